@@ -1,0 +1,358 @@
+#include "base/json_reader.h"
+
+#include <nlohmann/json.hpp>
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/string_index.h"
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+// The position that the iterator and the SAX handler share: nlohmann's SAX interface reports no positions before 3.12.
+struct Position {
+  const char* begin;
+  const char* at;
+  const char* limit;  // end of the input, or of the longest token that may start here
+  const char* end;
+};
+
+// Input iterator over a Position. The end iterator is only ever compared against.
+struct PositionIterator {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+  Position* position;
+  const char& operator*() const { return *position->at; }
+  PositionIterator& operator++() {
+    ++position->at;
+    return *this;
+  }
+  bool operator!=(const PositionIterator&) const { return position->at != position->limit; }
+  bool operator==(const PositionIterator&) const { return position->at == position->limit; }
+};
+
+struct KeySet {
+  std::vector<std::pair<std::string_view, uint64_t>> keys;
+  StringIndex index;
+};
+
+// nlohmann calls these members by name; the data is plain.
+struct TreeBuilder {
+  const SourceFile& file;
+  Source source;
+  const JsonVisitor& visitor;
+  std::deque<std::string>& strings;
+  Diagnostics& diagnostics;
+  const JsonLimits& limits;
+  Position& position;
+
+  const char* last_event;
+  bool failed = false;
+  size_t depth = 0;
+  std::vector<bool> in_object;
+  std::vector<KeySet> key_sets;  // one for each open object, kept for reuse
+  size_t open_objects = 0;
+  std::string_view top_key;
+  JsonMember mode = JsonMember::Skip;
+  bool collecting = false;
+  size_t collect_depth = 0;  // depth at which the tree being collected is whole
+  JsonTree tree;
+  std::vector<uint32_t> open_nodes;
+  std::string_view pending_key;
+  uint64_t pending_key_offset = 0;
+
+  uint64_t offset_of(const char* p) const { return static_cast<uint64_t>(p - position.begin); }
+
+  // First byte of the token whose event is being handled.
+  const char* token_start() const {
+    const char* p = last_event;
+    while (p < position.at && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t' || *p == ',' || *p == ':')) ++p;
+    return p;
+  }
+
+  void next_token() {
+    last_event = position.at;
+    const auto left = static_cast<size_t>(position.end - position.at);
+    position.limit = position.at + std::min(left, limits.token_bytes);
+  }
+
+  bool fail(Code code, uint64_t offset, uint32_t length, std::string message, std::string help = {}) {
+    report_message(diagnostics, code, {source, offset, length}, std::move(message), std::move(help));
+    failed = true;
+    return false;
+  }
+
+  // The string's text, in the file itself where it is written without escapes.
+  std::string_view keep(std::string& value, const char* start) {
+    const auto raw = static_cast<size_t>(position.at - start) - 2;
+    if (raw == value.size()) return {start + 1, raw};
+    return strings.emplace_back(std::move(value));
+  }
+
+  JsonNode* push(JsonKind kind, const char* start) {
+    const std::string_view key = std::exchange(pending_key, {});
+    if (!collecting) return nullptr;
+    JsonNode& node = tree.nodes.emplace_back();
+    node.kind = kind;
+    node.offset = offset_of(start);
+    node.key = key;
+    node.key_offset = pending_key_offset;
+    node.end = static_cast<uint32_t>(tree.nodes.size());
+    return &node;
+  }
+
+  // Called after each whole value.
+  bool close_value() {
+    next_token();
+    if (!collecting || depth != collect_depth) return true;
+    const bool wanted = visitor.value(top_key, tree);
+    collecting = mode == JsonMember::Elements && depth == 2;
+    tree.nodes.clear();
+    return wanted;
+  }
+
+  // Called before each value: at depth 1 a member's value begins, at depth 2 of an Elements member an element.
+  void open_value(bool is_array) {
+    if (depth == 1) {
+      collecting = mode == JsonMember::Whole || (mode == JsonMember::Elements && !is_array);
+      collect_depth = 1;
+    } else if (depth == 2 && mode == JsonMember::Elements && in_object.size() == 2 && !in_object[1]) {
+      collecting = true;
+      collect_depth = 2;
+    }
+  }
+
+  bool scalar_allowed(const char* start) {
+    if (depth > 0) return true;
+    return fail(Code::TP1003, offset_of(start), 1, "the document is not a JSON object", "the file starts with `{`");
+  }
+
+  bool null() {
+    const char* start = token_start();
+    if (!scalar_allowed(start)) return false;
+    open_value(false);
+    push(JsonKind::Null, start);
+    return close_value();
+  }
+  bool boolean(bool value) {
+    const char* start = token_start();
+    if (!scalar_allowed(start)) return false;
+    open_value(false);
+    if (JsonNode* node = push(JsonKind::Bool, start)) node->is_true = value;
+    return close_value();
+  }
+  bool number_integer(int64_t value) {
+    const char* start = token_start();
+    if (!scalar_allowed(start)) return false;
+    open_value(false);
+    const bool negative_zero = value == 0;  // only "-0" comes here with 0
+    if (JsonNode* node = push(negative_zero ? JsonKind::Number : JsonKind::Integer, start)) {
+      node->integer = value;
+      if (negative_zero) node->text = "-0";
+    }
+    return close_value();
+  }
+  bool number_unsigned(uint64_t value) {
+    const char* start = token_start();
+    if (!scalar_allowed(start)) return false;
+    open_value(false);
+    const bool fits = value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (JsonNode* node = push(fits ? JsonKind::Integer : JsonKind::Number, start)) {
+      node->integer = fits ? static_cast<int64_t>(value) : 0;
+      if (!fits) node->text = strings.emplace_back(std::to_string(value));
+    }
+    return close_value();
+  }
+  bool number_float(double, const std::string& text) {
+    const char* start = token_start();
+    if (!scalar_allowed(start)) return false;
+    open_value(false);
+    if (JsonNode* node = push(JsonKind::Number, start)) node->text = {start, text.size()};
+    return close_value();
+  }
+  bool string(std::string& value) {
+    const char* start = token_start();
+    if (!scalar_allowed(start)) return false;
+    open_value(false);
+    if (JsonNode* node = push(JsonKind::String, start)) node->text = keep(value, start);
+    return close_value();
+  }
+  template <typename Binary>
+  bool binary(Binary&) {
+    return false;
+  }
+
+  bool enter(bool object) {
+    const char* start = position.at - 1;
+    if (depth == 0 && !object) {
+      return fail(Code::TP1003, offset_of(start), 1, "the document is an array, not a JSON object", "the file starts with `{`");
+    }
+    if (depth >= limits.depth) {
+      return fail(Code::TP1007, offset_of(start), 1, fmt::format("values are nested deeper than {} levels", limits.depth));
+    }
+    if (depth > 0) open_value(!object);
+    if (collecting) open_nodes.push_back(static_cast<uint32_t>(tree.nodes.size()));
+    push(object ? JsonKind::Object : JsonKind::Array, start);
+    in_object.push_back(object);
+    ++depth;
+    if (object) {
+      if (open_objects == key_sets.size()) key_sets.emplace_back();
+      KeySet& set = key_sets[open_objects++];
+      set.keys.clear();
+      set.index.used = 0;
+      if (set.index.slots.size() > 1024) set.index.slots.clear();
+      std::fill(set.index.slots.begin(), set.index.slots.end(), kNotFound);
+    }
+    next_token();
+    return true;
+  }
+  bool leave(bool object) {
+    --depth;
+    in_object.pop_back();
+    if (object) --open_objects;
+    if (!open_nodes.empty() && collecting) {
+      tree.nodes[open_nodes.back()].end = static_cast<uint32_t>(tree.nodes.size());
+      open_nodes.pop_back();
+    }
+    if (depth == 1 && mode == JsonMember::Elements && open_nodes.empty() && collect_depth == 2) {
+      collecting = false;  // the end of the array itself, whose elements have been handed over
+      next_token();
+      return true;
+    }
+    return close_value();
+  }
+  bool start_object(size_t) { return enter(true); }
+  bool start_array(size_t) { return enter(false); }
+  bool end_object() { return leave(true); }
+  bool end_array() { return leave(false); }
+
+  bool key(std::string& value) {
+    const char* start = token_start();
+    const auto length = static_cast<uint32_t>(position.at - start);
+    // Keys are kept also where the value is skipped: a duplicate is an error everywhere.
+    const std::string_view name = keep(value, start);
+    KeySet& set = key_sets[open_objects - 1];
+    const uint64_t offset = offset_of(start);
+    if (const uint32_t earlier = first_of_key(set, name); earlier != kNotFound) {
+      Diagnostic& d = report_message(diagnostics, Code::TP1006, {source, offset, length},
+                                     fmt::format("key `{}` stands twice in one object", name), "keep one of the two");
+      d.notes.push_back({"first one", {source, set.keys[earlier].second, length}});
+      failed = true;
+      return false;
+    }
+    if (set.keys.size() >= limits.keys_per_object) {
+      return fail(Code::TP1007, offset, length, fmt::format("an object has more than {} keys", limits.keys_per_object));
+    }
+    set.keys.emplace_back(name, offset);
+    pending_key = name;
+    pending_key_offset = offset;
+    if (depth == 1) {
+      top_key = name;
+      mode = visitor.member(name, {source, offset, length});
+    }
+    next_token();
+    return true;
+  }
+
+  // Objects of a few keys are compared one by one, larger ones through the index.
+  uint32_t first_of_key(KeySet& set, std::string_view name) {
+    const auto name_of = [&set](uint32_t i) { return set.keys[i].first; };
+    constexpr size_t kFew = 16;
+    const auto count = static_cast<uint32_t>(set.keys.size());
+    if (count < kFew) {
+      for (uint32_t i = 0; i < count; ++i) {
+        if (name_of(i) == name) return i;
+      }
+      return kNotFound;
+    }
+    if (count == kFew) {
+      for (uint32_t i = 0; i < count; ++i) insert(set.index, name_of(i), i, name_of);
+    }
+    // The key itself is appended by the caller after this: compare first, then add by its future index.
+    const uint32_t earlier = find(set.index, name, name_of);
+    if (earlier != kNotFound) return earlier;
+    const auto future_name_of = [&](uint32_t i) { return i == count ? name : set.keys[i].first; };
+    insert(set.index, name, count, future_name_of);
+    return kNotFound;
+  }
+
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) {
+    failed = true;
+    const char* at = position.at;
+    if (at == position.limit && position.limit != position.end) {
+      return fail(Code::TP1007, offset_of(last_event), 1,
+                  fmt::format("no token ends within {}", human_bytes(limits.token_bytes)));
+    }
+    if (offset_of(position.end) == 0) return fail(Code::TP1008, 0, 0, "the file is empty", "a model starts with `{\"format\": ...`");
+    // "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - unexpected ...; expected ..."
+    std::string text = error.what();
+    if (const size_t bracket = text.find("] "); text.starts_with('[') && bracket != std::string::npos) text.erase(0, bracket + 2);
+    if (const size_t colon = text.find(": "); text.starts_with("parse error") && colon != std::string::npos) text.erase(0, colon + 2);
+    const size_t last_read = text.find("; last read: '");
+    const size_t last_read_end = text.rfind('\'');
+    if (last_read != std::string::npos && last_read_end > last_read) text.erase(last_read, last_read_end + 1 - last_read);
+    if (text.size() > 200) text.resize(200);
+    const bool trailing_comma = at > position.begin && (at[-1] == '}' || at[-1] == ']') && file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2) != std::string::npos &&
+                                file.text[file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2)] == ',';
+    const uint64_t offset = at > position.begin && at != position.end ? offset_of(at) - 1 : offset_of(at);
+    return fail(Code::TP1003, offset, 1, std::move(text),
+                at == position.end ? "the file ends before its last value does: was it cut off while it was copied?" : trailing_comma ? "remove the comma before it" : "");
+  }
+};
+
+}  // namespace
+
+bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor, std::deque<std::string>& strings,
+               Diagnostics& diagnostics, const JsonLimits& limits) {
+  const char* begin = file.text.data();
+  Position position{begin, begin, begin + file.text.size(), begin + file.text.size()};
+  if (file.text.starts_with("\xef\xbb\xbf") || file.text.starts_with("\xff\xfe") || file.text.starts_with("\xfe\xff")) {
+    report_message(diagnostics, Code::TP1005, {source, 0, 1}, "the file starts with a byte order mark", "save it as UTF-8 without BOM");
+    return false;
+  }
+  TreeBuilder builder{.file = file, .source = source, .visitor = visitor, .strings = strings, .diagnostics = diagnostics,
+                      .limits = limits, .position = position, .last_event = begin};
+  builder.next_token();
+  const bool parsed = nlohmann::json::sax_parse(PositionIterator{&position}, PositionIterator{nullptr}, &builder);
+  return parsed && !builder.failed;
+}
+
+Span value_span(Source source, const JsonNode& node) {
+  const size_t quotes = node.kind == JsonKind::String ? 2 : 0;
+  const size_t length = node.kind == JsonKind::Integer ? std::to_string(node.integer).size() : node.text.size() + quotes;
+  return {source, node.offset, static_cast<uint32_t>(std::max<size_t>(1, length))};
+}
+
+Span key_span(Source source, const JsonNode& node) {
+  return {source, node.key_offset, static_cast<uint32_t>(node.key.size() + 2)};
+}
+
+uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key) {
+  for (uint32_t i = parent + 1; i < tree.nodes[parent].end; i = tree.nodes[i].end) {
+    if (tree.nodes[i].key == key) return i;
+  }
+  return 0;
+}
+
+std::string_view json_kind_name(JsonKind kind) {
+  switch (kind) {
+    case JsonKind::Null: return "null";
+    case JsonKind::Bool: return "a boolean";
+    case JsonKind::Integer: return "a whole number";
+    case JsonKind::Number: return "a number that is no whole number below 2^63";
+    case JsonKind::String: return "a string";
+    case JsonKind::Array: return "an array";
+    case JsonKind::Object: return "an object";
+  }
+  return "a value";
+}
+
+}  // namespace tpplan

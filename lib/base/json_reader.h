@@ -1,0 +1,67 @@
+// JSON as a stream of small trees: a document of a million entries is read without ever standing in memory as one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/source_file.h"
+#include "diagnostics/diagnostics.h"
+
+namespace tpplan {
+
+enum class JsonKind : uint8_t { Null, Bool, Integer, Number, String, Array, Object };
+
+// One value in preorder: its children start at the next index and end before `end`.
+struct JsonNode {
+  JsonKind kind = JsonKind::Null;
+  bool is_true = false;
+  uint32_t end = 0;
+  uint64_t offset = 0;       // first byte of the value in the file
+  uint64_t key_offset = 0;   // first byte of the key's opening quote
+  int64_t integer = 0;       // Integer; a whole number outside int64 is a Number
+  std::string_view key;      // in an object
+  std::string_view text;     // String: the decoded text; Number: as written
+};
+
+struct JsonTree {
+  std::vector<JsonNode> nodes;  // nodes[0] is the root
+};
+
+// What to do with a member of the document's top-level object.
+enum class JsonMember : uint8_t { Whole, Elements, Skip };
+
+struct JsonVisitor {
+  // Asked at each top-level key, in file order.
+  std::function<JsonMember(std::string_view key, Span key_span)> member;
+  // The whole member, or with Elements each element of its array (a member that is no array comes whole). Strings in
+  // the tree live as long as the file and `strings`. Returning false ends the reading.
+  std::function<bool(std::string_view key, const JsonTree& tree)> value;
+};
+
+struct JsonLimits {
+  size_t depth = 64;
+  size_t token_bytes = 4 * 1024 * 1024;
+  size_t keys_per_object = 4 * 1024 * 1024;
+};
+
+// Reads `file`, which must hold one JSON object (RFC 8259, no byte order mark). Reports syntax errors, duplicate keys
+// and exceeded limits with their places; returns false after any of them. `strings` keeps the decoded text of strings
+// that are written with escapes.
+bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor, std::deque<std::string>& strings,
+               Diagnostics& diagnostics, const JsonLimits& limits = {});
+
+// The place of a node's value or key. The length covers one line of it.
+Span value_span(Source source, const JsonNode& node);
+Span key_span(Source source, const JsonNode& node);
+
+// Index of the child called `key` of the object at `parent`, or 0 (never a child).
+uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key);
+
+// "an array", "a string", ... for messages.
+std::string_view json_kind_name(JsonKind kind);
+
+}  // namespace tpplan

@@ -1,0 +1,58 @@
+#include "base/read_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tpplan {
+namespace {
+
+ReadResult refused(ReadResult result, ReadFault fault, std::string reason) {
+  result.fault = fault;
+  result.reason = std::move(reason);
+  result.file.text.clear();
+  return result;
+}
+
+ReadResult read_descriptor(int fd, ReadResult result, uint64_t limit) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) return refused(std::move(result), ReadFault::CannotRead, "is a directory");
+  const bool device = S_ISBLK(status.st_mode) || (S_ISCHR(status.st_mode) && !isatty(fd));
+  if (device) return refused(std::move(result), ReadFault::CannotRead, "is a device");
+  if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) > limit) {
+    return refused(std::move(result), ReadFault::TooLarge, "");
+  }
+  std::string& text = result.file.text;
+  size_t filled = 0, expected = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) + 1 : 64 * 1024;
+  for (;;) {
+    if (filled == text.size()) text.resize(std::max(expected, filled * 2));
+    const ssize_t got = read(fd, text.data() + filled, text.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
+    if (got == 0) break;
+    filled += static_cast<size_t>(got);
+    if (filled > limit) return refused(std::move(result), ReadFault::TooLarge, "");
+  }
+  text.resize(filled);
+  return result;
+}
+
+}  // namespace
+
+ReadResult read_file(const std::string& path, uint64_t limit) {
+  ReadResult result;
+  result.file.name = path == "-" ? "<stdin>" : path;
+  if (path == "-") return read_descriptor(STDIN_FILENO, std::move(result), limit);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
+  result = read_descriptor(fd, std::move(result), limit);
+  close(fd);
+  return result;
+}
+
+}  // namespace tpplan

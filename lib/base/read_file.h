@@ -1,0 +1,23 @@
+// Whole inputs into memory, within a limit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/source_file.h"
+
+namespace tpplan {
+
+enum class ReadFault : uint8_t { None, CannotRead, TooLarge };
+
+struct ReadResult {
+  SourceFile file;
+  ReadFault fault = ReadFault::None;
+  std::string reason;  // "No such file or directory", "is a directory", ...
+};
+
+// Reads `path`, or standard input for "-". Regular files, pipes and terminals only: a directory or a device is refused
+// before a byte of it is read. More than `limit` bytes is TooLarge, for a regular file before reading.
+ReadResult read_file(const std::string& path, uint64_t limit);
+
+}  // namespace tpplan

@@ -1,0 +1,30 @@
+// An input file's text, and the places in it that diagnostics name.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace tpplan {
+
+// A whole input in memory. `name` is what diagnostics print: the path as the user wrote it, `<stdin>` for `-`.
+// Phases keep views into `text`, so a SourceFile outlives every product that is made from it.
+struct SourceFile {
+  std::string name;
+  std::string text;
+};
+
+// 1-based line and 1-based column in bytes, as editors and problem matchers count.
+struct LineColumn {
+  size_t line = 1;
+  size_t column = 1;
+};
+
+// The place of byte `offset`; an offset past the end is the place right after the last byte. O(offset): asked only
+// while a diagnostic is rendered, so that the good path pays nothing for places.
+LineColumn line_column(const SourceFile& file, size_t offset);
+
+// The line that holds byte `offset`, without its line break ("\n" or "\r\n").
+std::string_view line_at(const SourceFile& file, size_t offset);
+
+}  // namespace tpplan

@@ -1,0 +1,170 @@
+#include "base/text.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace tpplan {
+
+size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (b.size() - a.size() > limit) return limit + 1;
+  std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), current(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    size_t best = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = last[j - 1] + (a[i - 1] != b[j - 1]);
+      current[j] = std::min({last[j] + 1, current[j - 1] + 1, substituted});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) current[j] = std::min(current[j], before_last[j - 2] + 1);
+      best = std::min(best, current[j]);
+    }
+    if (best > limit) return limit + 1;
+    std::swap(before_last, last);
+    std::swap(last, current);
+  }
+  return std::min(last[b.size()], limit + 1);
+}
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
+  size_t best = std::max<size_t>(1, name.size() / 3) + 1;
+  std::string_view nearest;
+  for (std::string_view candidate : candidates) {
+    const size_t distance = edit_distance(name, candidate, best - 1);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  static constexpr std::string_view units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.{}f} {}", value, value < 10 ? 2 : 1, units[unit]);
+}
+
+namespace {
+
+// U+202A..U+202E and U+2066..U+2069 reorder the text around them (the "Trojan Source" characters).
+bool is_direction_override(std::string_view text, size_t i) {
+  if (i + 2 >= text.size() || text[i] != '\xe2') return false;
+  const auto second = static_cast<unsigned char>(text[i + 1]), third = static_cast<unsigned char>(text[i + 2]);
+  return (second == 0x80 && third >= 0xaa && third <= 0xae) || (second == 0x81 && third >= 0xa6 && third <= 0xa9);
+}
+
+// How many bytes the first character of `text` takes; 0 where they are not valid UTF-8 (Unicode 15.0, table 3-7).
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0), second = byte(1);
+  size_t length = 0;
+  if (first < 0x80) {
+    length = 1;
+  } else if (first >= 0xc2 && first <= 0xdf) {
+    length = 2;
+  } else if (first >= 0xe0 && first <= 0xef) {
+    const bool overlong = first == 0xe0 && second < 0xa0, surrogate = first == 0xed && second > 0x9f;
+    length = overlong || surrogate ? 0 : 3;
+  } else if (first >= 0xf0 && first <= 0xf4) {
+    const bool overlong = first == 0xf0 && second < 0x90, too_large = first == 0xf4 && second > 0x8f;
+    length = overlong || too_large ? 0 : 4;
+  }
+  for (size_t k = 1; k < length; ++k) {
+    if ((byte(k) & 0xc0u) != 0x80u) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string escape_for_terminal(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const size_t length = utf8_length(text.substr(i, 4));
+    if (byte == '\n') {
+      out += "\\n";
+    } else if (byte == '\t') {
+      out += "\\t";
+    } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else if (byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + 1]));  // C1 controls
+    } else if (is_direction_override(text, i)) {
+      const unsigned low = (static_cast<unsigned char>(text[i + 1]) & 1u) * 0x40 + (static_cast<unsigned char>(text[i + 2]) & 0x3fu);
+      out += fmt::format("\\u20{:02x}", low);
+    } else {
+      out.append(text, i, length);
+    }
+    i += std::max<size_t>(length, 1);
+  }
+  return out;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  out += '"';
+  size_t plain = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
+    out.append(text, plain, i - plain);
+    plain = i + 1;
+    switch (byte) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\t': out += "\\t"; break;
+      case '\r': out += "\\r"; break;
+      default: out += fmt::format("\\u{:04x}", byte);
+    }
+  }
+  out.append(text, plain, text.size() - plain);
+  out += '"';
+}
+
+size_t find_invalid_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = utf8_length(text.substr(i, 4));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+std::string join(std::span<const std::string> parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::string counted(uint64_t count, std::string_view noun) {
+  const bool y = noun.ends_with('y') && !noun.ends_with("ey");
+  if (count == 1) return fmt::format("1 {}", noun);
+  return y ? fmt::format("{} {}ies", count, noun.substr(0, noun.size() - 1)) : fmt::format("{} {}s", count, noun);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+bool parse_decimal(std::string_view text, int64_t& value) {
+  if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-' || text[0] == '+') return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace tpplan

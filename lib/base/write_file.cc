@@ -1,0 +1,103 @@
+#include "base/write_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+namespace tpplan {
+namespace {
+
+constexpr size_t kBufferSize = 256 * 1024;
+
+// Collects small pieces and writes large ones; keeps the first error.
+struct Writer {
+  int fd = -1;
+  std::string buffer;
+  int error = 0;
+};
+
+bool flush(Writer& writer) {
+  std::string_view rest = writer.buffer;
+  while (!rest.empty() && writer.error == 0) {
+    const ssize_t put = write(writer.fd, rest.data(), rest.size());
+    if (put >= 0) {
+      rest.remove_prefix(static_cast<size_t>(put));
+    } else if (errno != EINTR) {
+      writer.error = errno;
+    }
+  }
+  writer.buffer.clear();
+  return writer.error == 0;
+}
+
+std::string write_to(int fd, const std::function<bool(const Sink&)>& produce) {
+  Writer writer{.fd = fd};
+  writer.buffer.reserve(kBufferSize * 2);
+  const Sink sink = [&writer](std::string_view piece) {
+    writer.buffer.append(piece);
+    return writer.buffer.size() < kBufferSize || flush(writer);
+  };
+  const bool produced = produce(sink) && flush(writer);
+  if (writer.error != 0) return std::strerror(writer.error);
+  return produced ? "" : "the content could not be produced";
+}
+
+std::string resolved(const std::string& path) {
+  char* real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;
+  std::string target(real);
+  std::free(real);
+  return target;
+}
+
+std::string replace_file(const std::string& target, const std::function<bool(const Sink&)>& produce) {
+  const size_t slash = target.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : target.substr(0, slash);
+  std::string temporary = directory + "/.tpplan-XXXXXX";
+  const int fd = mkstemp(temporary.data());
+  if (fd < 0) return std::strerror(errno);
+  const mode_t mask = umask(0);
+  umask(mask);
+  std::string fault = write_to(fd, produce);
+  if (fault.empty() && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0)) fault = std::strerror(errno);
+  if (close(fd) != 0 && fault.empty()) fault = std::strerror(errno);
+  if (fault.empty() && rename(temporary.c_str(), target.c_str()) != 0) fault = std::strerror(errno);
+  if (!fault.empty()) {
+    unlink(temporary.c_str());
+    return fault;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool is_same_file(const std::string& path, const std::vector<std::string>& inputs) {
+  struct stat output {};
+  if (stat(path.c_str(), &output) != 0) return false;
+  for (const std::string& input : inputs) {
+    struct stat other {};
+    const int found = input == "-" ? fstat(STDIN_FILENO, &other) : stat(input.c_str(), &other);
+    if (found == 0 && S_ISREG(other.st_mode) && other.st_dev == output.st_dev && other.st_ino == output.st_ino) return true;
+  }
+  return false;
+}
+
+std::string write_output(const std::string& path, const std::function<bool(const Sink&)>& produce) {
+  if (path == "-") return write_to(STDOUT_FILENO, produce);
+  struct stat status {};
+  const bool exists = stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return "is a directory";
+  if (!exists || S_ISREG(status.st_mode)) return replace_file(exists ? resolved(path) : path, produce);
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return std::strerror(errno);
+  std::string fault = write_to(fd, produce);
+  if (close(fd) != 0 && fault.empty()) fault = std::strerror(errno);
+  return fault;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,23 @@
+// Output that is there whole or not at all.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpplan {
+
+// Takes the next piece of the output; false when it could not be taken, after which nothing more should be sent.
+using Sink = std::function<bool(std::string_view)>;
+
+// True when `path` names the same file as one of `inputs` (same device and inode; links are followed).
+bool is_same_file(const std::string& path, const std::vector<std::string>& inputs);
+
+// Lets `produce` write the file at `path`. A regular file is written to a temporary file beside it (with the umask's
+// permissions), synced and renamed, so that `path` holds the old content or the new, never a part. Anything else that
+// exists (a pipe, a device) is written directly, and so is standard output for "-". A symbolic link is followed, and its
+// target replaced. Returns the reason of a failure, empty on success; after a failure no temporary file is left.
+std::string write_output(const std::string& path, const std::function<bool(const Sink&)>& produce);
+
+}  // namespace tpplan

@@ -1,0 +1,97 @@
+#include "diagnostics/diagnostics.h"
+
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
+namespace tpplan {
+
+const std::vector<DiagnosticKind>& diagnostic_kinds() {
+  static const std::vector<DiagnosticKind> kinds = {
+#define TPPLAN_DIAGNOSTIC(code, severity, failure, title) \
+  {Code::code, #code, Severity::severity, Failure::failure, title},
+#include "diagnostics/diagnostic_kinds.def"
+#undef TPPLAN_DIAGNOSTIC
+  };
+  return kinds;
+}
+
+const DiagnosticKind& kind_of(Code code) { return diagnostic_kinds()[static_cast<size_t>(code)]; }
+
+const DiagnosticKind* find_kind(std::string_view name) {
+  const auto same = [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; };
+  for (const DiagnosticKind& kind : diagnostic_kinds()) {
+    if (std::equal(name.begin(), name.end(), kind.name.begin(), kind.name.end(), same)) return &kind;
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::string place_key(const Span& span) {
+  return std::to_string(static_cast<int>(span.source)) + "@" + std::to_string(span.offset);
+}
+
+}  // namespace
+
+Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group) {
+  std::string cause(kind_of(code).name);
+  cause += group.empty() ? place_key(span) : std::string(group);
+  const auto [known, is_new] = diagnostics.causes.emplace(std::move(cause), diagnostics.list.size());
+  if (!is_new) {
+    ++diagnostics.list[known->second].count;
+    return nullptr;
+  }
+  Diagnostic& fresh = diagnostics.list.emplace_back();
+  fresh.code = code;
+  fresh.severity = kind_of(code).severity;
+  fresh.span = span;
+  return &fresh;
+}
+
+Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help) {
+  Diagnostic& fresh = diagnostics.list.emplace_back();
+  fresh.code = code;
+  fresh.severity = kind_of(code).severity;
+  fresh.span = span;
+  fresh.message = std::move(message);
+  fresh.help = std::move(help);
+  return fresh;
+}
+
+bool has_errors(const Diagnostics& diagnostics) {
+  return std::any_of(diagnostics.list.begin(), diagnostics.list.end(),
+                     [](const Diagnostic& d) { return d.severity == Severity::Error; });
+}
+
+void sort_diagnostics(Diagnostics& diagnostics) {
+  std::stable_sort(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& a, const Diagnostic& b) {
+    return std::tie(a.span.source, a.span.offset) < std::tie(b.span.source, b.span.offset);
+  });
+  diagnostics.causes.clear();
+}
+
+int exit_status(const Diagnostics& diagnostics) {
+  int status = 0;
+  for (const Diagnostic& d : diagnostics.list) {
+    if (d.severity != Severity::Error) continue;
+    // A warning that was made an error is about content that could be read.
+    const Failure failure = kind_of(d.code).severity == Severity::Warning ? Failure::Content : kind_of(d.code).failure;
+    status = std::max(status, failure == Failure::Limit ? 3 : failure == Failure::Input ? 2 : 1);
+  }
+  return status;
+}
+
+void apply_severity_rules(Diagnostics& diagnostics, const SeverityRules& rules) {
+  const auto names = [](const std::vector<Code>& codes, Code code) {
+    return std::find(codes.begin(), codes.end(), code) != codes.end();
+  };
+  std::erase_if(diagnostics.list, [&](const Diagnostic& d) {
+    return d.severity == Severity::Warning && names(rules.allow, d.code);
+  });
+  for (Diagnostic& d : diagnostics.list) {
+    if (rules.strict || names(rules.deny, d.code)) d.severity = Severity::Error;
+  }
+}
+
+}  // namespace tpplan

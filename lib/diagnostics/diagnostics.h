@@ -1,0 +1,97 @@
+// What the phases have to say: plain data with a number, a place, a reason and a remedy.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/source_file.h"
+
+namespace tpplan {
+
+enum class Code : uint16_t {
+#define TPPLAN_DIAGNOSTIC(code, severity, failure, title) code,
+#include "diagnostics/diagnostic_kinds.def"
+#undef TPPLAN_DIAGNOSTIC
+};
+
+enum class Severity : uint8_t { Error, Warning };
+
+// What an error means for the exit status: 1 the content is wrong, 2 the input cannot be used at all, 3 a limit.
+enum class Failure : uint8_t { Content, Input, Limit };
+
+struct DiagnosticKind {
+  Code code;
+  std::string_view name;  // "TP4001"
+  Severity severity;
+  Failure failure;
+  std::string_view title;  // what the code stands for, in a few words
+};
+
+// All kinds, in the order of diagnostic_kinds.def.
+const std::vector<DiagnosticKind>& diagnostic_kinds();
+const DiagnosticKind& kind_of(Code code);
+// The kind called `name` ("TP4001", in any case), or nullptr.
+const DiagnosticKind* find_kind(std::string_view name);
+
+// Which input a place is in.
+enum class Source : uint8_t { None, Model, Plan, Manifest };
+inline constexpr size_t kSourceCount = 4;
+
+// A run of bytes of an input. `Source::None` for what has no place (a command line).
+struct Span {
+  Source source = Source::None;
+  uint64_t offset = 0;
+  uint32_t length = 0;
+};
+
+struct Note {
+  std::string text;
+  Span span;  // where the note points, when it points anywhere
+};
+
+struct Diagnostic {
+  Code code{};
+  Severity severity = Severity::Error;
+  Span span;
+  std::string message;  // lower case, no full stop, what was observed with its numbers
+  std::string label;    // stands under the carets
+  std::vector<Note> notes;
+  std::string help;      // one action
+  uint64_t count = 1;    // how often the same cause was seen
+  std::string counted;   // what is counted: "parameter"
+};
+
+// All that was said so far. `causes` maps what was reported to its place in the list.
+struct Diagnostics {
+  std::vector<Diagnostic> list;
+  std::unordered_map<std::string, size_t> causes;
+};
+
+// Starts a diagnostic, or returns nullptr after raising the count when this cause has been reported before. A cause is a
+// code with a group, or without a group a code at a place: one rule that is wrong on 32 layers is one diagnostic. The
+// caller fills in the message and the rest. The pointer is good until the next report.
+Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group = {});
+
+// A diagnostic of its own, whatever was reported before.
+Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help = {});
+
+bool has_errors(const Diagnostics& diagnostics);
+
+// Stable order: inputs by Source, then offset, then as reported.
+void sort_diagnostics(Diagnostics& diagnostics);
+
+// 0 without errors; otherwise 3 when a limit was met, else 2 when an input cannot be used, else 1.
+int exit_status(const Diagnostics& diagnostics);
+
+// `--strict`, `--deny CODE`, `--allow CODE`: strict turns warnings into errors, deny one kind of warning, allow removes
+// one kind of warning. Errors cannot be allowed. The last word on a code wins.
+struct SeverityRules {
+  bool strict = false;
+  std::vector<Code> deny, allow;
+};
+void apply_severity_rules(Diagnostics& diagnostics, const SeverityRules& rules);
+
+}  // namespace tpplan

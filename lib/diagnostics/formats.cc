@@ -1,0 +1,38 @@
+#include "diagnostics/formats.h"
+
+#include <algorithm>
+
+#include "diagnostics/render_github.h"
+#include "diagnostics/render_gitlab.h"
+#include "diagnostics/render_junit.h"
+
+namespace tpplan {
+namespace {
+
+constexpr Format kFormats[] = {
+    {"human", true, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
+    {"json", false, [](const Report& r) { return render_json(r.diagnostics, r.sources); }},
+    {"jsonl", false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
+    {"sarif", false, [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
+    {"github", false, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
+    {"gitlab", false, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
+    {"junit", false, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
+};
+
+}  // namespace
+
+std::span<const Format> formats() { return kFormats; }
+
+const Format* find_format(std::string_view name) {
+  const auto is_it = [name](const Format& format) { return format.name == name; };
+  const auto* row = std::find_if(std::begin(kFormats), std::end(kFormats), is_it);
+  return row == std::end(kFormats) ? nullptr : row;
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const Format& format : kFormats) names.emplace_back(format.name);
+  return names;
+}
+
+}  // namespace tpplan

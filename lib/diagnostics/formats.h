@@ -1,0 +1,35 @@
+// The formats of `tpplan check --format`, a row for each: the same findings in the same order (github: errors first).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "diagnostics/render.h"
+#include "diagnostics/render_sarif.h"
+
+namespace tpplan {
+
+// What a format is rendered from.
+struct Report {
+  const Diagnostics& diagnostics;
+  const Sources& sources;
+  RenderOptions look;     // of the format for people
+  std::string_view tool;  // "tpplan 0.1.0"
+  PageOfCode page;
+};
+
+struct Format {
+  std::string_view name;
+  bool for_people;  // a summary may follow the findings
+  std::string (*render)(const Report& report);
+};
+
+std::span<const Format> formats();
+// The format called `name`, or nullptr.
+const Format* find_format(std::string_view name);
+// Their names, in the order of the table.
+std::vector<std::string> format_names();
+
+}  // namespace tpplan

@@ -1,0 +1,43 @@
+// Diagnostics as text for people and as JSON for programs: the same findings in each. The formats of other programs
+// have headers of their own; formats.h lists them all.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "diagnostics/diagnostics.h"
+
+namespace tpplan {
+
+struct KnownPlace {
+  uint64_t offset = 0;
+  LineColumn place;
+};
+
+// The inputs that spans point into; nullptr where there is none. `known` is filled while rendering: the places that
+// findings name, by offset.
+struct Sources {
+  std::array<const SourceFile*, kSourceCount> files{};
+  std::array<std::vector<KnownPlace>, kSourceCount> known;
+};
+
+struct RenderOptions {
+  bool color = false;
+  size_t width = 80;  // columns; source lines are shown through a window of this width, notes and help wrapped to it
+};
+
+// For each diagnostic: `plan.yaml:6:25: error[TP5001]: message`, then the source line with carets and the label, notes
+// and the help line. Ends with a line break; empty without diagnostics.
+std::string render_human(const Diagnostics& diagnostics, const Sources& sources, const RenderOptions& options);
+
+// One document of schemas/diagnostics.schema.json.
+std::string render_json(const Diagnostics& diagnostics, const Sources& sources);
+
+// JSON Lines: the findings of that document, each on a line of its own.
+std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);
+
+// "2 errors, 1 warning", or empty.
+std::string count_findings(const Diagnostics& diagnostics);
+
+}  // namespace tpplan

@@ -1,0 +1,76 @@
+#include "diagnostics/render_junit.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "diagnostics/render_parts.h"
+
+namespace tpplan {
+namespace {
+
+struct Entity {
+  std::string_view bytes, written;
+};
+// What XML 1.0 wants written otherwise, and the two characters beyond the controls that it cannot hold at all.
+constexpr Entity kEntities[] = {{"&", "&amp;"},   {"<", "&lt;"},           {">", "&gt;"},
+                                {"\"", "&quot;"}, {"\xef\xbf\xbe", ""}, {"\xef\xbf\xbf", ""}};
+
+// `text` for an attribute or an element. Its control characters have been written out or are dropped here; line breaks
+// stay, and only elements hold any.
+std::string xml(std::string_view text) {
+  const std::string valid = valid_utf8(text);
+  std::string out;
+  for (size_t i = 0; i < valid.size();) {
+    const std::string_view rest = std::string_view(valid).substr(i);
+    const Entity* found = nullptr;
+    for (const Entity& entity : kEntities) {
+      if (rest.starts_with(entity.bytes)) found = &entity;
+    }
+    const bool control = static_cast<unsigned char>(rest[0]) < 0x20 && rest[0] != '\n';
+    if (found != nullptr) out += found->written;
+    else if (!control) out += rest[0];
+    i += found == nullptr ? 1 : found->bytes.size();
+  }
+  return out;
+}
+
+std::string name_of(const SourceFile* file) { return file == nullptr ? "tpplan" : escape_for_terminal(file->name); }
+
+void append_case(std::string& out, const Diagnostic& d, const Sources& sources) {
+  const Place place = place_of(d.span, sources);
+  const std::string_view code = kind_of(d.code).name;
+  const std::string message = xml(escape_for_terminal(d.message));
+  out += fmt::format("  <testcase classname=\"tpplan.{0}\" name=\"{1}: {2}[{0}]: {3}\"", code,
+                     xml(place_text(d.span, sources)), severity_name(d.severity), message);
+  if (place.file != nullptr) out += fmt::format(" file=\"{}\" line=\"{}\"", xml(name_of(place.file)), place.line);
+  const std::string text = xml(whole_text(d, sources, "\n"));
+  if (d.severity == Severity::Error) {
+    out += fmt::format(">\n   <failure type=\"{}\" message=\"{}\">{}</failure>\n  </testcase>\n", code, message, text);
+  } else {
+    out += fmt::format(">\n   <system-out>{}</system-out>\n  </testcase>\n", text);
+  }
+}
+
+void append_passing_case(std::string& out, const Sources& sources) {
+  const std::string model = xml(name_of(sources.files[static_cast<size_t>(Source::Model)]));
+  const std::string plan = xml(name_of(sources.files[static_cast<size_t>(Source::Plan)]));
+  out += fmt::format("  <testcase classname=\"tpplan\" name=\"{0}: nothing is wrong with it for {1}\" file=\"{0}\"/>\n",
+                     plan, model);
+}
+
+}  // namespace
+
+std::string render_junit(const Diagnostics& diagnostics, const Sources& sources) {
+  const Sources located = locate(diagnostics, sources);
+  const size_t cases = std::max<size_t>(1, diagnostics.list.size());
+  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
+  out += fmt::format(" <testsuite name=\"tpplan\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"0\">\n", cases,
+                     counts_of(diagnostics).errors);
+  for (const Diagnostic& d : diagnostics.list) append_case(out, d, located);
+  if (diagnostics.list.empty()) append_passing_case(out, sources);
+  return out + " </testsuite>\n</testsuites>\n";
+}
+
+}  // namespace tpplan

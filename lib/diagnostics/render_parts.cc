@@ -1,0 +1,214 @@
+#include "diagnostics/render_parts.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/sha256.h"
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+// How much of a long line belongs to the fingerprint of a finding on it, to either side: a model may be one line.
+constexpr size_t kFingerprintReach = 100;
+
+// What some readers take for the end of a line, though JSON does not.
+struct LineSeparator {
+  std::string_view bytes, escaped;
+};
+constexpr LineSeparator kLineSeparators[] = {
+    {"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
+
+const SourceFile* source_of(const Span& span, const Sources& sources) {
+  return sources.files[static_cast<size_t>(span.source)];
+}
+
+LineColumn line_column_of(const Span& span, const Sources& sources) {
+  const std::vector<KnownPlace>& known = sources.known[static_cast<size_t>(span.source)];
+  const auto found = std::lower_bound(known.begin(), known.end(), span.offset,
+                                      [](const KnownPlace& place, uint64_t offset) { return place.offset < offset; });
+  if (found != known.end() && found->offset == span.offset) return found->place;
+  return line_column(*source_of(span, sources), span.offset);
+}
+
+// Gives each known offset its line and column; they ascend.
+void find_places(std::string_view text, std::vector<KnownPlace>& known) {
+  LineColumn at;
+  size_t from = 0;
+  for (KnownPlace& place : known) {
+    const std::string_view between = text.substr(from, std::min<size_t>(place.offset, text.size()) - from);
+    const size_t line_end = between.rfind('\n');
+    at.line += static_cast<size_t>(std::count(between.begin(), between.end(), '\n'));
+    at.column = line_end == std::string_view::npos ? at.column + between.size() : between.size() - line_end;
+    from += between.size();
+    place.place = at;
+  }
+}
+
+// The bytes of a span that are on its first line.
+std::string_view marked_text(std::string_view text, const Span& span) {
+  const std::string_view marked = text.substr(std::min<size_t>(span.offset, text.size()), span.length);
+  return marked.substr(0, marked.find_first_of("\r\n"));
+}
+
+// The span and what stands around it on its line, without the indentation.
+std::string_view surroundings(std::string_view text, const Span& span) {
+  const size_t offset = std::min<size_t>(span.offset, text.size());
+  const size_t from = offset > kFingerprintReach ? offset - kFingerprintReach : 0;
+  const size_t line_end = text.substr(from, offset - from).rfind('\n');
+  const size_t begin = line_end == std::string_view::npos ? from : from + line_end + 1;
+  const std::string_view after = text.substr(offset, span.length + kFingerprintReach);
+  const size_t end = offset + std::min(after.size(), after.find_first_of("\r\n"));
+  const std::string_view line = text.substr(begin, end - begin);
+  const size_t first = std::min(line.find_first_not_of(" \t"), line.size());
+  return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
+}
+
+// What makes a finding itself, whatever line it is on.
+std::string identity(const Diagnostic& d, const Sources& sources) {
+  const SourceFile* file = source_of(d.span, sources);
+  std::string key(kind_of(d.code).name);
+  key += '\0';
+  if (file == nullptr) return key + d.message;
+  key += repository_path(file->name);
+  key += '\0';
+  key += marked_text(file->text, d.span);
+  key += '\0';
+  key += surroundings(file->text, d.span);
+  return key;
+}
+
+// The escape for a line separator at the start of `text`, or nullptr.
+const LineSeparator* line_separator(std::string_view text) {
+  const auto* found = std::find_if(std::begin(kLineSeparators), std::end(kLineSeparators),
+                                   [&](const LineSeparator& separator) { return text.starts_with(separator.bytes); });
+  return found == std::end(kLineSeparators) ? nullptr : found;
+}
+
+}  // namespace
+
+std::string_view severity_name(Severity severity) { return severity == Severity::Error ? "error" : "warning"; }
+
+FindingCounts counts_of(const Diagnostics& diagnostics) {
+  FindingCounts counts;
+  for (const Diagnostic& d : diagnostics.list) ++(d.severity == Severity::Error ? counts.errors : counts.warnings);
+  return counts;
+}
+
+std::string to_text(const FindingCounts& counts) {
+  std::vector<std::string> parts;
+  if (counts.errors > 0) parts.push_back(counted(counts.errors, "error"));
+  if (counts.warnings > 0) parts.push_back(counted(counts.warnings, "warning"));
+  return join(parts, ", ");
+}
+
+Sources locate(const Diagnostics& diagnostics, Sources sources) {
+  const auto add = [&sources](const Span& span) {
+    if (source_of(span, sources) == nullptr) return;
+    sources.known[static_cast<size_t>(span.source)].push_back({span.offset, {}});
+  };
+  for (const Diagnostic& d : diagnostics.list) {
+    add(d.span);
+    for (const Note& note : d.notes) add(note.span);
+  }
+  for (size_t i = 0; i < kSourceCount; ++i) {
+    std::vector<KnownPlace>& known = sources.known[i];
+    std::sort(known.begin(), known.end(), [](const KnownPlace& a, const KnownPlace& b) { return a.offset < b.offset; });
+    if (!known.empty()) find_places(sources.files[i]->text, known);
+  }
+  return sources;
+}
+
+Place place_of(const Span& span, const Sources& sources) {
+  const SourceFile* file = source_of(span, sources);
+  if (file == nullptr) return {};
+  const LineColumn begin = line_column_of(span, sources);
+  const size_t length = marked_text(file->text, span).size();
+  return {.file = file, .offset = span.offset, .line = begin.line, .columns = {begin.column, begin.column + length}};
+}
+
+Columns code_point_columns(const Place& place) {
+  const std::string_view text = place.file->text;
+  const size_t offset = std::min<size_t>(place.offset, text.size());
+  const size_t before = count_code_points(text.substr(offset - (place.columns.begin - 1), place.columns.begin - 1));
+  return {1 + before, 1 + before + count_code_points(text.substr(offset, place.columns.end - place.columns.begin))};
+}
+
+const SourceFile* file_about(const Span& span, const Sources& sources) {
+  const SourceFile* file = source_of(span, sources);
+  return file != nullptr ? file : sources.files[static_cast<size_t>(Source::Plan)];
+}
+
+std::string place_text(const Span& span, const Sources& sources) {
+  const SourceFile* file = source_of(span, sources);
+  if (file == nullptr) return "tpplan";
+  const LineColumn place = line_column_of(span, sources);
+  return fmt::format("{}:{}:{}", escape_for_terminal(file->name), place.line, place.column);
+}
+
+std::vector<Remark> remarks_of(const Diagnostic& d, const Sources& sources) {
+  std::vector<Remark> remarks;
+  for (const Note& note : d.notes) {
+    const bool placed = source_of(note.span, sources) != nullptr;
+    remarks.push_back({"note", placed ? fmt::format("{} ({})", note.text, place_text(note.span, sources)) : note.text});
+  }
+  if (d.count > 1) {
+    const std::string more = counted(d.count - 1, d.counted.empty() ? "place" : d.counted);
+    remarks.push_back({"note", fmt::format("and {} more with the same cause", more)});
+  }
+  if (!d.help.empty()) remarks.push_back({"help", d.help});
+  return remarks;
+}
+
+std::string whole_text(const Diagnostic& d, const Sources& sources, std::string_view separator) {
+  std::string out = escape_for_terminal(d.label.empty() ? d.message : fmt::format("{} ({})", d.message, d.label));
+  for (const Remark& remark : remarks_of(d, sources)) {
+    out += fmt::format("{}{}: {}", separator, remark.kind, escape_for_terminal(remark.text));
+  }
+  return valid_utf8(out);
+}
+
+std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sources& sources) {
+  std::vector<std::string> prints;
+  std::unordered_map<std::string, size_t> seen;
+  for (const Diagnostic& d : diagnostics.list) {
+    std::string key = identity(d, sources);
+    const size_t number = ++seen[key];
+    key += '\0';
+    prints.push_back(sha256_hex(key + std::to_string(number)).substr(0, 32));
+  }
+  return prints;
+}
+
+std::string_view repository_path(std::string_view name) {
+  while (name.starts_with("./") && name.size() > 2) name.remove_prefix(2);
+  return name;
+}
+
+size_t count_code_points(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  for (size_t bad = find_invalid_utf8(text); bad != std::string_view::npos; bad = find_invalid_utf8(text)) {
+    out += text.substr(0, bad);
+    out += "\xef\xbf\xbd";
+    text.remove_prefix(bad + 1);
+  }
+  return out += text;
+}
+
+void append_json_text(std::string& out, std::string_view text) {
+  std::string quoted;
+  append_json_string(quoted, valid_utf8(text));
+  for (size_t i = 0; i < quoted.size();) {
+    const LineSeparator* separator = line_separator(std::string_view(quoted).substr(i));
+    out += separator == nullptr ? std::string_view(quoted).substr(i, 1) : separator->escaped;
+    i += separator == nullptr ? 1 : separator->bytes.size();
+  }
+}
+
+}  // namespace tpplan
