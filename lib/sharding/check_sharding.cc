@@ -1,0 +1,106 @@
+#include "sharding/check_sharding.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+namespace {
+
+// Number of entries, known axes, an axis once. False when the spec is too broken for the checks that follow.
+bool check_axes(size_t ndim, const PartitionSpec& spec, const Mesh& mesh, std::vector<ShardingFault>& faults) {
+  if (spec.size() != ndim) {
+    faults.push_back({.kind = ShardingFaultKind::EntryCount,
+                      .size = static_cast<int64_t>(ndim),
+                      .found = static_cast<int64_t>(spec.size())});
+    return false;
+  }
+  std::array<int, 256> dim_of_axis;
+  dim_of_axis.fill(-1);
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    for (const AxisId axis : spec[dim]) {
+      if (axis >= mesh.axes.size()) {
+        faults.push_back({.kind = ShardingFaultKind::UnknownAxis, .dim = dim, .axis = axis});
+      } else if (dim_of_axis[axis] >= 0) {
+        faults.push_back({.kind = ShardingFaultKind::AxisTwice,
+                          .dim = dim,
+                          .other_dim = static_cast<size_t>(dim_of_axis[axis]),
+                          .axis = axis});
+      }
+      dim_of_axis[axis] = static_cast<int>(dim);
+    }
+  }
+  return faults.empty();
+}
+
+// A size that its axes do not divide, if it is one.
+void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& axes, const Mesh& mesh,
+                    std::vector<ShardingFault>& faults) {
+  const int64_t ways = shard_count(axes, mesh);
+  if (divides(ways, size)) return;
+  const bool each_divides =
+      std::all_of(axes.begin(), axes.end(), [&](AxisId axis) { return divides(mesh.axes[axis].size, size); });
+  const ShardingFaultKind kind = is_segment                          ? ShardingFaultKind::SegmentNotDivisible
+                                 : axes.size() > 1 && each_divides ? ShardingFaultKind::ProductNotDivisible
+                                                                     : ShardingFaultKind::NotDivisible;
+  faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
+}
+
+// Pieces are equal but for the last ones, so every boundary is on a granule if and only if the first piece of each axis'
+// cut is a whole number of granules, or the run is not cut at all.
+bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
+  Interval run{0, size};
+  for (const AxisId axis : axes) {
+    const int64_t ways = mesh.axes[axis].size;
+    const Interval first = chunk(run, ways, 0);
+    if (length(first) != length(run) && length(first) % granule != 0) return true;
+    run = first;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool divides(int64_t ways, int64_t size) { return size % ways == 0; }
+
+std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit) {
+  std::vector<int64_t> divisors;
+  for (int64_t ways = 1; ways <= limit; ++ways) {
+    if (std::all_of(sizes.begin(), sizes.end(), [ways](int64_t size) { return divides(ways, size); })) divisors.push_back(ways);
+  }
+  return divisors;
+}
+
+std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
+                                          UnevenPolicy uneven, std::span<const DimGranularity> granularity) {
+  std::vector<ShardingFault> faults;
+  if (!check_axes(shape.size(), sharding.spec, mesh, faults)) return faults;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    const DimAxes& axes = sharding.spec[dim];
+    if (axes.empty()) continue;
+    const std::span<const int64_t> segments = segments_of(sharding, dim);
+    int64_t total = 0;
+    for (const int64_t segment : segments) total += segment;
+    if (!segments.empty() && total != shape[dim]) {
+      faults.push_back({.kind = ShardingFaultKind::SegmentsDoNotFit, .dim = dim, .size = shape[dim], .found = total});
+      continue;
+    }
+    const auto runs = segments.empty() ? std::span<const int64_t>(&shape[dim], 1) : segments;
+    const size_t before = faults.size();
+    if (uneven == UnevenPolicy::Error) {
+      for (size_t i = 0; i < runs.size() && faults.size() == before; ++i) check_division(runs[i], dim, !segments.empty(), axes, mesh, faults);
+    }
+    for (const DimGranularity& blocks : granularity) {
+      if (blocks.dim != dim || blocks.granule <= 1 || faults.size() > before) continue;
+      const auto cut = std::find_if(runs.begin(), runs.end(),
+                                    [&](int64_t run) { return cuts_granule(run, blocks.granule, axes, mesh); });
+      if (cut == runs.end()) continue;
+      faults.push_back({.kind = ShardingFaultKind::CutsGranule, .dim = dim, .axis = axes.front(), .size = *cut,
+                        .ways = shard_count(axes, mesh), .granule = blocks.granule});
+    }
+  }
+  return faults;
+}
+
+}  // namespace tpplan

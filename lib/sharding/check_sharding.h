@@ -1,0 +1,61 @@
+// The one place that decides whether a sharding is legal. Everyone who needs to know asks here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sharding/partition_spec.h"
+
+namespace tpplan {
+
+// What to do with a dim that its axes do not divide.
+enum class UnevenPolicy : uint8_t {
+  Error,
+  Torch,  // pieces as torch.chunk gives them, axis by axis, major first; empty pieces are legal
+};
+
+enum class ShardingFaultKind : uint8_t {
+  EntryCount,    // the spec has `found` entries, the tensor `size` dims
+  UnknownAxis,   // an axis id that the mesh lacks
+  AxisTwice,     // `axis` stands in dim and in `other_dim`
+  NotDivisible,  // size % ways != 0
+  ProductNotDivisible,  // each axis divides the size, their product does not
+  SegmentNotDivisible,  // a segment of `size` does not divide by `ways`
+  SegmentsDoNotFit,     // the segments add up to `found`, the dim to `size`
+  CutsGranule,          // a piece boundary inside a block of `granule` elements
+};
+
+struct ShardingFault {
+  ShardingFaultKind kind{};
+  size_t dim = 0;
+  size_t other_dim = 0;
+  AxisId axis = kNoAxis;
+  int64_t size = 0;     // of the dim or segment
+  int64_t ways = 1;     // product of the axes of the dim
+  int64_t found = 0;
+  int64_t granule = 1;
+};
+
+// Blocks of `granule` consecutive elements of a dim that no cut may go through (head_dim, quantisation block).
+struct DimGranularity {
+  size_t dim = 0;
+  int64_t granule = 1;
+};
+
+// The faults of a sharding of a tensor of this shape, in dim order, one a dim; empty: legal. Checks, in this order:
+// - the spec has as many entries as the tensor has dims, every axis is of the mesh and stands at most once;
+// - segments add up to their dim;
+// - with UnevenPolicy::Error each dim (each segment of it) divides by the product of its axes, so that one dim over two
+//   axes is legal if and only if their product divides it (JAX 0.10.2, NamedSharding: size 0 passes, size 1 does not);
+// - no piece boundary lies inside a granule.
+std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
+                                          UnevenPolicy uneven, std::span<const DimGranularity> granularity = {});
+
+// True when `size` elements can be cut `ways` ways evenly.
+bool divides(int64_t ways, int64_t size);
+
+// Every number of ways from 1 to `limit` that divides all of `sizes`, for help lines.
+std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit);
+
+}  // namespace tpplan

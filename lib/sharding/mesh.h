@@ -1,0 +1,39 @@
+// The device mesh: named axes, major to minor. A rank is the row-major index of its mesh coordinate.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tpplan {
+
+// Index into Mesh::axes.
+using AxisId = uint8_t;
+inline constexpr AxisId kNoAxis = 0xff;
+inline constexpr size_t kMaxAxes = 32;
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+};
+
+struct Mesh {
+  std::vector<MeshAxis> axes;
+};
+
+// Product of all sizes; readers keep it below 2^31.
+int64_t device_count(const Mesh& mesh);
+
+// kNoAxis when there is no such axis.
+AxisId find_axis(const Mesh& mesh, std::string_view name);
+
+// Mesh coordinate of a rank: one index an axis. @post rank_of(mesh, coordinate_of(mesh, r)) == r for 0 <= r < device_count.
+std::vector<int64_t> coordinate_of(const Mesh& mesh, int64_t rank);
+int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate);
+
+// "[fsdp=2, tp=4]"
+std::string to_text(const Mesh& mesh);
+
+}  // namespace tpplan

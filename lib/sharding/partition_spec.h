@@ -1,0 +1,53 @@
+// How a tensor is cut: per dim the mesh axes that cut it, major to minor, and the seams of fused dims.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sharding/mesh.h"
+
+namespace tpplan {
+
+// Mesh axes over which one dim is cut, major to minor; empty: not cut.
+using DimAxes = std::vector<AxisId>;
+
+// One entry a dim (JAX's PartitionSpec, always written out to the number of dims).
+using PartitionSpec = std::vector<DimAxes>;
+
+// A fused dim (q|k|v, gate|up): consecutive segments of these sizes, each of which is cut by itself, so that a rank holds
+// a run of every segment. The sizes add up to the dim.
+struct DimSegments {
+  size_t dim = 0;
+  std::vector<int64_t> sizes;
+  bool operator==(const DimSegments&) const = default;
+};
+
+// Everything that decides which elements a mesh coordinate holds, but for the shape.
+struct Sharding {
+  PartitionSpec spec;
+  std::vector<DimSegments> segments;  // ordered by dim; only dims that are cut
+  bool operator==(const Sharding&) const = default;
+};
+
+inline PartitionSpec replicated_spec(size_t ndim) { return PartitionSpec(ndim); }
+bool is_replicated(const PartitionSpec& spec);
+bool uses_axis(const PartitionSpec& spec, AxisId axis);
+
+// Segment sizes of a dim, empty when it has none.
+std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim);
+
+// Product of the sizes of the axes that cut a dim, or over all dims.
+int64_t shard_count(const DimAxes& axes, const Mesh& mesh);
+int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh);
+
+// JAX's notation: P('tp', None), P(('tp', 'fsdp'), None), P().
+std::string to_text(const PartitionSpec& spec, const Mesh& mesh);
+
+// Reads what to_text writes. False on any other text or an axis that the mesh lacks.
+// @post parse_spec(to_text(s, mesh), mesh, t) && s == t
+bool parse_spec(std::string_view text, const Mesh& mesh, PartitionSpec& spec);
+
+}  // namespace tpplan

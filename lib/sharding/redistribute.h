@@ -1,0 +1,39 @@
+// What it takes to bring a tensor from one layout to another: the only place that turns layouts into collectives.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sharding/placement.h"
+
+namespace tpplan {
+
+enum class CollectiveKind : uint8_t { AllGather, AllReduce, ReduceScatter, AllToAll, LocalSlice };
+
+// One step over one mesh axis. `dim` is the dim that is gathered, scattered or sliced (may count from the end, as the
+// layouts it comes from); `from_dim` is all_to_all's other one.
+struct Collective {
+  CollectiveKind kind{};
+  AxisId axis = kNoAxis;
+  int dim = 0;
+  int from_dim = 0;
+  bool operator==(const Collective&) const = default;
+};
+
+// "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice".
+std::string_view to_text(CollectiveKind kind);
+
+// The steps, axis by axis in mesh order: S->R all_gather, P->R all_reduce, P->S reduce_scatter, S(a)->S(b) all_to_all,
+// R->S slice (no communication), equal layouts nothing (torch 2.13, DTensor.redistribute). Empty optional for a
+// redistribution to Partial, which is an error there and here. Dims -1 and ndim-1 of one tensor must be written alike.
+std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from, std::span<const Placement> to);
+
+// The steps that carry the gradient back through a redistribution that started at `from`. `arriving` is the layout in which
+// the gradient comes back: the redistribution's target, with Partial on the axes over which the consumer leaves sums open
+// (a colwise product does). The gradient of a Partial value is the same on every rank, so it returns as Replicate
+// (torch 2.13, Redistribute.backward).
+std::vector<Collective> redistribute_gradient(std::span<const Placement> from, std::span<const Placement> arriving);
+
+}  // namespace tpplan
