@@ -1,0 +1,122 @@
+// What a model is: modules, parameters, buffers and ties, as read from a model file.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/string_index.h"
+#include "diagnostics/diagnostics.h"
+#include "sharding/dtype.h"
+#include "sharding/partition_spec.h"
+
+namespace tpplan {
+
+enum class Framework : uint8_t { Torch, Jax, Keras };
+
+// What a module computes, as far as styles care.
+enum class ModuleKind : uint8_t { Other, Linear, Embedding, Norm, Experts };
+
+using ModuleId = uint32_t;
+using ParamId = uint32_t;
+inline constexpr uint32_t kNone = 0xffffffffu;
+
+// What the model file says of a fused or blocked dim beyond its size. Rare, so kept apart from Param.
+struct ParamExtras {
+  std::vector<std::string_view> dims;  // names, one a dim; empty: by the table of module_kinds.h
+  std::vector<DimSegments> segments;
+  std::vector<std::pair<size_t, int64_t>> granularity;  // dim, elements that must stay together
+};
+
+// A parameter or a buffer. Views point into the SourceFile or into ModelGraph::strings.
+struct Param {
+  std::string_view name;    // "weight"
+  uint32_t offset = 0;      // place of the name in the model file, which is below 2^32 bytes
+  ModuleId module = 0;
+  uint32_t shape_begin = 0;  // into ModelGraph::sizes
+  uint32_t extras = kNone;   // into ModelGraph::extras
+  uint8_t ndim = 0;
+  DType dtype = 0;
+  bool is_buffer = false;
+};
+
+// Attributes that checks know. 0: not given.
+struct ModuleAttributes {
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t num_experts = 0;
+};
+
+struct Module {
+  std::string_view path;
+  uint32_t offset = 0;       // place of the entry in the model file
+  uint32_t type = 0;         // into ModelGraph::types
+  ParamId first_param = 0;   // its own parameters are consecutive
+  uint32_t param_count = 0;
+  uint32_t attributes = kNone;  // into ModelGraph::attributes
+  ModuleKind kind = ModuleKind::Other;
+  bool kind_is_given = false;  // by the file's "kind", not by the table
+};
+
+// Names of one and the same tensor.
+struct Tie {
+  std::vector<ParamId> params;  // at least two, all different
+  uint32_t offset = 0;
+};
+
+// Everything stands in file order. The first `modules` are those of the file; ancestors that it does not list follow as
+// plain containers, so that every prefix of a path is a module.
+struct ModelGraph {
+  std::string name;
+  Framework framework = Framework::Torch;
+  std::vector<Module> modules;
+  std::vector<Param> params;
+  std::vector<Param> buffers;
+  std::vector<int64_t> sizes;
+  std::vector<std::string_view> types;
+  std::vector<ModuleAttributes> attributes;
+  std::vector<ParamExtras> extras;
+  std::vector<Tie> ties;
+  std::deque<std::string> strings;  // text that does not stand in the file as it is
+  StringIndex module_index;
+};
+
+inline char separator(Framework framework) { return framework == Framework::Keras ? '/' : '.'; }
+
+std::span<const int64_t> shape_of(const ModelGraph& graph, const Param& param);
+std::string_view type_of(const ModelGraph& graph, const Module& module);
+std::span<const Param> params_of(const ModelGraph& graph, const Module& module);
+
+// Product of the sizes; readers keep it below 2^63.
+int64_t element_count(std::span<const int64_t> shape);
+
+// "model.embed_tokens" + "weight" in the framework's writing. The second form reuses the buffer's memory.
+std::string path_of(const ModelGraph& graph, const Param& param);
+void assign_path(std::string& path, const ModelGraph& graph, const Param& param);
+
+// kNone when there is none.
+ModuleId find_module(const ModelGraph& graph, std::string_view path);
+ParamId find_param(const ModelGraph& graph, std::string_view path);
+ParamId find_buffer(const ModelGraph& graph, std::string_view path);
+
+// The module one level up, kNone for the root.
+ModuleId parent_of(const ModelGraph& graph, ModuleId module);
+// Last atom of a path.
+std::string_view leaf_of(const ModelGraph& graph, std::string_view path);
+// True when `path` is `ancestor` or below it.
+bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor);
+
+Span span_of(const Param& param);
+Span span_of(const Module& module);
+
+// "[4096, 1024]"
+std::string shape_text(std::span<const int64_t> shape);
+
+// `--print model`: one line a module with its kind, one a parameter with shape, dtype and dim names.
+std::string dump(const ModelGraph& graph);
+
+}  // namespace tpplan

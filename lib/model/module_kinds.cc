@@ -1,0 +1,128 @@
+#include "model/module_kinds.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace tpplan {
+namespace {
+
+using enum ModuleKind;
+
+enum Frameworks : uint8_t { kTorch = 1, kJax = 2, kKeras = 4, kAny = 7 };
+
+uint8_t mask_of(Framework framework) { return static_cast<uint8_t>(1u << static_cast<unsigned>(framework)); }
+
+struct KindRow {
+  uint8_t frameworks;
+  std::string_view type;
+  ModuleKind kind;
+};
+
+// Types whose names say it exactly.
+constexpr KindRow kExactKinds[] = {
+    {kTorch, "Linear", Linear},
+    {kTorch, "NonDynamicallyQuantizableLinear", Linear},
+    {kTorch, "Conv1D", Linear},  // transformers' transposed Linear (GPT-2)
+    {kTorch, "Embedding", Embedding},
+    {kTorch, "EmbeddingBag", Embedding},
+    {kTorch | kJax, "LayerNorm", Norm},
+    {kTorch | kJax, "RMSNorm", Norm},
+    {kTorch | kJax, "GroupNorm", Norm},
+    {kJax, "Linear", Linear},
+    {kJax, "Dense", Linear},
+    {kJax, "DenseGeneral", Linear},
+    {kJax, "Embedding", Embedding},
+    {kJax, "Embed", Embedding},
+    {kKeras, "Dense", Linear},
+    {kKeras, "EinsumDense", Linear},
+    {kKeras, "Embedding", Embedding},
+    {kKeras, "ReversibleEmbedding", Embedding},
+    {kKeras, "TokenAndPositionEmbedding", Other},
+    {kAny, "RotaryEmbedding", Other},
+    {kAny, "Sequential", Other},
+};
+
+// Endings of the names of subclasses. The first that fits decides.
+constexpr KindRow kKindEndings[] = {
+    {kAny, "RotaryEmbedding", Other},     {kAny, "PatchEmbedding", Other}, {kAny, "Norm", Norm},
+    {kAny, "Normalization", Norm},        {kAny, "NormGated", Norm},       {kAny, "Norm1d", Norm},
+    {kAny, "Norm2d", Norm},               {kAny, "Norm3d", Norm},          {kAny, "Experts", Experts},
+    {kTorch | kJax, "Linear", Linear},    {kKeras, "Dense", Linear},       {kAny, "Embedding", Embedding},
+};
+
+struct DimsRow {
+  uint8_t frameworks;
+  ModuleKind kind;
+  std::string_view type;   // empty: any type of the kind
+  std::string_view param;  // empty: any parameter
+  size_t ndim;
+  std::array<std::string_view, 5> dims;
+};
+
+// The first row that fits decides. Torch stores a Linear as (out, in) (torch.nn.Linear.weight), flax and Keras as
+// (in, out) (flax.linen.Dense, keras.layers.Dense), equinox as torch does (equinox.nn.Linear.weight).
+constexpr DimsRow kDims[] = {
+    {kTorch, Linear, "Conv1D", "weight", 2, {"in", "out"}},
+    {kTorch | kJax, Linear, "", "weight", 2, {"out", "in"}},
+    {kJax | kKeras, Linear, "", "kernel", 2, {"in", "out"}},
+    {kAny, Linear, "", "", 1, {"out"}},
+    {kTorch | kJax, Embedding, "", "weight", 2, {"in", "out"}},
+    {kJax, Embedding, "", "embedding", 2, {"in", "out"}},
+    {kKeras, Embedding, "", "embeddings", 2, {"in", "out"}},
+    {kKeras, Embedding, "", "reverse_embeddings", 2, {"out", "in"}},
+    {kAny, Norm, "", "", 1, {"out"}},
+    // transformers 5.23 keeps experts as [expert, out, in], but for these two families (and gpt-oss' biases).
+    {kTorch, Experts, "Llama4TextExperts", "", 3, {"expert", "in", "out"}},
+    {kTorch, Experts, "GptOssExperts", "", 3, {"expert", "in", "out"}},
+    {kTorch, Experts, "", "", 3, {"expert", "out", "in"}},
+    {kTorch, Experts, "", "", 2, {"expert", "out"}},
+};
+
+}  // namespace
+
+ModuleKind kind_of_type(Framework framework, std::string_view type, bool owns_parameters) {
+  const uint8_t mask = mask_of(framework);
+  for (const KindRow& row : kExactKinds) {
+    if ((row.frameworks & mask) != 0 && row.type == type) return row.kind;
+  }
+  for (const KindRow& row : kKindEndings) {
+    if ((row.frameworks & mask) == 0 || !type.ends_with(row.type)) continue;
+    const bool needs_parameters = row.kind == Linear || row.kind == Embedding;
+    return needs_parameters && !owns_parameters ? Other : row.kind;
+  }
+  return Other;
+}
+
+bool is_torch_linear_or_embedding(const ModelGraph& graph, const Module& module) {
+  const std::string_view type = type_of(graph, module);
+  return (module.kind == Linear || module.kind == Embedding) && type != "Conv1D" && type != "EmbeddingBag";
+}
+
+constexpr std::string_view kKindNames[] = {"other", "linear", "embedding", "norm", "experts"};
+
+bool find_module_kind(std::string_view name, ModuleKind& kind) {
+  const auto found = std::find(std::begin(kKindNames), std::end(kKindNames), name);
+  kind = static_cast<ModuleKind>(found - std::begin(kKindNames));
+  return found != std::end(kKindNames);
+}
+
+std::string_view to_text(ModuleKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
+
+std::span<const std::string_view> dims_of(const ModelGraph& graph, const Module& module, const Param& param) {
+  if (param.extras != kNone && !graph.extras[param.extras].dims.empty()) return graph.extras[param.extras].dims;
+  const std::string_view type = type_of(graph, module);
+  for (const DimsRow& row : kDims) {
+    const bool fits = (row.frameworks & mask_of(graph.framework)) != 0 && row.kind == module.kind && row.ndim == param.ndim &&
+                      (row.type.empty() || row.type == type) && (row.param.empty() || row.param == param.name);
+    if (fits) return {row.dims.data(), row.ndim};
+  }
+  return {};
+}
+
+int find_dim(std::span<const std::string_view> dims, std::string_view name) {
+  const auto found = std::find(dims.begin(), dims.end(), name);
+  return found == dims.end() ? -1 : static_cast<int>(found - dims.begin());
+}
+
+}  // namespace tpplan

@@ -1,0 +1,23 @@
+// Plan file -> TpPlan.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/source_file.h"
+#include "diagnostics/diagnostics.h"
+#include "plan/tp_plan.h"
+
+namespace tpplan {
+
+inline constexpr std::string_view kPlanFormat = "tpplan.plan/1";
+
+// Axis sizes from the command line, which replace those in the file.
+using MeshSizes = std::vector<std::pair<std::string, int64_t>>;
+
+// Reads a plan file (schemas/plan.schema.json). Reports every fault with its place; the plan is only meaningful when no
+// error was reported.
+TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics);
+
+}  // namespace tpplan

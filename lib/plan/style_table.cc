@@ -1,0 +1,123 @@
+#include "plan/style_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tpplan {
+namespace {
+
+constexpr DialectMask kOwn = mask_of(Dialect::Glob) | mask_of(Dialect::Regex) | mask_of(Dialect::Keras);
+constexpr DialectMask kTorch = mask_of(Dialect::Torch), kTransformers = mask_of(Dialect::Transformers);
+
+constexpr Placement kReplicate{};
+constexpr Placement kLast{.kind = PlacementKind::Shard, .dim = -1};
+constexpr Placement kSequence{.kind = PlacementKind::Shard, .dim = 1};
+constexpr Placement kPartial{.kind = PlacementKind::Partial};
+
+constexpr BoundaryRow kKept{true, kReplicate, kReplicate, false};
+constexpr BoundaryRow kSummedBack{true, kReplicate, kReplicate, true};
+constexpr BoundaryRow kSummed{true, kPartial, kReplicate, false};
+constexpr BoundaryRow kGathered{true, kLast, kReplicate, false};
+constexpr BoundaryRow kStaysCut{true, kLast, kLast, false};
+constexpr BoundaryRow kCutOnEntry{true, kReplicate, kLast, false};
+constexpr BoundaryRow kSequenceKept{true, kSequence, kSequence, false};
+constexpr BoundaryRow kAsGiven{true, kReplicate, kReplicate, false};
+
+constexpr uint16_t kLinearOptions = kInputLayouts | kOutputLayouts | kUseLocalOutput;
+constexpr uint16_t kInputOptions = kInputLayouts | kDesiredInputLayouts | kInputKwargLayouts | kDesiredInputKwargLayouts;
+constexpr uint16_t kOutputOptions = kOutputLayouts | kDesiredOutputLayouts;
+
+// torch 2.13: torch/distributed/tensor/parallel/style.py. transformers 5.23: distributed/tensor_parallel.py and
+// expert_parallel.py (its registry of twenty names). In alphabetical order.
+constexpr StyleRow kStyles[] = {
+    {.name = "all_reduce", .dialects = kOwn | kTransformers, .output = kSummed, .counts_modules = true},
+    {.name = "colwise", .dialects = kOwn | kTorch | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+     .modules = StyleModules::LinearOrEmbedding, .input = kSummedBack, .output = kStaysCut, .once_per_module = true,
+     .options = kLinearOptions},
+    {.name = "colwise_gather_output", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+     .modules = StyleModules::LinearOrEmbedding, .input = kSummedBack, .output = kGathered},
+    {.name = "colwise_rep", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+     .modules = StyleModules::LinearOrEmbedding, .input = kSummedBack, .output = kGathered},
+    {.name = "embedding_colwise", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = kRefuses, .at_more_dims = 1,
+     .modules = StyleModules::EmbeddingOnly, .input = kKept, .output = kGathered},
+    {.name = "embedding_rowwise", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = 0, .at_more_dims = 0,
+     .modules = StyleModules::EmbeddingOnly, .input = kKept, .output = kSummed},
+    {.name = "ep_dispatch_experts", .dialects = kOwn | kTransformers, .counts_modules = true},
+    {.name = "grouped_gemm", .dialects = kOwn | kTransformers, .cut_dim = "expert", .at_one_dim = 0, .at_more_dims = 0,
+     .modules = StyleModules::WithDims},
+    {.name = "local_params", .dialects = kOwn | kTransformers, .counts_modules = true},
+    {.name = "mla_kv_a_proj", .dialects = kOwn | kTransformers, .sums_parameter_gradients = true},
+    {.name = "moe_identity_expert", .dialects = kOwn | kTransformers, .counts_modules = true},
+    {.name = "moe_tp_experts", .dialects = kOwn | kTransformers, .input = kSummedBack, .output = kSummed, .second_input = 2, .counts_modules = true},
+    {.name = "packed_colwise", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+     .packed_segments = 2, .modules = StyleModules::WithDims, .input = kSummedBack},
+    {.name = "packed_rowwise", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = kCutsNothing, .at_more_dims = -1,
+     .packed_segments = 2, .modules = StyleModules::WithDims},
+    {.name = "prepare_module_input", .dialects = kOwn | kTorch, .touches_parameters = false, .input = kAsGiven, .use_local = false,
+     .counts_modules = true, .options = kInputOptions | kUseLocalOutput},
+    {.name = "prepare_module_input_output", .dialects = kOwn | kTorch, .touches_parameters = false, .input = kAsGiven,
+     .output = kAsGiven, .counts_modules = true, .options = kInputOptions | kUseLocalInput | kOutputOptions | kUseLocalOutput},
+    {.name = "prepare_module_output", .dialects = kOwn | kTorch, .touches_parameters = false, .output = kAsGiven,
+     .counts_modules = true, .options = kOutputOptions | kUseLocalOutput},
+    {.name = "replicate", .dialects = kOwn | kTransformers},
+    {.name = "replicated_with_grad_allreduce", .dialects = kOwn | kTransformers, .sums_parameter_gradients = true},
+    {.name = "rowwise", .dialects = kOwn | kTorch | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+     .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .input = kStaysCut, .output = kSummed,
+     .once_per_module = true, .options = kLinearOptions},
+    {.name = "rowwise_rep", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+     .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .input = kCutOnEntry, .output = kSummed},
+    {.name = "rowwise_split_input", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+     .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .input = kCutOnEntry, .output = kSummed},
+    {.name = "sequence_parallel", .dialects = kOwn | kTorch, .input = kSequenceKept, .output = kSequenceKept, .use_local = false,
+     .sums_parameter_gradients = true, .once_per_module = true, .options = kSequenceDim | kUseLocalOutput},
+    {.name = "sequence_parallel", .dialects = kTransformers, .input = kSequenceKept, .output = kSequenceKept,
+     .sums_parameter_gradients = true},
+};
+
+constexpr std::pair<std::string_view, StyleOption> kOptions[] = {
+    {"input_layouts", kInputLayouts},
+    {"desired_input_layouts", kDesiredInputLayouts},
+    {"input_kwarg_layouts", kInputKwargLayouts},
+    {"desired_input_kwarg_layouts", kDesiredInputKwargLayouts},
+    {"output_layouts", kOutputLayouts},
+    {"desired_output_layouts", kDesiredOutputLayouts},
+    {"use_local_input", kUseLocalInput},
+    {"use_local_output", kUseLocalOutput},
+    {"sequence_dim", kSequenceDim},
+};
+
+}  // namespace
+
+std::span<const StyleRow> style_table() { return kStyles; }
+
+const StyleRow* find_style(std::string_view name, Dialect dialect) {
+  for (const StyleRow& row : kStyles) {
+    if (row.name == name && (row.dialects & mask_of(dialect)) != 0) return &row;
+  }
+  return nullptr;
+}
+
+bool is_style(std::string_view name) {
+  return std::any_of(std::begin(kStyles), std::end(kStyles), [name](const StyleRow& row) { return row.name == name; });
+}
+
+std::string_view option_name(StyleOption option) {
+  for (const auto& [name, value] : kOptions) {
+    if (value == option) return name;
+  }
+  return "";
+}
+
+uint16_t find_option(std::string_view name) {
+  for (const auto& [known, value] : kOptions) {
+    if (known == name) return value;
+  }
+  return 0;
+}
+
+std::string_view to_text(Dialect dialect) {
+  static constexpr std::string_view names[] = {"glob", "regex", "torch", "transformers", "keras"};
+  return names[static_cast<size_t>(dialect)];
+}
+
+}  // namespace tpplan

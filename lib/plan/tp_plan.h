@@ -1,0 +1,110 @@
+// How the owner of a model wants it cut up: the plan, as read from a plan file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "diagnostics/diagnostics.h"
+#include "plan/style_table.h"
+#include "sharding/check_sharding.h"
+#include "sharding/mesh.h"
+#include "sharding/placement.h"
+
+namespace tpplan {
+
+using RuleId = uint32_t;
+inline constexpr RuleId kNoRule = 0xffffffffu;
+
+// A layout of an input or output on the rule's axis; absent: a `null` placeholder, this value is left alone.
+using Layout = std::optional<Placement>;
+using KwargLayouts = std::vector<std::pair<std::string, Layout>>;
+
+// Absent members were not written.
+struct RuleOptions {
+  std::optional<std::vector<Layout>> input_layouts, desired_input_layouts, output_layouts, desired_output_layouts;
+  std::optional<KwargLayouts> input_kwarg_layouts, desired_input_kwarg_layouts;
+  std::optional<bool> use_local_input, use_local_output;
+  std::optional<int> sequence_dim;
+  bool operator==(const RuleOptions&) const = default;
+};
+
+// A PartitionSpec as written; `...` stands for as many whole dims as the parameter has left.
+struct SpecTemplate {
+  std::vector<DimAxes> before, after;  // around the ellipsis; without one everything is in `before`
+  bool has_ellipsis = false;
+  bool operator==(const SpecTemplate&) const = default;
+};
+
+struct PlanRule {
+  std::string key;
+  Span key_span, value_span;
+  uint32_t line = 0;  // of the key
+  const StyleRow* style = nullptr;    // nullptr: the rule is a spec
+  std::optional<SpecTemplate> spec;
+  RuleOptions options;
+  AxisId axis = kNoAxis;              // over which the style shards; kNoAxis for a spec
+  bool optional = false;              // may match nothing
+  uint32_t block = kNoRule;           // into TpPlan::blocks; kNoRule: the key is a whole path
+};
+
+// A pattern for module paths (glob, whole path), with its place.
+struct ModulePattern {
+  std::string text;
+  Span span;
+};
+
+struct DataSharding {
+  std::vector<AxisId> axes;  // major to minor
+  int dim = 0;
+};
+
+enum class FsdpPolicy : uint8_t { LargestDim, Compose, Dim0 };
+
+struct FsdpSettings {
+  AxisId axis = kNoAxis;
+  int64_t min_weight_size = int64_t{1} << 18;  // elements; up to and including this many stay as they are
+  std::vector<ModulePattern> patterns;         // parameters it may shard, by parameter or module path; empty: all
+  std::vector<ModulePattern> units;            // modules gathered as one; empty: the root
+  FsdpPolicy policy = FsdpPolicy::LargestDim;
+  Span span;
+};
+
+// How a Keras LayoutMap key matches, by the function of Python's `re` that Keras has used over time.
+enum class KerasMatch : uint8_t { Fullmatch, Search, Match };
+
+// A kind of warning that the owner has looked at: not reported, for the reason that stands there.
+struct Suppression {
+  Code code{};
+  std::string reason;
+  std::string rule;  // key of the rule that the warning must be about; empty: any
+  Span span;
+};
+
+struct TpPlan {
+  Dialect dialect = Dialect::Glob;
+  KerasMatch keras_match = KerasMatch::Fullmatch;
+  Mesh mesh;
+  std::vector<Span> axis_spans;   // of the mesh's axes
+  UnevenPolicy uneven = UnevenPolicy::Error;
+  std::vector<ModulePattern> blocks;
+  std::vector<PlanRule> rules;    // file order
+  std::optional<DataSharding> data;
+  std::optional<FsdpSettings> fsdp;
+  std::vector<ModulePattern> remat;
+  std::vector<Suppression> suppressions;
+  Span rules_span;                // of the key `tp_plan` (or `blocks`, or the whole plan)
+};
+
+// "colwise", or the spec in JAX's notation with `...`.
+std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
+
+// True when both rules would do the same to a parameter.
+bool same_treatment(const PlanRule& a, const PlanRule& b);
+
+// `--print plan`: every setting and rule, one a line.
+std::string dump(const TpPlan& plan);
+
+}  // namespace tpplan

@@ -1,0 +1,274 @@
+#include "plan/yaml_tree.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <istream>
+#include <streambuf>
+
+#include "base/string_index.h"
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+// Ends the parse after a fault has been reported. yaml-cpp's event interface has no other way out.
+struct Stop {};
+
+// A stream over text that is not copied.
+struct TextBuffer : std::streambuf {
+  explicit TextBuffer(const std::string& text) {
+    char* begin = const_cast<char*>(text.data());
+    setg(begin, begin, begin + text.size());
+  }
+};
+
+// yaml-cpp demands a class here; it only builds the tree.
+struct TreeBuilder : YAML::EventHandler {
+  const SourceFile& file;
+  Source source;
+  YamlTree& tree;
+  Diagnostics& diagnostics;
+  const YamlLimits& limits;
+  std::vector<YamlId> open;
+  std::vector<std::pair<YAML::anchor_t, YamlId>> anchors;
+  std::vector<size_t> line_starts;
+
+  TreeBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
+      : file(f), source(s), tree(t), diagnostics(d), limits(l), line_starts{0} {
+    for (size_t i = 0; i < f.text.size(); ++i) {
+      if (f.text[i] == '\n') line_starts.push_back(i + 1);
+    }
+  }
+
+  uint64_t offset_of(const YAML::Mark& mark) const {
+    if (mark.line < 0 || static_cast<size_t>(mark.line) >= line_starts.size()) return file.text.size();
+    return std::min(line_starts[static_cast<size_t>(mark.line)] + static_cast<size_t>(std::max(0, mark.column)), file.text.size());
+  }
+
+  [[noreturn]] void stop(Code code, uint64_t offset, std::string message, std::string help = {}) {
+    report_message(diagnostics, code, {source, offset, 1}, std::move(message), std::move(help));
+    throw Stop{};
+  }
+
+  YamlId push(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    const uint64_t offset = offset_of(mark);
+    if (tree.nodes.size() >= limits.nodes) stop(Code::TP1007, offset, fmt::format("the file has more than {} values", limits.nodes));
+    const auto id = static_cast<YamlId>(tree.nodes.size());
+    YamlNode& node = tree.nodes.emplace_back();
+    node.kind = kind;
+    node.offset = offset;
+    node.length = 1;
+    if (anchor != 0) anchors.emplace_back(anchor, id);
+    attach(id);
+    return id;
+  }
+
+  void attach(YamlId id) {
+    if (open.empty()) {
+      tree.root = id;
+      return;
+    }
+    const YamlNode& parent = tree.nodes[open.back()];
+    // A value that is not written stands, for the reader, where its key does.
+    const bool is_value = parent.kind == YamlKind::Map && parent.children.size() % 2 == 1;
+    if (is_value && tree.nodes[id].kind == YamlKind::Null) {
+      const YamlNode& key = tree.nodes[parent.children.back()];
+      tree.nodes[id].offset = key.offset;
+      tree.nodes[id].length = key.length;
+    }
+    tree.nodes[open.back()].children.push_back(id);
+  }
+
+  void enter(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (open.size() >= limits.depth) stop(Code::TP1007, offset_of(mark), fmt::format("values are nested deeper than {} levels", limits.depth));
+    const YamlId id = push(kind, mark, anchor);
+    tree.nodes[id].length = bracket_length(tree.nodes[id].offset);
+    open.push_back(id);
+  }
+
+  void check_tag(const std::string& tag, const YAML::Mark& mark) {
+    static constexpr std::string_view core = "tag:yaml.org,2002:";
+    static constexpr std::string_view known[] = {"str", "int", "float", "bool", "null", "seq", "map"};
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    const std::string_view rest = tag.starts_with(core) ? std::string_view(tag).substr(core.size()) : "";
+    if (std::find(std::begin(known), std::end(known), rest) != std::end(known)) return;
+    stop(Code::TP1011, offset_of(mark), fmt::format("tag `{}` is not one of YAML's core tags", tag), "a plan is plain data: remove the tag");
+  }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { push(YamlKind::Null, mark, anchor); }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto named = std::find_if(anchors.rbegin(), anchors.rend(), [&](const auto& a) { return a.first == anchor; });
+    if (named == anchors.rend()) stop(Code::TP1004, offset_of(mark), "the alias names no anchor");
+    if (std::find(open.begin(), open.end(), named->second) != open.end()) {
+      stop(Code::TP1011, offset_of(mark), "the alias stands inside the value that it names", "write the value out");
+    }
+    attach(named->second);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+    check_tag(tag, mark);
+    const bool plain = tag == "?" || tag.empty();
+    const bool is_null = plain && (value == "null" || value == "~" || value == "Null" || value == "NULL" || value.empty());
+    YamlNode& node = tree.nodes[push(is_null ? YamlKind::Null : YamlKind::Scalar, mark, anchor)];
+    node.is_plain = plain;
+    node.text = value;
+    if (is_null) {
+      if (value.empty()) return;
+      node.offset = offset_of(mark);
+    }
+    node.length = static_cast<uint32_t>(std::max<size_t>(1, plain ? value.size() : quoted_length(node.offset)));
+  }
+
+  // Bytes from an opening bracket or brace to its end, where that is on the same line; 1 otherwise.
+  uint32_t bracket_length(uint64_t offset) const {
+    const std::string& text = file.text;
+    int depth = 0;
+    for (size_t i = offset; i < text.size() && text[i] != '\n'; ++i) {
+      depth += text[i] == '[' || text[i] == '{';
+      depth -= text[i] == ']' || text[i] == '}';
+      if (depth == 0) return static_cast<uint32_t>(i + 1 - offset);
+    }
+    return 1;
+  }
+
+  // Bytes from an opening quote to its end, on the first line of it. yaml-cpp 0.7 lets a quote run into the end of the file.
+  size_t quoted_length(uint64_t offset) {
+    const std::string& text = file.text;
+    const char quote = offset < text.size() ? text[offset] : '\0';
+    if (quote != '"' && quote != '\'') return 1;
+    size_t i = offset + 1;
+    while (i < text.size() && text[i] != quote) i += text[i] == '\\' && quote == '"' ? 2 : 1;
+    if (i >= text.size()) stop(Code::TP1004, offset, "the quote is never closed", fmt::format("close it with {}", quote));
+    return std::min(i + 1, text.find('\n', offset)) - offset;
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    check_tag(tag, mark);
+    enter(YamlKind::Sequence, mark, anchor);
+  }
+  void OnSequenceEnd() override { open.pop_back(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    check_tag(tag, mark);
+    enter(YamlKind::Map, mark, anchor);
+  }
+  void OnMapEnd() override {
+    check_keys(tree.nodes[open.back()]);
+    open.pop_back();
+  }
+
+  void check_keys(const YamlNode& map) {
+    StringIndex index;
+    const auto key_of = [&](uint32_t i) -> std::string_view { return tree.nodes[map.children[i]].text; };
+    for (uint32_t i = 0; i + 1 < map.children.size(); i += 2) {
+      const YamlNode& key = tree.nodes[map.children[i]];
+      if (key.kind != YamlKind::Scalar) stop(Code::TP1011, key.offset, fmt::format("a key is {}, not text", describe(key)), "is a bracket, a brace or a quote left open above?");
+      if (key.is_plain && key.text == "<<") stop(Code::TP1011, key.offset, "merge keys (`<<`) are not read", "write the merged keys out");
+      const uint32_t earlier = insert(index, key.text, i, key_of);
+      if (earlier == kNotFound) continue;
+      Diagnostic& d = report_message(diagnostics, Code::TP1006, span_of(source, key), fmt::format("key `{}` stands twice", key.text), "keep one of the two");
+      d.notes.push_back({"first one", span_of(source, tree.nodes[map.children[earlier]])});
+      throw Stop{};
+    }
+  }
+};
+
+// Sees whether anything follows the first document.
+struct SecondDocument : YAML::EventHandler {
+  bool found = false;
+  YAML::Mark mark;
+  void OnDocumentStart(const YAML::Mark& at) override {
+    found = true;
+    mark = at;
+    throw Stop{};
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+bool check_text(const SourceFile& file, Source source, Diagnostics& diagnostics, const YamlLimits& limits) {
+  const std::string& text = file.text;
+  const auto refuse = [&](Code code, size_t offset, std::string message, std::string help) {
+    report_message(diagnostics, code, {source, offset, 1}, std::move(message), std::move(help));
+    return false;
+  };
+  if (text.size() > limits.bytes) return refuse(Code::TP1002, 0, fmt::format("the file has {}, more than {}", human_bytes(text.size()), human_bytes(limits.bytes)), "write patterns instead of single paths");
+  if (text.starts_with("\xef\xbb\xbf")) return refuse(Code::TP1005, 0, "the file starts with a byte order mark", "save it as UTF-8 without BOM");
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return refuse(Code::TP1005, 0, "the file is UTF-16", "save it as UTF-8");
+  if (const size_t at = find_invalid_utf8(text); at != std::string::npos) return refuse(Code::TP1005, at, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[at])), "save the file as UTF-8");
+  const auto control = std::find_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f; });
+  if (control != text.end()) return refuse(Code::TP1005, static_cast<size_t>(control - text.begin()), fmt::format("control character 0x{:02x}", static_cast<unsigned char>(*control)), "remove it, or write it as an escape in double quotes");
+  return true;
+}
+
+void report_syntax(const TreeBuilder& builder, const YAML::Exception& error) {
+  const uint64_t offset = builder.offset_of(error.mark);
+  const bool alias = error.msg.find("anchor is not defined") != std::string::npos || error.msg.find("alias") != std::string::npos;
+  // The parser stops behind the alias: the place that helps is its asterisk.
+  const std::string_view line = line_at(builder.file, offset);
+  const size_t star = line.find('*');
+  uint64_t place = offset;
+  if (alias && star != std::string_view::npos) place = static_cast<uint64_t>(line.data() - builder.file.text.data()) + star;
+  const bool tab = line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
+  report_message(builder.diagnostics, Code::TP1004, {builder.source, place, 1}, error.msg,
+                 offset >= builder.file.text.find_last_not_of(" \n\r\t") + 1 ? "a bracket, a brace or a quote is left open above" :
+                 alias ? "quote patterns that start with `*`: an unquoted `*` is a YAML alias"
+                 : tab ? "indent with spaces: YAML does not allow tabs" : "");
+}
+
+}  // namespace
+
+bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics, const YamlLimits& limits) {
+  if (!check_text(file, source, diagnostics, limits)) return false;
+  TreeBuilder builder(file, source, tree, diagnostics, limits);
+  TextBuffer buffer(file.text);
+  std::istream stream(&buffer);
+  try {
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(builder)) return true;
+    // Only one more look: yaml-cpp 0.7 can hand out documents without end (jbeder/yaml-cpp#1040).
+    SecondDocument second;
+    const bool is_null = tree.root != kNoYaml && tree.nodes[tree.root].kind == YamlKind::Null;
+    try {
+      if (!is_null) parser.HandleNextDocument(second);
+    } catch (const Stop&) {
+    }
+    if (second.found) {
+      builder.stop(Code::TP3011, builder.offset_of(second.mark), "the plan goes on after its end: only one YAML document is read",
+                   "keep one plan in a file");
+    }
+  } catch (const Stop&) {
+    return false;
+  } catch (const YAML::Exception& error) {
+    report_syntax(builder, error);
+    return false;
+  }
+  return true;
+}
+
+Span span_of(Source source, const YamlNode& node) { return {source, node.offset, node.length}; }
+
+std::string describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlKind::Null: return "null";
+    case YamlKind::Sequence: return "a list";
+    case YamlKind::Map: return "a mapping";
+    case YamlKind::Scalar: break;
+  }
+  return node.is_plain ? fmt::format("`{}`", node.text) : fmt::format("the text \"{}\"", node.text);
+}
+
+}  // namespace tpplan
