@@ -1,0 +1,61 @@
+#include "match/lint_dialects.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "match/match_plan.h"
+
+namespace tpplan {
+namespace {
+
+struct Reading {
+  std::string_view name;
+  Dialect dialect;
+  KerasMatch keras_match;
+};
+
+constexpr Reading kReadings[] = {
+    {"glob", Dialect::Glob, KerasMatch::Fullmatch},
+    {"regex", Dialect::Regex, KerasMatch::Fullmatch},
+    {"torch", Dialect::Torch, KerasMatch::Fullmatch},
+    {"transformers", Dialect::Transformers, KerasMatch::Fullmatch},
+    {"keras", Dialect::Keras, KerasMatch::Fullmatch},
+    {"keras search (2023 to 2026)", Dialect::Keras, KerasMatch::Search},
+};
+
+// The parameters that each rule decides over, by one reading of the keys.
+std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGraph& graph, const Reading& reading) {
+  TpPlan other = plan;
+  other.dialect = reading.dialect;
+  other.keras_match = reading.keras_match;
+  Diagnostics unheard;  // what the other dialect would complain about is not this plan's fault
+  const MatchTable table = match_plan(other, graph, unheard);
+  std::vector<std::vector<ParamId>> params(plan.rules.size());
+  for (ParamId id = 0; id < table.params.size(); ++id) {
+    if (table.params[id].rule != kNoRule) params[table.params[id].rule].push_back(id);
+  }
+  return params;
+}
+
+}  // namespace
+
+void lint_dialects(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+  std::vector<std::vector<std::vector<ParamId>>> by_reading;
+  const std::vector<std::vector<ParamId>> own = governed_by(plan, graph, {"", plan.dialect, plan.keras_match});
+  for (const Reading& reading : kReadings) by_reading.push_back(governed_by(plan, graph, reading));
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    const PlanRule& rule = plan.rules[id];
+    if (rule.style != nullptr && !rule.style->touches_parameters) continue;
+    std::vector<std::string> others;
+    for (size_t i = 0; i < by_reading.size(); ++i) {
+      if (by_reading[i][id] != own[id]) others.push_back(fmt::format("{}: {}", kReadings[i].name, by_reading[i][id].size() == own[id].size() ? "others" : std::to_string(by_reading[i][id].size())));
+    }
+    if (others.empty()) continue;
+    Diagnostic& d = report_message(diagnostics, Code::TP4010, rule.key_span,
+                                   fmt::format("`{}` selects {} here, and others in other dialects", rule.key, counted(own[id].size(), "parameter")));
+    d.label = fmt::format("{}", fmt::join(others, ", "));
+    d.help = "keep `dialect:` in the file, and do not hand the keys to another reader as they are";
+  }
+}
+
+}  // namespace tpplan

@@ -1,0 +1,167 @@
+// The glob and regex dialects.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "match/dialects.h"
+#include "match/pattern.h"
+
+namespace tpplan {
+namespace {
+
+// How exactly a key names a parameter; lower wins. Inside a block an exact key still stands for many modules, so it ranks
+// below an exact whole path.
+enum Rank : uint8_t { ExactParam, ExactModule, BlockExactParam, BlockExactModule, ParamPattern, ModulePatternRank, kRanks };
+
+struct ScopeMatcher {
+  const RuleScope* scope = nullptr;
+  bool is_block = false;
+  std::vector<RuleId> exact;     // sorted by key text
+  std::vector<RuleId> patterns;  // by index into `set`
+  PatternSetPtr set;
+};
+
+// Rules that name one path, per rank.
+using Candidates = std::array<std::vector<RuleId>, kRanks>;
+
+ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_block, Diagnostics& diagnostics) {
+  ScopeMatcher matcher{.scope = &scope, .is_block = is_block, .exact = {}, .patterns = {}, .set = {}};
+  const bool globs = plan.dialect == Dialect::Glob;
+  std::vector<std::string> expressions;
+  for (const RuleId id : scope.rules) {
+    const std::string& key = plan.rules[id].key;
+    if (globs && !is_glob(key)) {
+      matcher.exact.push_back(id);
+      continue;
+    }
+    matcher.patterns.push_back(id);
+    expressions.push_back(globs ? glob_to_regex(key) : key);
+  }
+  std::vector<std::string> faults;
+  matcher.set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
+  for (size_t i = 0; i < faults.size(); ++i) {
+    if (faults[i].empty()) continue;
+    report_message(diagnostics, Code::TP3012, plan.rules[matcher.patterns[i]].key_span, fmt::format("pattern cannot be compiled: {}", faults[i]),
+                   globs ? "" : "the regex dialect is RE2's: no lookaround, no backreferences");
+  }
+  std::stable_sort(matcher.exact.begin(), matcher.exact.end(), [&](RuleId a, RuleId b) { return plan.rules[a].key < plan.rules[b].key; });
+  return matcher;
+}
+
+// Adds the rules of a scope whose keys match `path` to `found`: exact ones at `exact_rank`, patterns at `pattern_rank`.
+void collect(const ScopeMatcher& matcher, const TpPlan& plan, const ModelGraph& graph, ModuleId module, std::string_view path,
+             Rank exact_rank, Rank pattern_rank, Candidates& found) {
+  std::string_view relative;
+  if (!relative_path(*matcher.scope, graph, module, path, relative)) return;
+  const auto less = [&](RuleId id, std::string_view text) { return plan.rules[id].key < text; };
+  for (auto at = std::lower_bound(matcher.exact.begin(), matcher.exact.end(), relative, less);
+       at != matcher.exact.end() && plan.rules[*at].key == relative; ++at) {
+    found[matcher.is_block ? exact_rank + 2 : exact_rank].push_back(*at);
+  }
+  static thread_local std::vector<int> hits;
+  find_matches(*matcher.set, relative, hits);
+  for (const int hit : hits) found[pattern_rank].push_back(matcher.patterns[static_cast<size_t>(hit)]);
+}
+
+bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
+
+// The rule that wins among candidates that are sorted by rank; clashes within the winning rank are reported.
+ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view path, MatchTable& table, Diagnostics& diagnostics) {
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    RuleId winner = kNoRule;
+    for (const RuleId id : found[rank]) {
+      if (decides(plan.rules[id])) winner = std::min(winner, id);
+    }
+    if (winner == kNoRule) continue;
+    for (const RuleId id : found[rank]) {
+      if (id == winner || !decides(plan.rules[id])) continue;
+      const bool agree = same_treatment(plan.rules[winner], plan.rules[id]);
+      if (agree) table.rules[id].repeats = true;
+      report_clash(plan, winner, id, path, agree, diagnostics);
+    }
+    return {.rule = winner, .by_module = rank == ExactModule || rank == BlockExactModule || rank == ModulePatternRank};
+  }
+  return {};
+}
+
+void append(Candidates& to, const Candidates& from) {
+  for (size_t rank = 0; rank < kRanks; ++rank) to[rank].insert(to[rank].end(), from[rank].begin(), from[rank].end());
+}
+
+void clear(Candidates& candidates) {
+  for (auto& rank : candidates) rank.clear();
+}
+
+// A key that matches a module's path is a module key there, also where it would match the parameter's path too.
+void drop_module_keys(Candidates& found, const Candidates& by_module) {
+  std::erase_if(found[ParamPattern], [&](RuleId id) {
+    const auto& modules = by_module[ModulePatternRank];
+    return std::find(modules.begin(), modules.end(), id) != modules.end();
+  });
+}
+
+// A boundary for each prepare_* rule on the module, and for the style that wins over the module itself, if it decides over
+// one of its parameters.
+void add_boundaries(const TpPlan& plan, const ModelGraph& graph, ModuleId id, const Candidates& by_module, MatchTable& table) {
+  RuleId winner = kNoRule;
+  for (const auto& rank : by_module) {
+    for (const RuleId rule : rank) {
+      const StyleRow* style = plan.rules[rule].style;
+      if (style == nullptr) continue;
+      if (!style->touches_parameters) {
+        ++table.rules[rule].modules;
+        table.boundaries.push_back({id, rule});
+        continue;
+      }
+      const Module& module = graph.modules[id];
+      const auto params = std::span(table.params).subspan(module.first_param, module.param_count);
+      const bool acts = style->counts_modules || std::any_of(params.begin(), params.end(), [rule](const ParamMatch& p) { return p.rule == rule; });
+      if (style->counts_modules) ++table.rules[rule].modules;
+      if (winner == kNoRule && acts) winner = rule;
+    }
+  }
+  if (winner != kNoRule) table.boundaries.push_back({id, winner});
+}
+
+}  // namespace
+
+void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
+  const std::vector<RuleScope> scopes = rule_scopes(plan, graph, diagnostics);
+  std::vector<ScopeMatcher> matchers;
+  for (size_t i = 0; i < scopes.size(); ++i) {
+    if (!scopes[i].rules.empty()) matchers.push_back(make_matcher(plan, scopes[i], i > 0, diagnostics));
+  }
+  const bool any_module_rule = std::any_of(plan.rules.begin(), plan.rules.end(), [](const PlanRule& rule) {
+    return rule.style != nullptr && rule.style->counts_modules;
+  });
+  Candidates by_module, found;
+  std::string path;
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    const Module& module = graph.modules[id];
+    if (module.param_count == 0 && !any_module_rule) continue;
+    clear(by_module);
+    for (const ScopeMatcher& matcher : matchers) collect(matcher, plan, graph, id, module.path, ExactModule, ModulePatternRank, by_module);
+    for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+      assign_path(path, graph, graph.params[param]);
+      clear(found);
+      for (const ScopeMatcher& matcher : matchers) collect(matcher, plan, graph, id, path, ExactParam, ParamPattern, found);
+      drop_module_keys(found, by_module);
+      append(found, by_module);
+      table.params[param] = resolve(plan, found, path, table, diagnostics);
+      if (table.params[param].rule != kNoRule) ++table.rules[table.params[param].rule].governed;
+      // A rule that matches the module and the parameter is counted once.
+      for (size_t rank = 0; rank < kRanks; ++rank) {
+        for (const RuleId rule : found[rank]) {
+          const bool counted = std::any_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(rank),
+                                           [rule](const auto& r) { return std::find(r.begin(), r.end(), rule) != r.end(); });
+          if (!counted && decides(plan.rules[rule])) ++table.rules[rule].parameters;
+        }
+      }
+    }
+    add_boundaries(plan, graph, id, by_module, table);
+  }
+}
+
+}  // namespace tpplan

@@ -1,0 +1,128 @@
+#include "match/match_plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "match/dialects.h"
+#include "match/nearest_path.h"
+#include "match/select_modules.h"
+
+namespace tpplan {
+namespace {
+
+using MatchFunction = void (*)(const TpPlan&, const ModelGraph&, MatchTable&, Diagnostics&);
+
+// By Dialect.
+constexpr MatchFunction kDialects[] = {match_paths, match_paths, match_torch, match_transformers, match_keras};
+
+void report_dead_rule(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule, Diagnostics& diagnostics) {
+  const bool shipped = plan.dialect == Dialect::Transformers;
+  if (shipped) {
+    // Shipped plans carry rules for other configurations of the model: one warning for all of them.
+    Diagnostic* d = report(diagnostics, Code::TP4002, rule.key_span, "dead rules");
+    if (d == nullptr) {
+      const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& other) { return other.code == Code::TP4002; });
+      first->notes.push_back({fmt::format("and so does `{}`", rule.key), rule.key_span});
+      first->count = 1;
+      return;
+    }
+    d->message = fmt::format("rule `{}` matches nothing in this model", rule.key);
+    d->help = "if the model should have it, check the spelling; otherwise mark the rule `optional: true`";
+    return;
+  }
+  Diagnostic& d = report_message(diagnostics, Code::TP4001, rule.key_span, fmt::format("rule `{}` matches nothing", rule.key));
+  d.label = rule.block == kNoRule ? fmt::format("0 of {}", counted(graph.params.size(), "parameter"))
+                                  : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
+  if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
+  const PathsOf paths = rule.block != kNoRule ? PathsOf::Block : plan.dialect == Dialect::Torch ? PathsOf::Modules : PathsOf::ModulesAndParameters;
+  d.help = nearest_path_help(graph, rule.key, paths);
+  if (d.help.empty()) d.help = "mark it `optional: true` if the model may lack it";
+}
+
+void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table, Diagnostics& diagnostics) {
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    const PlanRule& rule = plan.rules[id];
+    const RuleMatches& matches = table.rules[id];
+    const bool by_name = plan.dialect == Dialect::Transformers;
+    const bool used = by_name ? matches.addressed : matches.parameters + matches.modules > 0;
+    if (!used && !rule.optional) report_dead_rule(plan, graph, rule, diagnostics);
+    const bool decides = rule.style == nullptr || rule.style->touches_parameters;
+    if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0) continue;
+    Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span, fmt::format("rule `{}` decides over nothing", rule.key));
+    d.label = fmt::format("more exact keys win {}", matches.parameters == 1 ? "on its one parameter" : fmt::format("on all {} parameters", matches.parameters));
+    d.help = "remove it";
+  }
+}
+
+}  // namespace
+
+uint64_t match_count(const PlanRule& rule, const RuleMatches& matches) {
+  const bool modules = rule.style != nullptr && rule.style->counts_modules;
+  return modules ? matches.modules : matches.parameters;
+}
+
+std::vector<RuleScope> rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+  std::vector<RuleScope> scopes(1 + plan.blocks.size());
+  for (RuleId id = 0; id < plan.rules.size(); ++id) scopes[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
+  if (plan.blocks.empty()) return scopes;
+  const std::vector<ModuleId> parents = parents_of(graph);
+  for (size_t block = 0; block < plan.blocks.size(); ++block) {
+    const std::vector<ModuleId> modules = outermost_matches(graph, parents, plan.blocks[block]);
+    if (modules.empty()) report_dead_pattern(graph, plan.blocks[block], "block", diagnostics);
+    scopes[1 + block].enclosing = enclosing_modules(graph, parents, modules);
+  }
+  return scopes;
+}
+
+bool relative_path(const RuleScope& scope, const ModelGraph& graph, ModuleId module, std::string_view path, std::string_view& relative) {
+  relative = path;
+  if (scope.enclosing.empty()) return true;
+  const ModuleId block = scope.enclosing[module];
+  if (block == kNone) return false;
+  const size_t prefix = graph.modules[block].path.size();
+  relative.remove_prefix(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
+  return true;
+}
+
+void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree, Diagnostics& diagnostics) {
+  const PlanRule &a = plan.rules[first], &b = plan.rules[second];
+  Diagnostic* d = report(diagnostics, agree ? Code::TP4004 : Code::TP4003, b.key_span, fmt::format("{}/{}", first, second));
+  if (d == nullptr) return;
+  d->counted = "parameter";
+  d->message = agree ? fmt::format("rule `{}` repeats `{}`, for `{}`", b.key, a.key, path)
+                     : fmt::format("rules `{}` and `{}` disagree about `{}`", a.key, b.key, path);
+  d->label = agree ? "says the same" : fmt::format("{} here, {} there", treatment_text(b, plan.mesh), treatment_text(a, plan.mesh));
+  d->notes.push_back({fmt::format("`{}` also matches", a.key), a.key_span});
+  d->help = agree ? "remove one of the two" : "make the keys exclude each other, or write an exact path: it wins over a pattern";
+}
+
+MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+  MatchTable table;
+  table.params.resize(graph.params.size());
+  table.rules.resize(plan.rules.size());
+  kDialects[static_cast<size_t>(plan.dialect)](plan, graph, table, diagnostics);
+  std::stable_sort(table.boundaries.begin(), table.boundaries.end(), [](const BoundaryMatch& a, const BoundaryMatch& b) {
+    return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
+  });
+  if (!has_errors(diagnostics)) report_unused_rules(plan, graph, table, diagnostics);
+  return table;
+}
+
+std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& graph) {
+  std::string out;
+  for (ParamId id = 0; id < table.params.size(); ++id) {
+    const ParamMatch& match = table.params[id];
+    out += fmt::format("{}: {}\n", path_of(graph, graph.params[id]), match.rule == kNoRule ? "-" : plan.rules[match.rule].key);
+  }
+  for (const BoundaryMatch& match : table.boundaries) {
+    out += fmt::format("boundary {}: {}\n", graph.modules[match.module].path, plan.rules[match.rule].key);
+  }
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    out += fmt::format("rule {}: {} matched, {} governed\n", plan.rules[id].key, match_count(plan.rules[id], table.rules[id]), table.rules[id].governed);
+  }
+  return out;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,98 @@
+// The torch dialect: torch/distributed/tensor/parallel/api.py (parallelize_module) of torch 2.13.
+#include <spdlog/fmt/fmt.h>
+
+#include <map>
+
+#include "base/text.h"
+#include "match/dialects.h"
+#include "match/pattern.h"
+#include "match/select_modules.h"
+
+namespace tpplan {
+namespace {
+
+struct TorchWalk {
+  const TpPlan& plan;
+  const ModelGraph& graph;
+  MatchTable& table;
+  Diagnostics& diagnostics;
+  std::vector<std::vector<ModuleId>> children;  // by ModuleId, in file order
+  std::vector<RuleId> distributed_by;           // by ModuleId: the rule whose style may stand there only once
+  std::map<std::string, PatternSetPtr, std::less<>> atoms;
+};
+
+const PatternSet& atom_pattern(TorchWalk& walk, std::string_view atom) {
+  const auto known = walk.atoms.find(atom);
+  if (known != walk.atoms.end()) return *known->second;
+  const std::vector<std::string> expression = {glob_to_regex(atom)};
+  return *walk.atoms.emplace(atom, compile_patterns(expression, PatternAnchor::Whole, nullptr)).first->second;
+}
+
+// Gives the rule's style to a module. Styles that distribute the module may do so once (torch raises RuntimeError);
+// the prepare_* styles only hook its boundaries.
+void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
+  const PlanRule& rule = walk.plan.rules[id];
+  const Module& module = walk.graph.modules[module_id];
+  ++walk.table.rules[id].modules;
+  walk.table.rules[id].addressed = true;
+  walk.table.boundaries.push_back({module_id, id});
+  if (rule.style != nullptr && rule.style->once_per_module) {
+    const RuleId earlier = walk.distributed_by[module_id];
+    if (earlier != kNoRule) {
+      Diagnostic* d = report(walk.diagnostics, Code::TP4008, rule.key_span, fmt::format("{}/{}", earlier, id));
+      if (d == nullptr) return;
+      d->message = fmt::format("`{}` gives a second style to module `{}`", rule.key, module.path);
+      d->counted = "module";
+      d->notes.push_back({fmt::format("`{}` gives it {}", walk.plan.rules[earlier].key, treatment_text(walk.plan.rules[earlier], walk.plan.mesh)), walk.plan.rules[earlier].key_span});
+      d->notes.push_back({"torch raises \"distribute_module should only be called once on a module\"", {}});
+      d->help = "make the keys exclude each other";
+      return;
+    }
+    walk.distributed_by[module_id] = id;
+  }
+  if (rule.style != nullptr && !rule.style->touches_parameters) return;
+  for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+    ++walk.table.rules[id].parameters;
+    ++walk.table.rules[id].governed;
+    walk.table.params[param] = {.rule = id, .by_module = true};
+  }
+}
+
+// The first atom is matched against the names of the children; the rest is a key of its own below each match. An empty
+// rest is the module itself, so that "a." means "a".
+void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key) {
+  if (key.empty()) return apply_style(walk, id, module);
+  const size_t dot = key.find('.');
+  const PatternSet& atom = atom_pattern(walk, key.substr(0, dot));
+  for (const ModuleId child : walk.children[module]) {
+    if (!matches_any(atom, leaf_of(walk.graph, walk.graph.modules[child].path))) continue;
+    if (dot == std::string_view::npos) apply_style(walk, id, child);
+    else walk_key(walk, id, child, key.substr(dot + 1));
+  }
+}
+
+}  // namespace
+
+void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
+  TorchWalk walk{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .children = {}, .distributed_by = {}, .atoms = {}};
+  walk.children.resize(graph.modules.size());
+  walk.distributed_by.assign(graph.modules.size(), kNoRule);
+  const std::vector<ModuleId> parents = parents_of(graph);
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    if (parents[id] != kNone) walk.children[parents[id]].push_back(id);
+  }
+  const ModuleId root = find_module(graph, "");
+  for (const RuleScope& scope : rule_scopes(plan, graph, diagnostics)) {
+    for (const RuleId rule : scope.rules) {
+      if (scope.enclosing.empty()) {
+        if (root != kNone) walk_key(walk, rule, root, plan.rules[rule].key);
+        continue;
+      }
+      for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+        if (scope.enclosing[id] == id) walk_key(walk, rule, id, plan.rules[rule].key);
+      }
+    }
+  }
+}
+
+}  // namespace tpplan

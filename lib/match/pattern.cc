@@ -1,0 +1,150 @@
+#include "match/pattern.h"
+
+#include <re2/re2.h>
+#include <re2/set.h>
+
+#include <algorithm>
+
+namespace tpplan {
+
+namespace {
+
+RE2::Options quiet_options() {
+  RE2::Options options;
+  options.set_log_errors(false);
+  options.set_dot_nl(true);
+  options.set_max_mem(int64_t{64} << 20);
+  return options;
+}
+
+RE2::Anchor re2_anchor(PatternAnchor anchor) {
+  return anchor == PatternAnchor::Whole ? RE2::ANCHOR_BOTH : anchor == PatternAnchor::Start ? RE2::ANCHOR_START : RE2::UNANCHORED;
+}
+
+// End of the bracket expression that opens at `open`, or npos when it is never closed. A `]` right after `[` or `[!` is
+// a member.
+size_t bracket_end(std::string_view glob, size_t open) {
+  size_t i = open + 1;
+  if (i < glob.size() && glob[i] == '!') ++i;
+  if (i < glob.size() && glob[i] == ']') ++i;
+  return glob.find(']', i);
+}
+
+// The members of a bracket expression as an RE2 class; a range that runs backwards has no members.
+std::string bracket_regex(std::string_view members) {
+  const bool negated = members.starts_with('!');
+  if (negated) members.remove_prefix(1);
+  std::string text;
+  const auto append = [&text](char c) {
+    if (std::string_view("\\]^-[&~|").find(c) != std::string_view::npos) text += '\\';
+    text += c;
+  };
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (i + 2 < members.size() && members[i + 1] == '-') {
+      if (members[i] <= members[i + 2]) {
+        append(members[i]);
+        text += '-';
+        append(members[i + 2]);
+      }
+      i += 2;
+    } else {
+      append(members[i]);
+    }
+  }
+  if (text.empty()) return negated ? "." : "[^\\x{0}-\\x{10FFFF}]";
+  return std::string(negated ? "[^" : "[") + text + "]";
+}
+
+}  // namespace
+
+// `set` answers for all expressions at once; when its automaton outgrows its memory, or it could not be built at all, the
+// expressions in `single` answer one by one, each in linear time.
+struct PatternSet {
+  std::vector<std::string> expressions;
+  PatternAnchor anchor;
+  std::vector<int> index_of;  // expression of each member of `set`
+  RE2::Set set;
+  bool set_is_ready = false;
+  std::vector<std::unique_ptr<RE2>> single;
+};
+
+void PatternSetDeleter::operator()(PatternSet* set) const { delete set; }
+
+bool is_glob(std::string_view text) { return text.find_first_of("*?[") != std::string_view::npos; }
+
+std::string glob_to_regex(std::string_view glob) {
+  std::string regex;
+  for (size_t i = 0; i < glob.size(); ++i) {
+    const char c = glob[i];
+    if (c == '*') {
+      if (!regex.ends_with(".*")) regex += ".*";
+    } else if (c == '?') {
+      regex += '.';
+    } else if (const size_t end = c == '[' ? bracket_end(glob, i) : std::string_view::npos; end != std::string_view::npos) {
+      regex += bracket_regex(glob.substr(i + 1, end - i - 1));
+      i = end;
+    } else {
+      size_t next = i + 1;
+      while (next < glob.size() && (glob[next] & 0xc0) == 0x80) ++next;  // a whole UTF-8 character
+      regex += RE2::QuoteMeta(std::string(glob.substr(i, next - i)));
+      i = next - 1;
+    }
+  }
+  return regex;
+}
+
+PatternSetPtr compile_patterns(std::span<const std::string> expressions, PatternAnchor anchor, std::vector<std::string>* faults) {
+  PatternSetPtr patterns(new PatternSet{.expressions = {expressions.begin(), expressions.end()},
+                                        .anchor = anchor,
+                                        .index_of = {},
+                                        .set = RE2::Set(quiet_options(), re2_anchor(anchor)),
+                                        .single = {}});
+  if (faults != nullptr) faults->assign(expressions.size(), "");
+  for (size_t i = 0; i < expressions.size(); ++i) {
+    std::string error;
+    if (patterns->set.Add(expressions[i], &error) >= 0) {
+      patterns->index_of.push_back(static_cast<int>(i));
+    } else if (faults != nullptr) {
+      if (error.size() > 120) error = error.substr(0, 120) + "...";
+      (*faults)[i] = error.empty() ? "not a regular expression" : error;
+    }
+  }
+  patterns->set_is_ready = patterns->set.Compile();
+  return patterns;
+}
+
+namespace {
+
+void find_one_by_one(const PatternSet& patterns, std::string_view text, std::vector<int>& matches) {
+  auto& single = const_cast<PatternSet&>(patterns).single;
+  if (single.empty()) {
+    for (const std::string& expression : patterns.expressions) single.push_back(std::make_unique<RE2>(expression, quiet_options()));
+  }
+  for (const int i : patterns.index_of) {
+    const RE2& re = *single[static_cast<size_t>(i)];
+    if (re.ok() && re.Match({text.data(), text.size()}, 0, text.size(), re2_anchor(patterns.anchor), nullptr, 0)) matches.push_back(i);
+  }
+}
+
+}  // namespace
+
+void find_matches(const PatternSet& patterns, std::string_view text, std::vector<int>& matches) {
+  matches.clear();
+  if (patterns.index_of.empty()) return;
+  RE2::Set::ErrorInfo info{RE2::Set::kNoError};
+  if (patterns.set_is_ready && (patterns.set.Match({text.data(), text.size()}, &matches, &info) || info.kind == RE2::Set::kNoError)) {
+    for (int& match : matches) match = patterns.index_of[static_cast<size_t>(match)];
+    std::sort(matches.begin(), matches.end());
+    return;
+  }
+  matches.clear();
+  find_one_by_one(patterns, text, matches);
+}
+
+bool matches_any(const PatternSet& patterns, std::string_view text) {
+  std::vector<int> matches;
+  find_matches(patterns, text, matches);
+  return !matches.empty();
+}
+
+}  // namespace tpplan
