@@ -1,0 +1,165 @@
+#include "infer/build_manifest.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "match/select_modules.h"
+
+namespace tpplan {
+namespace {
+
+struct Builder {
+  const TpPlan& plan;
+  const ModelGraph& graph;
+  const ShardingTable& table;
+  Diagnostics& diagnostics;
+  Manifest& manifest;
+  std::unordered_map<std::string, uint32_t> layout_index;
+  std::string key;  // reused
+};
+
+std::string_view policy_name(FsdpPolicy policy) {
+  static constexpr std::string_view names[] = {"largest_dim", "compose", "dim0"};
+  return names[static_cast<size_t>(policy)];
+}
+
+ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sharding, RuleId rule, Reason reason) {
+  ParamLayout layout;
+  const std::span<const int64_t> shape = shape_of(b.graph, param);
+  layout.shape.assign(shape.begin(), shape.end());
+  layout.dtype = param.dtype;
+  layout.sharding = sharding;
+  // Segments that only FSDP cuts through do not matter: it cuts the whole dim.
+  layout.placements = placements_of(sharding, b.plan.mesh);
+  layout.local_shapes = list_local_shapes(shape, sharding, b.plan.mesh);
+  if (layout.local_shapes.empty()) {
+    report_message(b.diagnostics, Code::TP9001, {}, fmt::format("`{}` has more than {} different local shapes", path_of(b.graph, param), kMaxLocalShapes), "use smaller axes, or `uneven: error`");
+    layout.local_shapes.emplace_back(shape.begin(), shape.end());
+  }
+  if (rule != kNoRule) layout.style = b.plan.rules[rule].style != nullptr ? std::string(b.plan.rules[rule].style->name) : "spec";
+  layout.rule = rule;
+  layout.reason = to_text(reason);
+  layout.replicas = device_count(b.plan.mesh) / shard_count(sharding.spec, b.plan.mesh);
+  if (!param.is_buffer) layout.grad_reduce = grad_reduce_of(b.plan, sharding, rule);
+  return layout;
+}
+
+uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule, Reason reason) {
+  const std::span<const int64_t> shape = shape_of(b.graph, param);
+  b.key.assign(reinterpret_cast<const char*>(shape.data()), shape.size_bytes());
+  const uint32_t facts[] = {sharding_id, rule, static_cast<uint32_t>(reason) << 16 | static_cast<uint32_t>(param.dtype) << 8 | param.is_buffer};
+  b.key.append(reinterpret_cast<const char*>(facts), sizeof facts);
+  const auto [known, is_new] = b.layout_index.try_emplace(b.key, static_cast<uint32_t>(b.manifest.layouts.size()));
+  if (is_new) b.manifest.layouts.push_back(make_layout(b, param, sharding, rule, reason));
+  return known->second;
+}
+
+ManifestParam add_param(Builder& b, const Param& param, uint32_t layout) {
+  const uint64_t begin = b.manifest.names.size();
+  const std::string_view module = b.graph.modules[param.module].path;
+  b.manifest.names += module;
+  if (!module.empty()) b.manifest.names += separator(b.graph.framework);
+  b.manifest.names += param.name;
+  return {.name_begin = begin, .name_length = static_cast<uint32_t>(b.manifest.names.size() - begin), .layout = layout};
+}
+
+// Bytes of all names, so that they are stored without growing.
+size_t name_bytes(const ModelGraph& graph) {
+  size_t bytes = 0;
+  for (const auto* list : {&graph.params, &graph.buffers}) {
+    for (const Param& param : *list) bytes += graph.modules[param.module].path.size() + 1 + param.name.size();
+  }
+  return bytes;
+}
+
+void add_params(Builder& b) {
+  b.manifest.names.reserve(name_bytes(b.graph));
+  b.manifest.parameters.reserve(b.graph.params.size());
+  for (ParamId id = 0; id < b.graph.params.size(); ++id) {
+    const ParamSharding& p = b.table.params[id];
+    const uint32_t layout = intern_layout(b, b.graph.params[id], b.table.shardings[p.sharding], p.sharding, p.rule, p.reason);
+    b.manifest.parameters.push_back(add_param(b, b.graph.params[id], layout));
+  }
+  for (const Param& buffer : b.graph.buffers) {
+    const Sharding whole{.spec = replicated_spec(buffer.ndim), .segments = {}};
+    b.manifest.buffers.push_back(add_param(b, buffer, intern_layout(b, buffer, whole, kNone, kNoRule, Reason::Default)));
+  }
+}
+
+std::vector<ManifestValue> values(const std::vector<ValueBoundary>& boundaries) {
+  std::vector<ManifestValue> out;
+  for (const ValueBoundary& v : boundaries) {
+    out.push_back({.arg = v.arg, .kwarg = v.kwarg, .from = v.from, .to = v.to, .use_local = v.use_local, .forward = v.forward, .backward = v.backward});
+  }
+  return out;
+}
+
+std::vector<std::string> module_paths(const Builder& b, const std::vector<ModulePattern>& patterns, std::string_view what) {
+  std::vector<std::string> paths;
+  for (const ModuleId id : select_modules(b.graph, patterns, what, b.diagnostics)) paths.emplace_back(b.graph.modules[id].path);
+  return paths;
+}
+
+void add_settings(Builder& b) {
+  const TpPlan& plan = b.plan;
+  if (plan.data) b.manifest.data = ManifestData{.axes = plan.data->axes, .dim = plan.data->dim};
+  b.manifest.remat = module_paths(b, plan.remat, "remat pattern");
+  if (!plan.fsdp) return;
+  b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis, .policy = std::string(policy_name(plan.fsdp->policy)),
+                                 .min_weight_size = plan.fsdp->min_weight_size, .units = module_paths(b, plan.fsdp->units, "fsdp unit")};
+  if (plan.fsdp->units.empty()) b.manifest.fsdp->units.emplace_back();
+  // fully_shard cuts unevenly whatever the plan says of its own rules.
+  if (plan.fsdp->policy == FsdpPolicy::Dim0) b.manifest.uneven = UnevenPolicy::Torch;
+}
+
+}  // namespace
+
+std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule) {
+  std::vector<GradReduce> reduces;
+  for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    const bool data = plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end();
+    const bool fsdp = plan.fsdp && plan.fsdp->axis == axis;
+    const bool style = rule != kNoRule && plan.rules[rule].style != nullptr && plan.rules[rule].axis == axis && plan.rules[rule].style->sums_parameter_gradients;
+    if (!data && !fsdp && !style) continue;
+    reduces.push_back({axis, uses_axis(sharding.spec, axis) ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce});
+  }
+  return reduces;
+}
+
+Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, const ShardingTable& table,
+                        const BoundaryTable& boundaries, Diagnostics& diagnostics) {
+  Manifest manifest;
+  manifest.model_name = graph.name;
+  manifest.mesh = plan.mesh;
+  manifest.uneven = plan.uneven;
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    const PlanRule& rule = plan.rules[id];
+    manifest.rules.push_back({.block = rule.block == kNoRule ? "" : plan.blocks[rule.block].text, .in_block = rule.block != kNoRule, .key = rule.key,
+                              .line = rule.line, .matches = match_count(rule, matches.rules[id])});
+  }
+  Builder builder{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .manifest = manifest, .layout_index = {}, .key = {}};
+  add_params(builder);
+  for (const BoundaryLayout& layout : boundaries.layouts) {
+    manifest.module_layouts.push_back({.style = std::string(plan.rules[layout.rule].style->name), .rule = layout.rule,
+                                       .inputs = values(layout.inputs), .outputs = values(layout.outputs)});
+  }
+  manifest.modules.reserve(boundaries.modules.size());
+  for (const ModuleBoundary& boundary : boundaries.modules) {
+    // A module's path is the beginning of its parameters' names.
+    const Module& module = graph.modules[boundary.module];
+    const bool named = module.param_count > 0;
+    const uint64_t begin = named ? manifest.parameters[module.first_param].name_begin : manifest.names.size();
+    if (!named) manifest.names += module.path;
+    manifest.modules.push_back({.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
+  }
+  add_settings(builder);
+  std::vector<bool> counted(graph.params.size(), true);
+  for (const auto& [follower, leader] : table.followers) counted[follower] = false;
+  if (!sum_totals(manifest, counted)) report_message(diagnostics, Code::TP9001, {}, "the model's bytes do not fit into 64 bits");
+  return manifest;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,213 @@
+#include "infer/infer_boundaries.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "model/module_kinds.h"
+#include "sharding/check_sharding.h"
+
+namespace tpplan {
+namespace {
+
+// Layouts of one value on the rule's own axis, before they are put into the mesh.
+struct AxisBoundary {
+  Layout from, to;
+  bool gradient_is_partial = false;  // where the module leaves a sum open in the gradient
+  bool has_gradient = true;
+  std::optional<bool> use_local;
+};
+
+std::vector<Placement> over_mesh(const TpPlan& plan, AxisId axis, const Placement& placement) {
+  std::vector<Placement> placements(plan.mesh.axes.size());
+  if (plan.data) {
+    for (const AxisId data : plan.data->axes) placements[data] = {.kind = PlacementKind::Shard, .dim = plan.data->dim};
+  }
+  placements[axis] = placement;
+  return placements;
+}
+
+ValueBoundary make_value(const TpPlan& plan, AxisId axis, const AxisBoundary& boundary) {
+  ValueBoundary value;
+  value.use_local = boundary.use_local;
+  if (boundary.from) value.from = over_mesh(plan, axis, *boundary.from);
+  if (boundary.to) value.to = over_mesh(plan, axis, *boundary.to);
+  if (!value.from || !value.to) return value;
+  // Plans in which this fails were refused when they were read.
+  value.forward = redistribute(*value.from, *value.to).value_or(std::vector<Collective>{});
+  if (!boundary.has_gradient) return value;
+  std::vector<Placement> arriving = *value.to;
+  for (Placement& placement : arriving) {
+    if (placement.kind == PlacementKind::Partial) placement = {};  // the gradient of a sum is whole on every rank
+  }
+  if (boundary.gradient_is_partial) arriving[axis] = {.kind = PlacementKind::Partial};
+  value.backward = redistribute_gradient(*value.from, arriving);
+  return value;
+}
+
+Layout first_layout(const std::optional<std::vector<Layout>>& layouts, const Placement& standard) {
+  return layouts && !layouts->empty() ? layouts->front() : Layout(standard);
+}
+
+// What decides over a boundary beside its rule.
+struct Surroundings {
+  bool embedding = false;
+  bool fed_by_prepared = false;  // its input comes as DTensor from a prepared module around it, which sums the gradient
+  bool feeds_products = false;   // it is a prepared module with column-sharded products in it, which leave gradients open
+};
+
+// Styles that own the one input and output of their module.
+void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& around, BoundaryLayout& boundary) {
+  const bool embedding = around.embedding;
+  const StyleRow& style = *rule.style;
+  BoundaryRow input = style.input, output = style.output;
+  if (embedding && style.input.used && style.options != 0) {
+    // Token ids have no gradient and are used whole (torch 2.13, RowwiseParallel). Torch still takes them for shards of
+    // the last dim where nothing is said; the other dialects do not.
+    input = {.used = true, .from = plan.dialect == Dialect::Torch ? input.from : Placement{}, .to = {}};
+  }
+  if (rule.options.sequence_dim) {
+    const Placement sequence{.kind = PlacementKind::Shard, .dim = *rule.options.sequence_dim};
+    input.from = input.to = output.from = output.to = sequence;
+  }
+  if (input.used) {
+    boundary.inputs.push_back(make_value(plan, rule.axis, {.from = first_layout(rule.options.input_layouts, input.from), .to = input.to,
+        .gradient_is_partial = input.gradient_is_partial && !around.fed_by_prepared, .has_gradient = !embedding, .use_local = {}}));
+    if (style.second_input != 0) {
+      ValueBoundary second = boundary.inputs.back();
+      second.arg = style.second_input;
+      boundary.inputs.push_back(std::move(second));
+    }
+  }
+  if (output.used) {
+    boundary.outputs.push_back(make_value(plan, rule.axis, {.from = output.from, .to = first_layout(rule.options.output_layouts, output.to),
+        .use_local = rule.options.use_local_output.value_or(style.use_local)}));
+  }
+}
+
+// prepare_module_*: what the rule says, value by value. Where a whole input goes on as DTensor into column-sharded products,
+// its gradient comes back Partial and is summed here, once; as a local tensor its gradient is taken to be whole (torch 2.13,
+// style.py; measured with CommDebugMode).
+void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& around, BoundaryLayout& boundary) {
+  const StyleRow& style = *rule.style;
+  const RuleOptions& o = rule.options;
+  const bool local_input = style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
+  const auto input = [&](const Layout& from, const Layout& to) {
+    const bool whole = from && to && to->kind == PlacementKind::Replicate;
+    return AxisBoundary{.from = from, .to = to, .gradient_is_partial = whole && around.feeds_products, .use_local = local_input};
+  };
+  for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {
+    ValueBoundary value = make_value(plan, rule.axis, input((*o.input_layouts)[i], (*o.desired_input_layouts)[i]));
+    value.arg = static_cast<int>(i);
+    boundary.inputs.push_back(std::move(value));
+  }
+  for (size_t i = 0; o.input_kwarg_layouts && i < o.input_kwarg_layouts->size(); ++i) {
+    const auto& [name, from] = (*o.input_kwarg_layouts)[i];
+    const auto to = std::find_if(o.desired_input_kwarg_layouts->begin(), o.desired_input_kwarg_layouts->end(), [&n = name](const auto& k) { return k.first == n; });
+    ValueBoundary value = make_value(plan, rule.axis, input(from, to->second));
+    value.kwarg = name;
+    boundary.inputs.push_back(std::move(value));
+  }
+  const bool local_output = o.use_local_output.value_or(style.use_local);
+  for (size_t i = 0; style.output.used && o.output_layouts && i < o.output_layouts->size(); ++i) {
+    ValueBoundary value = make_value(plan, rule.axis, {.from = (*o.output_layouts)[i], .to = (*o.desired_output_layouts)[i], .use_local = local_output});
+    value.arg = static_cast<int>(i);
+    boundary.outputs.push_back(std::move(value));
+  }
+}
+
+void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Module& module, const BoundaryLayout& boundary,
+                        Diagnostics& diagnostics) {
+  if (plan.uneven == UnevenPolicy::Error || plan.dialect == Dialect::Transformers) return;  // transformers passes the whole size on
+  const PlanRule& rule = plan.rules[boundary.rule];
+  const bool local_shard = !boundary.outputs.empty() && boundary.outputs[0].use_local.value_or(false) && boundary.outputs[0].to &&
+                           (*boundary.outputs[0].to)[rule.axis].kind == PlacementKind::Shard;
+  if (!local_shard || rule.style->cut_dim != kDimOut) return;
+  for (const Param& param : params_of(graph, module)) {
+    const int dim = find_dim(dims_of(graph, module, param), kDimOut);
+    const int64_t ways = plan.mesh.axes[rule.axis].size;
+    if (dim < 0 || divides(ways, shape_of(graph, param)[static_cast<size_t>(dim)])) continue;
+    Diagnostic* d = report(diagnostics, Code::TP5017, rule.value_span, fmt::format("{}", boundary.rule));
+    if (d == nullptr) return;
+    d->message = fmt::format("the output of `{}` has {} columns, cut unevenly over `{}` ({}), and leaves as a local tensor", module.path,
+                             shape_of(graph, param)[static_cast<size_t>(dim)], plan.mesh.axes[rule.axis].name, ways);
+    d->counted = "module";
+    d->notes.push_back({"torch rebuilds the whole size from one rank's piece, and gets another number", span_of(param)});
+    d->help = "write `use_local_output: false`, or pad the size";
+    return;
+  }
+}
+
+void warn_gathered_ids(const TpPlan& plan, const Module& module, const BoundaryLayout& boundary, Diagnostics& diagnostics) {
+  if (module.kind != ModuleKind::Embedding || boundary.inputs.empty() || boundary.inputs[0].forward.empty()) return;
+  const PlanRule& rule = plan.rules[boundary.rule];
+  Diagnostic* d = report(diagnostics, Code::TP5020, rule.value_span, fmt::format("{}", boundary.rule));
+  if (d == nullptr) return;
+  d->message = fmt::format("the token ids that enter `{}` are gathered over `{}`", module.path, plan.mesh.axes[rule.axis].name);
+  d->counted = "module";
+  d->notes.push_back({"RowwiseParallel takes its input for Shard(-1) unless told otherwise: 8 ids become 8 x ranks ids", {}});
+  d->help = "write `{style: rowwise, input_layouts: Replicate}`";
+}
+
+// Whether a rule hands inputs on as DTensors.
+bool hands_on_dtensors(const PlanRule& rule) {
+  if (rule.style == nullptr || rule.style->touches_parameters || !rule.style->input.used) return false;
+  const std::optional<bool>& local = rule.style->output.used ? rule.options.use_local_input : rule.options.use_local_output;
+  return !local.value_or(false);
+}
+
+// For each match: what is around it. A product belongs to the nearest prepared module above it on the same axis.
+std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches) {
+  std::vector<Surroundings> around(matches.boundaries.size());
+  std::unordered_map<ModuleId, size_t> prepared;
+  for (size_t i = 0; i < matches.boundaries.size(); ++i) {
+    around[i].embedding = graph.modules[matches.boundaries[i].module].kind == ModuleKind::Embedding;
+    if (hands_on_dtensors(plan.rules[matches.boundaries[i].rule])) prepared.emplace(matches.boundaries[i].module, i);
+  }
+  if (prepared.empty()) return around;
+  for (size_t i = 0; i < matches.boundaries.size(); ++i) {
+    const PlanRule& rule = plan.rules[matches.boundaries[i].rule];
+    if (rule.style == nullptr || !rule.style->touches_parameters || !rule.style->input.gradient_is_partial) continue;
+    for (ModuleId at = parent_of(graph, matches.boundaries[i].module); at != kNone; at = parent_of(graph, at)) {
+      const auto found = prepared.find(at);
+      if (found == prepared.end() || plan.rules[matches.boundaries[found->second].rule].axis != rule.axis) continue;
+      around[i].fed_by_prepared = around[found->second].feeds_products = true;
+      break;
+    }
+  }
+  return around;
+}
+
+}  // namespace
+
+BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, Diagnostics& diagnostics) {
+  BoundaryTable table;
+  table.modules.reserve(matches.boundaries.size());
+  // By rule and surroundings.
+  std::vector<std::array<uint32_t, 8>> known(plan.rules.size());
+  for (auto& layouts : known) layouts.fill(kNone);
+  const std::vector<Surroundings> around = look_around(plan, graph, matches);
+  for (size_t i = 0; i < matches.boundaries.size(); ++i) {
+    const BoundaryMatch& match = matches.boundaries[i];
+    const PlanRule& rule = plan.rules[match.rule];
+    if (rule.style == nullptr) continue;
+    const Module& module = graph.modules[match.module];
+    uint32_t& layout = known[match.rule][around[i].embedding + 2u * around[i].fed_by_prepared + 4u * around[i].feeds_products];
+    if (layout == kNone) {
+      layout = static_cast<uint32_t>(table.layouts.size());
+      BoundaryLayout& fresh = table.layouts.emplace_back();
+      fresh.rule = match.rule;
+      if (rule.style->touches_parameters) add_style(plan, rule, around[i], fresh);
+      else add_prepared(plan, rule, around[i], fresh);
+    }
+    warn_uneven_output(plan, graph, module, table.layouts[layout], diagnostics);
+    warn_gathered_ids(plan, module, table.layouts[layout], diagnostics);
+    table.modules.push_back({match.module, layout});
+  }
+  return table;
+}
+
+}  // namespace tpplan

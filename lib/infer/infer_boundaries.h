@@ -1,0 +1,45 @@
+// What happens to the values that enter and leave each module with a rule: layouts and collectives, forward and backward.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnostics/diagnostics.h"
+#include "match/match_plan.h"
+#include "sharding/redistribute.h"
+
+namespace tpplan {
+
+// One argument or result. Layouts have one placement a mesh axis; absent: the value is left alone (a `null` placeholder), or
+// is only annotated when just `to` is absent.
+struct ValueBoundary {
+  int arg = 0;
+  std::string kwarg;  // empty: positional
+  std::optional<std::vector<Placement>> from, to;
+  std::optional<bool> use_local;  // whether the value goes on as a local tensor
+  std::vector<Collective> forward, backward;
+};
+
+// What a rule does at the boundary of a kind of module: modules under one rule share one or two of these.
+struct BoundaryLayout {
+  RuleId rule = 0;
+  std::vector<ValueBoundary> inputs, outputs;
+};
+
+struct ModuleBoundary {
+  ModuleId module = 0;
+  uint32_t layout = 0;  // into BoundaryTable::layouts
+};
+
+struct BoundaryTable {
+  std::vector<BoundaryLayout> layouts;
+  std::vector<ModuleBoundary> modules;
+};
+
+// In the order of the match table's boundaries. On axes other than the rule's a value is cut along the batch where `data`
+// says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) and token ids that
+// torch's RowwiseParallel gathers (TP5020).
+BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, Diagnostics& diagnostics);
+
+}  // namespace tpplan

@@ -1,0 +1,78 @@
+#include "manifest/coverage_gate.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+// "layers.12.norm.weight" -> "layers.*.norm.weight"; both separators.
+std::string without_numbers(std::string_view path) {
+  std::string out;
+  for (size_t i = 0; i < path.size();) {
+    const size_t end = std::min(path.find_first_of("./", i), path.size());
+    const std::string_view atom = path.substr(i, end - i);
+    const bool number = !atom.empty() && atom.find_first_not_of("0123456789") == std::string_view::npos;
+    out += number ? "*" : atom;
+    if (end < path.size()) out += path[end];
+    i = end + 1;
+  }
+  return out;
+}
+
+double share_of(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
+
+}  // namespace
+
+bool parse_share(std::string_view text, double& share) {
+  const bool percent = text.ends_with('%');
+  if (percent) text.remove_suffix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  if (percent) share /= 100;
+  return share >= 0 && share <= 1;
+}
+
+std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most) {
+  std::map<std::string, ReplicatedGroup> groups;
+  for (const ManifestParam& param : manifest.parameters) {
+    const ParamLayout& layout = layout_of(manifest, param);
+    if (!is_replicated(layout.sharding.spec)) continue;
+    std::string pattern = without_numbers(path_of(manifest, param));
+    uint64_t elements = 1;
+    for (const int64_t size : layout.shape) elements *= static_cast<uint64_t>(size);
+    ReplicatedGroup& group = groups[pattern];
+    group.pattern = std::move(pattern);
+    ++group.count;
+    group.bytes += byte_size(layout.dtype, elements);
+  }
+  std::vector<ReplicatedGroup> sorted;
+  for (auto& [pattern, group] : groups) sorted.push_back(std::move(group));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  if (sorted.size() > most) sorted.resize(most);
+  return sorted;
+}
+
+std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limit) {
+  const ManifestTotals& t = manifest.totals;
+  const double share = share_of(t.replicated_bytes_per_rank, t.bytes);
+  if (share <= limit || device_count(manifest.mesh) == 1) return std::nullopt;
+  Diagnostic d;
+  d.code = Code::TP5021;
+  d.message = fmt::format("{:.3g} % of the model is whole on every rank, the limit is {:.3g} %: each rank holds {}, the ideal is {}", 100 * share, 100 * limit,
+                          human_bytes(t.max_bytes_per_rank), human_bytes(t.ideal_bytes_per_rank));
+  for (const ReplicatedGroup& group : largest_replicated(manifest, 5)) {
+    const std::string count = group.count == 1 ? "" : fmt::format(", {} in all", group.count);
+    d.notes.push_back({fmt::format("`{}` {}{}", group.pattern, human_bytes(group.bytes), count), {}});
+  }
+  d.help = "add rules for these, or raise --max-replicated";
+  return d;
+}
+
+}  // namespace tpplan

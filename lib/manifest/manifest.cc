@@ -1,0 +1,116 @@
+#include "manifest/manifest.h"
+
+#include <algorithm>
+
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+
+std::string_view path_of(const Manifest& manifest, const ManifestParam& param) {
+  return std::string_view(manifest.names).substr(param.name_begin, param.name_length);
+}
+
+std::string_view path_of(const Manifest& manifest, const ManifestModule& module) {
+  return std::string_view(manifest.names).substr(module.name_begin, module.name_length);
+}
+
+const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param) { return manifest.layouts[param.layout]; }
+
+const ModuleLayout& layout_of(const Manifest& manifest, const ManifestModule& module) {
+  return manifest.module_layouts[module.layout];
+}
+
+std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_count) {
+  std::vector<AxisId> axes;
+  for (size_t axis = 0; axis < axis_count; ++axis) {
+    if (uses_axis(spec, static_cast<AxisId>(axis))) axes.push_back(static_cast<AxisId>(axis));
+  }
+  return axes;
+}
+
+std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh) {
+  std::vector<int64_t> coordinate(mesh.axes.size(), 0);
+  if (is_even(shape, sharding, mesh)) return {local_shape(shape, sharding, mesh, coordinate)};
+  const std::vector<AxisId> axes = axes_in_mesh_order(sharding.spec, mesh.axes.size());
+  const int64_t count = shard_count(sharding.spec, mesh);
+  if (count > kMaxLocalShapes) return {};
+  std::vector<std::vector<int64_t>> shapes;
+  for (int64_t i = 0; i < count; ++i) {
+    shapes.push_back(local_shape(shape, sharding, mesh, coordinate));
+    for (size_t k = axes.size(); k-- > 0;) {
+      if (++coordinate[axes[k]] < mesh.axes[axes[k]].size) break;
+      coordinate[axes[k]] = 0;
+    }
+  }
+  const bool all_equal = std::adjacent_find(shapes.begin(), shapes.end(), std::not_equal_to<>()) == shapes.end();
+  if (all_equal) shapes.resize(1);
+  return shapes;
+}
+
+const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate) {
+  if (layout.local_shapes.size() == 1) return layout.local_shapes[0];
+  size_t index = 0;
+  for (const AxisId axis : axes_in_mesh_order(layout.sharding.spec, mesh.axes.size())) {
+    index = index * static_cast<size_t>(mesh.axes[axis].size) + static_cast<size_t>(coordinate[axis]);
+  }
+  return layout.local_shapes[index];
+}
+
+namespace {
+
+uint64_t bytes_of(DType dtype, std::span<const int64_t> shape) {
+  uint64_t elements = 1;
+  for (const int64_t size : shape) elements *= static_cast<uint64_t>(size);
+  return byte_size(dtype, elements);
+}
+
+bool add(uint64_t& sum, uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
+}
+
+// Bytes of the uneven layouts, rank by rank.
+bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std::vector<uint64_t>& per_rank) {
+  bool good = true;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const ParamLayout& layout = manifest.layouts[i];
+    if (uses[i] == 0 || layout.local_shapes.size() == 1) continue;
+    for (size_t rank = 0; rank < per_rank.size(); ++rank) {
+      const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, static_cast<int64_t>(rank));
+      good = add(per_rank[rank], uses[i], bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate))) && good;
+    }
+  }
+  return good;
+}
+
+}  // namespace
+
+bool sum_totals(Manifest& manifest, const std::vector<bool>& counted) {
+  std::vector<uint64_t> uses(manifest.layouts.size());
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) uses[manifest.parameters[i].layout] += counted[i];
+  ManifestTotals totals;
+  uint64_t even = 0, uneven_max = 0;
+  bool good = true;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const ParamLayout& layout = manifest.layouts[i];
+    const uint64_t bytes = bytes_of(layout.dtype, layout.shape);
+    uint64_t elements = 1;
+    for (const int64_t size : layout.shape) elements *= static_cast<uint64_t>(size);
+    totals.parameters += uses[i];
+    good = add(totals.elements, uses[i], elements) && add(totals.bytes, uses[i], bytes) && good;
+    if (is_replicated(layout.sharding.spec)) good = add(totals.replicated_bytes_per_rank, uses[i], bytes) && good;
+    if (layout.local_shapes.size() == 1) good = add(even, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;
+    else good = add(uneven_max, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;  // the first piece is the largest
+  }
+  const int64_t ranks = device_count(manifest.mesh);
+  totals.ideal_bytes_per_rank = totals.bytes / static_cast<uint64_t>(ranks) + (totals.bytes % static_cast<uint64_t>(ranks) != 0);
+  if (ranks <= kMaxListedRanks) {
+    totals.bytes_per_rank.assign(static_cast<size_t>(ranks), even);
+    good = add_uneven(manifest, uses, totals.bytes_per_rank) && good;
+  }
+  totals.max_bytes_per_rank = even + uneven_max;
+  manifest.totals = std::move(totals);
+  return good;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,144 @@
+// The product: what every rank holds, and what happens at every module's boundary. All that other programs read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sharding/check_sharding.h"
+#include "sharding/dtype.h"
+#include "sharding/mesh.h"
+#include "sharding/partition_spec.h"
+#include "sharding/placement.h"
+#include "sharding/redistribute.h"
+
+namespace tpplan {
+
+inline constexpr std::string_view kManifestFormat = "tpplan.manifest/1";
+inline constexpr std::string_view kToolVersion = "tpplan 0.1.0";
+
+inline constexpr uint32_t kNoManifestRule = 0xffffffffu;
+
+// Above these a list is a resource limit: local shapes of one uneven parameter, ranks whose bytes are listed one by one.
+inline constexpr int64_t kMaxLocalShapes = int64_t{1} << 16;
+inline constexpr int64_t kMaxListedRanks = int64_t{1} << 20;
+
+enum class GradReduceKind : uint8_t { AllReduce, ReduceScatter };
+
+struct GradReduce {
+  AxisId axis = kNoAxis;
+  GradReduceKind kind{};
+  bool operator==(const GradReduce&) const = default;
+};
+
+// Everything that the manifest says of a parameter but its path. Parameters that agree share one.
+struct ParamLayout {
+  std::vector<int64_t> shape;
+  DType dtype = 0;
+  Sharding sharding;
+  std::optional<std::vector<Placement>> placements;  // absent: torch has no word for it
+  // One for each coordinate of the axes that the spec uses, row-major in mesh order; a single one when all are equal.
+  std::vector<std::vector<int64_t>> local_shapes;
+  std::string style;                 // empty: none
+  uint32_t rule = kNoManifestRule;   // into Manifest::rules
+  std::string reason;                // rule | fsdp | rule+fsdp | default | tied
+  int64_t replicas = 1;              // ranks that hold the same element
+  std::vector<GradReduce> grad_reduce;
+};
+
+// A path is a piece of Manifest::names.
+struct ManifestParam {
+  uint64_t name_begin = 0;
+  uint32_t name_length = 0;
+  uint32_t layout = 0;  // into Manifest::layouts
+};
+
+struct ManifestRule {
+  std::string block;  // pattern of the block that it stands in
+  bool in_block = false;
+  std::string key;
+  uint32_t line = 0;
+  uint64_t matches = 0;
+};
+
+struct ManifestValue {
+  int arg = 0;
+  std::string kwarg;
+  std::optional<std::vector<Placement>> from, to;
+  std::optional<bool> use_local;
+  std::vector<Collective> forward, backward;
+};
+
+// What happens at a module's boundary. Modules under one rule share one.
+struct ModuleLayout {
+  std::string style;
+  uint32_t rule = 0;
+  std::vector<ManifestValue> inputs, outputs;
+};
+
+// A path is a piece of Manifest::names.
+struct ManifestModule {
+  uint64_t name_begin = 0;
+  uint32_t name_length = 0;
+  uint32_t layout = 0;  // into Manifest::module_layouts
+};
+
+struct ManifestFsdp {
+  AxisId axis = kNoAxis;
+  std::string policy;
+  int64_t min_weight_size = 0;
+  std::vector<std::string> units;
+};
+
+struct ManifestData {
+  std::vector<AxisId> axes;
+  int dim = 0;
+};
+
+struct ManifestTotals {
+  uint64_t parameters = 0;  // tensors: tied names count once
+  uint64_t elements = 0;
+  uint64_t bytes = 0;
+  std::vector<uint64_t> bytes_per_rank;  // empty above kMaxListedRanks
+  uint64_t max_bytes_per_rank = 0;
+  uint64_t ideal_bytes_per_rank = 0;      // bytes / ranks, rounded up
+  uint64_t replicated_bytes_per_rank = 0;  // of parameters that every rank holds whole
+};
+
+struct Manifest {
+  std::string model_name, model_sha256, plan_sha256;
+  Mesh mesh;
+  UnevenPolicy uneven = UnevenPolicy::Error;
+  std::vector<ManifestRule> rules;
+  std::string names;
+  std::vector<ParamLayout> layouts;
+  std::vector<ManifestParam> parameters, buffers;
+  std::vector<ModuleLayout> module_layouts;
+  std::vector<ManifestModule> modules;
+  std::optional<ManifestData> data;
+  std::optional<ManifestFsdp> fsdp;
+  std::vector<std::string> remat;
+  ManifestTotals totals;
+};
+
+std::string_view path_of(const Manifest& manifest, const ManifestParam& param);
+std::string_view path_of(const Manifest& manifest, const ManifestModule& module);
+const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param);
+const ModuleLayout& layout_of(const Manifest& manifest, const ManifestModule& module);
+
+// Mesh axes that a spec uses, in mesh order: the ones that `local_shapes` runs over.
+std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_count);
+
+// The local shapes of a sharding as ParamLayout keeps them. Empty when there would be more than kMaxLocalShapes.
+std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh);
+
+// The local shape that a rank holds.
+const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
+
+// Sums over the parameters; `counted[i]` false: a name of a tensor that stands under another name already.
+// False when the sums leave 64 bits.
+bool sum_totals(Manifest& manifest, const std::vector<bool>& counted);
+
+}  // namespace tpplan

@@ -1,0 +1,397 @@
+#include "manifest/read_manifest.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+#include "base/json_reader.h"
+#include "base/string_index.h"
+
+namespace tpplan {
+namespace {
+
+struct ManifestReader {
+  Manifest& manifest;
+  Diagnostics& diagnostics;
+  bool has_format = false, has_mesh = false, has_parameters = false, has_totals = false;
+  ManifestTotals written;
+  Span totals_span;
+  std::unordered_map<std::string, uint32_t> layout_index;
+  StringIndex paths;
+};
+
+bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
+  report_message(reader.diagnostics, code, span, std::move(message),
+                 code == Code::TP7002 ? "a manifest is not edited by hand: compile the plan again" : "tpplan compile writes manifests");
+  return false;
+}
+
+bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
+  if (node.kind == kind) return true;
+  return fault(reader, Code::TP7001, value_span(Source::Manifest, node), fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
+}
+
+// The member of an object, of this kind; 0 after reporting that it is not.
+uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind) {
+  const uint32_t at = find_member(tree, object, key);
+  if (at == 0) {
+    fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[object]), fmt::format("`{}` is missing", key));
+    return 0;
+  }
+  return expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
+}
+
+template <typename Visit>
+bool for_each(const JsonTree& tree, uint32_t at, Visit visit) {
+  for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
+    if (!visit(i)) return false;
+  }
+  return true;
+}
+
+bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, "a list of sizes")) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    sizes.push_back(tree.nodes[i].integer);
+    return expect(reader, tree.nodes[i], JsonKind::Integer, "a size") && (tree.nodes[i].integer >= 0 || fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[i]), "a size is negative"));
+  });
+}
+
+bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
+  if (!expect(reader, node, JsonKind::String, "an axis")) return false;
+  axis = find_axis(reader.manifest.mesh, node.text);
+  return axis != kNoAxis || fault(reader, Code::TP7002, value_span(Source::Manifest, node), fmt::format("`{}` is not an axis of the mesh", node.text));
+}
+
+bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
+  reader.has_mesh = true;
+  if (!expect(reader, tree.nodes[0], JsonKind::Array, "`mesh`")) return false;
+  unsigned __int128 devices = 1;
+  return for_each(tree, 0, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a mesh axis")) return false;
+    const uint32_t name = member(reader, tree, i, "name", JsonKind::String), size = member(reader, tree, i, "size", JsonKind::Integer);
+    if (name == 0 || size == 0) return false;
+    const std::string axis(tree.nodes[name].text);
+    const int64_t ways = tree.nodes[size].integer;
+    devices *= static_cast<unsigned __int128>(std::max<int64_t>(ways, 1));
+    const bool good = ways >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) && find_axis(reader.manifest.mesh, axis) == kNoAxis && reader.manifest.mesh.axes.size() < kMaxAxes;
+    if (!good) return fault(reader, Code::TP7002, value_span(Source::Manifest, tree.nodes[size]), fmt::format("axis `{}` of size {} stands twice, or makes the mesh too large", axis, ways));
+    reader.manifest.mesh.axes.push_back({axis, ways});
+    return true;
+  });
+}
+
+bool read_spec(ManifestReader& reader, const JsonTree& tree, uint32_t at, PartitionSpec& spec) {
+  return for_each(tree, at, [&](uint32_t i) {
+    DimAxes& axes = spec.emplace_back();
+    if (tree.nodes[i].kind == JsonKind::Null) return true;
+    if (tree.nodes[i].kind != JsonKind::Array) return read_axis(reader, tree.nodes[i], axes.emplace_back());
+    return for_each(tree, i, [&](uint32_t k) { return read_axis(reader, tree.nodes[k], axes.emplace_back()); });
+  });
+}
+
+bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t ndim, std::vector<DimSegments>& segments) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Object, "`segments`")) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    DimSegments& entry = segments.emplace_back();
+    for (entry.dim = 0; entry.dim < ndim && std::to_string(entry.dim) != tree.nodes[i].key;) ++entry.dim;
+    if (entry.dim == ndim) return fault(reader, Code::TP7002, key_span(Source::Manifest, tree.nodes[i]), fmt::format("segments of dim `{}`, which there is not", tree.nodes[i].key));
+    return read_sizes(reader, tree, i, entry.sizes);
+  });
+}
+
+bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::optional<std::vector<Placement>>& placements) {
+  if (tree.nodes[at].kind == JsonKind::Null) return true;
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, "`placements`")) return false;
+  placements.emplace();
+  return for_each(tree, at, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::String, "a placement")) return false;
+    return parse_placement(tree.nodes[i].text, placements->emplace_back()) || fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[i]), fmt::format("unknown placement `{}`", tree.nodes[i].text));
+  });
+}
+
+bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
+  const uint32_t single = find_member(tree, object, "local_shape"), many = find_member(tree, object, "local_shapes");
+  if (single != 0 && tree.nodes[single].kind == JsonKind::Array) return read_sizes(reader, tree, single, layout.local_shapes.emplace_back());
+  if (many == 0) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[object]), "`local_shape` is missing");
+  if (!expect(reader, tree.nodes[many], JsonKind::Array, "`local_shapes`")) return false;
+  return for_each(tree, many, [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
+}
+
+bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
+  const uint32_t at = member(reader, tree, object, "grad_reduce", JsonKind::Array);
+  return at != 0 && for_each(tree, at, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
+    const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String), kind = member(reader, tree, i, "kind", JsonKind::String);
+    if (axis == 0 || kind == 0) return false;
+    GradReduce& reduce = layout.grad_reduce.emplace_back();
+    reduce.kind = tree.nodes[kind].text == "reduce_scatter" ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce;
+    return read_axis(reader, tree.nodes[axis], reduce.axis);
+  });
+}
+
+// What is written must be what the spec says.
+bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path, Span span) {
+  const Mesh& mesh = reader.manifest.mesh;
+  const auto contradiction = [&](std::string_view what) { return fault(reader, Code::TP7002, span, fmt::format("{} of `{}` is not what its spec {} says", what, path, to_text(layout.sharding.spec, mesh))); };
+  if (layout.sharding.spec.size() != layout.shape.size()) return fault(reader, Code::TP7002, span, fmt::format("the spec of `{}` does not fit its shape", path));
+  unsigned __int128 elements = 1;
+  for (const int64_t size : layout.shape) {
+    if (size > 0 && elements < (static_cast<unsigned __int128>(1) << 63)) elements *= static_cast<unsigned __int128>(size);
+  }
+  if (elements >= (static_cast<unsigned __int128>(1) << 63)) return fault(reader, Code::TP7002, span, fmt::format("`{}` has 2^63 elements or more", path));
+  if (!check_sharding(layout.shape, layout.sharding, mesh, reader.manifest.uneven).empty()) return fault(reader, Code::TP7002, span, fmt::format("the spec {} of `{}` is not legal for its shape", to_text(layout.sharding.spec, mesh), path));
+  if (layout.placements != placements_of(layout.sharding, mesh)) return contradiction("`placements`");
+  const auto shapes = list_local_shapes(layout.shape, layout.sharding, mesh);
+  if (shapes.empty() || layout.local_shapes != shapes) return contradiction("`local_shape`");
+  if (layout.replicas != device_count(mesh) / shard_count(layout.sharding.spec, mesh)) return contradiction("`replicas`");
+  return true;
+}
+
+bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array), dtype = member(reader, tree, 0, "dtype", JsonKind::String),
+                 spec = member(reader, tree, 0, "spec", JsonKind::Array), reason = member(reader, tree, 0, "reason", JsonKind::String),
+                 replicas = member(reader, tree, 0, "replicas", JsonKind::Integer);
+  const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments"), style = find_member(tree, 0, "style"), rule = find_member(tree, 0, "rule");
+  if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0 || placements == 0) return false;
+  if (!find_dtype(tree.nodes[dtype].text, layout.dtype)) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[dtype]), fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
+  if (style != 0 && tree.nodes[style].kind == JsonKind::String) layout.style = tree.nodes[style].text;
+  if (rule != 0 && tree.nodes[rule].kind == JsonKind::Integer) layout.rule = static_cast<uint32_t>(tree.nodes[rule].integer);
+  layout.reason = tree.nodes[reason].text;
+  layout.replicas = tree.nodes[replicas].integer;
+  return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
+         read_placements(reader, tree, placements, layout.placements) &&
+         (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
+         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout);
+}
+
+bool read_param(ManifestReader& reader, const JsonTree& tree, const std::string& text, bool is_buffer) {
+  Manifest& manifest = reader.manifest;
+  if (!reader.has_mesh) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[0]), "`parameters` stand before the mesh");
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "a parameter")) return false;
+  const uint32_t path = member(reader, tree, 0, "path", JsonKind::String);
+  if (path == 0) return false;
+  // Parameters that are written alike but for the path share a layout: the text behind the path is the key.
+  const JsonNode& path_node = tree.nodes[path];
+  const uint32_t next = path_node.end < tree.nodes[0].end ? path_node.end : 0;
+  ManifestParam param{.name_begin = manifest.names.size(), .name_length = static_cast<uint32_t>(path_node.text.size()), .layout = 0};
+  std::string key;
+  if (next != 0) {
+    const size_t begin = tree.nodes[next].key_offset;
+    key.assign(text, begin, text.find('\n', begin) - begin);
+    key.erase(key.find_last_not_of(", ") + 1);
+  }
+  const auto known = path == 1 && !key.empty() ? reader.layout_index.find(key) : reader.layout_index.end();
+  if (known != reader.layout_index.end()) {
+    param.layout = known->second;
+  } else {
+    ParamLayout layout;
+    if (!read_layout(reader, tree, layout) || !prove_layout(reader, layout, path_node.text, value_span(Source::Manifest, path_node))) return false;
+    param.layout = static_cast<uint32_t>(manifest.layouts.size());
+    manifest.layouts.push_back(std::move(layout));
+    if (path == 1 && !key.empty()) reader.layout_index.emplace(std::move(key), param.layout);
+  }
+  manifest.names += path_node.text;
+  std::vector<ManifestParam>& list = is_buffer ? manifest.buffers : manifest.parameters;
+  list.push_back(param);
+  if (is_buffer) return true;
+  const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
+  if (insert(reader.paths, path_node.text, static_cast<uint32_t>(list.size() - 1), name_of) == kNotFound) return true;
+  return fault(reader, Code::TP7002, value_span(Source::Manifest, path_node), fmt::format("`{}` stands twice", path_node.text));
+}
+
+bool read_rule(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
+  const uint32_t key = member(reader, tree, 0, "key", JsonKind::String), line = member(reader, tree, 0, "line", JsonKind::Integer),
+                 matches = member(reader, tree, 0, "matches", JsonKind::Integer), block = find_member(tree, 0, "block");
+  if (key == 0 || line == 0 || matches == 0) return false;
+  ManifestRule& rule = reader.manifest.rules.emplace_back();
+  rule.key = tree.nodes[key].text;
+  rule.line = static_cast<uint32_t>(tree.nodes[line].integer);
+  rule.matches = static_cast<uint64_t>(tree.nodes[matches].integer);
+  rule.in_block = block != 0;
+  if (block != 0) rule.block = tree.nodes[block].text;
+  return true;
+}
+
+bool read_collectives(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<Collective>& steps) {
+  static constexpr CollectiveKind kinds[] = {CollectiveKind::AllGather, CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllToAll, CollectiveKind::LocalSlice};
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, "collectives")) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a collective")) return false;
+    const uint32_t kind = member(reader, tree, i, "kind", JsonKind::String), axis = member(reader, tree, i, "axis", JsonKind::String);
+    if (kind == 0 || axis == 0) return false;
+    Collective& step = steps.emplace_back();
+    const auto found = std::find_if(std::begin(kinds), std::end(kinds), [&](CollectiveKind k) { return to_text(k) == tree.nodes[kind].text; });
+    if (found == std::end(kinds)) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[kind]), fmt::format("unknown collective `{}`", tree.nodes[kind].text));
+    step.kind = *found;
+    if (const uint32_t dim = find_member(tree, i, "dim")) step.dim = static_cast<int>(tree.nodes[dim].integer);
+    if (const uint32_t dim = find_member(tree, i, "from_dim")) step.from_dim = static_cast<int>(tree.nodes[dim].integer);
+    return read_axis(reader, tree.nodes[axis], step.axis);
+  });
+}
+
+bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view key, std::vector<ManifestValue>& values) {
+  const uint32_t at = member(reader, tree, 0, key, JsonKind::Array);
+  return at != 0 && for_each(tree, at, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a boundary value")) return false;
+    ManifestValue& value = values.emplace_back();
+    if (const uint32_t arg = find_member(tree, i, "arg")) value.arg = static_cast<int>(tree.nodes[arg].integer);
+    if (const uint32_t kwarg = find_member(tree, i, "kwarg")) value.kwarg = tree.nodes[kwarg].text;
+    if (const uint32_t local = find_member(tree, i, "use_local")) value.use_local = tree.nodes[local].is_true;
+    const uint32_t from = find_member(tree, i, "from"), to = find_member(tree, i, "to"), forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
+    return (from == 0 || read_placements(reader, tree, from, value.from)) && (to == 0 || read_placements(reader, tree, to, value.to)) &&
+           (forward == 0 || read_collectives(reader, tree, forward, value.forward)) && (backward == 0 || read_collectives(reader, tree, backward, value.backward));
+  });
+}
+
+bool read_module(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "a module")) return false;
+  const uint32_t path = member(reader, tree, 0, "path", JsonKind::String), style = member(reader, tree, 0, "style", JsonKind::String), rule = find_member(tree, 0, "rule");
+  if (path == 0 || style == 0) return false;
+  Manifest& manifest = reader.manifest;
+  const std::string_view text = tree.nodes[path].text;
+  manifest.modules.push_back({.name_begin = manifest.names.size(), .name_length = static_cast<uint32_t>(text.size()),
+                              .layout = static_cast<uint32_t>(manifest.module_layouts.size())});
+  manifest.names += text;
+  ModuleLayout& layout = manifest.module_layouts.emplace_back();
+  layout.style = tree.nodes[style].text;
+  if (rule != 0) layout.rule = static_cast<uint32_t>(tree.nodes[rule].integer);
+  return read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
+}
+
+bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, "a list of paths")) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    names.emplace_back(tree.nodes[i].text);
+    return expect(reader, tree.nodes[i], JsonKind::String, "a path");
+  });
+}
+
+bool read_data(ManifestReader& reader, const JsonTree& tree) {
+  if (tree.nodes[0].kind == JsonKind::Null) return true;
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`data`")) return false;
+  const uint32_t axes = member(reader, tree, 0, "axes", JsonKind::Array), dim = member(reader, tree, 0, "dim", JsonKind::Integer);
+  if (axes == 0 || dim == 0) return false;
+  ManifestData& data = reader.manifest.data.emplace();
+  data.dim = static_cast<int>(tree.nodes[dim].integer);
+  return for_each(tree, axes, [&](uint32_t i) { return read_axis(reader, tree.nodes[i], data.axes.emplace_back()); });
+}
+
+bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
+  if (tree.nodes[0].kind == JsonKind::Null) return true;
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`fsdp`")) return false;
+  const uint32_t axis = member(reader, tree, 0, "axis", JsonKind::String), units = member(reader, tree, 0, "units", JsonKind::Array);
+  if (axis == 0 || units == 0) return false;
+  ManifestFsdp& fsdp = reader.manifest.fsdp.emplace();
+  if (const uint32_t policy = find_member(tree, 0, "policy")) fsdp.policy = tree.nodes[policy].text;
+  if (const uint32_t size = find_member(tree, 0, "min_weight_size")) fsdp.min_weight_size = tree.nodes[size].integer;
+  return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units);
+}
+
+bool read_totals(ManifestReader& reader, const JsonTree& tree) {
+  reader.has_totals = true;
+  reader.totals_span = value_span(Source::Manifest, tree.nodes[0]);
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`totals`")) return false;
+  ManifestTotals& t = reader.written;
+  for (const auto& [key, target] : {std::pair{"parameters", &t.parameters}, std::pair{"elements", &t.elements}, std::pair{"bytes", &t.bytes}, std::pair{"max_bytes_per_rank", &t.max_bytes_per_rank},
+                                    std::pair{"ideal_bytes_per_rank", &t.ideal_bytes_per_rank}, std::pair{"replicated_bytes_per_rank", &t.replicated_bytes_per_rank}}) {
+    const uint32_t at = member(reader, tree, 0, key, JsonKind::Integer);
+    if (at == 0) return false;
+    *target = static_cast<uint64_t>(tree.nodes[at].integer);
+  }
+  const uint32_t per_rank = find_member(tree, 0, "bytes_per_rank");
+  if (per_rank == 0 || tree.nodes[per_rank].kind != JsonKind::Array) return true;
+  return for_each(tree, per_rank, [&](uint32_t i) {
+    t.bytes_per_rank.push_back(static_cast<uint64_t>(tree.nodes[i].integer));
+    return expect(reader, tree.nodes[i], JsonKind::Integer, "a rank's bytes");
+  });
+}
+
+bool read_inputs(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`inputs`")) return false;
+  const uint32_t model = member(reader, tree, 0, "model", JsonKind::Object), plan = member(reader, tree, 0, "plan", JsonKind::Object);
+  if (model == 0 || plan == 0) return false;
+  const uint32_t name = member(reader, tree, model, "name", JsonKind::String), model_hash = member(reader, tree, model, "sha256", JsonKind::String),
+                 plan_hash = member(reader, tree, plan, "sha256", JsonKind::String);
+  if (name == 0 || model_hash == 0 || plan_hash == 0) return false;
+  reader.manifest.model_name = tree.nodes[name].text;
+  reader.manifest.model_sha256 = tree.nodes[model_hash].text;
+  reader.manifest.plan_sha256 = tree.nodes[plan_hash].text;
+  return true;
+}
+
+bool read_format(ManifestReader& reader, const JsonTree& tree) {
+  reader.has_format = true;
+  if (!expect(reader, tree.nodes[0], JsonKind::String, "`format`")) return false;
+  return tree.nodes[0].text == kManifestFormat || fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[0]), fmt::format("format `{}` is not `{}`", tree.nodes[0].text, kManifestFormat));
+}
+
+bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::String, "`uneven`")) return false;
+  reader.manifest.uneven = tree.nodes[0].text == "torch" ? UnevenPolicy::Torch : UnevenPolicy::Error;
+  return tree.nodes[0].text == "torch" || tree.nodes[0].text == "error" || fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[0]), "`uneven` is neither error nor torch");
+}
+
+struct MemberRow {
+  std::string_view key;
+  JsonMember mode;
+  bool (*read)(ManifestReader&, const JsonTree&);
+};
+
+constexpr MemberRow kMembers[] = {
+    {"format", JsonMember::Whole, read_format}, {"inputs", JsonMember::Whole, read_inputs}, {"mesh", JsonMember::Whole, read_mesh},
+    {"uneven", JsonMember::Whole, read_uneven}, {"rules", JsonMember::Elements, read_rule}, {"modules", JsonMember::Elements, read_module},
+    {"data", JsonMember::Whole, read_data},     {"fsdp", JsonMember::Whole, read_fsdp},     {"totals", JsonMember::Whole, read_totals},
+    {"remat", JsonMember::Whole, [](ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat); }},
+};
+
+bool same_totals(const ManifestTotals& a, const ManifestTotals& b) {
+  return a.max_bytes_per_rank == b.max_bytes_per_rank && a.bytes_per_rank == b.bytes_per_rank && a.bytes == b.bytes && a.elements == b.elements && a.parameters == b.parameters &&
+         a.ideal_bytes_per_rank == b.ideal_bytes_per_rank && a.replicated_bytes_per_rank == b.replicated_bytes_per_rank;
+}
+
+void finish(ManifestReader& reader) {
+  const std::pair<bool, std::string_view> required[] = {{reader.has_format, "format"}, {reader.has_mesh, "mesh"}, {reader.has_parameters, "parameters"}, {reader.has_totals, "totals"}};
+  for (const auto& [present, key] : required) {
+    if (!present) {
+      fault(reader, Code::TP7001, {Source::Manifest, 0, 1}, fmt::format("the manifest has no `{}`", key));
+      return;
+    }
+  }
+  // Names of one tensor are summed once: which ones, only the totals tell. Without ties the sums must be these.
+  sum_totals(reader.manifest, std::vector<bool>(reader.manifest.parameters.size(), true));
+  const bool ties = reader.written.parameters < reader.manifest.parameters.size();
+  if (!ties && !same_totals(reader.manifest.totals, reader.written)) fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
+  reader.manifest.totals = reader.written;
+}
+
+}  // namespace
+
+Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
+  Manifest manifest;
+  ManifestReader reader{.manifest = manifest, .diagnostics = diagnostics, .written = {}, .totals_span = {}, .layout_index = {}, .paths = {}};
+  std::deque<std::string> strings;
+  const auto row_of = [](std::string_view key) { return std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& row) { return row.key == key; }); };
+  const JsonVisitor visitor{
+      .member =
+          [&](std::string_view key, Span) {
+            if (key == "parameters" || key == "buffers") {
+              reader.has_parameters = reader.has_parameters || key == "parameters";
+              return JsonMember::Elements;
+            }
+            const MemberRow* row = row_of(key);
+            return row == std::end(kMembers) ? JsonMember::Skip : row->mode;
+          },
+      .value =
+          [&](std::string_view key, const JsonTree& tree) {
+            if (key == "parameters" || key == "buffers") return read_param(reader, tree, file.text, key == "buffers");
+            return row_of(key)->read(reader, tree);
+          }};
+  if (read_json(file, Source::Manifest, visitor, strings, diagnostics)) finish(reader);
+  return manifest;
+}
+
+}  // namespace tpplan
