@@ -1,0 +1,84 @@
+#include "emit/emit_formats.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "emit/emit_jax.h"
+#include "emit/emit_keras.h"
+#include "emit/emit_onnx.h"
+#include "emit/emit_orbax.h"
+#include "emit/emit_shardy.h"
+#include "emit/emit_text.h"
+#include "emit/emit_torch.h"
+
+namespace tpplan {
+namespace {
+
+constexpr int64_t kAnyRanks = std::numeric_limits<int64_t>::max();
+
+// Alphabetical.
+constexpr EmitFormat kFormats[] = {
+    {"jax", write_jax, nullptr, kJaxLosses, kAnyRanks, "entries of jax.sharding.PartitionSpec, JSON"},
+    {"keras", write_keras, nullptr, kKerasLosses, kAnyRanks, "keys and axes of keras.distribution.LayoutMap, JSON"},
+    {"onnx", write_onnx, nullptr, kOnnxLosses, kMaxOnnxRanks, "ONNX multi-device messages, protobuf JSON"},
+    {"orbax", write_orbax, nullptr, kJaxLosses, kAnyRanks, "the `_sharding` file of an Orbax checkpoint, JSON"},
+    {"shardy", write_shardy, nullptr, kShardyLosses, kAnyRanks, "sdy.mesh and sdy.sharding, MLIR text"},
+    {"torch", write_torch, write_torch_python, kTorchLosses, kAnyRanks, "placements of DTensor, JSON or Python"},
+};
+
+std::string sentence(const LossRow& row, std::string_view path) {
+  std::string text(row.what);
+  const size_t gap = text.find("{}");
+  return text.replace(gap, 2, fmt::format("`{}`", path));
+}
+
+// Where the parameter stands in the manifest, as write_manifest writes it.
+Span param_span(const SourceFile& file, std::string_view path) {
+  const std::string name = quoted(path);
+  const size_t at = file.text.find("\"path\": " + name);
+  if (at == std::string::npos) return {Source::Manifest, 0, 0};
+  return {Source::Manifest, at + std::string_view("\"path\": ").size(), static_cast<uint32_t>(name.size())};
+}
+
+void check_loss(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, const LossRow& row,
+                bool lossy, Diagnostics& diagnostics) {
+  std::vector<bool> lost;
+  for (const ParamLayout& layout : manifest.layouts) lost.push_back(row.is_lost(layout, manifest.mesh));
+  const auto is_lost = [&](const ManifestParam& param) { return lost[param.layout]; };
+  const auto first = std::find_if(manifest.parameters.begin(), manifest.parameters.end(), is_lost);
+  if (first == manifest.parameters.end()) return;
+  const std::string_view path = path_of(manifest, *first);
+  Diagnostic& d = report_message(diagnostics, Code::TP7003, param_span(file, path),
+                                 fmt::format("{} cannot say that {}", format.name, sentence(row, path)));
+  d.count = static_cast<uint64_t>(std::count_if(first, manifest.parameters.end(), is_lost));
+  d.counted = "parameter";
+  d.severity = lossy ? Severity::Warning : Severity::Error;
+  if (lossy) d.notes.push_back({std::string(row.instead), {}});
+  else d.help = fmt::format("with --lossy {}", row.instead);
+}
+
+}  // namespace
+
+std::span<const EmitFormat> emit_formats() { return kFormats; }
+
+const EmitFormat* find_emit_format(std::string_view name) {
+  const auto row =
+      std::find_if(std::begin(kFormats), std::end(kFormats), [name](const EmitFormat& f) { return f.name == name; });
+  return row == std::end(kFormats) ? nullptr : row;
+}
+
+void check_losses(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, bool lossy,
+                  Diagnostics& diagnostics) {
+  if (device_count(manifest.mesh) > format.max_ranks) {
+    report_message(diagnostics, Code::TP9001, {Source::Manifest, 0, 0},
+                   fmt::format("{} lists every rank for every parameter, and {} are more than {}", format.name,
+                               device_count(manifest.mesh), format.max_ranks));
+  }
+  for (const LossRow& row : format.losses) check_loss(manifest, file, format, row, lossy, diagnostics);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,94 @@
+#include "emit/emit_keras.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "emit/emit_text.h"
+#include "emit/path_groups.h"
+
+namespace tpplan {
+namespace {
+
+bool has_two_axes(const ParamLayout& layout, const Mesh&) {
+  return std::any_of(layout.sharding.spec.begin(), layout.sharding.spec.end(),
+                     [](const DimAxes& axes) { return axes.size() > 1; });
+}
+
+// One axis a dim, the major one, where it divides the dim.
+PartitionSpec keras_spec(const ParamLayout& layout, const Mesh& mesh) {
+  PartitionSpec spec = even_spec(layout, mesh);
+  for (DimAxes& axes : spec) axes.resize(std::min<size_t>(axes.size(), 1));
+  return spec;
+}
+
+// The expression that matches this text alone, in Python and in RE2.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\.^$*+?{}[]|()").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string key_of(std::string_view path, const PathGroup& group) {
+  const NumberedPath split = split_numbers(path);
+  std::string key = escaped(split.texts[0]);
+  for (size_t i = 0; i < split.numbers.size(); ++i) {
+    key += group.varies[i] ? "[0-9]+" : split.numbers[i];
+    key += escaped(split.texts[i + 1]);
+  }
+  return key;
+}
+
+// Keras first looks for a key that is the path itself: a key that is another parameter's path needs another form.
+std::string unmistakable(std::string key, const std::unordered_set<std::string_view>& paths,
+                         std::string_view own_path) {
+  while (key != own_path && paths.contains(key)) key.insert(0, "(?:)");
+  return key;
+}
+
+}  // namespace
+
+const LossRow kKerasLossRows[3] = {
+    {has_two_axes, "{} has a dim over two axes", "only the major axis cuts the dim: ranks hold more"},
+    {has_uneven_pieces, "the pieces of {} have different sizes",
+     "minor axes are dropped until the rest divides the dim: ranks hold more"},
+    {has_segments, "the segments of {} are cut each by itself",
+     "the dim is cut as one piece: ranks hold other elements"},
+};
+
+bool write_keras(const Manifest& manifest, const Sink& sink) {
+  const Mesh& mesh = manifest.mesh;
+  std::map<std::string, uint32_t> known;
+  std::vector<std::string> layouts;
+  std::vector<uint32_t> layout_values, values;
+  for (const ParamLayout& layout : manifest.layouts) {
+    layouts.push_back(spec_text(keras_spec(layout, mesh), mesh));
+    layout_values.push_back(known.emplace(layouts.back(), static_cast<uint32_t>(known.size())).first->second);
+  }
+  std::vector<std::string_view> paths;
+  for (const ManifestParam& param : manifest.parameters) {
+    paths.push_back(path_of(manifest, param));
+    values.push_back(layout_values[param.layout]);
+  }
+  const std::unordered_set<std::string_view> all_paths(paths.begin(), paths.end());
+  if (!sink(fmt::format("{{\n \"mesh\": {{\"shape\": {}, \"axis_names\": {}}},\n \"layout_map\": {{\n",
+                        axis_sizes_text(mesh), axis_names_text(mesh)))) {
+    return false;
+  }
+  std::string line;
+  for (const PathGroup& group : group_paths(paths, values)) {
+    const uint32_t first = group.members[0];
+    const std::string key = unmistakable(key_of(paths[first], group), all_paths, paths[first]);
+    line += fmt::format("  {}: {}", quoted(key), layouts[manifest.parameters[first].layout]);
+    if (!sink(line)) return false;
+    line.assign(",\n");
+  }
+  return sink("\n }\n}\n");
+}
+
+}  // namespace tpplan

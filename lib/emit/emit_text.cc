@@ -1,0 +1,97 @@
+#include "emit/emit_text.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "sharding/check_sharding.h"
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  // YAML readers want DEL written as an escape.
+  for (size_t at = out.find('\x7f'); at != std::string::npos; at = out.find('\x7f', at)) out.replace(at, 1, "\\u007f");
+  return out;
+}
+
+std::string list_text(const std::vector<std::string>& items) { return fmt::format("[{}]", fmt::join(items, ", ")); }
+
+std::string sizes_text(std::span<const int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
+
+std::string axis_names_text(const Mesh& mesh) {
+  std::vector<std::string> names;
+  for (const MeshAxis& axis : mesh.axes) names.push_back(quoted(axis.name));
+  return list_text(names);
+}
+
+std::string axis_sizes_text(const Mesh& mesh) {
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
+  return sizes_text(sizes);
+}
+
+namespace {
+
+std::string entry_text(const DimAxes& axes, const Mesh& mesh) {
+  if (axes.empty()) return "null";
+  std::vector<std::string> names;
+  for (const AxisId axis : axes) names.push_back(quoted(mesh.axes[axis].name));
+  return names.size() == 1 ? names[0] : list_text(names);
+}
+
+}  // namespace
+
+std::string spec_text(const PartitionSpec& spec, const Mesh& mesh) {
+  std::vector<std::string> entries;
+  for (const DimAxes& axes : spec) entries.push_back(entry_text(axes, mesh));
+  return list_text(entries);
+}
+
+bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh) {
+  return !is_even(layout.shape, layout.sharding, mesh);
+}
+
+bool has_segments(const ParamLayout& layout, const Mesh& mesh) {
+  for (const DimSegments& segments : layout.sharding.segments) {
+    if (segments.sizes.size() > 1 && shard_count(layout.sharding.spec[segments.dim], mesh) > 1) return true;
+  }
+  return false;
+}
+
+PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh) {
+  PartitionSpec spec = layout.sharding.spec;
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    while (!divides(shard_count(spec[dim], mesh), layout.shape[dim])) spec[dim].pop_back();
+  }
+  return spec;
+}
+
+bool any_piece(const DimAxes& axes, const Mesh& mesh,
+               const std::function<bool(const std::vector<int64_t>& coordinate, int64_t index)>& test) {
+  std::vector<int64_t> coordinate(mesh.axes.size(), 0);
+  for (int64_t index = 0; index < shard_count(axes, mesh); ++index) {
+    if (test(coordinate, index)) return true;
+    for (size_t i = axes.size(); i-- > 0;) {
+      if (++coordinate[axes[i]] < mesh.axes[axes[i]].size) break;
+      coordinate[axes[i]] = 0;
+    }
+  }
+  return false;
+}
+
+bool write_params(const Manifest& manifest, const Sink& sink, const ParamLines& lines) {
+  std::vector<std::string> layouts;
+  for (const ParamLayout& layout : manifest.layouts) layouts.push_back(lines.layout_text(layout));
+  if (!sink(lines.head)) return false;
+  std::string line;
+  for (const ManifestParam& param : manifest.parameters) {
+    line.assign(&param == manifest.parameters.data() ? "" : ",\n");
+    lines.append_line(line, path_of(manifest, param), layouts[param.layout]);
+    if (!sink(line)) return false;
+  }
+  return sink(lines.tail);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,51 @@
+// What the emitters share: JSON of names, sizes and specs, and one line a parameter.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/write_file.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// "text" with its quotes, escaped as JSON; Python and YAML (in double quotes) read the same.
+std::string quoted(std::string_view text);
+
+// [a, b, c]
+std::string list_text(const std::vector<std::string>& items);
+std::string sizes_text(std::span<const int64_t> sizes);
+
+// Names and sizes of the mesh axes, in order.
+std::string axis_names_text(const Mesh& mesh);
+std::string axis_sizes_text(const Mesh& mesh);
+
+// One entry a dim: null, an axis, or a list of axes major to minor.
+std::string spec_text(const PartitionSpec& spec, const Mesh& mesh);
+
+// True when ranks hold pieces of different sizes, and when a dim is cut segment by segment.
+bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh);
+bool has_segments(const ParamLayout& layout, const Mesh& mesh);
+
+// The spec without the axes, minor ones first, that keep a dim from being cut into equal pieces.
+PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh);
+
+// True when `test` is for the mesh coordinate and the number of any piece that the axes cut a dim into; pieces are
+// numbered major to minor.
+bool any_piece(const DimAxes& axes, const Mesh& mesh,
+               const std::function<bool(const std::vector<int64_t>& coordinate, int64_t index)>& test);
+
+// Sends `head`, for each parameter what `append_line` makes of its path and its layout's text, separated by ",\n", and
+// `tail`. `layout_text` is asked once for each layout. False as soon as the sink refuses.
+struct ParamLines {
+  std::string head;
+  std::function<std::string(const ParamLayout&)> layout_text;
+  std::function<void(std::string& line, std::string_view path, const std::string& layout_text)> append_line;
+  std::string tail;
+};
+bool write_params(const Manifest& manifest, const Sink& sink, const ParamLines& lines);
+
+}  // namespace tpplan

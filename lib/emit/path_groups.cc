@@ -1,0 +1,88 @@
+#include "emit/path_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+namespace tpplan {
+namespace {
+
+struct Grouping {
+  std::vector<NumberedPath> paths;
+  std::span<const uint32_t> values;
+  std::vector<PathGroup> groups;
+};
+
+// What a number at one position tells apart among paths with equal texts.
+struct Position {
+  size_t index = 0;
+  size_t numbers = 0;  // different ones
+  size_t mixed = 0;    // of these, how many stand for paths with different values
+};
+
+Position look_at(const Grouping& in, const std::vector<uint32_t>& members, size_t index) {
+  constexpr uint32_t kMixed = 0xffffffffu;
+  std::unordered_map<std::string_view, uint32_t> value_of;
+  for (const uint32_t i : members) {
+    const auto [known, is_new] = value_of.emplace(in.paths[i].numbers[index], in.values[i]);
+    if (!is_new && known->second != in.values[i]) known->second = kMixed;
+  }
+  Position position{.index = index, .numbers = value_of.size()};
+  for (const auto& [number, value] : value_of) position.mixed += value == kMixed;
+  return position;
+}
+
+// Makes one group of paths with equal texts, or takes them apart by the number that tells most about their values. Each
+// part holds all paths with its texts and its fixed numbers, so that a group never leaves one out that it would match.
+void group_members(Grouping& in, const std::vector<uint32_t>& members) {
+  const size_t count = in.paths[members[0]].numbers.size();
+  std::vector<Position> positions;
+  for (size_t k = 0; k < count; ++k) positions.push_back(look_at(in, members, k));
+  const uint32_t value = in.values[members[0]];
+  if (std::all_of(members.begin(), members.end(), [&](uint32_t i) { return in.values[i] == value; })) {
+    PathGroup& group = in.groups.emplace_back();
+    group.members = members;
+    for (const Position& position : positions) group.varies.push_back(position.numbers > 1);
+    return;
+  }
+  const Position best = *std::min_element(positions.begin(), positions.end(), [](const Position& a, const Position& b) {
+    return std::tuple(a.numbers == 1, a.mixed, a.numbers) < std::tuple(b.numbers == 1, b.mixed, b.numbers);
+  });
+  std::map<std::string_view, std::vector<uint32_t>> parts;
+  for (const uint32_t i : members) parts[in.paths[i].numbers[best.index]].push_back(i);
+  for (const auto& [number, part] : parts) group_members(in, part);
+}
+
+}  // namespace
+
+NumberedPath split_numbers(std::string_view path) {
+  static constexpr std::string_view digits = "0123456789";
+  NumberedPath split;
+  for (;;) {
+    const size_t begin = std::min(path.find_first_of(digits), path.size());
+    split.texts.push_back(path.substr(0, begin));
+    path.remove_prefix(begin);
+    if (path.empty()) return split;
+    const size_t end = std::min(path.find_first_not_of(digits), path.size());
+    split.numbers.push_back(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+}
+
+std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std::span<const uint32_t> values) {
+  Grouping in{.paths = {}, .values = values, .groups = {}};
+  std::unordered_map<std::string, std::vector<uint32_t>> same_texts;
+  for (uint32_t i = 0; i < paths.size(); ++i) {
+    in.paths.push_back(split_numbers(paths[i]));
+    std::string key;
+    for (const std::string_view text : in.paths[i].texts) key.append(text).push_back('0');
+    same_texts[key].push_back(i);
+  }
+  for (const auto& [key, members] : same_texts) group_members(in, members);
+  std::sort(in.groups.begin(), in.groups.end(),
+            [](const PathGroup& a, const PathGroup& b) { return a.members[0] < b.members[0]; });
+  return std::move(in.groups);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,24 @@
+// What the JSON formats of specs have in common: a mesh, and an object of lists by path.
+#pragma once
+
+#include <string_view>
+
+#include "base/json_reader.h"
+#include "emit/read_specs.h"
+
+namespace tpplan {
+
+struct JsonSpecsLayout {
+  std::string_view sizes, names;  // members of `mesh`: two lists of one length
+  std::string_view parameters;    // the member that holds the lists
+  // Reads the list at `at` into a spec.
+  bool (*read_entries)(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSpec& spec,
+                       Diagnostics& diagnostics);
+};
+
+bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, SpecsFile& specs, Diagnostics& diagnostics);
+
+// False after reporting a value of another kind.
+bool expect_kind(const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics);
+
+}  // namespace tpplan

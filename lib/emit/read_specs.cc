@@ -1,0 +1,63 @@
+#include "emit/read_specs.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/string_index.h"
+
+namespace tpplan {
+namespace {
+
+constexpr SpecsReader kReaders[] = {
+    {"jax", read_jax_specs}, {"shardy", read_shardy_specs}, {"torch", read_torch_specs}};
+
+bool check_paths(const SpecsFile& specs, Diagnostics& diagnostics) {
+  StringIndex index;
+  const auto path_of_spec = [&](uint32_t i) -> std::string_view { return specs.specs[i].path; };
+  for (uint32_t i = 0; i < specs.specs.size(); ++i) {
+    const std::string& path = specs.specs[i].path;
+    if (insert(index, path, i, path_of_spec) == kNotFound) continue;
+    return specs_fault(diagnostics, {Source::Plan, 0, 0}, fmt::format("parameter `{}` stands twice", path));
+  }
+  return !specs.specs.empty() || specs_fault(diagnostics, {Source::Plan, 0, 0}, "the file names no parameters");
+}
+
+}  // namespace
+
+std::span<const SpecsReader> specs_readers() { return kReaders; }
+
+bool read_specs(std::string_view format, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics) {
+  const auto reader = std::find_if(std::begin(kReaders), std::end(kReaders),
+                                   [format](const SpecsReader& r) { return r.name == format; });
+  return reader->read(file, specs, diagnostics) && check_paths(specs, diagnostics);
+}
+
+bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::string help) {
+  report_message(diagnostics, Code::TP7004, span, std::move(message), std::move(help));
+  return false;
+}
+
+bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics) {
+  const auto refuse = [&](std::string message) { return specs_fault(diagnostics, span, std::move(message)); };
+  if (name.empty()) return refuse("a mesh axis has an empty name");
+  if (find_axis(mesh, name) != kNoAxis) return refuse(fmt::format("axis `{}` stands twice in the mesh", name));
+  if (size < 1) return refuse(fmt::format("axis `{}` has size {}, not one from 1 up", name, size));
+  if (mesh.axes.size() == kMaxAxes) return refuse(fmt::format("the mesh has more than {} axes", kMaxAxes));
+  if (size >= ((int64_t{1} << 31) + device_count(mesh) - 1) / device_count(mesh))
+    return refuse("the axis sizes multiply to 2^31 devices or more");
+  mesh.axes.push_back({std::string(name), size});
+  return true;
+}
+
+bool add_spec_axis(const Mesh& mesh, std::string_view name, PartitionSpec& spec, Span span, Diagnostics& diagnostics) {
+  const AxisId axis = find_axis(mesh, name);
+  if (axis == kNoAxis)
+    return specs_fault(diagnostics, span, fmt::format("`{}` is not an axis of the mesh {}", name, to_text(mesh)));
+  if (uses_axis(spec, axis))
+    return specs_fault(diagnostics, span, fmt::format("axis `{}` stands twice in one spec", name));
+  spec.back().push_back(axis);
+  return true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,85 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "emit/read_json_specs.h"
+#include "sharding/placement.h"
+
+namespace tpplan {
+namespace {
+
+// "_StridedShard(0, split_factor=4)" as the manifest writes it; other placements are written alike.
+std::string manifest_text(std::string_view text) {
+  std::string out(text.substr(text.starts_with('_') ? 1 : 0));
+  for (const std::string_view name : {"split_factor=", "dim=", "sf="}) {
+    if (const size_t at = out.find(name); at != std::string::npos) out.erase(at, name.size());
+  }
+  return out;
+}
+
+bool read_placements(const JsonTree& tree, uint32_t at, const Mesh& mesh, std::vector<Placement>& placements,
+                     Diagnostics& diagnostics) {
+  for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
+    const JsonNode& node = tree.nodes[i];
+    if (!expect_kind(node, JsonKind::String, "a placement", diagnostics)) return false;
+    Placement& placement = placements.emplace_back();
+    const bool good = parse_placement(manifest_text(node.text), placement) && placement.dim >= 0 &&
+                      placement.kind != PlacementKind::Partial;
+    if (!good) {
+      return specs_fault(
+          diagnostics, value_span(Source::Plan, node), fmt::format("`{}` is not a placement of a parameter", node.text),
+          "placements are Replicate(), Shard(0) and _StridedShard(0, split_factor=4); dims count from 0");
+    }
+  }
+  return placements.size() == mesh.axes.size() ||
+         specs_fault(diagnostics, value_span(Source::Plan, tree.nodes[at]),
+                     fmt::format("{} placements, and the mesh {} has {} axes", placements.size(), to_text(mesh),
+                                 mesh.axes.size()));
+}
+
+// The number of segments that the rightmost axis of a dim finds: no axis to its right has cut the dim before it.
+int64_t segments_at(const std::vector<Placement>& placements, int dim) {
+  const auto last = std::find_if(placements.rbegin(), placements.rend(), [dim](const Placement& p) {
+    return p.kind != PlacementKind::Replicate && p.dim == dim;
+  });
+  return last != placements.rend() && last->kind == PlacementKind::StridedShard ? last->split_factor : 1;
+}
+
+// The placements of the same axes if no dim had segments. `factors_count_segments` is false for torch's own label of
+// FSDP after a packed style, whose factor counts the axes to the right alone.
+std::vector<Placement> without_segments(std::vector<Placement> placements, bool factors_count_segments) {
+  const std::vector<Placement> written = placements;
+  std::vector<bool> seen(64);
+  for (size_t i = placements.size(); i-- > 0;) {
+    Placement& placement = placements[i];
+    if (placement.kind == PlacementKind::Replicate) continue;
+    const bool is_rightmost = !seen[static_cast<size_t>(placement.dim)];
+    seen[static_cast<size_t>(placement.dim)] = true;
+    const int64_t segments = is_rightmost || factors_count_segments ? segments_at(written, placement.dim) : 1;
+    if (placement.split_factor % segments == 0) placement.split_factor /= segments;
+    if (placement.split_factor == 1) placement.kind = PlacementKind::Shard;
+  }
+  return placements;
+}
+
+bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSpec& spec, Diagnostics& diagnostics) {
+  std::vector<Placement> placements;
+  if (!read_placements(tree, at, mesh, placements, diagnostics)) return false;
+  size_t ndim = 0;
+  for (const Placement& placement : placements) {
+    if (placement.kind != PlacementKind::Replicate) ndim = std::max(ndim, static_cast<size_t>(placement.dim) + 1);
+  }
+  return spec_of(without_segments(placements, true), mesh, ndim, spec) ||
+         spec_of(without_segments(placements, false), mesh, ndim, spec) ||
+         specs_fault(diagnostics, value_span(Source::Plan, tree.nodes[at]),
+                     fmt::format("a split factor of `{}` is not the product of axes to its right", tree.nodes[at].key));
+}
+
+}  // namespace
+
+bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics) {
+  specs.has_all_dims = false;
+  return read_json_specs(file, {"mesh_shape", "mesh_dim_names", "parameters", read_entries}, specs, diagnostics);
+}
+
+}  // namespace tpplan
