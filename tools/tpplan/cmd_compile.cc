@@ -1,0 +1,66 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/write_file.h"
+#include "commands.h"
+#include "manifest/write_manifest.h"
+#include "trace.h"
+
+namespace tpplan {
+namespace {
+
+// What FSDP left alone, for -v: warnings are diagnostics, this is not worth one.
+void trace_fsdp(const Compilation& c, bool verbose) {
+  if (!verbose || !c.plan.fsdp) return;
+  size_t small = 0;
+  for (const ParamSharding& p : c.shardings.params) small += p.fsdp == FsdpDecision::TooSmall;
+  trace(true, "fsdp", fmt::format("{} of at most {} elements stay as they are", counted(small, "parameter"), c.plan.fsdp->min_weight_size));
+}
+
+// A phase's product, line by line, with hostile names escaped.
+bool print_product(const Compilation& compilation, Phase phase, const Sink& sink) {
+  const std::string text = dump(compilation, phase);
+  std::string shown;
+  for (const std::string_view line : split(text, '\n')) shown += escape_for_terminal(line) + "\n";
+  shown.pop_back();
+  return sink(shown);
+}
+
+int write_failed(const CompileArguments& arguments, const std::string& reason) {
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the manifest: {}\n", arguments.output == "-" ? "<stdout>" : escape_for_terminal(arguments.output), reason));
+  return kExitUsage;
+}
+
+}  // namespace
+
+int cmd_compile(const CompileArguments& arguments, const CommonArguments& common) {
+  Phase last = Phase::Manifest;
+  if (!arguments.print.empty() && !find_phase(arguments.print, last)) {
+    return usage_error(fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries and manifest", escape_for_terminal(arguments.print)));
+  }
+  if (arguments.output != "-" && is_same_file(arguments.output, {arguments.inputs.model, arguments.inputs.plan})) {
+    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n", escape_for_terminal(arguments.output)));
+    return kExitUsage;
+  }
+  Session session;
+  run_session(session, arguments.inputs, last, common);
+  const RenderOptions look = render_options(STDERR_FILENO, common.color);
+  print(STDERR_FILENO, render_human(session.diagnostics, sources_of(session), look));
+  if (session.usage) return kExitUsage;
+  const int status = exit_status(session.diagnostics);
+  if (status != kExitFine) {
+    if (!common.quiet) print(STDERR_FILENO, fmt::format("{}; no manifest is written\n", count_findings(session.diagnostics)));
+    return status;
+  }
+  trace_fsdp(session.compilation, common.verbose);
+  const std::string fault = write_output(arguments.output, [&](const Sink& sink) {
+    return last == Phase::Manifest ? write_manifest(session.compilation.manifest, sink) : print_product(session.compilation, last, sink);
+  });
+  if (!fault.empty()) return write_failed(arguments, fault);
+  trace(common.verbose, "write", arguments.output);
+  if (!common.quiet && last == Phase::Manifest) print(STDERR_FILENO, summary(session.compilation, session.diagnostics));
+  return kExitFine;
+}
+
+}  // namespace tpplan

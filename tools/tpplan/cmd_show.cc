@@ -1,0 +1,140 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/read_file.h"
+#include "base/text.h"
+#include "base/write_file.h"
+#include "commands.h"
+#include "manifest/read_manifest.h"
+#include "manifest/write_manifest.h"
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+namespace {
+
+std::string intervals_json(const std::vector<std::vector<Interval>>& slice) {
+  std::vector<std::string> dims;
+  for (const std::vector<Interval>& runs : slice) {
+    std::vector<std::string> parts;
+    for (const Interval& run : runs) parts.push_back(fmt::format("[{}, {}]", run.begin, run.end));
+    dims.push_back(fmt::format("[{}]", fmt::join(parts, ", ")));
+  }
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+std::string intervals_text(const std::vector<std::vector<Interval>>& slice) {
+  std::vector<std::string> dims;
+  for (const std::vector<Interval>& runs : slice) {
+    std::vector<std::string> parts;
+    for (const Interval& run : runs) parts.push_back(fmt::format("{}:{}", run.begin, run.end));
+    dims.push_back(fmt::format("{}", fmt::join(parts, "+")));
+  }
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+std::string rank_line(const Manifest& manifest, const ManifestParam& param, const std::vector<int64_t>& coordinate, bool json) {
+  const ParamLayout& layout = layout_of(manifest, param);
+  const auto slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
+  if (!json) {
+    return fmt::format("{}  {} of {}  {}\n", escape_for_terminal(path_of(manifest, param)), fmt::format("[{}]", fmt::join(local_shape_of(layout, manifest.mesh, coordinate), ", ")),
+                       fmt::format("[{}]", fmt::join(layout.shape, ", ")), intervals_text(slice));
+  }
+  std::string line = "{\"path\": ";
+  append_json_string(line, path_of(manifest, param));
+  return line + fmt::format(", \"intervals\": {}}}\n", intervals_json(slice));
+}
+
+std::string param_text(const Manifest& manifest, const ManifestParam& param) {
+  const ParamLayout& layout = layout_of(manifest, param);
+  const Mesh& mesh = manifest.mesh;
+  std::vector<std::string> placements, grads, locals;
+  for (const Placement& p : layout.placements.value_or(std::vector<Placement>{})) placements.push_back(to_text(p));
+  for (const GradReduce& g : layout.grad_reduce) grads.push_back(fmt::format("{} over {}", g.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter", mesh.axes[g.axis].name));
+  for (const auto& shape : layout.local_shapes) locals.push_back(fmt::format("[{}]", fmt::join(shape, ", ")));
+  std::string out = fmt::format("{}  [{}] {}\n", escape_for_terminal(path_of(manifest, param)), fmt::join(layout.shape, ", "), dtypes()[layout.dtype].name);
+  out += fmt::format("  spec        {}\n  placements  {}\n", to_text(layout.sharding.spec, mesh), layout.placements ? fmt::format("[{}]", fmt::join(placements, ", ")) : "none: segments of unequal size");
+  for (const DimSegments& s : layout.sharding.segments) out += fmt::format("  segments    dim {}: [{}]\n", s.dim, fmt::join(s.sizes, ", "));
+  out += fmt::format("  each rank   {}\n", fmt::join(locals, ", "));
+  out += fmt::format("  reason      {}", layout.reason);
+  if (!layout.style.empty()) out += ", " + layout.style;
+  if (layout.rule < manifest.rules.size()) out += fmt::format(" by `{}` (line {})", escape_for_terminal(manifest.rules[layout.rule].key), manifest.rules[layout.rule].line);
+  out += fmt::format("\n  replicas    {}\n  gradient    {}\n", layout.replicas, grads.empty() ? "no reduction" : fmt::format("{}", fmt::join(grads, ", ")));
+  return out;
+}
+
+std::string overview(const Manifest& m) {
+  const ManifestTotals& t = m.totals;
+  std::string out = fmt::format("{} on {}\n", escape_for_terminal(m.model_name), to_text(m.mesh));
+  out += fmt::format("  {}, {} ({} elements), {}\n", counted(m.parameters.size(), "parameter"), counted(m.buffers.size(), "buffer"), t.elements, human_bytes(t.bytes));
+  out += fmt::format("  each rank {} at most, ideal {}, on every rank {}\n", human_bytes(t.max_bytes_per_rank), human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
+  out += fmt::format("  {} with boundaries", counted(m.modules.size(), "module"));
+  if (m.fsdp) out += fmt::format(", fsdp {} over {}", m.fsdp->policy, m.mesh.axes[m.fsdp->axis].name);
+  out += "\n\nrules\n";
+  for (const ManifestRule& rule : m.rules) {
+    const std::string block = rule.in_block ? escape_for_terminal(rule.block) + " / " : "";
+    out += fmt::format("  {:>6}  {}{}\n", rule.matches, block, escape_for_terminal(rule.key));
+  }
+  out += "\nspecs\n";
+  std::vector<uint64_t> uses(m.layouts.size());
+  for (const ManifestParam& param : m.parameters) ++uses[param.layout];
+  std::vector<std::pair<std::string, uint64_t>> specs;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const std::string spec = to_text(m.layouts[i].sharding.spec, m.mesh);
+    const auto known = std::find_if(specs.begin(), specs.end(), [&](const auto& s) { return s.first == spec; });
+    if (known != specs.end()) known->second += uses[i];
+    else if (uses[i] > 0) specs.emplace_back(spec, uses[i]);
+  }
+  for (const auto& [spec, count] : specs) out += fmt::format("  {:>6}  {}\n", count, spec);
+  return out;
+}
+
+int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, bool json) {
+  const int64_t ranks = device_count(manifest.mesh);
+  if (rank < 0 || rank >= ranks) return usage_error(fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
+  const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+  const std::string fault = write_output("-", [&](const Sink& sink) {
+    return std::all_of(params.begin(), params.end(), [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, json)); });
+  });
+  return fault.empty() ? kExitFine : kExitUsage;
+}
+
+int show(const Manifest& manifest, const ShowArguments& arguments) {
+  const bool json = arguments.format == "json";
+  std::vector<const ManifestParam*> params;
+  for (const auto* list : {&manifest.parameters, &manifest.buffers}) {
+    for (const ManifestParam& param : *list) {
+      const bool wanted = arguments.parameter.empty() ? list == &manifest.parameters : path_of(manifest, param) == arguments.parameter;
+      if (wanted) params.push_back(&param);
+    }
+  }
+  if (params.empty() && !arguments.parameter.empty()) {
+    std::vector<std::string_view> paths;
+    for (const ManifestParam& param : manifest.parameters) paths.push_back(path_of(manifest, param));
+    const std::string_view nearest = nearest_name(arguments.parameter, paths);
+    return usage_error(fmt::format("the manifest has no parameter `{}`{}", escape_for_terminal(arguments.parameter), nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest)));
+  }
+  if (arguments.rank) return show_rank(manifest, params, *arguments.rank, json);
+  std::string out;
+  if (arguments.parameter.empty() && !json) out = overview(manifest);
+  else for (const ManifestParam* param : params) out += json ? param_json(manifest, *param) + "\n" : param_text(manifest, *param);
+  return print(STDOUT_FILENO, out) ? kExitFine : kExitUsage;
+}
+
+}  // namespace
+
+int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
+  ReadResult read = read_file(arguments.manifest, kMaxManifestBytes);
+  Diagnostics diagnostics;
+  Manifest manifest;
+  if (read.fault == ReadFault::None) manifest = read_manifest(read.file, diagnostics);
+  else report_message(diagnostics, read.fault == ReadFault::TooLarge ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0}, fmt::format("cannot read the manifest: {}", read.fault == ReadFault::TooLarge ? "it is larger than the limit" : read.reason));
+  Sources sources;
+  sources.files[static_cast<size_t>(Source::Manifest)] = &read.file;
+  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
+  const int status = exit_status(diagnostics);
+  return status != kExitFine ? status : show(manifest, arguments);
+}
+
+}  // namespace tpplan

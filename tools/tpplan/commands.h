@@ -1,0 +1,100 @@
+// The sub-commands: arguments in a plain struct, exit status out. Each stands in a file of its own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile.h"
+#include "terminal.h"
+
+namespace tpplan {
+
+inline constexpr int kExitFine = 0, kExitContent = 1, kExitUsage = 2, kExitInternal = 3;
+
+struct CommonArguments {
+  ColorChoice color = ColorChoice::Auto;
+  bool quiet = false;    // no summary
+  bool verbose = false;  // phases, times, what FSDP left alone
+};
+
+// A model and a plan, as most commands take them.
+struct InputArguments {
+  std::string model, plan;
+  std::vector<std::string> mesh;      // "tp=8", "fsdp=4,tp=8"
+  std::vector<std::string> deny, allow;
+  bool strict = false;
+  std::string max_replicated;         // "5%": more of the model on every rank is an error; empty: any share is fine
+};
+
+struct CompileArguments {
+  InputArguments inputs;
+  std::string output = "-";
+  std::string print;  // a phase, instead of the manifest
+};
+
+struct CheckArguments {
+  InputArguments inputs;
+  std::string format = "human";
+  std::string stdin_filename;  // what findings call the input that is `-`
+};
+
+struct ExplainArguments {
+  std::vector<std::string> words;  // MODEL PLAN PATH, or CODE
+  std::vector<std::string> mesh;
+};
+
+struct ShowArguments {
+  std::string manifest;
+  std::optional<int64_t> rank;
+  std::string parameter;
+  std::string format = "human";
+};
+
+struct ExportArguments {
+  std::string manifest, format;
+  std::string output = "-";
+  bool lossy = false;   // a loss is a warning
+  bool python = false;  // the format's Python form
+};
+
+// A specs file of another program into a plan.
+struct ImportArguments {
+  std::string file, format;
+  std::string output = "-";
+};
+
+int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
+int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
+int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
+int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
+int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
+int cmd_show(const ShowArguments& arguments, const CommonArguments& common);
+int cmd_schema(const std::string& kind);
+int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
+
+// ---- shared by the commands ----
+
+// `tpplan: error: message` on standard error; returns kExitUsage.
+int usage_error(std::string_view message);
+
+// Both inputs read and compiled. `usage` is set, and nothing read, when the arguments do not fit together.
+struct Session {
+  SourceFile model, plan;
+  Compilation compilation;
+  Diagnostics diagnostics;
+  bool usage = false;
+};
+
+// Reads the two files and compiles them up to `last`; severity rules are applied and the diagnostics sorted.
+void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
+Sources sources_of(const Session& session);
+
+// The two or three lines that a successful compile says about its manifest.
+std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);
+
+// Texts that stand in the binary: schemas by kind ("plan"), pages by diagnostic code ("TP4001"); nullptr when there is none.
+const char* embedded_schema(std::string_view kind);
+const char* embedded_page(std::string_view code);
+
+}  // namespace tpplan

@@ -1,0 +1,37 @@
+// The command line as plain data, so that completions and the manual page are written from what the program really takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace tpplan {
+
+struct OptionDescription {
+  std::vector<std::string> names;    // "-o", "--output"; a positional has its name only
+  bool is_positional = false;
+  bool takes_value = false;
+  std::string value;                 // "FILE"
+  std::string help;
+  std::string variable;              // environment variable that sets it
+  std::vector<std::string> choices;  // when only these are taken
+};
+
+struct CommandDescription {
+  std::string name, help;
+  std::vector<OptionDescription> options;
+  std::vector<CommandDescription> commands;
+};
+
+CommandDescription describe_app(const CLI::App& app);
+
+// A completion script for "bash", "zsh" or "fish"; empty for any other shell.
+std::string completion_script(const CommandDescription& program, const std::string& shell);
+
+// The manual page, in man's roff, section 1. `footer` says what the exit status means.
+std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer);
+
+}  // namespace tpplan

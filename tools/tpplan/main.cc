@@ -1,0 +1,190 @@
+// Declares the sub-commands and calls one function for the one that was asked for.
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include <csignal>
+#include <new>
+
+#include "base/text.h"
+#include "commands.h"
+#include "emit/emit_formats.h"
+#include "emit/read_specs.h"
+#include "describe_app.h"
+#include "diagnostics/formats.h"
+#include "settings.h"
+
+namespace {
+
+using namespace tpplan;
+
+constexpr const char* kFooter =
+    "Exit status: 0 fine (warnings too), 1 the content is wrong, 2 usage or an input that cannot be read,\n"
+    "3 internal or a resource limit. `-` is standard input. `tpplan explain TP4001` explains a diagnostic.";
+
+void add_inputs(CLI::App& command, InputArguments& inputs) {
+  command.add_option("MODEL", inputs.model, "model graph (JSON)")->required();
+  command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required();
+  command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")->type_name("AXIS=SIZE")->allow_extra_args(false);
+  command.add_option("--deny", inputs.deny, "make a kind of warning an error")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->envname("TPPLAN_DENY");
+  command.add_option("--allow", inputs.allow, "do not report a kind of warning")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->envname("TPPLAN_ALLOW");
+  command.add_flag("--strict", inputs.strict, "make every warning an error")->envname("TPPLAN_STRICT");
+  command.add_option("--max-replicated", inputs.max_replicated, "refuse when more of the model than this is whole on every rank: 5%")
+      ->type_name("SHARE")->envname("TPPLAN_MAX_REPLICATED");
+}
+
+// Gives what neither a flag nor a variable said the value that the settings file has for it.
+template <typename Value>
+void fill(const CLI::App& command, const std::string& option, const std::optional<Value>& setting, Value& target) {
+  const CLI::Option* known = command.get_option_no_throw(option);
+  if (setting && known != nullptr && known->count() == 0) target = *setting;
+}
+
+// False after saying why the settings file cannot be used.
+bool load_settings(const std::string& path, Settings& settings) {
+  if (path.empty()) return true;
+  SourceFile file;
+  Diagnostics diagnostics;
+  settings = read_settings(path, file, diagnostics);
+  Sources sources;
+  sources.files[static_cast<size_t>(Source::Plan)] = &file;
+  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  return !has_errors(diagnostics);
+}
+
+// The names in a table of formats.
+template <typename Table>
+std::vector<std::string> names_of(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& row : table) names.emplace_back(row.name);
+  return names;
+}
+
+void add_export(CLI::App& command, ExportArguments& arguments) {
+  std::string formats;
+  for (const EmitFormat& format : emit_formats()) formats += "\n" + std::string(format.name) + ": " + std::string(format.description);
+  command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
+  command.add_option("--to", arguments.format, "format to write:" + formats)->required()->type_name("FORMAT")->check(CLI::IsMember(names_of(emit_formats())));
+  command.add_option("-o,--output", arguments.output, "file to write; standard output without it")->type_name("FILE");
+  command.add_flag("--lossy", arguments.lossy, "write what the format can say, and warn of the rest");
+  command.add_flag("--python", arguments.python, "torch: a Python module instead of JSON");
+}
+
+void add_import(CLI::App& command, ImportArguments& arguments) {
+  command.add_option("FILE", arguments.file, "specs file, as tpplan export writes it")->required();
+  command.add_option("--from", arguments.format, "format of the file: jax, shardy or torch")->required()->type_name("FORMAT")->check(CLI::IsMember(names_of(specs_readers())));
+  command.add_option("-o,--output", arguments.output, "plan file; standard output without it")->type_name("FILE");
+}
+
+// Options that every sub-command has.
+void add_common(CLI::App& command, CommonArguments& common, std::string& color) {
+  command.add_option("--color", color, "auto, always or never")->type_name("WHEN")->check(CLI::IsMember({"auto", "always", "never"}))->envname("TPPLAN_COLOR");
+  command.add_flag("-q,--quiet", common.quiet, "no summary")->envname("TPPLAN_QUIET");
+  command.add_flag("-v,--verbose", common.verbose, "say what happens, and how long it takes");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"tpplan: says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();  // --config may stand behind the command
+  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
+    const std::string name = command->get_parent() == nullptr ? "tpplan" : "tpplan " + command->get_name();
+    return "tpplan: error: " + escape_for_terminal(error.what()) + "\nRun `" + name + " --help` for what there is.\n";
+  });
+  app.set_version_flag("--version", std::string(kToolVersion));
+  CommonArguments common;
+  CompileArguments compile_arguments;
+  CheckArguments check_arguments;
+  ExplainArguments explain_arguments;
+  ShowArguments show_arguments;
+  ExportArguments export_arguments;
+  ImportArguments import_arguments;
+  std::string color = "auto", kind, config;
+  bool no_config = false;
+  int64_t rank = 0;
+
+  CLI::App* compile = app.add_subcommand("compile", "write the sharding manifest of a model under a plan");
+  add_inputs(*compile, compile_arguments.inputs);
+  compile->add_option("-o,--output", compile_arguments.output, "manifest file; standard output without it")->type_name("FILE");
+  compile->add_option("--print", compile_arguments.print, "print the product of a phase instead")->type_name("PHASE");
+
+  CLI::App* check = app.add_subcommand("check", "say what is wrong with a plan, and write nothing");
+  add_inputs(*check, check_arguments.inputs);
+  check->add_option("--format", check_arguments.format, "how the findings are written; human without it")->type_name("FORMAT")->check(CLI::IsMember(format_names()))->envname("TPPLAN_FORMAT");
+  check->add_option("--stdin-filename", check_arguments.stdin_filename, "the name that findings give to standard input")->type_name("NAME");
+
+  CLI::App* explain = app.add_subcommand("explain", "why a parameter or module ends up as it does, or what a diagnostic means");
+  explain->add_option("WORDS", explain_arguments.words, "MODEL PLAN PATH, or CODE")->required()->expected(1, 3);
+  explain->add_option("--mesh", explain_arguments.mesh, "sizes of mesh axes instead of the plan's")->type_name("AXIS=SIZE")->allow_extra_args(false);
+
+  CLI::App* show = app.add_subcommand("show", "what a manifest says: overview, one parameter, or one rank's slices");
+  show->add_option("MANIFEST", show_arguments.manifest, "manifest file")->required();
+  CLI::Option* rank_option = show->add_option("--rank", rank, "the slices of this rank")->type_name("RANK");
+  show->add_option("--parameter", show_arguments.parameter, "this parameter only")->type_name("PATH");
+  show->add_option("--format", show_arguments.format, "human or json (one object a line)")->type_name("FORMAT")->check(CLI::IsMember({"human", "json"}));
+
+  CLI::App* export_command = app.add_subcommand("export", "write a manifest's shardings as another program reads them");
+  add_export(*export_command, export_arguments);
+  CLI::App* import_command = app.add_subcommand("import", "write a plan that compiles to the shardings of another program's file");
+  add_import(*import_command, import_arguments);
+
+  CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of a file format");
+  schema->add_option("KIND", kind, "model, plan, manifest or diagnostics")->required();
+
+  for (CLI::App* command : {compile, check, explain, show, export_command, import_command, schema}) add_common(*command, common, color);
+  InputArguments lint_arguments;
+  CLI::App* lint = app.add_subcommand("lint", "say where other dialects would read a plan's keys differently");
+  lint->add_option("MODEL", lint_arguments.model, "model graph (JSON)")->required();
+  lint->add_option("PLAN", lint_arguments.plan, "tp_plan (YAML)")->required();
+  add_common(*lint, common, color);
+  std::string shell;
+  CLI::App* completion = app.add_subcommand("completion", "print a completion script for a shell");
+  completion->add_option("SHELL", shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  CLI::App* man = app.add_subcommand("man", "print the manual page");
+  app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")->type_name("FILE")->envname("TPPLAN_CONFIG");
+  app.add_flag("--no-config", no_config, "read no settings file");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitFine : kExitUsage;  // CLI11 has exit codes of its own from 100 up
+  }
+  if (*completion) return print(STDOUT_FILENO, completion_script(describe_app(app), shell)) ? kExitFine : kExitUsage;
+  if (*man) return print(STDOUT_FILENO, manual_page(describe_app(app), std::string(kToolVersion), kFooter)) ? kExitFine : kExitUsage;
+  Settings settings;
+  if (!load_settings(no_config ? "" : !config.empty() ? config : find_settings_file(), settings)) return kExitUsage;
+  CLI::App& used = *app.get_subcommands().front();
+  for (InputArguments* inputs : {&compile_arguments.inputs, &check_arguments.inputs}) {
+    fill(used, "--strict", settings.strict, inputs->strict);
+    fill(used, "--deny", settings.deny, inputs->deny);
+    fill(used, "--allow", settings.allow, inputs->allow);
+    fill(used, "--max-replicated", settings.max_replicated, inputs->max_replicated);
+  }
+  fill(used, "--quiet", settings.quiet, common.quiet);
+  fill(used, "--color", settings.color, color);
+  if (*check) fill(used, "--format", settings.format, check_arguments.format);
+  common.color = color == "always" ? ColorChoice::Always : color == "never" ? ColorChoice::Never : ColorChoice::Auto;
+  if (rank_option->count() > 0) show_arguments.rank = rank;
+  if (*compile) return cmd_compile(compile_arguments, common);
+  if (*lint) return cmd_lint(lint_arguments, common);
+  if (*check) return cmd_check(check_arguments, common);
+  if (*explain) return cmd_explain(explain_arguments, common);
+  if (*show) return cmd_show(show_arguments, common);
+  if (*export_command) return cmd_export(export_arguments, common);
+  if (*import_command) return cmd_import(import_arguments, common);
+  return cmd_schema(kind);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is a failed write, not a death
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file size limit
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    print(STDERR_FILENO, "tpplan: error[TP9001]: out of memory\n");
+  } catch (const std::exception& error) {
+    print(STDERR_FILENO, std::string("tpplan: internal error: ") + error.what() + "\n");
+  }
+  return kExitInternal;
+}

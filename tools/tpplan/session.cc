@@ -1,0 +1,137 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/read_file.h"
+#include "base/text.h"
+#include "commands.h"
+#include "manifest/coverage_gate.h"
+#include "model/read_model.h"
+#include "plan/apply_suppressions.h"
+#include "plan/yaml_tree.h"
+#include "trace.h"
+
+namespace tpplan {
+namespace {
+
+bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file, Diagnostics& diagnostics) {
+  ReadResult result = read_file(path, limit);
+  file = std::move(result.file);
+  if (result.fault == ReadFault::None) return true;
+  const bool too_large = result.fault == ReadFault::TooLarge;
+  report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {source, 0, 0},
+                 too_large ? fmt::format("the file is larger than {}", human_bytes(limit)) : fmt::format("cannot read the file: {}", result.reason));
+  return false;
+}
+
+// "fsdp=4,tp=8" into name and size.
+bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
+  for (const std::string& word : words) {
+    for (const std::string_view part : split(word, ',')) {
+      const size_t equals = part.find('=');
+      int64_t size = 0;
+      if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size) || size < 1 || size >= int64_t{1} << 31) {
+        usage_error(fmt::format("--mesh {}: expected AXIS=SIZE with a size from 1 up, as in --mesh tp=8", escape_for_terminal(word)));
+        return false;
+      }
+      const std::string_view name = part.substr(0, equals);
+      if (std::any_of(sizes.begin(), sizes.end(), [name](const auto& s) { return s.first == name; })) {
+        usage_error(fmt::format("--mesh gives axis {} twice", escape_for_terminal(name)));
+        return false;
+      }
+      sizes.emplace_back(name, size);
+    }
+  }
+  return true;
+}
+
+bool parse_codes(const std::vector<std::string>& names, std::string_view flag, std::vector<Code>& codes) {
+  for (const std::string& name : names) {
+    const DiagnosticKind* kind = find_kind(name);
+    if (kind == nullptr) {
+      usage_error(fmt::format("{} {}: there is no such code", flag, escape_for_terminal(name)));
+      return false;
+    }
+    codes.push_back(kind->code);
+  }
+  return true;
+}
+
+bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
+  for (const auto& [name, size] : sizes) {
+    if (find_axis(mesh, name) != kNoAxis) continue;
+    usage_error(fmt::format("--mesh {}={}: the plan's mesh {} has no such axis", escape_for_terminal(name), size, to_text(mesh)));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int usage_error(std::string_view message) {
+  print(STDERR_FILENO, fmt::format("tpplan: error: {}\n", message));
+  return kExitUsage;
+}
+
+Sources sources_of(const Session& session) {
+  Sources sources;
+  sources.files[static_cast<size_t>(Source::Model)] = &session.model;
+  sources.files[static_cast<size_t>(Source::Plan)] = &session.plan;
+  return sources;
+}
+
+void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
+  MeshSizes sizes;
+  SeverityRules rules{.strict = inputs.strict, .deny = {}, .allow = {}};
+  session.usage = true;
+  if (inputs.model == "-" && inputs.plan == "-") {
+    usage_error("the model and the plan cannot both come from standard input");
+    return;
+  }
+  if (!parse_mesh(inputs.mesh, sizes) || !parse_codes(inputs.deny, "--deny", rules.deny) || !parse_codes(inputs.allow, "--allow", rules.allow)) return;
+  double max_replicated = 1;
+  if (!inputs.max_replicated.empty() && !parse_share(inputs.max_replicated, max_replicated)) {
+    usage_error(fmt::format("--max-replicated {}: expected a share such as 5% or 0.05", escape_for_terminal(inputs.max_replicated)));
+    return;
+  }
+  session.usage = false;
+  const bool model_read = read_input(inputs.model, Source::Model, kMaxModelBytes, session.model, session.diagnostics);
+  const bool plan_read = read_input(inputs.plan, Source::Plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
+  trace(common.verbose, "read", fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
+  if (model_read && plan_read) {
+    session.compilation = compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last}, session.diagnostics);
+    trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
+    const Mesh& mesh = session.compilation.plan.mesh;
+    if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
+  }
+  const Compilation& c = session.compilation;
+  if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, c.reached == Phase::Manifest, session.diagnostics);
+  apply_severity_rules(session.diagnostics, rules);
+  sort_diagnostics(session.diagnostics);
+  if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return;
+  // The gate speaks first: what it says is about the whole plan.
+  std::optional<Diagnostic> gate = check_replicated(c.manifest, max_replicated);
+  if (!gate) return;
+  gate->span = c.plan.rules_span;
+  session.diagnostics.list.insert(session.diagnostics.list.begin(), std::move(*gate));
+}
+
+std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
+  const ManifestTotals& t = c.manifest.totals;
+  size_t sharded = 0, by_default = 0;
+  for (ParamId id = 0; id < c.shardings.params.size(); ++id) {
+    sharded += !is_replicated(sharding_of(c.shardings, id).spec);
+    by_default += c.shardings.params[id].reason == Reason::Default;
+  }
+  const size_t replicated = c.shardings.params.size() - sharded;
+  const auto percent = [](uint64_t part, uint64_t whole) { return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole); };
+  std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default)\n", escape_for_terminal(c.graph.name), to_text(c.plan.mesh),
+                                human_bytes(t.bytes), counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default);
+  out += fmt::format("each rank holds {} at most ({:.1f} % of the ideal {}), {} of it on every rank\n", human_bytes(t.max_bytes_per_rank),
+                     percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank), human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
+  const std::string findings = count_findings(diagnostics);
+  return findings.empty() ? out : out + findings + "\n";
+}
+
+}  // namespace tpplan

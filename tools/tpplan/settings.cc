@@ -1,0 +1,93 @@
+#include "settings.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/read_file.h"
+#include "base/text.h"
+#include "diagnostics/formats.h"
+#include "plan/yaml_tree.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kName = ".tpplan.yaml";
+constexpr uint64_t kMaxBytes = 64 * 1024;
+constexpr std::array<std::string_view, 7> kKeys = {"strict", "quiet", "format", "color", "max_replicated", "deny", "allow"};
+
+void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics) {
+  report_message(diagnostics, Code::TP3003, span_of(Source::Plan, node), fmt::format("`{}` is {}, not {}", key, describe(node), wanted));
+}
+
+void read_flag(const YamlNode& node, std::string_view key, std::optional<bool>& target, Diagnostics& diagnostics) {
+  const bool good = node.kind == YamlKind::Scalar && node.is_plain && (node.text == "true" || node.text == "false");
+  if (good) target = node.text == "true";
+  else wrong_type(node, key, "true or false", diagnostics);
+}
+
+// A word, one of `choices` where there are any.
+void read_word(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices, std::optional<std::string>& target, Diagnostics& diagnostics) {
+  const bool known = choices.empty() || std::find(choices.begin(), choices.end(), node.text) != choices.end();
+  if (node.kind == YamlKind::Scalar && known) target = node.text;
+  else wrong_type(node, key, choices.empty() ? "a word" : fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
+}
+
+void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key, std::optional<std::vector<std::string>>& target, Diagnostics& diagnostics) {
+  if (node.kind != YamlKind::Sequence) return wrong_type(node, key, "a list of codes", diagnostics);
+  target.emplace();
+  for (const YamlId item : node.children) {
+    const YamlNode& code = tree.nodes[item];
+    if (code.kind == YamlKind::Scalar && find_kind(code.text) != nullptr) target->push_back(code.text);
+    else wrong_type(code, key, "the code of a diagnostic", diagnostics);
+  }
+}
+
+}  // namespace
+
+std::string find_settings_file() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
+    if (fs::is_regular_file(folder / kName, error)) return (folder / kName).string();
+    if (fs::exists(folder / ".git", error) || folder == folder.root_path()) break;
+  }
+  return "";
+}
+
+Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& diagnostics) {
+  Settings settings;
+  ReadResult read = read_file(path, kMaxBytes);
+  file = std::move(read.file);
+  if (read.fault != ReadFault::None) {
+    report_message(diagnostics, Code::TP1001, {Source::Plan, 0, 0}, fmt::format("cannot read the settings: {}", read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason));
+    return settings;
+  }
+  YamlTree tree;
+  if (!read_yaml(file, Source::Plan, tree, diagnostics) || tree.root == kNoYaml) return settings;
+  const YamlNode& root = tree.nodes[tree.root];
+  if (root.kind != YamlKind::Map) {
+    wrong_type(root, kName, "a mapping", diagnostics);
+    return settings;
+  }
+  for (size_t i = 0; i + 1 < root.children.size(); i += 2) {
+    const YamlNode &key = tree.nodes[root.children[i]], &value = tree.nodes[root.children[i + 1]];
+    if (key.text == "strict") read_flag(value, key.text, settings.strict, diagnostics);
+    else if (key.text == "quiet") read_flag(value, key.text, settings.quiet, diagnostics);
+    else if (key.text == "format") read_word(value, key.text, format_names(), settings.format, diagnostics);
+    else if (key.text == "color") read_word(value, key.text, {"auto", "always", "never"}, settings.color, diagnostics);
+    else if (key.text == "max_replicated") read_word(value, key.text, {}, settings.max_replicated, diagnostics);
+    else if (key.text == "deny") read_codes(tree, value, key.text, settings.deny, diagnostics);
+    else if (key.text == "allow") read_codes(tree, value, key.text, settings.allow, diagnostics);
+    else {
+      const std::string_view nearest = nearest_name(key.text, kKeys);
+      report_message(diagnostics, Code::TP3004, span_of(Source::Plan, key), fmt::format("unknown key `{}` in the settings", key.text),
+                     nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", ")) : fmt::format("did you mean `{}`?", nearest));
+    }
+  }
+  return settings;
+}
+
+}  // namespace tpplan

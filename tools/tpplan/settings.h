@@ -1,0 +1,27 @@
+// `.tpplan.yaml`: what a project always wants, so that nobody types it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnostics/diagnostics.h"
+
+namespace tpplan {
+
+// Absent: the file does not say.
+struct Settings {
+  std::optional<bool> strict, quiet;
+  std::optional<std::string> format, color, max_replicated;
+  std::optional<std::vector<std::string>> deny, allow;
+};
+
+// The nearest `.tpplan.yaml` in the working directory or above it, up to the root of the repository (the directory with
+// `.git`) or of the file system; empty when there is none.
+std::string find_settings_file();
+
+// Reads a settings file. Reports unknown keys and wrong types as findings about Source::Plan, the only place kind that a
+// settings file can take; `file` receives the text for rendering them.
+Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
+
+}  // namespace tpplan

@@ -1,0 +1,20 @@
+// Where output goes, and how it may look there.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "diagnostics/render.h"
+
+namespace tpplan {
+
+enum class ColorChoice { Auto, Always, Never };
+
+// How diagnostics and tables look on one of the standard streams. Auto colours a terminal unless NO_COLOR is set (to
+// anything but nothing, no-color.org), TERM is dumb, or CLICOLOR is 0; FORCE_COLOR and CLICOLOR_FORCE colour a pipe too.
+RenderOptions render_options(int descriptor, ColorChoice choice);
+
+// Writes all of it; false when the stream is gone (a closed pipe).
+bool print(int descriptor, std::string_view text);
+
+}  // namespace tpplan
