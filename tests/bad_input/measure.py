@@ -1,0 +1,36 @@
+"""Runs a command and prints its exit status, processor seconds and peak memory in MiB as JSON.
+
+A process of its own: the peak of a child that a large process starts begins with what that process had in memory. A
+command that runs away is stopped after MOST_SECONDS of processor time or at MOST_BYTES of memory.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+MOST_SECONDS = 20
+MOST_BYTES = 2 << 30
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+    if os.environ.get("TPPLAN_SANITIZED") != "1":
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+
+
+def main(arguments):
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=limit)
+    message = process.stderr.read(4000)
+    written = len(message)
+    while piece := process.stderr.read(1 << 20):
+        written += len(piece)
+    _, status, usage = os.wait4(process.pid, 0)
+    print(json.dumps({"status": os.waitstatus_to_exitcode(status), "seconds": usage.ru_utime + usage.ru_stime,
+                      "mebibytes": usage.ru_maxrss / 1024, "message": message.decode(errors="backslashreplace"),
+                      "message_bytes": written}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

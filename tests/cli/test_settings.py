@@ -1,0 +1,122 @@
+"""Flags over variables over .tpplan.yaml, and suppressions in the plan."""
+
+import json
+
+import pytest
+from conftest import codes, linear_model, plan_text, run, write
+
+# One warning, TP4004: the second rule repeats the first.
+PLAN = plan_text({"*q": "colwise", "*wq": "colwise"})
+MODEL = linear_model(wq=[16, 8])
+
+
+@pytest.fixture
+def project(tmp_path):
+    write(tmp_path, MODEL, PLAN)
+    (tmp_path / "below").mkdir()
+    (tmp_path / ".git").mkdir()
+    return tmp_path
+
+
+def check(project, *flags, env=None, folder="."):
+    return run("check", project / "model.json", project / "plan.yaml", *flags, cwd=project / folder, env=env)
+
+
+def test_without_settings_a_warning_is_fine(project):
+    result = check(project)
+    assert (result.returncode, codes(result)) == (0, ["TP4004"])
+
+
+@pytest.mark.parametrize("text, status, found", [("strict: true", 1, ["TP4004"]), ("deny: [TP4004]", 1, ["TP4004"]), ("allow: [TP4004]", 0, []), ("", 0, ["TP4004"])])
+def test_the_settings_file_is_found_from_below(project, text, status, found):
+    (project / ".tpplan.yaml").write_text(text)
+    result = check(project, folder="below")
+    assert (result.returncode, codes(result)) == (status, found)
+
+
+def test_the_search_ends_at_the_repository(project):
+    (project / ".tpplan.yaml").write_text("strict: true")
+    (project / "below" / ".git").mkdir()
+    assert check(project, folder="below").returncode == 0
+
+
+def test_a_variable_wins_over_the_file_and_a_flag_over_both(project):
+    (project / ".tpplan.yaml").write_text("allow: [TP4004]")
+    assert codes(check(project, env={"TPPLAN_ALLOW": "TP4006"})) == ["TP4004"]
+    assert codes(check(project, "--allow", "TP4004", env={"TPPLAN_ALLOW": "TP4006"})) == []
+
+
+def test_variables_reach_every_setting(project):
+    assert check(project, env={"TPPLAN_STRICT": "1"}).returncode == 1
+    assert check(project, env={"TPPLAN_DENY": "TP4006,TP4004"}).returncode == 1
+    assert check(project, env={"TPPLAN_MAX_REPLICATED": "50%"}).returncode == 0
+    assert b"\x1b[" in check(project, env={"TPPLAN_COLOR": "always"}).stdout
+    assert check(project, env={"TPPLAN_FORMAT": "json"}).stdout.startswith(b"{")
+    assert b"each rank" not in check(project, env={"TPPLAN_QUIET": "1"}).stdout
+
+
+def test_config_names_another_file_and_no_config_none(project):
+    (project / ".tpplan.yaml").write_text("strict: true")
+    (project / "other.yaml").write_text("allow: [TP4004]")
+    assert check(project, "--no-config").returncode == 0
+    assert codes(check(project, "--config", "other.yaml")) == []
+    assert check(project, "--config", "missing.yaml").returncode == 2
+
+
+@pytest.mark.parametrize("text, found", [("strcit: true", "TP3004"), ("strict: maybe", "TP3003"), ("format: yaml", "TP3003"), ("color: blue", "TP3003"), ("deny: TP4004", "TP3003"), ("deny: [TP9999]", "TP3003"), ("[", "TP1004"), ("a: 1\na: 2", "TP1006")])
+def test_a_wrong_settings_file_is_refused_with_its_place(project, text, found):
+    (project / ".tpplan.yaml").write_text(text)
+    result = check(project)
+    assert result.returncode == 2
+    assert found in codes(result)
+    assert b".tpplan.yaml:1:" in result.stderr or b".tpplan.yaml:2:" in result.stderr
+
+
+def suppressed(project, text):
+    (project / "plan.yaml").write_text(PLAN + text)
+    return check(project, "--strict")
+
+
+def test_a_suppression_with_a_reason_takes_its_warning_out(project):
+    assert suppressed(project, 'suppress: [{code: TP4004, reason: "kept for readers"}]\n').returncode == 0
+
+
+def test_a_suppression_may_name_the_rule(project):
+    assert suppressed(project, 'suppress: [{code: TP4004, rule: "*wq", reason: "kept"}]\n').returncode == 0
+    assert codes(suppressed(project, 'suppress: [{code: TP4004, rule: "*q", reason: "kept"}]\n')) == ["TP4004", "TP3017"]
+
+
+def test_a_suppression_that_nothing_needs_is_a_warning(project):
+    (project / "plan.yaml").write_text(PLAN + 'suppress: [{code: TP4004, reason: "a"}, {code: TP4007, reason: "b"}]\n')
+    result = check(project)
+    assert (result.returncode, codes(result)) == (0, ["TP3017"])
+
+
+@pytest.mark.parametrize("entry, status, found", [("{code: TP4004}", 2, "TP3002"), ("{reason: x}", 2, "TP3002"), ("{code: TP4001, reason: x}", 1, "TP3013"), ("{code: nope, reason: x}", 1, "TP3013"), ("{code: TP4004, reason: x, why: y}", 1, "TP3004"), ("TP4004", 2, "TP3003")])
+def test_a_suppression_needs_a_warnings_code_and_a_reason(project, entry, status, found):
+    result = suppressed(project, f"suppress: [{entry}]\n")
+    assert (result.returncode, codes(result)[0]) == (status, found)
+
+
+def test_the_gate_speaks_first_and_names_the_largest(project):
+    model = linear_model(wq=[16, 8], big=[512, 64], layers__0__w=[64, 64], layers__1__w=[64, 64])
+    write(project, model, plan_text({"wq": "colwise"}))
+    result = check(project, "--max-replicated", "5%")
+    first = result.stdout.decode().splitlines()[0]
+    assert result.returncode == 1
+    assert "error[TP5021]: 99.7 % of the model is whole on every rank, the limit is 5 %" in first
+    assert "`big.weight` 128.0 KiB" in result.stdout.decode()
+    assert "`layers.*.w.weight` 32.0 KiB, 2 in all" in result.stdout.decode()
+
+
+@pytest.mark.parametrize("share, status", [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2)])
+def test_a_share_is_a_percentage_or_a_fraction(project, share, status):
+    assert check(project, "--max-replicated", share).returncode == status
+
+
+def test_the_gate_stops_a_compile_before_it_writes(project):
+    output = project / "manifest.json"
+    write(project, linear_model(wq=[16, 8], big=[512, 64]), plan_text({"wq": "colwise"}))
+    assert run("compile", project / "model.json", project / "plan.yaml", "-o", output, "--max-replicated", "5%").returncode == 1
+    assert not output.exists()
+    assert json.loads(run("compile", project / "model.json", project / "plan.yaml").stdout)

@@ -1,0 +1,127 @@
+"""What shells, editors and pipelines get: completions, the manual page, the hook, the action, colours, help."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import PROGRAM, ROOT, linear_model, plan_text, run, write
+
+COMMANDS = re.findall(r"^  (\w+)  ", run("--help").stdout.decode().split("Subcommands:")[1].split("Exit status")[0], re.M)
+
+
+def bash(script, *words):
+    return subprocess.run(["bash", "-c", script, "bash", *map(str, words)], capture_output=True, text=True, timeout=60)
+
+
+def complete(*words):
+    script = 'source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tpplan; printf "%s\\n" "${COMPREPLY[@]}"'
+    result = bash(script, PROGRAM, "tpplan", *words)
+    assert result.stderr == ""
+    return result.stdout.split()
+
+
+def test_help_lists_the_commands_of_the_readme():
+    assert {"compile", "check", "explain", "show", "schema", "lint", "completion", "man"} <= set(COMMANDS)
+
+
+def test_bash_completes_commands_flags_and_choices():
+    assert set(complete("che")) == {"check"}
+    assert set(COMMANDS) <= set(complete(""))
+    assert complete("check", "--stri") == ["--strict"]
+    assert set(complete("compile", "--color", "")) == {"auto", "always", "never"}
+
+
+def test_bash_completes_every_flag_of_every_command():
+    for command in COMMANDS:
+        offered = set(complete(command, "-"))
+        for flag in re.findall(r"(--[a-z][a-z-]+)", run(command, "--help").stdout.decode().split("Exit status")[0].split("Options:")[-1]):
+            if flag not in ("--mesh", "--format") or f"  {flag}" in run(command, "--help").stdout.decode():
+                assert flag in offered or flag in ("--tp", "--config", "--no-config"), (command, flag)
+
+
+@pytest.mark.parametrize("shell, check", [("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])])
+def test_other_shells_accept_their_script(tmp_path, shell, check):
+    script = tmp_path / f"completion.{shell}"
+    script.write_bytes(run("completion", shell).stdout)
+    for command in COMMANDS:
+        assert command in script.read_text()
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    result = subprocess.run([*check, script], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_an_unknown_shell_is_a_usage_error():
+    assert run("completion", "tcsh").returncode == 2
+
+
+def test_the_manual_page_has_every_command_and_flag():
+    page = run("man").stdout.decode().replace("\\-", "-")
+    assert page.startswith(".TH TPPLAN 1")
+    for command in COMMANDS:
+        assert f'.SH "tpplan {command}"' in page
+    for flag in ("--mesh", "--deny", "--allow", "--strict", "--max-replicated", "--output", "--rank", "TPPLAN_STRICT"):
+        assert flag in page
+    if shutil.which("man") and shutil.which("groff"):
+        shown = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=run("man").stdout, capture_output=True)
+        assert (shown.returncode, shown.stderr) == (0, b"")
+
+
+def hook(*arguments):
+    return subprocess.run([ROOT / "tools" / "check-plans", *map(str, arguments)], capture_output=True, text=True, env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"})
+
+
+def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
+    model, good = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wq": "colwise"}))
+    bad, broken = tmp_path / "bad.yaml", tmp_path / "broken.yml"
+    bad.write_text(plan_text({"wk": "colwise"}))
+    broken.write_text("[")
+    assert hook(model, good).returncode == 0
+    result = hook(model, bad, good)
+    assert (result.returncode, "TP4001" in result.stdout) == (1, True)
+    assert hook(model, "--mesh=tp=2", good).returncode == 0
+    assert hook(model, broken, bad).returncode == 2
+    assert hook(model).returncode == 2
+
+
+def test_the_hook_file_names_the_script():
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    entry = re.search(r"entry: (\S+)", text).group(1)
+    assert (ROOT / entry).stat().st_mode & 0o111
+
+
+def test_the_action_runs_check_with_annotations(tmp_path):
+    text = (ROOT / ".github/actions/tpplan/action.yml").read_text()
+    steps = re.findall(r"^      run: '(.*)'$", text, re.M)
+    assert len(steps) == 1 and "--format github" in steps[0]
+    for name in ("model", "plan", "arguments", "program"):
+        assert re.search(rf"^  {name}:$", text, re.M) and f"inputs.{name}" in text
+    model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"}))
+    environment = {"MODEL": str(model), "PLAN": str(plan), "ARGUMENTS": "--mesh tp=2", "PROGRAM": PROGRAM, "PATH": "/usr/bin:/bin"}
+    result = subprocess.run(["bash", "-c", steps[0]], capture_output=True, text=True, env=environment)
+    assert result.returncode == 1
+    assert re.match(r"::error file=.*plan\.yaml,line=5,", result.stdout)
+
+
+@pytest.mark.parametrize("environment, flags, colored", [({}, [], False), ({"FORCE_COLOR": "1"}, [], True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, [], False), ({"CLICOLOR_FORCE": "1"}, [], True), ({"NO_COLOR": "1"}, ["--color", "always"], True), ({"FORCE_COLOR": "1"}, ["--color", "never"], False)])
+def test_colour_follows_flag_then_variables_then_terminal(tmp_path, environment, flags, colored):
+    result = run("check", *write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"})), *flags, env=environment)
+    assert (b"\x1b[" in result.stdout) == colored
+
+
+def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
+    paths = write(tmp_path, linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8], head=[8, 8]), plan_text({"*.wq": "colwise", "head": "colwise"}))
+    result = run("lint", *paths)
+    text = result.stdout.decode()
+    assert result.returncode == 0
+    assert "warning[TP4010]: `*.wq` selects 2 parameters here" in text
+    assert "torch: 0" in text and "transformers: 0" in text
+
+
+def test_lint_is_content_with_keys_that_mean_the_same_everywhere(tmp_path):
+    keras = {"format": "tpplan.model/1", "name": "M", "framework": "keras", "modules": [{"path": "dense", "type": "Dense", "parameters": {"kernel": {"shape": [8, 8], "dtype": "float32"}}}]}
+    result = run("lint", *write(tmp_path, keras, plan_text({"dense/kernel": "colwise"})))
+    assert result.returncode == 0
+    assert "`dense/kernel`" not in result.stdout.decode() or "torch: 0" in result.stdout.decode()

@@ -1,0 +1,85 @@
+"""What the tests that run the program share. TPPLAN names the program; ctest sets it."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
+
+
+def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
+    """Runs tpplan; the result has returncode, stdout and stderr as bytes."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TPPLAN_", "FORCE_COLOR", "CLICOLOR", "NO_COLOR"))}
+    return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, env=clean | (env or {}),
+                          cwd=cwd, timeout=timeout)
+
+
+def codes(result):
+    """The diagnostic codes on standard error or output, in order, each as often as it is reported."""
+    text = (result.stderr + result.stdout).decode(errors="replace")
+    return [part.split("]")[0] for part in text.split("[")[1:] if part.startswith("TP") and part[2:6].isdigit()]
+
+
+@pytest.fixture
+def compiles(tmp_path):
+    """compiles(model, plan, *flags): writes both (dicts or text), compiles, returns the manifest; fails on errors."""
+
+    def compile_(model, plan, *flags):
+        result = run("compile", *write(tmp_path, model, plan), *flags)
+        assert result.returncode == 0, result.stderr.decode(errors="replace")
+        return json.loads(result.stdout)
+
+    return compile_
+
+
+@pytest.fixture
+def refuses(tmp_path):
+    """refuses(model, plan, *flags): compiles, checks that nothing was written, returns (exit status, codes, stderr)."""
+
+    def compile_(model, plan, *flags):
+        output = tmp_path / "manifest.json"
+        result = run("compile", *write(tmp_path, model, plan), "-o", output, *flags)
+        assert result.returncode in (1, 2, 3), result
+        assert not output.exists()
+        assert not list(tmp_path.glob(".tpplan-*")), "a temporary file was left behind"
+        return result.returncode, codes(result), result.stderr.decode(errors="replace")
+
+    return compile_
+
+
+def write(folder, model, plan):
+    """Writes a model (dict, text or bytes) and a plan (text or bytes); returns their paths."""
+    paths = folder / "model.json", folder / "plan.yaml"
+    for path, content in zip(paths, (json.dumps(model) if isinstance(model, dict) else model, plan)):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return paths
+
+
+def linear_model(**modules):
+    """A torch model of Linear modules: linear_model(wq=[16, 8]) or with a bias: wq=([16, 8], [16])."""
+    entries = [{"path": "", "type": "Model"}]
+    for path, shapes in modules.items():
+        shapes = shapes if isinstance(shapes, tuple) else (shapes,)
+        parameters = {n: {"shape": s, "dtype": "float32"} for n, s in zip(("weight", "bias"), shapes)}
+        entries.append({"path": path.replace("__", "."), "type": "Linear", "parameters": parameters})
+    return {"format": "tpplan.model/1", "name": "Test", "framework": "torch", "modules": entries}
+
+
+def plan_text(rules, mesh="{tp: 4}", dialect="glob", more=""):
+    """A plan with these rules: {key: YAML text of the treatment}."""
+    lines = [f"  {json.dumps(key)}: {treatment}" for key, treatment in rules.items()]
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {mesh}\n{more}tp_plan:\n" + "\n".join(lines) + "\n"
+
+
+def pytest_collection_modifyitems(items):
+    """Tests listed in known_failures.txt may fail; every other failure counts."""
+    listed = (ROOT / "tests" / "known_failures.txt").read_text().split("\n")
+    known = {line for line in listed if line and not line.startswith("#")}
+    for item in items:
+        file = str(pathlib.Path(item.path).relative_to(ROOT / "tests"))
+        if file in known or f"{file}::{item.originalname}" in known:
+            item.add_marker(pytest.mark.xfail(reason="see tests/known_failures.txt", strict=False))

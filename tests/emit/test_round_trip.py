@@ -1,0 +1,288 @@
+"""export -> import -> compile: a specs file becomes a plan that compiles to the same specs."""
+
+import json
+import lzma
+import re
+
+import pytest
+
+import emit_cases
+from conftest import ROOT, codes, run, write
+from emit_cases import READERS
+
+PLANS = ROOT / "plans"
+MODELS = ROOT / "tests" / "plans" / "models"
+
+
+def shipped_plans():
+    """[(plan, model, mesh), ...] of the lines `# Tested: MODEL on MESH MESH; MODEL on MESH.` in plans/."""
+    found = []
+    for path in sorted(PLANS.glob("*.yaml")):
+        line = re.search(r"^# Tested: ([^:\n]*)\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for part in line.group(1).split("; ") if line else []:
+            model, meshes = part.split(" on ")
+            found += [(path.stem, model, mesh) for mesh in meshes.split()]
+    return found
+
+
+SHIPPED = shipped_plans()
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory):
+    """model_file(name): the path of a model graph that does not say how many heads it has. A spec file does not tell FSDP
+    from tensor parallelism, and without FSDP's leave a plan that cuts through heads is an error."""
+    folder = tmp_path_factory.mktemp("models")
+
+    def find(name):
+        out = folder / f"{name}.json"
+        if not out.exists():
+            plain = next((path for path in (PLANS / "models" / f"{name}.json", MODELS / f"{name}.json") if path.exists()), None)
+            text = plain.read_bytes() if plain else lzma.decompress((MODELS / f"{name}.json.xz").read_bytes())
+            model = json.loads(text)
+            for module in model["modules"]:
+                for attribute in ("num_heads", "num_kv_heads", "head_dim"):
+                    module.get("attributes", {}).pop(attribute, None)
+            out.write_text(json.dumps(model), encoding="utf-8")
+        return out
+
+    return find
+
+
+def specs_of(manifest):
+    return {entry["path"]: entry["spec"] for entry in json.loads(manifest)["parameters"]}
+
+
+def compiled(model, plan, *flags):
+    result = run("compile", model, plan, *flags)
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout
+
+
+def there_and_back(folder, manifest, name, *flags):
+    """The plan that the export to `name` is imported to: its path."""
+    (folder / "exported.json").write_bytes(manifest)
+    specs, plan = folder / f"specs.{name}", folder / f"imported-{name}.yaml"
+    exported = run("export", folder / "exported.json", "--to", name, "-o", specs, *flags)
+    assert exported.returncode == 0, exported.stderr.decode()
+    imported = run("import", "--from", name, specs, "-o", plan)
+    assert (imported.returncode, imported.stdout, imported.stderr) == (0, b"", b"")
+    return plan
+
+
+@pytest.mark.parametrize(("plan", "model", "mesh"), SHIPPED)
+def test_every_shipped_plan_comes_back(plan, model, mesh, model_file, tmp_path):
+    manifest = compiled(model_file(model), PLANS / f"{plan}.yaml", "--mesh", mesh)
+    for name in READERS:
+        back = there_and_back(tmp_path, manifest, name, "--lossy")
+        assert specs_of(compiled(model_file(model), back)) == specs_of(manifest)
+        assert back.read_text(encoding="utf-8").count("\n") < 40, "layers share a rule"
+
+
+def test_there_are_shipped_plans():
+    assert len(SHIPPED) > 20
+
+
+def random_cases():
+    for seed in range(40):
+        yield f"even-{seed}", emit_cases.random_case(seed), READERS
+        yield f"segments-{seed}", emit_cases.random_case(seed, segments=True), READERS
+        yield f"uneven-{seed}", emit_cases.random_case(seed, uneven=True), ("shardy", "torch")
+    for name in ("TWO_AXES", "EVEN", "REPLICATED", "SCALAR", "SEGMENTS", "SEGMENTS_TWO_AXES", "UNEQUAL"):
+        yield name.lower(), getattr(emit_cases, name), READERS
+    for name in ("UNEVEN", "UNEVEN_TWO_AXES", "UNEVEN_STRIDED", "UNEVEN_ALIKE", "UNEVEN_SEGMENTS"):
+        yield name.lower(), getattr(emit_cases, name), ("shardy", "torch")
+    yield "hostile", emit_cases.hostile_case(), READERS
+
+
+@pytest.mark.parametrize(("inputs", "names"), [pytest.param(inputs, names, id=case) for case, inputs, names in random_cases()])
+def test_specs_come_back(inputs, names, tmp_path):
+    model, plan = write(tmp_path, *inputs)
+    manifest = compiled(model, plan)
+    for name in names:
+        back = there_and_back(tmp_path, manifest, name, "--lossy")
+        assert specs_of(compiled(model, back)) == specs_of(manifest), name
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_second_export_is_the_first(name, tmp_path):
+    model, plan = write(tmp_path, *emit_cases.EVEN)
+    manifest = compiled(model, plan)
+    back = there_and_back(tmp_path, manifest, name)
+    first = (tmp_path / f"specs.{name}").read_bytes()
+    again = there_and_back(tmp_path, compiled(model, back), name)
+    assert (tmp_path / f"specs.{name}").read_bytes() == first and again.read_bytes() == back.read_bytes()
+
+
+def import_text(folder, name, text):
+    path = folder / "specs"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return run("import", "--from", name, path)
+
+
+def jax_file(specs, axes=("fsdp", "tp"), sizes=(2, 4)):
+    return json.dumps({"mesh": {"axis_shapes": sizes, "axis_names": axes}, "specs": specs})
+
+
+def plan_from(folder, specs, **more):
+    """The rules of the plan that a jax file is imported to: {key: spec as written}."""
+    result = import_text(folder, "jax", jax_file(specs, **more))
+    assert result.returncode == 0, result.stderr.decode()
+    rules = re.findall(r'^  (".*"): \{spec: (.*)\}$', result.stdout.decode(), re.MULTILINE)
+    return {json.loads(key): spec for key, spec in rules}
+
+
+def test_the_plan_is_short_and_plain(tmp_path):
+    result = import_text(tmp_path, "jax", jax_file({"layers.0.wq": ["tp", None], "layers.1.wq": ["tp", None], "norm": [None]}))
+    assert result.stdout.decode() == """\
+# Written by tpplan import --from jax.
+format: tpplan.plan/1
+mesh: {fsdp: 2, tp: 4}
+tp_plan:
+  "layers.*.wq": {spec: [tp, null]}
+  "norm": {spec: [null]}
+"""
+
+
+def test_a_glob_is_only_written_where_it_matches_its_own_paths(tmp_path):
+    specs = {"layers.0.w": ["tp"], "layers.1.w": ["tp"], "layers.0.mlp.w": [None], "layers.1.mlp.w": [None]}
+    assert plan_from(tmp_path, specs) == {"layers.[0-9].w": "[tp]", "layers.*.mlp.w": "[null]"}
+
+
+def test_numbers_of_other_lengths_have_globs_of_their_own(tmp_path):
+    specs = {f"layers.{i}.w": ["tp"] for i in (0, 1, 10, 11, 100)} | {"layers.x.y.w": [None]}
+    assert plan_from(tmp_path, specs) == {"layers.[0-9].w": "[tp]", "layers.[0-9][0-9].w": "[tp]",
+                                          "layers.[0-9][0-9][0-9].w": "[tp]", "layers.x.y.w": "[null]"}
+
+
+def test_a_number_with_a_spec_of_its_own_stands_alone(tmp_path):
+    specs = {"layers.0.w": [None], "layers.1.w": ["tp"], "layers.2.w": ["tp"]}
+    assert plan_from(tmp_path, specs) == {"layers.0.w": "[null]", "layers.1.w": "[tp]", "layers.2.w": "[tp]"}
+
+
+def test_characters_of_globs_are_taken_literally(tmp_path):
+    specs = {"m.*": ["tp"], "m.a": [None], "m.[x]": ["fsdp"], "m.x": [None], "m.?": ["tp"]}
+    assert list(plan_from(tmp_path, specs)) == ["m.[*]", "m.a", "m.[[]x]", "m.x", "m.[?]"]
+
+
+def test_names_that_yaml_would_read_otherwise_are_quoted(tmp_path):
+    axes = ("null", "no", "8", "a b", "...", "tp")
+    specs = {"a.w": [["null", "no"], "8", ["a b"], ["..."], "tp"]}
+    (tmp_path / "specs").write_text(jax_file(specs, axes=axes, sizes=(2, 2, 2, 2, 2, 2)), encoding="utf-8")
+    plan = tmp_path / "plan.yaml"
+    assert run("import", "--from", "jax", tmp_path / "specs", "-o", plan).returncode == 0
+    model = tmp_path / "model.json"
+    model.write_text(json.dumps(emit_cases.model_of({"a": {"w": [8, 8, 8, 8, 8]}})), encoding="utf-8")
+    assert specs_of(compiled(model, plan)) == {"a.w": [["null", "no"], "8", "a b", "...", "tp"]}
+
+
+def test_torch_placements_of_handwritten_plans_are_read(tmp_path):
+    parameters = {"a": ["Replicate", "Shard(dim=1)"], "b": ["_StridedShard(dim=0, sf=4)", "Shard(0)"],
+                  "c": ["StridedShard(0, 4)", "StridedShard(0, 2)"], "d": ["Replicate()", "_StridedShard(0, split_factor=3)"]}
+    text = json.dumps({"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "parameters": parameters})
+    result = import_text(tmp_path, "torch", text)
+    assert re.findall(r'"(\w)": \{spec: (.*)\}', result.stdout.decode()) == [
+        ("a", "[null, tp, ...]"), ("b", "[[tp, fsdp], ...]"), ("c", "[[tp, fsdp], ...]"), ("d", "[tp, ...]")]
+
+
+SDY = 'sdy.mesh @m = <["x"=2, "y"=4]>\n'
+
+
+def test_shardy_is_read_from_any_module(tmp_path):
+    text = "// a comment with \"quotes\n" + 'module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n' + SDY + """\
+  func.func public @main(%arg0: tensor<8x8xf32> {tpplan.path = "a\\22\\0A", sdy.sharding = #sdy.sharding<@m, [{"y", "x"}, {}]>}) -> tensor<8x8xf32> {
+    return %arg0 : tensor<8x8xf32>
+  }
+  func.func private @f(tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{}], replicated={"x"}>, tpplan.path = "b"}, tensor<8xf32>)
+}
+"""
+    result = import_text(tmp_path, "shardy", text)
+    assert re.findall(r'  (".*"): \{spec: (.*)\}', result.stdout.decode()) == [('"a\\"\\n"', "[[\"y\", x], null]"), ('"b"', "[null]")]
+
+
+def parameter(sharding):
+    return f'func.func private @f(tensor<8x8xf32> {{sdy.sharding = {sharding}, tpplan.path = "w"}})\n'
+
+
+GOOD = parameter('#sdy.sharding<@m, [{"x"}, {}]>')
+MESH = '"mesh": {"axis_shapes": [2], "axis_names": ["tp"]}'
+TORCH = '{"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "parameters": {"w": %s}}'
+REFUSED = [
+    ("jax", '{}', "no `mesh`"), ("jax", '{%s}' % MESH, "no `specs`"), ("jax", '{%s, "specs": {}}' % MESH, "no parameters"),
+    ("jax", '{%s, "specs": []}' % MESH, "not an object"), ("jax", '{%s, "specs": {"w": "tp"}}' % MESH, "not an array"),
+    ("jax", '{%s, "specs": {"w": [3]}}' % MESH, "not a string"), ("jax", '{%s, "specs": {"w": [[null]]}}' % MESH, "is null"),
+    ("jax", '{%s, "specs": {"w": ["x"]}}' % MESH, "`x` is not an axis"),
+    ("jax", '{%s, "specs": {"w": ["tp", "tp"]}}' % MESH, "twice in one spec"),
+    ("jax", '{"mesh": [], "specs": {"w": []}}', "not an object"),
+    ("jax", '{"mesh": {"axis_shapes": [2]}, "specs": {"w": []}}', "no `axis_names`"),
+    ("jax", '{"mesh": {"axis_shapes": [2, 2], "axis_names": ["a"]}, "specs": {"w": []}}', "different lengths"),
+    ("jax", '{"mesh": {"axis_shapes": [2], "axis_names": ["a", "b"]}, "specs": {"w": []}}', "different lengths"),
+    ("jax", '{"mesh": {"axis_shapes": [2, 2], "axis_names": ["a", "a"]}, "specs": {"w": []}}', "twice in the mesh"),
+    ("jax", '{"mesh": {"axis_shapes": [0], "axis_names": ["a"]}, "specs": {"w": []}}', "from 1 up"),
+    ("jax", '{"mesh": {"axis_shapes": [2.0], "axis_names": ["a"]}, "specs": {"w": []}}', "not a whole number"),
+    ("jax", '{"mesh": {"axis_shapes": [2], "axis_names": [""]}, "specs": {"w": []}}', "empty name"),
+    ("jax", '{"mesh": {"axis_shapes": [65536, 32768], "axis_names": ["a", "b"]}, "specs": {"w": []}}', "2^31"),
+    ("jax", '{%s, "uneven": "pad", "specs": {"w": []}}' % MESH, "neither error nor torch"),
+    ("torch", TORCH % '["Shard(0)"]', "1 placements"), ("torch", TORCH % '["Shard(0)", "Partial()"]', "Partial"),
+    ("torch", TORCH % '["Shard(0)", "Shard(-1)"]', "Shard(-1)"), ("torch", TORCH % '["Shard(0)", "Cut(1)"]', "Cut(1)"),
+    ("torch", TORCH % '["_StridedShard(0, split_factor=3)", "Shard(0)"]', "split factor"),
+    ("torch", TORCH % '["_StridedShard(0, split_factor=0)", "Shard(0)"]', "split_factor=0"),
+    ("torch", TORCH % '{}', "not an array"), ("torch", TORCH % '[1, 2]', "not a string"),
+    ("shardy", GOOD, "no mesh of this module"), ("shardy", SDY, "no parameters"), ("shardy", "module {}", "no `sdy.mesh`"),
+    ("shardy", SDY + GOOD + GOOD, "`w` stands twice"), ("shardy", SDY + SDY, "two meshes"),
+    ("shardy", SDY.replace(">", ", device_ids=[0]>"), "device ids"), ("shardy", SDY.replace("=2", "=two"), "not an axis size"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x", ?}, {}]>'), "open"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{?}, {}]>'), "open"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x"}p1, {}]>'), "priorities"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"y":(1)2}, {}]>'), "part of axis `y`"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"z"}, {}]>'), "`z` is not an axis"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x"}, {"x"}]>'), "twice in one spec"),
+    ("shardy", SDY + parameter('#sdy.sharding<@n, [{"x"}, {}]>'), "`@n`"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{}, {}], unreduced={"x"}>'), "`unreduced`"),
+    ("shardy", SDY + parameter('#other.sharding<@m, [{}, {}]>'), "no sdy.sharding"),
+    ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w\\FF"})', "UTF-8"),
+    ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w\\q"})', "escape"),
+    ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w', "a string"),
+    ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = 3})', "a string"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "says"), REFUSED)
+def test_what_cannot_be_read_is_refused_at_its_place(name, text, says, tmp_path):
+    result = import_text(tmp_path, name, text)
+    assert (result.returncode, result.stdout, codes(result)) == (2, b"", ["TP7004"])
+    assert says in result.stderr.decode()
+    assert re.match(rf"{re.escape(str(tmp_path / 'specs'))}:\d+:\d+: error\[TP7004\]: ", result.stderr.decode())
+
+
+@pytest.mark.parametrize(("text", "code"), [("", "TP1008"), ("{", "TP1003"), ("[]", "TP1003"), ('{"a": 1, "a": 2}', "TP1006"),
+                                            (jax_file({}).replace("{}", '{"w": [], "w": []}'), "TP1006"), (b"{\xff", "TP1003")])
+def test_broken_json_is_refused_by_the_reader_of_json(text, code, tmp_path):
+    result = import_text(tmp_path, "jax", text)
+    assert (result.returncode, result.stdout, codes(result)) == (2, b"", [code])
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_truncation_is_refused_or_read(name, tmp_path):
+    model, plan = write(tmp_path, *emit_cases.SCALAR)
+    there_and_back(tmp_path, compiled(model, plan), name)
+    text = (tmp_path / f"specs.{name}").read_bytes()
+    for length in range(len(text)):
+        result = import_text(tmp_path, name, text[:length])
+        assert result.returncode in (0, 2), (length, result.stderr)
+        assert bool(result.stdout) == (result.returncode == 0)
+
+
+def test_the_specs_file_is_not_overwritten(tmp_path):
+    path = tmp_path / "specs"
+    path.write_text(jax_file({"w": ["tp"]}), encoding="utf-8")
+    before = path.read_bytes()
+    result = run("import", "--from", "jax", path, "-o", path)
+    assert (result.returncode, codes(result), path.read_bytes()) == (2, ["TP1010"], before)
+
+
+@pytest.mark.parametrize("flags", [(), ("--from", "keras"), ("--from",)])
+def test_wrong_arguments_are_usage_errors(flags, tmp_path):
+    (tmp_path / "specs").write_text("{}", encoding="utf-8")
+    result = run("import", tmp_path / "specs", *flags)
+    assert (result.returncode, result.stdout) == (2, b"") and result.stderr

@@ -1,0 +1,133 @@
+"""The pages of `tpplan explain CODE`: one for each code, and their examples do what they say.
+
+A fenced block's info string says what it holds: `yaml plan`, `json model`, `json manifest`, or `sh`, a script in which
+`tpplan` is the program. An example runs in a folder with model.json and plan.yaml: the defaults that stand beside this
+file, or the blocks of the page. What a Right example does not show stays as in Wrong.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM, ROOT, run
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGES = ROOT / "lib" / "diagnostics" / "explain"
+KINDS = ROOT / "lib" / "diagnostics" / "diagnostic_kinds.def"
+ROW = re.compile(r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (Error|Warning), (Content|Input|Limit), "(.*)"\)$', re.MULTILINE)
+TABLE = KINDS.read_text(encoding="utf-8")
+ROWS = {code: (severity.lower(), failure, title) for code, severity, failure, title in ROW.findall(TABLE)}
+FILES = {"yaml plan": "plan.yaml", "json model": "model.json", "json manifest": "manifest.json", "sh": "example.sh"}
+EXIT_STATUS = {"Content": 1, "Input": 2, "Limit": 3}
+
+each_code = pytest.mark.parametrize("code", ROWS)
+
+
+def page(code):
+    return (PAGES / f"{code}.md").read_text(encoding="utf-8")
+
+
+def section(text, name):
+    """The blocks under `## name`: {file name: content}."""
+    body = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL).group(1)
+    blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
+    return {FILES[role]: content for role, content in blocks}
+
+
+def put(folder, blocks):
+    for name, content in blocks.items():
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def run_example(folder, blocks):
+    """Exit status and [(code, severity), ...] of one section; what its blocks need beside them is in `folder`."""
+    put(folder, blocks)
+    if "example.sh" in blocks:
+        result = run_script(folder)
+    elif "manifest.json" in blocks:
+        result = run("show", "manifest.json", cwd=folder)
+    else:
+        result = run("compile", "model.json", "plan.yaml", cwd=folder)
+    found = re.findall(r": (error|warning)\[(TP\d{4})\]: ", (result.stderr + result.stdout).decode())
+    return result.returncode, [(code, severity) for severity, code in found]
+
+
+def run_script(folder):
+    script = 'tpplan() { "$TPPLAN" "$@"; }\n. ./example.sh'
+    env = os.environ | {"TPPLAN": str(pathlib.Path(PROGRAM).resolve()), "NO_COLOR": "1"}
+    return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, env=env, timeout=60)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.json").write_bytes((HERE / "default_model.json").read_bytes())
+    (tmp_path / "plan.yaml").write_bytes((HERE / "default_plan.yaml").read_bytes())
+    return tmp_path
+
+
+def test_every_row_of_the_table_is_seen():
+    assert len(ROWS) == TABLE.count("\nTPPLAN_DIAGNOSTIC(")
+
+
+def test_every_page_belongs_to_a_code():
+    assert {path.name for path in PAGES.iterdir()} == {f"{code}.md" for code in ROWS}
+
+
+@each_code
+def test_explain_prints_the_page(code):
+    for name in (code, code.lower()):
+        result = run("explain", name)
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert result.stdout.decode() == page(code)
+
+
+@pytest.mark.parametrize("name", ["TP0000", "TP9999", "TP400", "TP40011", "4001", "", "TP4001.md"])
+def test_explain_refuses_what_is_no_code(name):
+    result = run("explain", name)
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"error" in result.stderr
+
+
+@each_code
+def test_the_title_is_that_of_the_table(code):
+    assert page(code).splitlines()[0] == f"# {code}: {ROWS[code][2]}"
+
+
+@each_code
+def test_a_page_is_prose_then_wrong_then_right(code):
+    text = page(code)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Wrong", "Right"]
+    introduction = text.split("\n## Wrong\n")[0].split("\n", 1)[1]
+    assert introduction.strip() and "```" not in introduction
+    assert section(text, "Wrong") and section(text, "Right")
+
+
+@each_code
+def test_a_page_fits_a_terminal(code):
+    lines = page(code).splitlines()
+    assert len(lines) <= 40
+    assert [line for line in lines if len(line) > 80] == []
+
+
+@each_code
+def test_a_warning_says_that_it_is_one(code):
+    introduction = page(code).split("## Wrong")[0].lower()
+    assert ("warning" in introduction) == (ROWS[code][0] == "warning")
+
+
+@each_code
+def test_the_wrong_example_has_this_finding_and_no_other(code, folder):
+    severity, failure, _ = ROWS[code]
+    status, found = run_example(folder, section(page(code), "Wrong"))
+    assert found == [(code, severity)]
+    assert status == (EXIT_STATUS[failure] if severity == "error" else 0)
+
+
+@each_code
+def test_the_right_example_has_no_finding(code, folder):
+    put(folder, section(page(code), "Wrong"))
+    status, found = run_example(folder, section(page(code), "Right"))
+    assert (status, found) == (0, [])

@@ -1,0 +1,48 @@
+// What the fuzz targets share: bytes as an input file, and every way of showing what was found in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "base/source_file.h"
+#include "diagnostics/diagnostics.h"
+#include "diagnostics/render.h"
+
+namespace tpplan {
+
+inline SourceFile fuzz_file(std::string_view name, std::string_view bytes) {
+  return {.name = std::string(name), .text = std::string(bytes)};
+}
+
+inline SourceFile fuzz_file(std::string_view name, const uint8_t* data, size_t size) {
+  return fuzz_file(name, std::string_view(reinterpret_cast<const char*>(data), size));
+}
+
+// Stops the fuzzer: what `holds` says must be true of every input.
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+// The place of an input among the sources of a diagnostic.
+inline void add(Sources& sources, Source source, const SourceFile& file) {
+  sources.files[static_cast<size_t>(source)] = &file;
+}
+
+// Renders all that was reported, in both forms, and holds the text for people to what a terminal may be sent.
+inline void show(Diagnostics& diagnostics, const Sources& sources) {
+  sort_diagnostics(diagnostics);
+  const std::string text = render_human(diagnostics, sources, {.color = false, .width = 80});
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    require((byte >= 0x20 || c == '\n') && byte != 0x7f, "a message holds no control characters");
+  }
+  render_json(diagnostics, sources);
+}
+
+}  // namespace tpplan

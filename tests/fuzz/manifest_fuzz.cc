@@ -1,0 +1,50 @@
+// Any bytes as a manifest. One that is accepted is written again, and accepted again with the same bytes; every rank's
+// slices can be asked for.
+#include "fuzz_input.h"
+#include "manifest/read_manifest.h"
+#include "manifest/write_manifest.h"
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+namespace {
+
+std::string written(const Manifest& manifest) {
+  std::string text;
+  write_manifest(manifest, [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  return text;
+}
+
+void slice_all(const Manifest& manifest) {
+  const int64_t ranks = device_count(manifest.mesh);
+  for (const int64_t rank : {int64_t{0}, ranks / 2, ranks - 1}) {
+    const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+    for (const ManifestParam& param : manifest.parameters) {
+      const ParamLayout& layout = layout_of(manifest, param);
+      shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
+      local_shape_of(layout, manifest.mesh, coordinate);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tpplan
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tpplan;
+  const SourceFile file = fuzz_file("manifest.json", data, size);
+  Sources sources;
+  add(sources, Source::Manifest, file);
+  Diagnostics diagnostics;
+  const Manifest manifest = read_manifest(file, diagnostics);
+  show(diagnostics, sources);
+  if (has_errors(diagnostics)) return 0;
+  slice_all(manifest);
+  const SourceFile again = fuzz_file("again.json", written(manifest));
+  const Manifest second = read_manifest(again, diagnostics);
+  require(!has_errors(diagnostics), "a manifest that was read and written is read again");
+  require(written(second) == again.text, "writing what was read changes nothing");
+  return 0;
+}

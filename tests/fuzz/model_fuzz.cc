@@ -1,0 +1,15 @@
+// Any bytes as a model file.
+#include "fuzz_input.h"
+#include "model/read_model.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tpplan;
+  const SourceFile file = fuzz_file("model.json", data, size);
+  Sources sources;
+  add(sources, Source::Model, file);
+  Diagnostics diagnostics;
+  const ModelGraph graph = read_model(file, diagnostics);
+  if (!has_errors(diagnostics)) dump(graph);
+  show(diagnostics, sources);
+  return 0;
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets with clang's libFuzzer in a folder and runs each for a while:
+#   tests/fuzz/run.sh BUILD_FOLDER SECONDS [TARGET...]
+# Findings stay in BUILD_FOLDER/findings, what the fuzzer learned in BUILD_FOLDER/corpus. Exits 1 when a target crashed,
+# leaked, hung or ran out of memory, and 0 where clang is missing. CXX names another clang++, JOBS says how many files
+# are compiled at once.
+set -euo pipefail
+
+if [ $# -lt 2 ]; then
+  echo "usage: $0 BUILD_FOLDER SECONDS [TARGET...]" >&2
+  exit 2
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+mkdir -p "$1"
+build=$(cd "$1" && pwd)
+seconds=$2
+targets=("${@:3}")
+[ ${#targets[@]} -gt 0 ] || targets=(plan_fuzz model_fuzz manifest_fuzz compile_fuzz)
+
+# The first clang++ that can link a fuzzer.
+find_clang() {
+  local name
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' > "$build/probe.cc"
+  for name in ${CXX:-} clang++ clang++-{14..21}; do
+    command -v "$name" > /dev/null || continue
+    "$name" -fsanitize=fuzzer,address "$build/probe.cc" -o "$build/probe" 2> /dev/null || continue
+    echo "$name"
+    return
+  done
+}
+clang=$(find_clang)
+if [ -z "$clang" ]; then
+  echo "skipped: clang with libFuzzer not found"
+  exit 0
+fi
+compiler=("$clang")
+if command -v ccache > /dev/null; then compiler=(ccache "$clang"); fi
+flags=(-std=c++20 -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all "-I$root/lib" -DFMT_HEADER_ONLY
+       -DSPDLOG_FMT_EXTERNAL)
+libraries=(-lyaml-cpp -lre2 -lcrypto -lpthread)
+
+# The library's sources are those that CMakeLists.txt lists. An object is made anew when any header is newer than it.
+mkdir -p "$build/objects"
+objects=()
+running=0
+while read -r source; do
+  object=$build/objects/$(echo "${source%.cc}" | tr / _).o
+  objects+=("$object")
+  if [ -e "$object" ] && [ -z "$(find "$root/$source" "$root/lib" -name '*.h' -newer "$object" -print -quit)" ] &&
+     [ ! "$root/$source" -nt "$object" ]; then
+    continue
+  fi
+  "${compiler[@]}" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$root/$source" -o "$object" &
+  running=$((running + 1))
+  if [ "$running" -ge "${JOBS:-1}" ]; then
+    wait -n
+    running=$((running - 1))
+  fi
+done < <(grep -oE 'lib/[a-z0-9_/]+\.cc' "$root/CMakeLists.txt" | sort -u)
+while [ "$running" -gt 0 ]; do
+  wait -n
+  running=$((running - 1))
+done
+
+status=0
+for target in "${targets[@]}"; do
+  "${compiler[@]}" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$here/$target.cc" "${objects[@]}" \
+    "${libraries[@]}" -o "$build/$target"
+  corpus=$build/corpus/$target
+  findings=$build/findings/$target
+  mkdir -p "$corpus" "$findings"
+  echo "== $target, $seconds seconds"
+  # Limits that no input of 64 KiB should meet: 10 seconds or 1 GiB for one of them.
+  if ! "$build/$target" "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
+       -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -artifact_prefix="$findings/" \
+       -print_final_stats=1 2> "$build/$target.log"; then
+    status=1
+    tail -n 60 "$build/$target.log" >&2
+    echo "== $target failed: the input is in $findings" >&2
+  fi
+  grep -E '^stat::(number_of_executed_units|peak_rss_mb)' "$build/$target.log" || true
+done
+exit $status

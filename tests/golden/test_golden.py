@@ -1,0 +1,45 @@
+"""What the phases print and what the diagnostics say, word for word: one fact in each folder.
+
+PHASE/CASE holds model.json, plan.yaml and expected.txt: what `tpplan compile --print PHASE` writes and, where there are
+any, the warnings behind it. diagnostics/CASE holds what `tpplan check` writes, at 80 columns and without colour, and
+its exit status. With TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the difference.
+"""
+
+import os
+import pathlib
+
+import pytest
+
+from conftest import run
+
+HERE = pathlib.Path(__file__).resolve().parent
+PHASES = ("model", "plan", "matches", "shardings", "boundaries", "manifest")
+CASES = sorted(str(path.parent.relative_to(HERE)) for path in HERE.glob("*/*/plan.yaml"))
+
+
+def printed(case):
+    """What the program says about a case."""
+    topic = case.split("/")[0]
+    if topic == "diagnostics":
+        result = run("check", "model.json", "plan.yaml", "--color", "never", cwd=HERE / case)
+        return result.stdout.decode() + f"exit status {result.returncode}\n"
+    result = run("compile", "model.json", "plan.yaml", "--print", topic, "--quiet", "--color", "never", cwd=HERE / case)
+    assert result.returncode == 0, result.stderr.decode()
+    stderr = result.stderr.decode()
+    return result.stdout.decode() + (f"\n{stderr}" if stderr else "")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_output_is_the_recorded_one(case):
+    expected = HERE / case / "expected.txt"
+    text = printed(case)
+    if os.environ.get("TPPLAN_UPDATE_GOLDEN") == "1":
+        expected.write_text(text, encoding="utf-8")
+    assert text == expected.read_text(encoding="utf-8")
+
+
+def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
+    topics = {path.name for path in HERE.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    assert topics == {*PHASES, "diagnostics"}
+    for case in CASES:
+        assert {path.name for path in (HERE / case).iterdir()} == {"model.json", "plan.yaml", "expected.txt"}, case

@@ -1,0 +1,112 @@
+"""The structure that lib/README.md draws, held against the code."""
+
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LIB = ROOT / "lib"
+
+# What a folder may include besides itself.
+LAYERS = {
+    "base": {"diagnostics"},
+    "diagnostics": {"base"},
+    "sharding": set(),
+    "manifest": {"base", "diagnostics", "sharding"},
+    "model": {"base", "diagnostics", "sharding"},
+    "plan": {"base", "diagnostics", "sharding"},
+    "match": {"base", "diagnostics", "sharding", "model", "plan"},
+    "emit": {"base", "diagnostics", "sharding", "manifest"},
+    "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
+}
+
+# The only files that may see a third-party header.
+THIRD_PARTY = {
+    "nlohmann/": {"lib/base/json_reader.cc"},
+    "openssl/": {"lib/base/sha256.cc"},
+    "yaml-cpp/": {"lib/plan/yaml_tree.cc"},
+    "re2/": {"lib/match/pattern.cc"},
+    "CLI/": {"tools/tpplan/main.cc", "tools/tpplan/describe_app.cc"},
+    "spdlog/spdlog.h": {"tools/tpplan/trace.cc"},
+    "spdlog/sinks": {"tools/tpplan/trace.cc"},
+}
+
+
+def sources():
+    return [p for folder in ("lib", "tools") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cc")]
+
+
+def includes(path):
+    return re.findall(r'^#include [<"]([^>"]+)[>"]', path.read_text(), re.M)
+
+
+def test_no_include_points_up():
+    wrong = []
+    for path in LIB.rglob("*"):
+        folder = path.relative_to(LIB).parts[0]
+        if path.suffix not in (".h", ".cc") or folder not in LAYERS:
+            continue
+        for header in includes(path):
+            target = header.split("/")[0]
+            if (LIB / header).exists() and target != folder and target not in LAYERS[folder]:
+                wrong.append(f"{path.relative_to(ROOT)} includes {header}")
+    assert not wrong
+
+
+def test_every_folder_has_its_layer():
+    assert {p.name for p in LIB.iterdir() if p.is_dir()} == set(LAYERS)
+
+
+def test_third_party_headers_stand_behind_one_file_each():
+    wrong = []
+    for path in sources():
+        for header in includes(path):
+            for prefix, allowed in THIRD_PARTY.items():
+                if header.startswith(prefix) and str(path.relative_to(ROOT)) not in allowed:
+                    wrong.append(f"{path.relative_to(ROOT)} includes {header}")
+    assert not wrong
+
+
+def test_no_header_includes_fmt():
+    assert not [p for p in LIB.rglob("*.h") if any("fmt" in header for header in includes(p))]
+
+
+def test_each_phase_is_named_by_its_header_and_in_the_readme():
+    readme = (LIB / "README.md").read_text()
+    phases = ["model/read_model", "plan/read_plan", "match/match_plan", "infer/infer_params", "infer/resolve_ties", "infer/check_heads",
+              "infer/apply_fsdp", "infer/check_coverage", "infer/infer_boundaries", "infer/build_manifest", "manifest/write_manifest",
+              "manifest/read_manifest"]
+    for phase in phases:
+        name = phase.split("/")[1]
+        assert re.search(rf"\b{name}\(", (LIB / f"{phase}.h").read_text()), phase
+        assert f"`{name}` ({phase}.h)" in readme, phase
+
+
+def test_every_source_file_is_built():
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    missing = [str(p.relative_to(ROOT)) for p in sources() if p.suffix == ".cc" and str(p.relative_to(ROOT)) not in cmake]
+    assert not missing
+
+
+def kinds():
+    return re.findall(r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (\w+), (\w+), "([^"]+)"\)', (LIB / "diagnostics/diagnostic_kinds.def").read_text(), re.M)
+
+
+def test_diagnostic_numbers_are_unique_and_ascend():
+    codes = [code for code, *_ in kinds()]
+    assert codes == sorted(set(codes))
+
+
+def test_every_diagnostic_is_reported_somewhere():
+    text = "".join(p.read_text() for p in sources())
+    assert not [code for code, *_ in kinds() if f"Code::{code}" not in text and f"[{code}]" not in text]
+
+
+def test_every_diagnostic_has_a_page_and_every_page_a_diagnostic():
+    pages = {p.stem for p in (LIB / "diagnostics/explain").glob("*.md")}
+    assert pages == {code for code, *_ in kinds()}
+
+
+def test_only_agreed_entries_stand_at_the_top_level():
+    agreed = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "lib", "plans", "schemas", "tests", "tools"}
+    built = {"build", "build-sanitized", "build-dev"}
+    assert {p.name for p in ROOT.iterdir() if not p.name.startswith(".")} - built <= agreed

@@ -1,0 +1,71 @@
+"""Every command that the README shows runs, and its figures are the program's."""
+
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+from conftest import PROGRAM, ROOT, run
+
+TEXT = (ROOT / "README.md").read_text()
+COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", TEXT, re.S) for line in block.splitlines() if line.startswith("$ ")]
+STATUS = re.compile(r"# exit status (\d)")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("plans", "tests", "schemas"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def test_the_readme_shows_commands():
+    assert len(COMMANDS) >= 8
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_of_the_readme_runs(command, checkout):
+    expected = int(STATUS.search(command).group(1)) if STATUS.search(command) else 0
+    words = shlex.split(command, comments=True)
+    assert words[0] == "build/tpplan"
+    result = subprocess.run([PROGRAM, *words[1:]], cwd=checkout, capture_output=True, text=True)
+    assert result.returncode == expected, result.stderr
+    assert result.stdout or "-o" in words
+
+
+def test_the_shown_finding_is_what_the_program_prints(checkout):
+    shown = re.search(r"```\n(plans/seeds.yaml:.*?)```", TEXT, re.S).group(1)
+    result = run("check", "tests/plans/models/seeds.json", "plans/seeds.yaml", cwd=checkout)
+    assert result.stdout.decode() == shown
+
+
+def test_the_shown_plan_is_a_plan(tmp_path):
+    plan = re.search(r"```yaml\n(.*?)```", TEXT, re.S).group(1)
+    (tmp_path / "plan.yaml").write_text(plan)
+    (tmp_path / "model.json").write_text('{"format": "tpplan.model/1", "name": "m", "framework": "torch", "modules": []}')
+    result = run("compile", tmp_path / "model.json", tmp_path / "plan.yaml", "--print", "plan")
+    assert result.returncode == 0, result.stderr.decode()
+
+
+def test_quickstart_runs_commands_that_work(checkout):
+    lines = re.findall(r"^say (build/tpplan .*)$", (ROOT / "tools" / "quickstart").read_text(), re.M)
+    assert len(lines) == 3
+    (checkout / "build").mkdir(exist_ok=True)
+    for line in lines:
+        words = shlex.split(line.replace('"$manifest"', "build/llama-3-8b.manifest.json"))
+        result = subprocess.run([PROGRAM, *words[1:]], cwd=checkout, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+
+
+def test_quickstart_and_test_are_scripts_that_bash_accepts():
+    for name in ("quickstart", "test", "install-packages", "check-plans"):
+        path = ROOT / "tools" / name
+        assert path.stat().st_mode & 0o111
+        assert subprocess.run([shutil.which("bash"), "-n", path]).returncode == 0
+
+
+def test_ci_calls_the_test_command():
+    assert "./tools/test" in (ROOT / ".ci" / "run").read_text()
+    assert "./tools/test" in TEXT and "./tools/quickstart" in TEXT

@@ -1,0 +1,200 @@
+"""What the program writes fits its schemas: manifests, and the diagnostics of `check --format json`."""
+
+import copy
+import json
+
+import jsonschema
+import pytest
+from conftest import linear_model, run
+from schema_files import MODEL, PLAN, SCHEMAS, check, keys_in, model, module, objects, plan, refusals, without
+
+
+def closed(kind):
+    """A schema that refuses unknown keys in every object whose properties it lists."""
+    schema = copy.deepcopy(SCHEMAS[kind])
+    for _, part in list(objects(schema)):
+        part["additionalProperties"] = False
+    return schema
+
+
+def strict_refusals(kind, value):
+    return [error.message for error in jsonschema.Draft7Validator(closed(kind)).iter_errors(value)]
+
+
+def fields(kind):
+    return {name for _, part in objects(SCHEMAS[kind]) for name in part["properties"]}
+
+
+def forget(key):
+    return lambda target: target.pop(key)
+
+
+def put(key, value):
+    return lambda target: target.__setitem__(key, value)
+
+
+def mutated(document, place, mutate):
+    document = copy.deepcopy(document)
+    target = document
+    for step in place:
+        target = target[step]
+    mutate(target)
+    return document
+
+
+# ---- manifests ----
+
+EXPERTS = {"path": "experts", "type": "TestExperts",
+           "parameters": {"gate_up": {"shape": [4, 16, 8], "dtype": "bfloat16"}}}
+NORM = {"path": "norm", "type": "RMSNorm", "parameters": {"weight": {"shape": [8], "dtype": "float32"}},
+        "buffers": {"steps": {"shape": [], "dtype": "int64"}}}
+FUSED = {"path": "qkv", "type": "Linear",
+         "parameters": {"weight": {"shape": [24, 8], "dtype": "float16", "segments": {"out": [16, 4, 4]}}}}
+HEAD = {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}}
+EMBED = {"path": "embed", "type": "Embedding", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}}
+PREPARED = {
+    "a": {"style": "prepare_module_input",
+          "input_layouts": ["Shard(1)", None], "desired_input_layouts": ["Shard(0)", None],
+          "input_kwarg_layouts": {"mask": "Shard(1)"}, "desired_input_kwarg_layouts": {"mask": "Replicate"}},
+    "norm": {"style": "prepare_module_output", "output_layouts": "Partial", "desired_output_layouts": "Shard(-1)"},
+}
+
+# Name: model, plan.
+COMPILES = {
+    "one colwise": (MODEL, PLAN),
+    "uneven": (MODEL, plan(mesh={"tp": 3}, uneven="torch")),
+    "segments that torch has no word for": (model(FUSED), plan(tp_plan={"qkv": "colwise"})),
+    "packed weights": (model(EXPERTS), plan(tp_plan={"experts": "packed_colwise"})),
+    "two axes on a dim": (MODEL, plan(tp_plan={"a.weight": [["tp", "fsdp"], None]})),
+    "fsdp": (MODEL, plan(fsdp={"min_weight_size": 0}, data={"axes": "fsdp"})),
+    "fsdp alone, of units": (linear_model(b__c=[16, 8], b__d=[16, 8]),
+                             without(plan(fsdp={"units": ["b.*"], "policy": "dim0"}, remat=["b.*"]), "tp_plan")),
+    "nothing is cut": (MODEL, plan(tp_plan={"a": "replicate"})),
+    "block": (linear_model(b__0__c=[16, 8]), without(plan(blocks={"b.*": {"c": "rowwise"}}), "tp_plan")),
+    "norm and buffers": (model(module(), NORM), plan(tp_plan={"a": "rowwise", "norm": "sequence_parallel"})),
+    "ties": (model(HEAD, EMBED, tied=[["head.weight", "embed.weight"]]), plan(tp_plan={"head": "colwise"})),
+    "inputs by position and by name": (model(module(), NORM), plan(tp_plan=PREPARED)),
+}
+
+
+@pytest.mark.parametrize("name", COMPILES)
+def test_manifest_fits_its_schema_and_has_no_other_field(name, compiles):
+    model_, plan_ = COMPILES[name]
+    manifest = compiles(model_, json.dumps(plan_))
+    assert refusals("manifest", manifest) == []
+    assert strict_refusals("manifest", manifest) == []
+
+
+def test_every_field_of_the_manifest_schema_is_written_for_some_input(compiles):
+    written = set().union(*(keys_in(compiles(m, json.dumps(p))) for m, p in COMPILES.values()))
+    assert fields("manifest") - written == set()
+
+
+WEIGHT, INPUT = ("parameters", 0), ("modules", 0, "inputs", 0)
+
+# Name: where in the manifest of one colwise (keys and indices), and what is done there.
+MUTATIONS = {
+    "no totals": ((), forget("totals")),
+    "no mesh": ((), forget("mesh")),
+    "format of a plan": ((), put("format", "tpplan.plan/1")),
+    "parameters by path": ((), put("parameters", {})),
+    "unknown uneven": ((), put("uneven", "jax")),
+    "sha256 cut short": (("inputs", "plan"), put("sha256", "0123")),
+    "axis of size 0": (("mesh", 0), put("size", 0)),
+    "rule on line 0": (("rules", 0), put("line", 0)),
+    "matches is text": (("rules", 0), put("matches", "1")),
+    "no spec": (WEIGHT, forget("spec")),
+    "negative size": (WEIGHT, put("shape", [-1, 8])),
+    "unknown dtype": (WEIGHT, put("dtype", "fp32")),
+    "unknown reason": (WEIGHT, put("reason", "because")),
+    "reason that has no rule": (WEIGHT, put("reason", "default")),
+    "unknown style": (WEIGHT, put("style", "columnwise")),
+    "placement of a parameter is Partial": (WEIGHT, put("placements", ["Partial(sum)", "Replicate"])),
+    "placement without a dim": (WEIGHT, put("placements", ["Shard", "Replicate"])),
+    "one axis in a list": (WEIGHT, put("spec", [["tp"], None])),
+    "no local shape at all": (WEIGHT, put("local_shape", None)),
+    "local shape and local shapes": (WEIGHT, put("local_shapes", [[1], [2]])),
+    "empty segments": (WEIGHT, put("segments", {})),
+    "segments by dim name": (WEIGHT, put("segments", {"out": [8, 8]})),
+    "no replicas": (WEIGHT, put("replicas", 0)),
+    "gradient averaged": (WEIGHT, put("grad_reduce", [{"axis": "tp", "kind": "average"}])),
+    "value without a place": (INPUT, forget("arg")),
+    "value with two places": (INPUT, put("kwarg", "x")),
+    "unknown collective": (INPUT, put("forward", [{"kind": "broadcast", "axis": "tp", "dim": 0}])),
+    "all_gather of no dim": (INPUT, put("forward", [{"kind": "all_gather", "axis": "tp"}])),
+    "all_reduce of a dim": (INPUT, put("forward", [{"kind": "all_reduce", "axis": "tp", "dim": 0}])),
+    "all_to_all from nowhere": (INPUT, put("forward", [{"kind": "all_to_all", "axis": "tp", "dim": 0}])),
+    "empty list of collectives": (INPUT, put("forward", [])),
+    "use_local is text": (("modules", 0, "outputs", 0), put("use_local", "no")),
+    "fsdp is a name": ((), put("fsdp", "fsdp")),
+    "another generator": (("init",), put("algorithm", "philox")),
+    "bytes are negative": (("totals",), put("bytes", -1)),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutated_manifest_does_not_fit(name, compiles):
+    model_, plan_ = COMPILES["one colwise"]
+    manifest = compiles(model_, json.dumps(plan_))
+    assert refusals("manifest", manifest) == []
+    assert refusals("manifest", mutated(manifest, *MUTATIONS[name])) != []
+
+
+# ---- diagnostics ----
+
+UNMATCHED = plan(mesh={"tp": 4}, tp_plan={"aa": "colwise"})
+SMALL = plan(mesh={"tp": 4})
+
+# Name: model, plan, exit status, number of errors, number of warnings.
+CHECKS = {
+    "clean": (MODEL, SMALL, 0, 0, 0),
+    "warning": (MODEL, plan(mesh={"tp": 4, "pp": 2}), 0, 0, 1),
+    "error with a help line": (MODEL, UNMATCHED, 1, 1, 0),
+    "errors of structure": (MODEL, plan(mesh={"tp": 0, "": 1}), 2, 2, 0),
+    "warning of the model": (model(extra=1), SMALL, 0, 0, 1),
+    "one cause on two modules": (linear_model(a=[15, 8], b=[15, 8]), SMALL | {"tp_plan": {"?": "colwise"}}, 1, 1, 0),
+    "label": (linear_model(a=[15, 7]), plan(tp_plan={"a": "replicate"}, fsdp={"min_weight_size": 0}), 0, 0, 2),
+    "notes": (model(module(), module()), SMALL, 2, 1, 0),
+    "syntax of the model": ("{", SMALL, 2, 1, 0),
+    "syntax of the plan": (MODEL, "[", 2, 1, 0),
+    "empty files": ("", "", 2, 2, 0),
+    "quotes and control characters": (MODEL, SMALL | {"tp_plan": {'"\\\u0007\u202e\u00e9': "colwise"}}, 1, 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_diagnostics_fit_their_schema_and_have_no_other_field(name, tmp_path):
+    model_, plan_, status, errors, warnings = CHECKS[name]
+    found_status, document = check(tmp_path, model_, plan_)
+    assert (found_status, document["errors"], document["warnings"]) == (status, errors, warnings), document
+    assert len(document["diagnostics"]) == errors + warnings
+    assert refusals("diagnostics", document) == []
+    assert strict_refusals("diagnostics", document) == []
+
+
+def test_diagnostics_about_files_that_cannot_be_read_fit_their_schema(tmp_path):
+    result = run("check", "--format", "json", tmp_path / "no model", tmp_path)
+    document = json.loads(result.stdout)
+    assert result.returncode == 2
+    assert [d["code"] for d in document["diagnostics"]] == ["TP1001", "TP1001"]
+    assert strict_refusals("diagnostics", document) == []
+
+
+def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_path):
+    written = set().union(*(keys_in(check(tmp_path, m, p)[1]) for m, p, *_ in CHECKS.values()))
+    assert fields("diagnostics") - written == set()
+
+
+FINDING, PLACE = ("diagnostics", 0), ("diagnostics", 0, "place")
+
+
+@pytest.mark.parametrize("place, mutate", [
+    ((), forget("errors")), ((), put("format", "tpplan.diagnostics/2")), ((), put("diagnostics", {})),
+    (FINDING, forget("code")), (FINDING, put("code", "E1")), (FINDING, put("severity", "fatal")),
+    (FINDING, forget("place")), (FINDING, put("count", 0)), (FINDING, put("notes", None)),
+    (FINDING, put("notes", [{"text": "first one"}])), (PLACE, put("line", 0)), (PLACE, forget("file")),
+])
+def test_mutated_diagnostics_do_not_fit(place, mutate, tmp_path):
+    document = check(tmp_path, MODEL, UNMATCHED)[1]
+    assert refusals("diagnostics", document) == []
+    assert refusals("diagnostics", mutated(document, place, mutate)) != []

@@ -1,0 +1,159 @@
+#include <doctest/doctest.h>
+
+#include "sharding/check_sharding.h"
+#include "sharding/dtype.h"
+#include "sharding/placement.h"
+#include "sharding/redistribute.h"
+#include "sharding/shard_slice.h"
+
+using namespace tpplan;
+
+namespace {
+
+const Mesh kMesh{.axes = {{"fsdp", 2}, {"tp", 4}}};
+
+std::vector<std::string> placement_texts(const Sharding& sharding, const Mesh& mesh) {
+  std::vector<std::string> texts;
+  const auto placements = placements_of(sharding, mesh);
+  if (!placements) return {"none"};
+  for (const Placement& placement : *placements) texts.push_back(to_text(placement));
+  return texts;
+}
+
+Placement shard(int dim) { return {.kind = PlacementKind::Shard, .dim = dim}; }
+const Placement kReplicate{};
+const Placement kPartial{.kind = PlacementKind::Partial};
+
+}  // namespace
+
+TEST_CASE("chunk cuts as torch.chunk does") {
+  struct Row {
+    int64_t size, ways;
+    std::vector<int64_t> lengths;
+  };
+  const Row rows[] = {{8, 4, {2, 2, 2, 2}}, {30, 4, {8, 8, 8, 6}}, {10, 8, {2, 2, 2, 2, 2, 0, 0, 0}}, {3, 4, {1, 1, 1, 0}}, {0, 3, {0, 0, 0}}, {1, 1, {1}}};
+  for (const Row& row : rows) {
+    for (int64_t i = 0; i < row.ways; ++i) CHECK(length(chunk({0, row.size}, row.ways, i)) == row.lengths[static_cast<size_t>(i)]);
+  }
+}
+
+TEST_CASE("an empty chunk stands at the end of the run") { CHECK(chunk({5, 8}, 4, 3) == Interval{8, 8}); }
+
+TEST_CASE("chunk survives sizes and indices near 2^63") {
+  const int64_t huge = (int64_t{1} << 62) + 1;
+  CHECK(length(chunk({0, huge}, 2, 0)) == huge / 2 + 1);
+  CHECK(chunk({0, 3}, int64_t{1} << 30, (int64_t{1} << 30) - 1) == Interval{3, 3});
+}
+
+TEST_CASE("one dim over two axes is cut major first") {
+  const Sharding sharding{.spec = {{1, 0}}, .segments = {}};
+  CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}}, std::vector<int64_t>{0, 0}) == std::vector<int64_t>{2});
+  CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}}, std::vector<int64_t>{1, 1}) == std::vector<int64_t>{1});
+  // fsdp=1, tp=2 of 16: tp major gives [8, 12), its second half.
+  CHECK(shard_slice(std::vector<int64_t>{16}, sharding, kMesh, std::vector<int64_t>{1, 2})[0][0] == Interval{10, 12});
+}
+
+TEST_CASE("each segment of a fused dim is cut by itself") {
+  const Sharding sharding{.spec = {{1}}, .segments = {{.dim = 0, .sizes = {8, 4, 4}}}};
+  const auto slice = shard_slice(std::vector<int64_t>{16}, sharding, kMesh, std::vector<int64_t>{0, 1});
+  CHECK(slice[0] == std::vector<Interval>{{2, 4}, {9, 10}, {13, 14}});
+}
+
+TEST_CASE("placements follow torch: fsdp after tp on one dim is strided") {
+  CHECK(placement_texts({.spec = {{1, 0}, {}}, .segments = {}}, kMesh) == std::vector<std::string>{"StridedShard(0, 4)", "Shard(0)"});
+  CHECK(placement_texts({.spec = {{0}, {1}}, .segments = {}}, kMesh) == std::vector<std::string>{"Shard(0)", "Shard(1)"});
+  CHECK(placement_texts({.spec = {{0, 1}}, .segments = {}}, kMesh) == std::vector<std::string>{"Shard(0)", "Shard(0)"});
+  CHECK(placement_texts({.spec = {{}, {}}, .segments = {}}, kMesh) == std::vector<std::string>{"Replicate", "Replicate"});
+}
+
+TEST_CASE("placements follow transformers: packed weights are strided by their number of segments") {
+  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {4, 4}}}}, kMesh) == std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
+  CHECK(placement_texts({.spec = {{1, 0}}, .segments = {{0, {8, 8}}}}, kMesh) == std::vector<std::string>{"StridedShard(0, 4)", "StridedShard(0, 2)"});
+  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {3, 2}}}}, kMesh) == std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
+}
+
+TEST_CASE("segments that torch.chunk does not make have no placement") {
+  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {8, 4, 4}}}}, kMesh) == std::vector<std::string>{"none"});
+}
+
+TEST_CASE("placements are read as they are written, and as torch users write them") {
+  for (const char* text : {"Replicate", "Shard(0)", "Shard(-1)", "StridedShard(1, 4)", "Partial(sum)", "Partial(max)"}) {
+    Placement placement;
+    REQUIRE(parse_placement(text, placement));
+    CHECK(to_text(placement) == text);
+  }
+  Placement placement;
+  CHECK(parse_placement("Partial()", placement));
+  for (const char* text : {"", "shard(0)", "Shard", "Shard()", "Shard(x)", "Shard(0", "Shard(99)", "StridedShard(0)", "StridedShard(0, 0)", "Partial(mul)", "Replicate "}) CHECK_FALSE(parse_placement(text, placement));
+}
+
+TEST_CASE("specs print in JAX's notation") {
+  CHECK(to_text(PartitionSpec{{1, 0}, {}, {1}}, kMesh) == "P(('tp', 'fsdp'), None, 'tp')");
+  CHECK(to_text(PartitionSpec{}, kMesh) == "P()");
+}
+
+TEST_CASE("check_sharding finds each kind of fault") {
+  const auto kinds = [](std::vector<int64_t> shape, const Sharding& sharding, UnevenPolicy uneven = UnevenPolicy::Error, std::vector<DimGranularity> granularity = {}) {
+    std::vector<ShardingFaultKind> found;
+    for (const ShardingFault& fault : check_sharding(shape, sharding, kMesh, uneven, granularity)) found.push_back(fault.kind);
+    return found;
+  };
+  using enum ShardingFaultKind;
+  using Kinds = std::vector<ShardingFaultKind>;
+  CHECK(kinds({8, 8}, {.spec = {{1}, {0}}, .segments = {}}) == Kinds{});
+  CHECK(kinds({8}, {.spec = {{1}, {}}, .segments = {}}) == Kinds{EntryCount});
+  CHECK(kinds({8}, {.spec = {{7}}, .segments = {}}) == Kinds{UnknownAxis});
+  CHECK(kinds({8, 8}, {.spec = {{1}, {1}}, .segments = {}}) == Kinds{AxisTwice});
+  CHECK(kinds({8}, {.spec = {{1, 1}}, .segments = {}}) == Kinds{AxisTwice});
+  CHECK(kinds({6}, {.spec = {{1}}, .segments = {}}) == Kinds{NotDivisible});
+  CHECK(kinds({4}, {.spec = {{1, 0}}, .segments = {}}) == Kinds{ProductNotDivisible});
+  CHECK(kinds({6}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Torch) == Kinds{});
+  CHECK(kinds({0}, {.spec = {{1}}, .segments = {}}) == Kinds{});
+  CHECK(kinds({1}, {.spec = {{1}}, .segments = {}}) == Kinds{NotDivisible});
+  CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {8, 4}}}}) == Kinds{});
+  CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {6, 6}}}}) == Kinds{SegmentNotDivisible});
+  CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {8, 8}}}}) == Kinds{SegmentsDoNotFit});
+  CHECK(kinds({192}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) == Kinds{CutsGranule});  // 6 heads over 4
+  CHECK(kinds({256}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) == Kinds{});
+  CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{CutsGranule});
+}
+
+TEST_CASE("redistribute needs the collectives that DTensor needs") {
+  const auto one = [](Placement from, Placement to) {
+    const auto steps = redistribute(std::span(&from, 1), std::span(&to, 1));
+    if (!steps) return std::string("error");
+    return steps->empty() ? std::string("nothing") : std::string(to_text((*steps)[0].kind));
+  };
+  CHECK(one(shard(0), kReplicate) == "all_gather");
+  CHECK(one(kReplicate, shard(1)) == "slice");
+  CHECK(one(kPartial, kReplicate) == "all_reduce");
+  CHECK(one(kPartial, shard(0)) == "reduce_scatter");
+  CHECK(one(shard(0), shard(1)) == "all_to_all");
+  CHECK(one(shard(0), shard(0)) == "nothing");
+  CHECK(one(kPartial, kPartial) == "nothing");
+  CHECK(one(kReplicate, kPartial) == "error");
+  CHECK(one(shard(0), kPartial) == "error");
+}
+
+TEST_CASE("gradients go back by what the value came through") {
+  const auto back = [](Placement from, Placement arriving) {
+    const auto steps = redistribute_gradient(std::span(&from, 1), std::span(&arriving, 1));
+    return steps.empty() ? std::string("nothing") : std::string(to_text(steps[0].kind));
+  };
+  CHECK(back(kReplicate, kPartial) == "all_reduce");      // the input of a column-sharded product
+  CHECK(back(shard(1), kPartial) == "reduce_scatter");    // the same, gathered from the sequence
+  CHECK(back(kPartial, kReplicate) == "nothing");         // a sum's gradient is each part's
+  CHECK(back(kPartial, shard(1)) == "all_gather");        // a scattered sum
+  CHECK(back(kReplicate, shard(-1)) == "all_gather");     // a sliced value
+  CHECK(back(shard(-1), kReplicate) == "slice");          // a gathered result
+  CHECK(back(shard(0), shard(1)) == "all_to_all");
+}
+
+TEST_CASE("dtypes have torch's names and sizes") {
+  DType dtype = 0;
+  REQUIRE(find_dtype("bfloat16", dtype));
+  CHECK(byte_size(dtype, 3) == 6);
+  REQUIRE(find_dtype("int4", dtype));
+  CHECK(byte_size(dtype, 3) == 2);
+  CHECK_FALSE(find_dtype("BF16", dtype));
+}

@@ -1,0 +1,144 @@
+#include <doctest/doctest.h>
+
+#include "base/json_reader.h"
+#include "base/source_file.h"
+#include "base/text.h"
+#include "match/pattern.h"
+
+using namespace tpplan;
+
+TEST_CASE("edit distance counts one slip as one") {
+  struct Row {
+    const char *a, *b;
+    size_t distance;
+  };
+  for (const Row& row : {Row{"feed_foward", "feed_forward", 1}, Row{"wq", "wk", 1}, Row{"colwsie", "colwise", 1}, Row{"", "abc", 3}, Row{"same", "same", 0}}) {
+    CHECK(edit_distance(row.a, row.b, 10) == row.distance);
+    CHECK(edit_distance(row.b, row.a, 10) == row.distance);
+  }
+  CHECK(edit_distance("abcdef", "uvwxyz", 2) == 3);
+}
+
+TEST_CASE("nearest name offers slips and nothing far-fetched") {
+  const std::string_view names[] = {"colwise", "rowwise", "replicate"};
+  CHECK(nearest_name("colwize", names) == "colwise");
+  CHECK(nearest_name("zzz", names) == "");
+}
+
+TEST_CASE("hostile names cannot move the cursor or reorder text") {
+  CHECK(escape_for_terminal("a\x1b[31mb\n\tc\x7f") == "a\\x1b[31mb\\n\\tc\\x7f");
+  CHECK(escape_for_terminal("x\xe2\x80\xaey\xe2\x81\xa6z") == "x\\u202ey\\u2066z");
+  CHECK(escape_for_terminal("\xe8\xa8\x88\xf0\x9f\x98\x80") == "\xe8\xa8\x88\xf0\x9f\x98\x80");
+  CHECK(escape_for_terminal("a\xc3" "b\xe8\xa8" "c\x80") == "a\\xc3b\\xe8\\xa8c\\x80");
+  CHECK(escape_for_terminal("gr\xc3\xbc\xc3\x9f" "e") == "gr\xc3\xbc\xc3\x9f" "e");
+}
+
+TEST_CASE("invalid UTF-8 is found at its first byte") {
+  CHECK(find_invalid_utf8("abc\xff") == 3);
+  CHECK(find_invalid_utf8("\xc0\x80") == 0);          // overlong
+  CHECK(find_invalid_utf8("a\xed\xa0\x80") == 1);     // surrogate
+  CHECK(find_invalid_utf8("\xf4\x90\x80\x80") == 0);  // past U+10FFFF
+  CHECK(find_invalid_utf8("\xe2\x82") == 0);          // cut off
+  CHECK(find_invalid_utf8("\xf0\x9f\x98\x80 ok") == std::string_view::npos);
+}
+
+TEST_CASE("decimals are whole, unsigned, without leading zeros, below 2^63") {
+  int64_t value = 0;
+  CHECK(parse_decimal("9223372036854775807", value));
+  for (const char* text : {"", "-1", "+1", "017", "1e3", "1.0", "0x1F", "9223372036854775808", " 1", "1 "}) CHECK_FALSE(parse_decimal(text, value));
+}
+
+TEST_CASE("places are 1-based lines and byte columns") {
+  const SourceFile file{.name = "f", .text = "ab\r\ncd\n"};
+  CHECK(line_column(file, 4).line == 2);
+  CHECK(line_column(file, 5).column == 2);
+  CHECK(line_at(file, 1) == "ab");
+  CHECK(line_column(file, 99).line == 3);
+}
+
+TEST_CASE("globs follow Python's fnmatch") {
+  struct Row {
+    const char *glob, *text;
+    bool matches;
+  };
+  const Row rows[] = {{"*self.query", "bert.layer.0.attention.self.query", true}, {"layers.*", "layers.0.mlp", true}, {"w?", "w1", true}, {"w?", "w12", false},
+                      {"[ab]x", "bx", true}, {"[!ab]x", "bx", false}, {"[!ab]x", "cx", true}, {"[a-c]", "b", true}, {"[", "[", true}, {"[]a]", "]", true},
+                      {"a.b", "axb", false}, {"*", "", true}, {"", "", true}, {"[b-a]", "a", false}, {"[!b-a]", "a", true}, {"a\\b", "a\\b", true}, {"?", "\xc3\xbc", true}};
+  for (const Row& row : rows) {
+    CAPTURE(row.glob);
+    CAPTURE(row.text);
+    const std::vector<std::string> expression = {glob_to_regex(row.glob)};
+    CHECK(matches_any(*compile_patterns(expression, PatternAnchor::Whole, nullptr), row.text) == row.matches);
+  }
+}
+
+TEST_CASE("a bad pattern is named and the others still match") {
+  const std::vector<std::string> expressions = {"a(?=b)", "b+", "(c"};
+  std::vector<std::string> faults;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
+  CHECK_FALSE(faults[0].empty());
+  CHECK(faults[1].empty());
+  CHECK_FALSE(faults[2].empty());
+  std::vector<int> matches;
+  find_matches(*set, "bb", matches);
+  CHECK(matches == std::vector<int>{1});
+}
+
+TEST_CASE("patterns that outgrow one automaton still match, one by one") {
+  std::vector<std::string> expressions;
+  for (int i = 0; i < 60; ++i) expressions.push_back("(.*a){20}.{" + std::to_string(900 + i) + "}b");
+  expressions.push_back("x.*");
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
+  std::vector<int> matches;
+  find_matches(*set, "xyz", matches);
+  CHECK(matches == std::vector<int>{60});
+}
+
+namespace {
+
+bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
+  const SourceFile file{.name = "t.json", .text = std::move(text)};
+  Diagnostics diagnostics;
+  std::deque<std::string> strings;
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = [](std::string_view, const JsonTree&) { return true; }};
+  const bool good = read_json(file, Source::Model, visitor, strings, diagnostics);
+  if (codes != nullptr) {
+    for (const Diagnostic& d : diagnostics.list) codes->push_back(std::string(kind_of(d.code).name));
+  }
+  CHECK(good == diagnostics.list.empty());
+  return good;
+}
+
+}  // namespace
+
+TEST_CASE("the JSON reader accepts what RFC 8259 does, as one object") {
+  CHECK(reads(R"({"a": [1, -2, 3.5, "x\u0061", null, true, {}], "b": {"c": []}})"));
+  for (const char* text : {"", "[]", "1", "null", "\"x\"", "{", "{\"a\"", "{\"a\":1,}", "{\"a\":1}}", "{} {}", "{'a':1}", "{\"a\":NaN}", "{\"a\":1e999}", "{\"a\":\"\xff\"}", "{\"a\":01}", "{\"a\":\"\\ud800\"}", "\xef\xbb\xbf{}"}) {
+    CAPTURE(text);
+    CHECK_FALSE(reads(text));
+  }
+}
+
+TEST_CASE("duplicate keys are found by their decoded text, in small and large objects") {
+  std::vector<std::string> codes;
+  CHECK_FALSE(reads(R"({"a": 1, "\u0061": 2})", &codes));
+  CHECK(codes == std::vector<std::string>{"TP1006"});
+  std::string large = "{";
+  for (int i = 0; i < 100; ++i) large += "\"k" + std::to_string(i) + "\": 0, ";
+  CHECK(reads(large + "\"z\": 0}"));
+  CHECK_FALSE(reads(large + "\"k7\": 0}"));
+}
+
+TEST_CASE("a streamed array hands over each element with its place") {
+  const SourceFile file{.name = "t.json", .text = R"({"x": [ {"p": 1}, [2], 3 ], "y": {"q": "r"}})"};
+  Diagnostics diagnostics;
+  std::deque<std::string> strings;
+  std::vector<uint64_t> offsets;
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Elements; },
+                            .value = [&](std::string_view, const JsonTree& tree) {
+                              offsets.push_back(tree.nodes[0].offset);
+                              return true;
+                            }};
+  CHECK(read_json(file, Source::Model, visitor, strings, diagnostics));
+  CHECK(offsets == std::vector<uint64_t>{8, 18, 23, 33});
+}
