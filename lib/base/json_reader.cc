@@ -39,8 +39,15 @@ struct PositionIterator {
   bool operator==(const PositionIterator&) const { return position->at == position->limit; }
 };
 
+// The keys of one open object: 8 bytes each, for a skipped object may have a million of them.
 struct KeySet {
-  std::vector<std::pair<std::string_view, uint64_t>> keys;
+  struct Key {
+    uint32_t offset;  // first byte of the opening quote; a file is below 2^32 bytes
+    uint32_t length;  // of the text between the quotes, or kEscaped
+  };
+  static constexpr uint32_t kEscaped = 0xffffffffu;
+  std::vector<Key> keys;
+  std::deque<std::pair<uint32_t, std::string>> escaped;  // offset and decoded text of those that are written with escapes
   StringIndex index;
 };
 
@@ -55,6 +62,7 @@ struct TreeBuilder {
   Position& position;
 
   const char* last_event;
+  const char* last_word;  // end of the last text, number or literal
   bool failed = false;
   size_t depth = 0;
   std::vector<bool> in_object;
@@ -78,10 +86,13 @@ struct TreeBuilder {
     return p;
   }
 
-  void next_token() {
+  // `bare`: the token that ends here is a bracket.
+  void next_token(bool bare) {
     last_event = position.at;
+    if (!bare) last_word = position.at;
     const auto left = static_cast<size_t>(position.end - position.at);
-    position.limit = position.at + std::min(left, limits.token_bytes);
+    const size_t bare_left = limits.bare_bytes - std::min(limits.bare_bytes, static_cast<size_t>(position.at - last_word));
+    position.limit = position.at + std::min({left, limits.token_bytes, bare_left});
   }
 
   bool fail(Code code, uint64_t offset, uint32_t length, std::string message, std::string help = {}) {
@@ -100,6 +111,10 @@ struct TreeBuilder {
   JsonNode* push(JsonKind kind, const char* start) {
     const std::string_view key = std::exchange(pending_key, {});
     if (!collecting) return nullptr;
+    if (tree.nodes.size() >= limits.tree_nodes) {
+      fail(Code::TP1007, offset_of(start), 1, fmt::format("one entry of `{}` holds more than {} values", top_key, limits.tree_nodes));
+      return nullptr;
+    }
     JsonNode& node = tree.nodes.emplace_back();
     node.kind = kind;
     node.offset = offset_of(start);
@@ -110,8 +125,9 @@ struct TreeBuilder {
   }
 
   // Called after each whole value.
-  bool close_value() {
-    next_token();
+  bool close_value(bool bare = false) {
+    if (failed) return false;
+    next_token(bare);
     if (!collecting || depth != collect_depth) return true;
     const bool wanted = visitor.value(top_key, tree);
     collecting = mode == JsonMember::Elements && depth == 2;
@@ -201,17 +217,20 @@ struct TreeBuilder {
     if (depth > 0) open_value(!object);
     if (collecting) open_nodes.push_back(static_cast<uint32_t>(tree.nodes.size()));
     push(object ? JsonKind::Object : JsonKind::Array, start);
+    if (failed) return false;
     in_object.push_back(object);
     ++depth;
     if (object) {
       if (open_objects == key_sets.size()) key_sets.emplace_back();
       KeySet& set = key_sets[open_objects++];
       set.keys.clear();
+      set.escaped.clear();
+      if (set.keys.capacity() > 1024) set.keys = {};
       set.index.used = 0;
       if (set.index.slots.size() > 1024) set.index.slots.clear();
       std::fill(set.index.slots.begin(), set.index.slots.end(), kNotFound);
     }
-    next_token();
+    next_token(true);
     return true;
   }
   bool leave(bool object) {
@@ -224,10 +243,10 @@ struct TreeBuilder {
     }
     if (depth == 1 && mode == JsonMember::Elements && open_nodes.empty() && collect_depth == 2) {
       collecting = false;  // the end of the array itself, whose elements have been handed over
-      next_token();
+      next_token(true);
       return true;
     }
-    return close_value();
+    return close_value(true);
   }
   bool start_object(size_t) { return enter(true); }
   bool start_array(size_t) { return enter(false); }
@@ -237,51 +256,58 @@ struct TreeBuilder {
   bool key(std::string& value) {
     const char* start = token_start();
     const auto length = static_cast<uint32_t>(position.at - start);
-    // Keys are kept also where the value is skipped: a duplicate is an error everywhere.
-    const std::string_view name = keep(value, start);
+    // Keys are compared also where the value is skipped: a duplicate is an error everywhere.
+    const bool escaped = static_cast<size_t>(length) - 2 != value.size();
+    const bool kept = collecting || depth == 1;  // a tree or the visitor holds on to the name
+    const std::string_view name = kept ? keep(value, start) : escaped ? std::string_view(value) : std::string_view(start + 1, value.size());
     KeySet& set = key_sets[open_objects - 1];
     const uint64_t offset = offset_of(start);
     if (const uint32_t earlier = first_of_key(set, name); earlier != kNotFound) {
       Diagnostic& d = report_message(diagnostics, Code::TP1006, {source, offset, length},
                                      fmt::format("key `{}` stands twice in one object", name), "keep one of the two");
-      d.notes.push_back({"first one", {source, set.keys[earlier].second, length}});
+      d.notes.push_back({"first one", {source, set.keys[earlier].offset, length}});
       failed = true;
       return false;
     }
     if (set.keys.size() >= limits.keys_per_object) {
       return fail(Code::TP1007, offset, length, fmt::format("an object has more than {} keys", limits.keys_per_object));
     }
-    set.keys.emplace_back(name, offset);
-    pending_key = name;
+    set.keys.push_back({static_cast<uint32_t>(offset), escaped ? KeySet::kEscaped : static_cast<uint32_t>(name.size())});
+    if (escaped) set.escaped.emplace_back(static_cast<uint32_t>(offset), std::string(name));
+    pending_key = kept ? name : std::string_view{};
     pending_key_offset = offset;
     if (depth == 1) {
       top_key = name;
       mode = visitor.member(name, {source, offset, length});
     }
-    next_token();
+    next_token(false);
     return true;
+  }
+
+  std::string_view name_of(const KeySet& set, uint32_t i) const {
+    const KeySet::Key key = set.keys[i];
+    if (key.length != KeySet::kEscaped) return {position.begin + key.offset + 1, key.length};
+    const auto found = std::lower_bound(set.escaped.begin(), set.escaped.end(), key.offset,
+                                        [](const auto& entry, uint32_t offset) { return entry.first < offset; });
+    return found->second;
   }
 
   // Objects of a few keys are compared one by one, larger ones through the index.
   uint32_t first_of_key(KeySet& set, std::string_view name) {
-    const auto name_of = [&set](uint32_t i) { return set.keys[i].first; };
     constexpr size_t kFew = 16;
     const auto count = static_cast<uint32_t>(set.keys.size());
     if (count < kFew) {
       for (uint32_t i = 0; i < count; ++i) {
-        if (name_of(i) == name) return i;
+        if (name_of(set, i) == name) return i;
       }
       return kNotFound;
     }
+    // The key itself is appended by the caller after this.
+    const auto future_name_of = [&](uint32_t i) { return i == count ? name : name_of(set, i); };
     if (count == kFew) {
-      for (uint32_t i = 0; i < count; ++i) insert(set.index, name_of(i), i, name_of);
+      for (uint32_t i = 0; i < count; ++i) insert(set.index, name_of(set, i), i, future_name_of);
     }
-    // The key itself is appended by the caller after this: compare first, then add by its future index.
-    const uint32_t earlier = find(set.index, name, name_of);
-    if (earlier != kNotFound) return earlier;
-    const auto future_name_of = [&](uint32_t i) { return i == count ? name : set.keys[i].first; };
-    insert(set.index, name, count, future_name_of);
-    return kNotFound;
+    return insert(set.index, name, count, future_name_of);
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) {
@@ -289,7 +315,7 @@ struct TreeBuilder {
     const char* at = position.at;
     if (at == position.limit && position.limit != position.end) {
       return fail(Code::TP1007, offset_of(last_event), 1,
-                  fmt::format("no token ends within {}", human_bytes(limits.token_bytes)));
+                  fmt::format("no text, number or bracket ends within {}", human_bytes(static_cast<size_t>(position.limit - last_event))));
     }
     if (offset_of(position.end) == 0) return fail(Code::TP1008, 0, 0, "the file is empty", "a model starts with `{\"format\": ...`");
     // "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - unexpected ...; expected ..."
@@ -319,10 +345,16 @@ bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor
     return false;
   }
   TreeBuilder builder{.file = file, .source = source, .visitor = visitor, .strings = strings, .diagnostics = diagnostics,
-                      .limits = limits, .position = position, .last_event = begin};
-  builder.next_token();
-  const bool parsed = nlohmann::json::sax_parse(PositionIterator{&position}, PositionIterator{nullptr}, &builder);
-  return parsed && !builder.failed;
+                      .limits = limits, .position = position, .last_event = begin, .last_word = begin};
+  builder.next_token(false);
+  // Not strict: what follows the document is looked at here, where its place is known.
+  constexpr bool kStrict = false;
+  const bool parsed = nlohmann::json::sax_parse(PositionIterator{&position}, PositionIterator{nullptr}, &builder,
+                                                nlohmann::json::input_format_t::json, kStrict);
+  if (!parsed || builder.failed) return false;
+  const size_t behind = file.text.find_first_not_of(" \t\r\n", static_cast<size_t>(builder.last_event - begin));
+  if (behind == std::string::npos) return true;
+  return builder.fail(Code::TP1003, behind, 1, "text after the end of the document", "remove it: a file holds one JSON object");
 }
 
 Span value_span(Source source, const JsonNode& node) {

@@ -111,6 +111,31 @@ std::string escape_for_terminal(std::string_view text) {
   return out;
 }
 
+void shorten(std::string& text, size_t shown) {
+  if (text.size() <= shown / 6) return;  // no character takes more than six when it is escaped
+  // From either end, what fits in half of the room.
+  const auto taken = [shown](std::string_view part, bool from_end) {
+    size_t cost = 0, bytes = 0;
+    while (bytes < part.size()) {
+      size_t from = bytes;
+      if (from_end) {
+        from = part.size() - bytes - 1;
+        while (from > 0 && part.size() - bytes - from < 4 && (static_cast<unsigned char>(part[from]) & 0xc0) == 0x80) --from;
+      }
+      const size_t length = from_end ? part.size() - bytes - from : std::max<size_t>(1, utf8_length(part.substr(from, 4)));
+      cost += escape_for_terminal(part.substr(from, length)).size();
+      if (cost > shown / 2) break;
+      bytes += length;
+    }
+    return bytes;
+  };
+  const size_t head = taken(text, false);
+  if (head == text.size()) return;
+  const size_t tail = taken(std::string_view(text).substr(head), true);
+  if (head + tail == text.size()) return;
+  text.replace(head, text.size() - head - tail, " [...] ");
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   size_t plain = 0;

@@ -43,4 +43,7 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // Whole decimal text as a non-negative integer: no sign, no leading zero, below 2^63. Returns false otherwise.
 bool parse_decimal(std::string_view text, int64_t& value);
 
+// Leaves of a text that takes more than `shown` bytes on a terminal its two ends, at most `shown` bytes of them.
+void shorten(std::string& text, size_t shown);
+
 }  // namespace tpplan

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace tpplan {
 namespace {
@@ -47,12 +47,17 @@ std::string write_to(int fd, const std::function<bool(const Sink&)>& produce) {
   return produced ? "" : "the content could not be produced";
 }
 
-std::string resolved(const std::string& path) {
-  char* real = realpath(path.c_str(), nullptr);
-  if (real == nullptr) return path;
-  std::string target(real);
-  std::free(real);
-  return target;
+// Where a chain of symbolic links ends, whether something is there or not; empty when it does not end.
+std::string link_end(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // as Linux counts
+  std::filesystem::path end = path;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    std::error_code failed;
+    const std::filesystem::path next = std::filesystem::read_symlink(end, failed);
+    if (failed) return end;
+    end = next.is_absolute() ? next : end.parent_path() / next;
+  }
+  return "";
 }
 
 std::string replace_file(const std::string& target, const std::function<bool(const Sink&)>& produce) {
@@ -63,7 +68,14 @@ std::string replace_file(const std::string& target, const std::function<bool(con
   if (fd < 0) return std::strerror(errno);
   const mode_t mask = umask(0);
   umask(mask);
-  std::string fault = write_to(fd, produce);
+  std::string fault;
+  try {
+    fault = write_to(fd, produce);
+  } catch (...) {  // memory ran out: nothing is left behind
+    close(fd);
+    unlink(temporary.c_str());
+    throw;
+  }
   if (fault.empty() && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0)) fault = std::strerror(errno);
   if (close(fd) != 0 && fault.empty()) fault = std::strerror(errno);
   if (fault.empty() && rename(temporary.c_str(), target.c_str()) != 0) fault = std::strerror(errno);
@@ -92,7 +104,10 @@ std::string write_output(const std::string& path, const std::function<bool(const
   struct stat status {};
   const bool exists = stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return "is a directory";
-  if (!exists || S_ISREG(status.st_mode)) return replace_file(exists ? resolved(path) : path, produce);
+  if (!exists || S_ISREG(status.st_mode)) {
+    const std::string target = link_end(path);
+    return target.empty() ? std::strerror(ELOOP) : replace_file(target, produce);
+  }
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return std::strerror(errno);
   std::string fault = write_to(fd, produce);

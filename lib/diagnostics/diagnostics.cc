@@ -4,6 +4,8 @@
 #include <cctype>
 #include <tuple>
 
+#include "base/text.h"
+
 namespace tpplan {
 
 const std::vector<DiagnosticKind>& diagnostic_kinds() {
@@ -32,16 +34,17 @@ std::string place_key(const Span& span) {
   return std::to_string(static_cast<int>(span.source)) + "@" + std::to_string(span.offset);
 }
 
-}  // namespace
-
-Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group) {
-  std::string cause(kind_of(code).name);
-  cause += group.empty() ? place_key(span) : std::string(group);
-  const auto [known, is_new] = diagnostics.causes.emplace(std::move(cause), diagnostics.list.size());
-  if (!is_new) {
-    ++diagnostics.list[known->second].count;
+// A new entry of the list, or nullptr after counting it when the list holds enough of its code.
+Diagnostic* add(Diagnostics& diagnostics, Code code, Span span) {
+  const auto index = static_cast<size_t>(code);
+  if (diagnostics.tallies.size() <= index) diagnostics.tallies.resize(diagnostic_kinds().size());
+  CodeTally& tally = diagnostics.tallies[index];
+  if (tally.listed == kMaxListedPerCode) {
+    ++diagnostics.list[tally.last].unlisted;
     return nullptr;
   }
+  ++tally.listed;
+  tally.last = diagnostics.list.size();
   Diagnostic& fresh = diagnostics.list.emplace_back();
   fresh.code = code;
   fresh.severity = kind_of(code).severity;
@@ -49,14 +52,29 @@ Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_v
   return &fresh;
 }
 
-Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help) {
-  Diagnostic& fresh = diagnostics.list.emplace_back();
-  fresh.code = code;
-  fresh.severity = kind_of(code).severity;
-  fresh.span = span;
-  fresh.message = std::move(message);
-  fresh.help = std::move(help);
+// How much of a message, a label, a note or a help is shown.
+constexpr size_t kShownText = 640;
+
+}  // namespace
+
+Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group) {
+  std::string cause(kind_of(code).name);
+  cause += group.empty() ? place_key(span) : std::string(group);
+  if (const auto known = diagnostics.causes.find(cause); known != diagnostics.causes.end()) {
+    ++diagnostics.list[known->second].count;
+    return nullptr;
+  }
+  Diagnostic* fresh = add(diagnostics, code, span);
+  if (fresh != nullptr) diagnostics.causes.emplace(std::move(cause), diagnostics.list.size() - 1);
   return fresh;
+}
+
+Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help) {
+  Diagnostic* fresh = add(diagnostics, code, span);
+  if (fresh == nullptr) return diagnostics.dropped = {};
+  fresh->message = std::move(message);
+  fresh->help = std::move(help);
+  return *fresh;
 }
 
 bool has_errors(const Diagnostics& diagnostics) {
@@ -64,11 +82,18 @@ bool has_errors(const Diagnostics& diagnostics) {
                      [](const Diagnostic& d) { return d.severity == Severity::Error; });
 }
 
-void sort_diagnostics(Diagnostics& diagnostics) {
+void finish_diagnostics(Diagnostics& diagnostics) {
   std::stable_sort(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& a, const Diagnostic& b) {
     return std::tie(a.span.source, a.span.offset) < std::tie(b.span.source, b.span.offset);
   });
   diagnostics.causes.clear();
+  diagnostics.tallies.clear();
+  for (Diagnostic& d : diagnostics.list) {
+    shorten(d.message, kShownText);
+    shorten(d.label, kShownText);
+    shorten(d.help, kShownText);
+    for (Note& note : d.notes) shorten(note.text, kShownText);
+  }
 }
 
 int exit_status(const Diagnostics& diagnostics) {

@@ -62,12 +62,25 @@ struct Diagnostic {
   std::string help;      // one action
   uint64_t count = 1;    // how often the same cause was seen
   std::string counted;   // what is counted: "parameter"
+  uint64_t unlisted = 0;  // how many further findings of the same code are counted here and not listed
 };
 
-// All that was said so far. `causes` maps what was reported to its place in the list.
+// How many findings of one code are listed; an input of a million faults is answered with the first of them.
+inline constexpr size_t kMaxListedPerCode = 500;
+
+// How many findings of a code stand in the list, and the last of them.
+struct CodeTally {
+  size_t listed = 0;
+  size_t last = 0;
+};
+
+// All that was said so far. `causes` maps what was reported to its place in the list. `dropped` takes what is said
+// about findings beyond kMaxListedPerCode.
 struct Diagnostics {
   std::vector<Diagnostic> list;
   std::unordered_map<std::string, size_t> causes;
+  std::vector<CodeTally> tallies;  // by Code
+  Diagnostic dropped;
 };
 
 // Starts a diagnostic, or returns nullptr after raising the count when this cause has been reported before. A cause is a
@@ -80,8 +93,9 @@ Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::
 
 bool has_errors(const Diagnostics& diagnostics);
 
-// Stable order: inputs by Source, then offset, then as reported.
-void sort_diagnostics(Diagnostics& diagnostics);
+// What comes before any rendering: a stable order (inputs by Source, then offset, then as reported), and texts that
+// quote megabytes of an input shortened to their two ends.
+void finish_diagnostics(Diagnostics& diagnostics);
 
 // 0 without errors; otherwise 3 when a limit was met, else 2 when an input cannot be used, else 1.
 int exit_status(const Diagnostics& diagnostics);

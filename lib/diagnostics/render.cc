@@ -123,7 +123,9 @@ void append_finding(std::string& out, const Diagnostic& d, const Sources& source
   if (!d.label.empty()) append_field(out, "label", d.label);
   out += ", \"place\": ";
   append_place(out, d.span, sources);
-  out += fmt::format(", \"count\": {}, \"notes\": [", d.count);
+  out += fmt::format(", \"count\": {}", d.count);
+  if (d.unlisted > 0) out += fmt::format(", \"unlisted\": {}", d.unlisted);
+  out += ", \"notes\": [";
   for (const Note& note : d.notes) {
     out += &note == d.notes.data() ? "{\"text\": " : ", {\"text\": ";
     append_json_text(out, note.text);

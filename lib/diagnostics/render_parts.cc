@@ -93,7 +93,7 @@ std::string_view severity_name(Severity severity) { return severity == Severity:
 
 FindingCounts counts_of(const Diagnostics& diagnostics) {
   FindingCounts counts;
-  for (const Diagnostic& d : diagnostics.list) ++(d.severity == Severity::Error ? counts.errors : counts.warnings);
+  for (const Diagnostic& d : diagnostics.list) (d.severity == Severity::Error ? counts.errors : counts.warnings) += 1 + d.unlisted;
   return counts;
 }
 
@@ -157,6 +157,9 @@ std::vector<Remark> remarks_of(const Diagnostic& d, const Sources& sources) {
   if (d.count > 1) {
     const std::string more = counted(d.count - 1, d.counted.empty() ? "place" : d.counted);
     remarks.push_back({"note", fmt::format("and {} more with the same cause", more)});
+  }
+  if (d.unlisted > 0) {
+    remarks.push_back({"note", fmt::format("not listed: {} of {}", counted(d.unlisted, "more finding"), kind_of(d.code).name)});
   }
   if (!d.help.empty()) remarks.push_back({"help", d.help});
   return remarks;

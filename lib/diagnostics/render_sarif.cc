@@ -11,7 +11,6 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxResults = 5000;
 constexpr std::string_view kSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
@@ -137,31 +136,16 @@ void append_result(std::string& out, const Diagnostic& d, const Sources& sources
 
 void append_results(std::string& out, const Diagnostics& diagnostics, const Sources& sources) {
   const std::vector<std::string> prints = fingerprints(diagnostics, sources);
-  size_t errors_left = kMaxResults;
-  size_t warnings_left = kMaxResults - std::min(kMaxResults, counts_of(diagnostics).errors);
-  bool first = true;
   for (size_t i = 0; i < diagnostics.list.size(); ++i) {
-    const Diagnostic& d = diagnostics.list[i];
-    size_t& left = d.severity == Severity::Error ? errors_left : warnings_left;
-    if (left == 0) continue;
-    --left;
-    out += first ? "\n  " : ",\n  ";
-    first = false;
-    append_result(out, d, sources, prints[i]);
+    out += i == 0 ? "\n  " : ",\n  ";
+    append_result(out, diagnostics.list[i], sources, prints[i]);
   }
 }
 
-// How the run went: whether the inputs could be judged at all, and what is missing here.
+// How the run went: whether the inputs could be judged at all.
 void append_invocation(std::string& out, const Diagnostics& diagnostics) {
   const int status = exit_status(diagnostics);
-  out += fmt::format("{{\"executionSuccessful\": {}, \"exitCode\": {}", status <= 1, status);
-  if (diagnostics.list.size() > kMaxResults) {
-    out += ", \"toolExecutionNotifications\": [{\"level\": \"warning\", ";
-    append_text(out, "message", fmt::format("{} findings; this file holds {} of them, the most that GitHub keeps",
-                                            diagnostics.list.size(), kMaxResults));
-    out += "}]";
-  }
-  out += "}";
+  out += fmt::format("{{\"executionSuccessful\": {}, \"exitCode\": {}}}", status <= 1, status);
 }
 
 }  // namespace

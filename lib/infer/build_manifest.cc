@@ -35,7 +35,8 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   layout.placements = placements_of(sharding, b.plan.mesh);
   layout.local_shapes = list_local_shapes(shape, sharding, b.plan.mesh);
   if (layout.local_shapes.empty()) {
-    report_message(b.diagnostics, Code::TP9001, {}, fmt::format("`{}` has more than {} different local shapes", path_of(b.graph, param), kMaxLocalShapes), "use smaller axes, or `uneven: error`");
+    const Span place = rule == kNoRule ? b.plan.rules_span : b.plan.rules[rule].key_span;
+    report_message(b.diagnostics, Code::TP9001, place, fmt::format("`{}` has more than {} different local shapes", path_of(b.graph, param), kMaxLocalShapes), "use smaller axes, or `uneven: error`");
     layout.local_shapes.emplace_back(shape.begin(), shape.end());
   }
   if (rule != kNoRule) layout.style = b.plan.rules[rule].style != nullptr ? std::string(b.plan.rules[rule].style->name) : "spec";

@@ -66,7 +66,7 @@ uint64_t bytes_of(DType dtype, std::span<const int64_t> shape) {
 
 bool add(uint64_t& sum, uint64_t a, uint64_t b) {
   uint64_t product = 0;
-  return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
+  return b != kTooManyBytes && !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
 }
 
 // Bytes of the uneven layouts, rank by rank.

@@ -13,6 +13,9 @@ namespace tpplan {
 namespace {
 
 constexpr size_t kMaxFaults = 50;
+constexpr size_t kMaxModules = 2 * 1024 * 1024;
+constexpr size_t kMaxTiedNames = 2 * 1024 * 1024;
+constexpr uint32_t kMaxSegments = 65536;
 constexpr std::string_view kTopKeys[] = {"format", "name", "framework", "modules", "tied", "graph", "$schema", "metadata"};
 constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "parameters", "buffers", "attributes"};
 constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "segments", "granularity"};
@@ -34,11 +37,14 @@ struct ModelReader {
   StringIndex type_index;
   std::vector<PendingDims> pending;
   std::vector<std::pair<std::vector<std::string_view>, uint32_t>> ties;
+  size_t tied_names = 0;
+  size_t faults = 0;
 };
 
-bool too_many_faults(const ModelReader& reader) { return reader.diagnostics.list.size() > kMaxFaults; }
+bool too_many_faults(const ModelReader& reader) { return reader.faults > kMaxFaults; }
 
 void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help = {}) {
+  ++reader.faults;
   report_message(reader.diagnostics, code, span, std::move(message), std::move(help));
 }
 
@@ -94,6 +100,9 @@ bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& p
 void read_dims(ModelReader& reader, const JsonTree& tree, uint32_t at, const Param& param, ParamExtras& extras) {
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`dims`")) return;
+  if (list.end - at - 1 > kMaxDims) {
+    return fault(reader, Code::TP2009, value_span(Source::Model, list), fmt::format("`dims` holds more than {} values", kMaxDims));
+  }
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a dim name")) return;
     if (find_dim(extras.dims, tree.nodes[i].text) >= 0) {
@@ -108,12 +117,24 @@ void read_dims(ModelReader& reader, const JsonTree& tree, uint32_t at, const Par
   }
 }
 
+// A map by dim has no more entries than a tensor has dims.
+bool few_dims(ModelReader& reader, const JsonTree& tree, uint32_t map, std::string_view what) {
+  size_t count = 0;
+  for (uint32_t i = map + 1; i < tree.nodes[map].end; i = tree.nodes[i].end) ++count;
+  if (count <= kMaxDims) return true;
+  fault(reader, Code::TP2009, value_span(Source::Model, tree.nodes[map]), fmt::format("{} names {} dims, more than {}", what, count, kMaxDims));
+  return false;
+}
+
 void read_segments(ModelReader& reader, const JsonTree& tree, uint32_t at, PendingDims& pending) {
   const JsonNode& map = tree.nodes[at];
-  if (!expect(reader, map, JsonKind::Object, "`segments`")) return;
+  if (!expect(reader, map, JsonKind::Object, "`segments`") || !few_dims(reader, tree, at, "`segments`")) return;
   for (uint32_t i = at + 1; i < map.end; i = tree.nodes[i].end) {
     const JsonNode& list = tree.nodes[i];
     if (!expect(reader, list, JsonKind::Array, "the segments of a dim")) return;
+    if (list.end - i - 1 > kMaxSegments) {
+      return fault(reader, Code::TP1007, value_span(Source::Model, list), fmt::format("a dim has more than {} segments", kMaxSegments));
+    }
     std::vector<int64_t> sizes;
     for (uint32_t k = i + 1; k < list.end; k = tree.nodes[k].end) {
       if (!expect(reader, tree.nodes[k], JsonKind::Integer, "a segment's size")) return;
@@ -128,7 +149,7 @@ void read_segments(ModelReader& reader, const JsonTree& tree, uint32_t at, Pendi
 
 void read_granularity(ModelReader& reader, const JsonTree& tree, uint32_t at, PendingDims& pending) {
   const JsonNode& map = tree.nodes[at];
-  if (!expect(reader, map, JsonKind::Object, "`granularity`")) return;
+  if (!expect(reader, map, JsonKind::Object, "`granularity`") || !few_dims(reader, tree, at, "`granularity`")) return;
   for (uint32_t i = at + 1; i < map.end; i = tree.nodes[i].end) {
     const JsonNode& granule = tree.nodes[i];
     if (!expect(reader, granule, JsonKind::Integer, "a granularity")) return;
@@ -212,10 +233,9 @@ uint32_t intern_type(ModelReader& reader, std::string_view type) {
   return static_cast<uint32_t>(types.size() - 1);
 }
 
-bool good_length(ModelReader& reader, const JsonNode& node, std::string_view text, Span span) {
+bool good_length(ModelReader& reader, std::string_view text, Span span) {
   if (text.size() <= kMaxPathBytes) return true;
   fault(reader, Code::TP2006, span, fmt::format("a name of {} bytes is longer than {}", text.size(), kMaxPathBytes));
-  (void)node;
   return false;
 }
 
@@ -223,7 +243,7 @@ void read_params(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleI
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, are_buffers ? "`buffers`" : "`parameters`")) return;
   for (uint32_t i = at + 1; i < map.end && !too_many_faults(reader); i = tree.nodes[i].end) {
-    if (good_length(reader, tree.nodes[i], tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]))) {
+    if (good_length(reader, tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]))) {
       read_param(reader, tree, i, module, are_buffers);
     }
   }
@@ -233,6 +253,9 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   ModelGraph& graph = reader.graph;
   const JsonNode& entry = tree.nodes[0];
   if (!expect(reader, entry, JsonKind::Object, "a module")) return;
+  if (graph.modules.size() >= kMaxModules) {
+    return fault(reader, Code::TP1007, {Source::Model, entry.offset, 1}, fmt::format("the model has more than {} modules", kMaxModules));
+  }
   uint32_t path = 0, type = 0, kind = 0, parameters = 0, buffers = 0, attributes = 0;
   const std::pair<std::string_view, uint32_t*> slots[] = {{"path", &path}, {"type", &type}, {"kind", &kind},
       {"parameters", &parameters}, {"buffers", &buffers}, {"attributes", &attributes}};
@@ -244,7 +267,7 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
     if (index == 0) return fault(reader, Code::TP2002, {Source::Model, entry.offset, 1}, fmt::format("a module has no `{}`", name));
     if (!expect(reader, tree.nodes[index], JsonKind::String, fmt::format("`{}`", name))) return;
-    if (!good_length(reader, entry, tree.nodes[index].text, {Source::Model, tree.nodes[index].offset, 1})) return;
+    if (!good_length(reader, tree.nodes[index].text, {Source::Model, tree.nodes[index].offset, 1})) return;
   }
   Module module{.path = tree.nodes[path].text, .offset = static_cast<uint32_t>(tree.nodes[path].offset), .type = intern_type(reader, tree.nodes[type].text),
                 .first_param = static_cast<ParamId>(graph.params.size())};
@@ -261,6 +284,7 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   const auto path_of_module = [&graph](uint32_t i) { return graph.modules[i].path; };
   graph.modules.push_back(module);
   if (const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module); earlier != kNotFound) {
+    ++reader.faults;
     Diagnostic& d = report_message(reader.diagnostics, Code::TP2005, value_span(Source::Model, tree.nodes[path]),
                                    fmt::format("module `{}` is declared twice", module.path), "list each module once");
     d.notes.push_back({"first one", span_of(graph.modules[earlier])});
@@ -284,31 +308,32 @@ void read_format(ModelReader& reader, const JsonNode& node) {
         newer ? "a newer tpplan reads this version" : other ? "the model comes first, then the plan: tpplan compile MODEL PLAN" : "");
 }
 
-void read_tied(ModelReader& reader, const JsonTree& tree) {
-  if (!expect(reader, tree.nodes[0], JsonKind::Array, "`tied`")) return;
-  for (uint32_t i = 1; i < tree.nodes[0].end && !too_many_faults(reader); i = tree.nodes[i].end) {
-    if (!expect(reader, tree.nodes[i], JsonKind::Array, "a group of tied names")) continue;
-    std::vector<std::string_view> names;
-    bool good = true;
-    for (uint32_t k = i + 1; k < tree.nodes[i].end && good; k = tree.nodes[k].end) {
-      good = expect(reader, tree.nodes[k], JsonKind::String, "a tied name");
-      names.push_back(tree.nodes[k].text);
-    }
-    if (!good) continue;
-    if (names.size() < 2) {
-      fault(reader, Code::TP2010, value_span(Source::Model, tree.nodes[i]), "a tie names fewer than two parameters");
-      continue;
-    }
-    reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(tree.nodes[i].offset));
+// One group of names.
+void read_tie(ModelReader& reader, const JsonTree& tree) {
+  const JsonNode& group = tree.nodes[0];
+  if (!expect(reader, group, JsonKind::Array, "a group of tied names")) return;
+  std::vector<std::string_view> names;
+  for (uint32_t i = 1; i < group.end; i = tree.nodes[i].end) {
+    if (!expect(reader, tree.nodes[i], JsonKind::String, "a tied name")) return;
+    names.push_back(tree.nodes[i].text);
   }
+  if (names.size() < 2) return fault(reader, Code::TP2010, value_span(Source::Model, group), "a tie names fewer than two parameters");
+  reader.tied_names += names.size();
+  if (reader.tied_names > kMaxTiedNames) {
+    return fault(reader, Code::TP1007, {Source::Model, group.offset, 1}, fmt::format("the ties hold more than {} names", kMaxTiedNames));
+  }
+  reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(group.offset));
+}
+
+// A member that is read element by element: an element has no key, and a node with one is a member that is no array.
+bool is_element(ModelReader& reader, const JsonNode& node, std::string_view what) {
+  return node.key.empty() || (expect(reader, node, JsonKind::Array, what), false);
 }
 
 bool read_member(ModelReader& reader, std::string_view key, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (key == "modules") {
-    // An element has no key; a node with one is a member that is no array.
-    if (node.key.empty()) read_module(reader, tree);
-    else expect(reader, node, JsonKind::Array, "`modules`");
+    if (is_element(reader, node, "`modules`")) read_module(reader, tree);
   } else if (key == "format") {
     read_format(reader, node);
   } else if (key == "name") {
@@ -324,7 +349,7 @@ bool read_member(ModelReader& reader, std::string_view key, const JsonTree& tree
       fault(reader, Code::TP2011, value_span(Source::Model, node), fmt::format("unknown framework `{}`", node.text), "frameworks are torch, jax and keras");
     }
   } else if (key == "tied") {
-    read_tied(reader, tree);
+    if (is_element(reader, node, "`tied`")) read_tie(reader, tree);
   }
   return !too_many_faults(reader);
 }
@@ -419,6 +444,7 @@ void resolve_ties(ModelReader& reader) {
   ModelGraph& graph = reader.graph;
   std::vector<uint32_t> tie_of(reader.ties.empty() ? 0 : graph.params.size(), kNone);
   for (const auto& [names, offset] : reader.ties) {
+    if (too_many_faults(reader)) return;
     const Span span{Source::Model, offset, 1};
     Tie tie{.params = {}, .offset = offset};
     for (const std::string_view name : names) {
@@ -465,7 +491,9 @@ void finish(ModelReader& reader) {
     if (!module.kind_is_given) module.kind = kind_of_type(graph.framework, type_of(graph, module), module.param_count > 0);
   }
   add_ancestors(graph);
-  for (const PendingDims& pending : reader.pending) resolve_pending(reader, pending);
+  for (const PendingDims& pending : reader.pending) {
+    if (!too_many_faults(reader)) resolve_pending(reader, pending);
+  }
   resolve_ties(reader);
   if (graph.params.empty()) fault(reader, Code::TP2012, {Source::Model, 0, 1}, "the model has no parameters: there is nothing to shard");
 }
@@ -478,10 +506,8 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   const JsonVisitor visitor{
       .member =
           [&](std::string_view key, Span span) {
-            if (key == "modules") {
-              reader.has_modules = true;
-              return JsonMember::Elements;
-            }
+            reader.has_modules = reader.has_modules || key == "modules";
+            if (key == "modules" || key == "tied") return JsonMember::Elements;
             if (std::ranges::find(kTopKeys, key) == std::end(kTopKeys)) {
               warn_unknown_key(reader, "the model", key, span, kTopKeys);
               return JsonMember::Skip;

@@ -32,15 +32,18 @@ Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message,
   return report_message(reader.diagnostics, code, span_at(reader, id), std::move(message), std::move(help));
 }
 
+bool is_yaml_number(const YamlNode& node) {
+  return node.kind == YamlKind::Scalar && node.is_plain && node.text.find_first_not_of("0123456789.+-_exEX") == std::string::npos &&
+         node.text.find_first_of("0123456789") != std::string::npos;
+}
+
 // YAML 1.1 words that other readers take for booleans, and plain numbers: not names unless quoted.
 bool is_yaml_word(const YamlNode& node) {
   static constexpr std::string_view words[] = {"true", "false", "yes", "no", "on", "off"};
   if (!node.is_plain) return false;
   std::string lower = node.text;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const bool number = !lower.empty() && lower.find_first_not_of("0123456789.+-_ex") == std::string::npos &&
-                      lower.find_first_of("0123456789") != std::string::npos;
-  return number || std::find(std::begin(words), std::end(words), lower) != std::end(words);
+  return is_yaml_number(node) || std::find(std::begin(words), std::end(words), lower) != std::end(words);
 }
 
 bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what) {
@@ -213,11 +216,15 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
     fault(reader, Code::TP3007, id, "`None` is not an axis of the mesh", "a whole dim is written `null`");
     return false;
   }
+  if (is_yaml_number(node)) {
+    fault(reader, Code::TP3006, id, fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text), axes_help(reader));
+    return false;
+  }
   if (node.kind != YamlKind::Sequence) return read_axis(reader, id, "a spec entry", axes.emplace_back());
   bool good = true;
   for (const YamlId item : node.children) {
     const YamlNode& inner = node_at(reader, item);
-    if (inner.kind != YamlKind::Scalar || inner.text == "...") {
+    if (inner.kind != YamlKind::Scalar || (inner.is_plain && inner.text == "...")) {
       const Code code = inner.kind == YamlKind::Scalar ? Code::TP3006 : Code::TP3003;
       fault(reader, code, item, fmt::format("inside a spec entry stands {}, not an axis", describe(inner)), "one entry a dim: null, an axis, or [axes, major to minor]");
       good = false;
@@ -418,7 +425,7 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   rule.key = node_at(reader, key).text;
   rule.key_span = span_at(reader, key);
   rule.value_span = span_at(reader, value);
-  rule.line = static_cast<uint32_t>(line_column(reader.file, rule.key_span.offset).line);
+  rule.line = node_at(reader, key).line;
   rule.block = block;
   const size_t faults = reader.diagnostics.list.size();
   reader.option_spans.clear();

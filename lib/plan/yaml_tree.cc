@@ -7,6 +7,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <functional>
 #include <istream>
 #include <streambuf>
 
@@ -19,11 +20,23 @@ namespace {
 // Ends the parse after a fault has been reported. yaml-cpp's event interface has no other way out.
 struct Stop {};
 
-// A stream over text that is not copied.
+// A stream over text that is not copied, handed out in pieces. yaml-cpp's scanner keeps every token of an unfinished flow
+// collection or simple key in memory, a hundred bytes or more for one of input: `check` is asked before each piece.
 struct TextBuffer : std::streambuf {
-  explicit TextBuffer(const std::string& text) {
+  static constexpr std::ptrdiff_t kPiece = 16 * 1024;
+  char* end;
+  std::function<void(std::string_view)> check;  // told the piece that comes; throws to stop
+  TextBuffer(const std::string& text, std::function<void(std::string_view)> asked) : check(std::move(asked)) {
     char* begin = const_cast<char*>(text.data());
-    setg(begin, begin, begin + text.size());
+    end = begin + text.size();
+    setg(begin, begin, begin);
+  }
+  int_type underflow() override {
+    if (egptr() == end) return traits_type::eof();
+    char* next = egptr() + std::min(kPiece, end - egptr());
+    check({egptr(), next});
+    setg(egptr(), egptr(), next);
+    return traits_type::to_int_type(*gptr());
   }
 };
 
@@ -35,7 +48,11 @@ struct TreeBuilder : YAML::EventHandler {
   Diagnostics& diagnostics;
   const YamlLimits& limits;
   std::vector<YamlId> open;
-  std::vector<std::pair<YAML::anchor_t, YamlId>> anchors;
+  std::vector<YamlId> anchors;     // by yaml-cpp's number, which counts from 1
+  std::vector<size_t> expanded;    // by node: how many values it is, with aliases as what they stand for
+  size_t values = 0;               // sum of what the open collections hold so far
+  uint64_t reached = 0, reached_before = 0;  // where the last event was, now and when the last piece was scanned
+  size_t pending = 0;
   std::vector<size_t> line_starts;
 
   TreeBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
@@ -57,15 +74,38 @@ struct TreeBuilder : YAML::EventHandler {
 
   YamlId push(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     const uint64_t offset = offset_of(mark);
-    if (tree.nodes.size() >= limits.nodes) stop(Code::TP1007, offset, fmt::format("the file has more than {} values", limits.nodes));
+    count_values(1, offset);
+    reached = offset;
     const auto id = static_cast<YamlId>(tree.nodes.size());
     YamlNode& node = tree.nodes.emplace_back();
     node.kind = kind;
     node.offset = offset;
     node.length = 1;
-    if (anchor != 0) anchors.emplace_back(anchor, id);
+    node.line = static_cast<uint32_t>(mark.line + 1);
+    expanded.push_back(1);
+    if (anchor >= anchors.size()) anchors.resize(std::max<size_t>(anchor + 1, anchors.size() * 2), kNoYaml);
+    anchors[anchor] = id;
     attach(id);
     return id;
+  }
+
+  void count_values(size_t more, uint64_t offset) {
+    values += more;
+    if (values > limits.nodes) stop(Code::TP1007, offset, fmt::format("the file has more than {} values, aliases counted as what they stand for", limits.nodes));
+  }
+
+  // Called with each piece of the text before it is scanned. Every token but the last takes one of these characters.
+  void check_pending(std::string_view piece) {
+    if (reached != reached_before) pending = 0;
+    reached_before = reached;
+    pending += static_cast<size_t>(std::ranges::count_if(piece, [](char c) { return std::string_view("[]{},:?-&*!").find(c) != std::string_view::npos; }));
+    if (pending > limits.pending) stop(Code::TP1007, reached, "too much stands here before a value ends", pending_help());
+  }
+
+  std::string pending_help() const {
+    const std::string_view head = std::string_view(file.text).substr(0, 4096);
+    return head.starts_with('{') && head.find("tpplan.model/") != std::string_view::npos ? "this is a model, which comes first: tpplan compile MODEL PLAN"
+                                                                                         : "is a bracket, a brace or a quote left open?";
   }
 
   void attach(YamlId id) {
@@ -87,6 +127,7 @@ struct TreeBuilder : YAML::EventHandler {
   void enter(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (open.size() >= limits.depth) stop(Code::TP1007, offset_of(mark), fmt::format("values are nested deeper than {} levels", limits.depth));
     const YamlId id = push(kind, mark, anchor);
+    expanded[id] = values;  // until it is closed: what stands before it, itself counted
     tree.nodes[id].length = bracket_length(tree.nodes[id].offset);
     open.push_back(id);
   }
@@ -105,12 +146,14 @@ struct TreeBuilder : YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { push(YamlKind::Null, mark, anchor); }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const auto named = std::find_if(anchors.rbegin(), anchors.rend(), [&](const auto& a) { return a.first == anchor; });
-    if (named == anchors.rend()) stop(Code::TP1004, offset_of(mark), "the alias names no anchor");
-    if (std::find(open.begin(), open.end(), named->second) != open.end()) {
-      stop(Code::TP1011, offset_of(mark), "the alias stands inside the value that it names", "write the value out");
+    const YamlId named = anchor < anchors.size() ? anchors[anchor] : kNoYaml;
+    reached = offset_of(mark);
+    if (named == kNoYaml) stop(Code::TP1004, reached, "the alias names no anchor");
+    if (std::find(open.begin(), open.end(), named) != open.end()) {
+      stop(Code::TP1011, reached, "the alias stands inside the value that it names", "write the value out");
     }
-    attach(named->second);
+    count_values(expanded[named], reached);
+    attach(named);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
@@ -127,9 +170,10 @@ struct TreeBuilder : YAML::EventHandler {
     node.length = static_cast<uint32_t>(std::max<size_t>(1, plain ? value.size() : quoted_length(node.offset)));
   }
 
-  // Bytes from an opening bracket or brace to its end, where that is on the same line; 1 otherwise.
+  // Bytes from an opening bracket or brace to its end, where that is on the same line and not far; 1 otherwise.
   uint32_t bracket_length(uint64_t offset) const {
-    const std::string& text = file.text;
+    constexpr size_t kFar = 4096;
+    const std::string_view text = std::string_view(file.text).substr(0, offset + kFar);
     int depth = 0;
     for (size_t i = offset; i < text.size() && text[i] != '\n'; ++i) {
       depth += text[i] == '[' || text[i] == '{';
@@ -147,21 +191,25 @@ struct TreeBuilder : YAML::EventHandler {
     size_t i = offset + 1;
     while (i < text.size() && text[i] != quote) i += text[i] == '\\' && quote == '"' ? 2 : 1;
     if (i >= text.size()) stop(Code::TP1004, offset, "the quote is never closed", fmt::format("close it with {}", quote));
-    return std::min(i + 1, text.find('\n', offset)) - offset;
+    return std::min(i + 1 - offset, std::string_view(text).substr(offset, i + 1 - offset).find('\n'));
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
     check_tag(tag, mark);
     enter(YamlKind::Sequence, mark, anchor);
   }
-  void OnSequenceEnd() override { open.pop_back(); }
+  void OnSequenceEnd() override { close(); }
+  void close() {
+    expanded[open.back()] = values - expanded[open.back()] + 1;
+    open.pop_back();
+  }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
     check_tag(tag, mark);
     enter(YamlKind::Map, mark, anchor);
   }
   void OnMapEnd() override {
     check_keys(tree.nodes[open.back()]);
-    open.pop_back();
+    close();
   }
 
   void check_keys(const YamlNode& map) {
@@ -234,7 +282,7 @@ void report_syntax(const TreeBuilder& builder, const YAML::Exception& error) {
 bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics, const YamlLimits& limits) {
   if (!check_text(file, source, diagnostics, limits)) return false;
   TreeBuilder builder(file, source, tree, diagnostics, limits);
-  TextBuffer buffer(file.text);
+  TextBuffer buffer(file.text, [&builder](std::string_view piece) { builder.check_pending(piece); });
   std::istream stream(&buffer);
   try {
     YAML::Parser parser(stream);

@@ -20,6 +20,7 @@ struct YamlNode {
   bool is_plain = false;  // a scalar without quotes
   uint64_t offset = 0;    // first byte in the file
   uint32_t length = 0;    // bytes in the file, for scalars; 1 otherwise
+  uint32_t line = 0;      // from 1
   std::string text;       // scalars
   std::vector<YamlId> children;  // Sequence: the items; Map: key, value, key, value, ...
 };
@@ -34,7 +35,8 @@ struct YamlTree {
 struct YamlLimits {
   size_t bytes = 8 * 1024 * 1024;
   size_t depth = 64;
-  size_t nodes = 500'000;
+  size_t nodes = 500'000;           // aliases count as what they stand for
+  size_t pending = 128 * 1024;      // brackets, commas, colons and dashes that may be read before they come to something
 };
 
 // Reads the single YAML document in `file`. Reports: text that is no UTF-8, byte order marks, syntax, a second document

@@ -29,8 +29,8 @@ bool find_dtype(std::string_view name, DType& dtype) {
 }
 
 uint64_t byte_size(DType dtype, uint64_t elements) {
-  const unsigned __int128 bits = static_cast<unsigned __int128>(elements) * dtypes()[dtype].bits;
-  return static_cast<uint64_t>((bits + 7) / 8);
+  const unsigned __int128 bytes = (static_cast<unsigned __int128>(elements) * dtypes()[dtype].bits + 7) / 8;
+  return bytes > kTooManyBytes ? kTooManyBytes : static_cast<uint64_t>(bytes);
 }
 
 }  // namespace tpplan

@@ -20,7 +20,9 @@ const std::vector<DTypeRow>& dtypes();
 // False when there is no dtype of that name.
 bool find_dtype(std::string_view name, DType& dtype);
 
-// Bytes that `elements` of this type take, rounded up to whole bytes. Elements below 2^63 cannot overflow the result.
+inline constexpr uint64_t kTooManyBytes = 0xffffffffffffffffu;
+
+// Bytes that `elements` of this type take, rounded up to whole bytes; kTooManyBytes where 64 bits do not hold them.
 uint64_t byte_size(DType dtype, uint64_t elements);
 
 }  // namespace tpplan

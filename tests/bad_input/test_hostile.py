@@ -220,8 +220,7 @@ PLANS = {
 
 
 # Well-formed YAML that is no plan, or a wrong one.
-WRONG_CONTENT = {"block-text", "folded-text", "240000-wrong-rules", "tag-directives", "documents", "comments", "comment", "quotes",
-                 "model"}
+WRONG_CONTENT = {"block-text", "folded-text", "240000-wrong-rules", "documents", "comments", "comment", "quotes"}
 
 
 @pytest.mark.parametrize("name", MODELS)

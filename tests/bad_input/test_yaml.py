@@ -111,7 +111,7 @@ ALIASES = [
     case("09-alias-of-itself-in-a-list", RULES + "  wq: &a [*a]\n", 2, "TP1011", (4, 11)),
     case("09-alias-of-the-whole-file", "&a\n" + RULES + "  wq: *a\n", 2, "TP1011", (5, 7)),
     case("10-alias-bomb-in-specs", bomb_in_specs, 2),
-    case("10-alias-bomb-in-unknown-keys", bomb_in_unknown_keys, 1, "TP3004"),
+    case("10-alias-bomb-in-unknown-keys", bomb_in_unknown_keys, 2, "TP1007"),
 ]
 
 TAGS = [

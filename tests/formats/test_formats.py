@@ -25,8 +25,7 @@ CASES = {
     "JSON cut short": ('{"format": "tpplan.model/1", "modules": [', plan_text({"w": "colwise"}), [], 2, 1),
     "an empty plan": (linear_model(w=[8, 8]), "", [], 2, 1),
     "a plan of something else": (linear_model(w=[8, 8]), "- 1\n- 2\n", [], 2, 1),
-    "a limit, which has no place": (linear_model(w=[70001, 8]), plan_text({"w": "colwise"}, mesh="{tp: 70000}", more="uneven: torch\n"),
-                                    ["--allow", "TP5017"], 3, 1),
+    "a limit, which has no place": (linear_model(w=[2**60, 4]), plan_text({"w": "colwise"}), [], 3, 1),
     "text that is not ASCII": (linear_model(größe=[8, 8]), plan_text({"größe": "colwise", "寸法": "colwise"}), [], 1, 1),
 }
 
@@ -71,6 +70,15 @@ def test_a_count_is_kept(tmp_path, format):
     model, plan, *_ = CASES["one cause in 32 layers"]
     (finding,) = read(format, check_text(tmp_path, model, plan, format=format).stdout)
     assert finding.count == 32
+
+
+@pytest.mark.parametrize("format", [name for name in FORMATS if name != "github"])  # which lists ten, and the rest in the log
+def test_beyond_500_findings_of_a_code_the_rest_is_counted_and_said(tmp_path, format):
+    output = check_text(tmp_path, *many_findings(1507, 3), format=format).stdout
+    found = read(format, output)
+    assert sum(f.code == "TP4001" for f in found) == 500 and sum(f.code == "TP2004" for f in found) == 3
+    text = output.decode()
+    assert ("1007 more findings of TP4001" in text) or ('"unlisted": 1007' in text)
 
 
 @each_other_format

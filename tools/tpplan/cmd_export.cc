@@ -31,9 +31,10 @@ bool read_input(const std::string& path, Input& input, Diagnostics& diagnostics)
 }
 
 // Says what was found; the exit status that it calls for.
-int print_findings(const Diagnostics& diagnostics, const Input& input, const CommonArguments& common) {
+int print_findings(Diagnostics& diagnostics, const Input& input, const CommonArguments& common) {
   Sources sources;
   sources.files[static_cast<size_t>(input.source)] = &input.file;
+  finish_diagnostics(diagnostics);
   print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
   const int status = exit_status(diagnostics);
   if (status != kExitFine && !common.quiet)

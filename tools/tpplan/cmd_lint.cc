@@ -11,7 +11,7 @@ int cmd_lint(const InputArguments& inputs, const CommonArguments& common) {
   if (session.usage) return kExitUsage;
   if (!has_errors(session.diagnostics)) {
     lint_dialects(session.compilation.plan, session.compilation.graph, session.diagnostics);
-    sort_diagnostics(session.diagnostics);
+    finish_diagnostics(session.diagnostics);
   }
   std::string out = render_human(session.diagnostics, sources_of(session), render_options(STDOUT_FILENO, common.color));
   if (out.empty() && !common.quiet) out = "every key means the same in every dialect\n";

@@ -132,6 +132,7 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   else report_message(diagnostics, read.fault == ReadFault::TooLarge ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0}, fmt::format("cannot read the manifest: {}", read.fault == ReadFault::TooLarge ? "it is larger than the limit" : read.reason));
   Sources sources;
   sources.files[static_cast<size_t>(Source::Manifest)] = &read.file;
+  finish_diagnostics(diagnostics);
   print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
   const int status = exit_status(diagnostics);
   return status != kExitFine ? status : show(manifest, arguments);

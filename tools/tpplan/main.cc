@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <iostream>
 #include <new>
 
 #include "base/text.h"
@@ -47,6 +48,7 @@ bool load_settings(const std::string& path, Settings& settings) {
   settings = read_settings(path, file, diagnostics);
   Sources sources;
   sources.files[static_cast<size_t>(Source::Plan)] = &file;
+  finish_diagnostics(diagnostics);
   print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
   return !has_errors(diagnostics);
 }
@@ -146,7 +148,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitFine : kExitUsage;  // CLI11 has exit codes of its own from 100 up
+    const bool fine = app.exit(error) == 0;  // CLI11 prints, and has exit codes of its own from 100 up
+    const bool lost = !std::cout.flush();
+    if (lost) usage_error("cannot write to standard output");
+    return fine && !lost ? kExitFine : kExitUsage;
   }
   if (*completion) return print(STDOUT_FILENO, completion_script(describe_app(app), shell)) ? kExitFine : kExitUsage;
   if (*man) return print(STDOUT_FILENO, manual_page(describe_app(app), std::string(kToolVersion), kFooter)) ? kExitFine : kExitUsage;
