@@ -1,9 +1,10 @@
 """Flags over variables over .tpplan.yaml, and suppressions in the plan."""
 
 import json
+import lzma
 
 import pytest
-from conftest import codes, linear_model, plan_text, run, write
+from conftest import ROOT, codes, linear_model, plan_text, run, write
 
 # One warning, TP4004: the second rule repeats the first.
 PLAN = plan_text({"*q": "colwise", "*wq": "colwise"})
@@ -107,6 +108,18 @@ def test_the_gate_speaks_first_and_names_the_largest(project):
     assert "error[TP5021]: 99.7 % of the model is whole on every rank, the limit is 5 %" in first
     assert "`big.weight` 128.0 KiB" in result.stdout.decode()
     assert "`layers.*.w.weight` 32.0 KiB, 2 in all" in result.stdout.decode()
+
+
+def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_path):
+    """GPT-OSS 120B with the plan that transformers 5.23 ships for it: only the head is cut, and every expert is whole."""
+    model = lzma.decompress((ROOT / "tests/plans/models/gpt-oss-120b.json.xz").read_bytes())
+    plan = plan_text({"lm_head": "colwise_gather_output"}, mesh="{tp: 8}", dialect="transformers", more="uneven: torch\n")
+    result = run("check", *write(tmp_path, model, plan), "--max-replicated", "5%")
+    first, *rest = result.stdout.decode().splitlines()
+    assert result.returncode == 1
+    assert "error[TP5021]: 99.5 % of the model is whole on every rank" in first
+    assert "each rank holds 433.3 GiB (99.6 %), the ideal is 54.4 GiB (12.5 %)" in first
+    assert any("`model.layers.*.mlp.experts.gate_up_proj` 284.8 GiB, 36 in all" in line for line in rest)
 
 
 @pytest.mark.parametrize("share, status", [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2)])
