@@ -24,7 +24,8 @@ constexpr std::string_view kFrameworks[] = {"torch", "jax", "keras"};
 // A granularity or segments entry waits for the dim names, which may come from the table.
 struct PendingDims {
   uint32_t extras;
-  ParamId param;
+  ParamId param;      // into ModelGraph::params, or buffers
+  bool is_buffer;
   std::vector<std::tuple<std::string_view, std::vector<int64_t>, uint64_t>> segments;  // dim name, sizes, offset
   std::vector<std::tuple<std::string_view, int64_t, uint64_t>> granularity;
 };
@@ -190,11 +191,11 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
   if (dims != 0 || segments != 0 || granularity != 0) {
     param.extras = static_cast<uint32_t>(reader.graph.extras.size());
     ParamExtras& extras = reader.graph.extras.emplace_back();
-    PendingDims pending{.extras = param.extras, .param = is_buffer ? kNone : static_cast<ParamId>(list.size()), .segments = {}, .granularity = {}};
+    PendingDims pending{.extras = param.extras, .param = static_cast<ParamId>(list.size()), .is_buffer = is_buffer, .segments = {}, .granularity = {}};
     if (dims != 0) read_dims(reader, tree, dims, param, extras);
     if (segments != 0) read_segments(reader, tree, segments, pending);
     if (granularity != 0) read_granularity(reader, tree, granularity, pending);
-    if (!is_buffer) reader.pending.push_back(std::move(pending));
+    reader.pending.push_back(std::move(pending));
   }
   list.push_back(param);
 }
@@ -354,6 +355,13 @@ bool read_member(ModelReader& reader, std::string_view key, const JsonTree& tree
   return !too_many_faults(reader);
 }
 
+// The graph itself is not read.
+void check_graph(ModelReader& reader, Span key) {
+  const size_t value = reader.text.find_first_not_of(" \t\r\n:", key.offset + key.length);
+  if (value == std::string_view::npos || reader.text[value] == '{') return;
+  fault(reader, Code::TP2003, {Source::Model, value, 1}, "`graph` is not an object");
+}
+
 // ---- once everything is read: what depends on the framework or on other entries ----
 
 void check_path(ModelReader& reader, std::string_view path, uint64_t offset, bool is_name) {
@@ -408,7 +416,7 @@ void check_buffer_names(ModelReader& reader) {
 // Segments and granularity name dims; the names are known only now.
 void resolve_pending(ModelReader& reader, const PendingDims& pending) {
   ModelGraph& graph = reader.graph;
-  const Param& param = graph.params[pending.param];
+  const Param& param = (pending.is_buffer ? graph.buffers : graph.params)[pending.param];
   const std::span<const std::string_view> dims = dims_of(graph, graph.modules[param.module], param);
   const auto dim_called = [&](std::string_view name, uint64_t offset) {
     const int dim = find_dim(dims, name);
@@ -512,6 +520,7 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
               warn_unknown_key(reader, "the model", key, span, kTopKeys);
               return JsonMember::Skip;
             }
+            if (key == "graph") check_graph(reader, span);
             return key == "graph" || key == "metadata" || key == "$schema" ? JsonMember::Skip : JsonMember::Whole;
           },
       .value = [&](std::string_view key, const JsonTree& tree) { return read_member(reader, key, tree); }};

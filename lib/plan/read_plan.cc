@@ -151,6 +151,7 @@ void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::ve
 
 void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
   Mesh& mesh = reader.plan.mesh;
+  std::vector<YamlId> sizes;
   for_each_entry(reader, id, "`mesh`", [&](YamlId key, YamlId value) {
     MeshAxis axis{.name = node_at(reader, key).text, .size = 1};
     const auto other = std::find_if(replaced.begin(), replaced.end(), [&](const auto& r) { return r.first == axis.name; });
@@ -158,18 +159,18 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
     read_integer(reader, value, fmt::format("the size of axis `{}`", axis.name), 1, axis.size, Code::TP3009);
     if (other != replaced.end()) axis.size = other->second;
     mesh.axes.push_back(std::move(axis));
+    sizes.push_back(value);
     reader.plan.axis_spans.push_back(span_at(reader, key));
   });
   if (mesh.axes.empty() && node_at(reader, id).kind == YamlKind::Map) fault(reader, Code::TP3009, id, "the mesh has no axes", "mesh: {tp: 8}");
   if (mesh.axes.size() > kMaxAxes) fault(reader, Code::TP3009, id, fmt::format("{} axes are more than {}", mesh.axes.size(), kMaxAxes));
-  unsigned __int128 devices = 1;
-  for (const MeshAxis& axis : mesh.axes) {
-    if (devices < (static_cast<unsigned __int128>(1) << 31)) devices *= static_cast<unsigned __int128>(std::max<int64_t>(axis.size, 1));
+  constexpr int64_t kMaxDevices = int64_t{1} << 31;
+  int64_t devices = 1;
+  for (size_t i = 0; i < mesh.axes.size() && devices < kMaxDevices; ++i) {
+    if (__builtin_mul_overflow(devices, std::max<int64_t>(mesh.axes[i].size, 1), &devices)) devices = kMaxDevices;
+    if (devices >= kMaxDevices) fault(reader, Code::TP3009, sizes[i], "the axis sizes up to here multiply to 2^31 devices or more");
   }
-  if (devices >= (static_cast<unsigned __int128>(1) << 31)) {
-    fault(reader, Code::TP3009, id, "the axis sizes multiply to 2^31 devices or more");
-    mesh.axes.clear();
-  }
+  if (devices >= kMaxDevices) mesh.axes.clear();
 }
 
 // ---- layouts and specs ----
@@ -184,7 +185,10 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
     layout = placement;
     return true;
   }
-  fault(reader, Code::TP3007, id, fmt::format("unknown layout `{}`", node.text), "layouts are Replicate, Shard(0), Shard(-1), Partial and null");
+  static constexpr std::string_view examples[] = {"Replicate", "Partial", "Shard(0)", "Shard(1)", "Shard(-1)"};
+  const std::string_view nearest = nearest_name(node.text, examples);
+  fault(reader, Code::TP3007, id, fmt::format("unknown layout `{}`", node.text),
+        nearest.empty() ? "layouts are Replicate, Shard(0), Shard(-1), Partial and null" : fmt::format("did you mean `{}`?", nearest));
   return false;
 }
 
@@ -362,6 +366,12 @@ void check_pair(PlanReader& reader, const PlanRule& rule, std::string_view from_
     report_message(reader.diagnostics, code, written == reader.option_spans.end() ? rule.value_span : written->second, std::move(message),
                    target ? "bring a sum to Replicate or Shard(d), or leave it Partial" : "one entry for each value in both lists, `null` for one that is left alone");
   };
+  if (to && !from) {
+    const auto written = reader.option_spans.find(to_name);
+    report_message(reader.diagnostics, Code::TP3018, written == reader.option_spans.end() ? rule.value_span : written->second,
+                   fmt::format("`{}` changes nothing without `{}`", to_name, from_name), fmt::format("say how the values come: `{}`", from_name));
+    return;
+  }
   if (from && !to) return say(Code::TP3015, fmt::format("`{}` is given without `{}`", from_name, to_name));
   if (!from || !to) return;
   if (from->size() != to->size()) {
@@ -378,6 +388,11 @@ void check_kwargs(PlanReader& reader, const PlanRule& rule) {
   const auto& from = rule.options.input_kwarg_layouts;
   const auto& to = rule.options.desired_input_kwarg_layouts;
   const auto say = [&](Code code, std::string message) { report_message(reader.diagnostics, code, rule.value_span, std::move(message)); };
+  if (to && !from) {
+    const auto written = reader.option_spans.find("desired_input_kwarg_layouts");
+    report_message(reader.diagnostics, Code::TP3018, written == reader.option_spans.end() ? rule.value_span : written->second,
+                   "`desired_input_kwarg_layouts` changes nothing without `input_kwarg_layouts`", "say how the values come: `input_kwarg_layouts`");
+  }
   if (!from) return;
   if (!to || from->size() != to->size()) {
     return say(Code::TP3015, fmt::format("`input_kwarg_layouts` has {}, `desired_input_kwarg_layouts` has {}", counted(from->size(), "layout"), counted(to ? to->size() : 0, "layout")));
@@ -415,6 +430,11 @@ void check_options(PlanReader& reader, const PlanRule& rule) {
   check_pair(reader, rule, "input_layouts", "desired_input_layouts", options.input_layouts, options.desired_input_layouts);
   check_pair(reader, rule, "output_layouts", "desired_output_layouts", options.output_layouts, options.desired_output_layouts);
   check_kwargs(reader, rule);
+  const bool says_nothing = !options.input_layouts && !options.desired_input_layouts && !options.input_kwarg_layouts &&
+                            !options.desired_input_kwarg_layouts && !options.output_layouts && !options.desired_output_layouts;
+  if (says_nothing && (rule.style->options & kOutputLayouts) == 0) {
+    say(Code::TP3018, fmt::format("{} changes nothing without layouts", rule.style->name), "give `input_layouts` and `desired_input_layouts`, or remove the rule");
+  }
   if ((rule.style->options & kOutputLayouts) != 0 && !options.output_layouts) {
     say(Code::TP3002, fmt::format("{} needs `output_layouts` and `desired_output_layouts`", rule.style->name));
   }
@@ -469,6 +489,7 @@ void read_blocks(PlanReader& reader, YamlId id) {
 void read_data(PlanReader& reader, YamlId id) {
   static constexpr std::string_view known[] = {"axes", "dim"};
   DataSharding data;
+  const size_t faults = reader.diagnostics.list.size();
   for_each_entry(reader, id, "`data`", [&](YamlId key, YamlId value) {
     const std::string& name = node_at(reader, key).text;
     if (name == "axes") {
@@ -485,6 +506,9 @@ void read_data(PlanReader& reader, YamlId id) {
       unknown_key(reader, key, "`data`", known);
     }
   });
+  if (data.axes.empty() && faults == reader.diagnostics.list.size()) {
+    report_message(reader.diagnostics, Code::TP3018, span_at(reader, id), "`data` changes nothing without axes", "name the axes that cut the batch: `axes: [fsdp]`");
+  }
   reader.plan.data = std::move(data);
 }
 

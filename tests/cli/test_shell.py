@@ -53,6 +53,21 @@ def test_other_shells_accept_their_script(tmp_path, shell, check):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_commands_flags_and_choices(tmp_path):
+    (tmp_path / "tpplan.fish").write_bytes(run("completion", "fish").stdout)
+
+    def offered(line):
+        script = f"source {tmp_path}/tpplan.fish; complete -C '{line}'"
+        text = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+        return {entry.split("\t")[0] for entry in text.stdout.splitlines()}
+
+    assert "check" in offered("tpplan che")
+    assert set(COMMANDS) <= offered("tpplan ")
+    assert "--strict" in offered("tpplan check --stri")
+    assert {"auto", "always", "never"} <= offered("tpplan compile --color ")
+
+
 def test_an_unknown_shell_is_a_usage_error():
     assert run("completion", "tcsh").returncode == 2
 
