@@ -357,6 +357,7 @@ def test_79_too_little_memory_is_a_limit_and_no_signal(tmp_path, megabytes):
     assert not leftovers(tmp_path)
 
 
+@sanitized
 def test_79_too_few_file_descriptors_are_no_signal(tmp_path, inputs):
     for count in range(3, 7):
         result = limited("compile", *inputs, "-o", tmp_path / "out.json", limits=[(resource.RLIMIT_NOFILE, count)])

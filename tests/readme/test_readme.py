@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import PROGRAM, ROOT, run
+from conftest import PROGRAM, ROOT, codes, linear_model, plan_text, run, write
 
 TEXT = (ROOT / "README.md").read_text()
 COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", TEXT, re.S) for line in block.splitlines() if line.startswith("$ ")]
@@ -47,6 +47,22 @@ def test_the_shown_plan_is_a_plan(tmp_path):
     (tmp_path / "model.json").write_text('{"format": "tpplan.model/1", "name": "m", "framework": "torch", "modules": []}')
     result = run("compile", tmp_path / "model.json", tmp_path / "plan.yaml", "--print", "plan")
     assert result.returncode == 0, result.stderr.decode()
+
+
+def test_the_shown_settings_are_settings(tmp_path):
+    settings = re.search(r"```yaml\n(strict: .*?)```", TEXT, re.S).group(1)
+    (tmp_path / ".tpplan.yaml").write_text(settings)
+    model, plan = write(tmp_path, linear_model(wq=[16, 8], big=[4096, 4096]), plan_text({"wq": "colwise"}))
+    result = run("check", model, plan, cwd=tmp_path)
+    assert result.returncode == 1 and result.stdout.startswith(b"::error ") and b"TP5021" in result.stdout
+
+
+def test_the_shown_suppression_is_one(tmp_path):
+    suppress = re.search(r"```yaml\n(suppress:.*?)```", TEXT, re.S).group(1)
+    model, plan = write(tmp_path, linear_model(a__wq=[16, 8]), plan_text({"*q": "colwise", "*.wq": "colwise"}))
+    assert codes(run("check", model, plan)) == ["TP4004"]
+    plan.write_text(plan.read_text() + suppress)
+    assert codes(run("check", model, plan)) == []
 
 
 def test_quickstart_runs_commands_that_work(checkout):

@@ -107,9 +107,10 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
   }
   const Compilation& c = session.compilation;
   if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, c.reached == Phase::Manifest, session.diagnostics);
+  const bool compiled = c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
   apply_severity_rules(session.diagnostics, rules);
   finish_diagnostics(session.diagnostics);
-  if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return;
+  if (!compiled) return;
   // The gate speaks first: what it says is about the whole plan.
   std::optional<Diagnostic> gate = check_replicated(c.manifest, max_replicated);
   if (!gate) return;
