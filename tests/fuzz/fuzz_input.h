@@ -36,7 +36,7 @@ inline void add(Sources& sources, Source source, const SourceFile& file) {
 
 // Renders all that was reported, in both forms, and holds the text for people to what a terminal may be sent.
 inline void show(Diagnostics& diagnostics, const Sources& sources) {
-  sort_diagnostics(diagnostics);
+  finish_diagnostics(diagnostics);
   const std::string text = render_human(diagnostics, sources, {.color = false, .width = 80});
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
