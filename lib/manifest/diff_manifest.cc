@@ -162,9 +162,9 @@ constexpr FieldRow<Manifest> kSettings[] = {
 };
 
 constexpr FieldRow<Manifest> kInputs[] = {
-    {"model name", [](const M&, const M& m) -> Word { return {m.model_name, json_text(m.model_name)}; }},
-    {"model sha256", [](const M&, const M& m) -> Word { return {m.model_sha256, json_text(m.model_sha256)}; }},
-    {"plan sha256", [](const M&, const M& m) -> Word { return {m.plan_sha256, json_text(m.plan_sha256)}; }},
+    {"model_name", [](const M&, const M& m) -> Word { return {m.model_name, json_text(m.model_name)}; }},
+    {"model_sha256", [](const M&, const M& m) -> Word { return {m.model_sha256, json_text(m.model_sha256)}; }},
+    {"plan_sha256", [](const M&, const M& m) -> Word { return {m.plan_sha256, json_text(m.plan_sha256)}; }},
 };
 
 // The members that differ.

@@ -70,7 +70,7 @@ struct RankBytes {
 // Holds views into both manifests, which outlive it.
 struct ManifestDiff {
   bool same = true;                  // nothing below but `inputs` differs
-  std::vector<FieldChange> inputs;   // "model name", "model sha256", "plan sha256": where it came from is no difference
+  std::vector<FieldChange> inputs;   // "model_name", "model_sha256", "plan_sha256": where it came from is no difference
   std::vector<FieldChange> settings; // "mesh", "uneven", "data", "fsdp", "remat"
   std::vector<RuleChange> rules;     // that differ, in file order, those that are gone at the end
   ListDiff parameters, buffers, modules;
