@@ -82,6 +82,13 @@ void add_diff(CLI::App& command, DiffArguments& arguments) {
   command.add_flag("--exit-zero", arguments.exit_zero, "exit status 0 even when they differ");
 }
 
+void add_fmt(CLI::App& command, FmtArguments& arguments) {
+  command.add_option("PLAN", arguments.plans, "plan files; each is formatted in place, `-` to standard output")->required();
+  command.add_flag("--check", arguments.check, "write nothing, name the plans that would change; exit status 1 when there are any");
+  command.add_flag("--diff", arguments.diff, "write nothing, show what would change; exit status 1 when anything would");
+  command.add_option("-o,--output", arguments.output, "file for the formatted plan instead")->type_name("FILE");
+}
+
 // Options that every sub-command has.
 void add_common(CLI::App& command, CommonArguments& common, std::string& color) {
   command.add_option("--color", color, "auto, always or never")->type_name("WHEN")->check(CLI::IsMember({"auto", "always", "never"}))->envname("TPPLAN_COLOR");
@@ -148,6 +155,10 @@ int run(int argc, char** argv) {
   CLI::App* diff = app.add_subcommand("diff", "say what differs between two manifests; exit status 1 when anything does");
   add_diff(*diff, diff_arguments);
   add_common(*diff, common, color);
+  FmtArguments fmt_arguments;
+  CLI::App* fmt = app.add_subcommand("fmt", "write plans in their canonical layout, comments kept");
+  add_fmt(*fmt, fmt_arguments);
+  add_common(*fmt, common, color);
   std::string shell;
   CLI::App* completion = app.add_subcommand("completion", "print a completion script for a shell");
   completion->add_option("SHELL", shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -177,6 +188,7 @@ int run(int argc, char** argv) {
   if (rank_option->count() > 0) show_arguments.rank = rank;
   if (*compile) return cmd_compile(compile_arguments, common);
   if (*diff) return cmd_diff(diff_arguments, common);
+  if (*fmt) return cmd_fmt(fmt_arguments, common);
   if (*lint) return cmd_lint(lint_arguments, common);
   if (*check) return cmd_check(check_arguments, common);
   if (*explain) return cmd_explain(explain_arguments, common);
