@@ -26,36 +26,37 @@ struct Change {
   size_t old_begin, old_end, new_begin, new_end;
 };
 
-constexpr int64_t kMostEdits = 4000;
+// Bounds the memory of the search: a row for each edit, kMostEdits^2 / 2 numbers in all.
+constexpr int32_t kMostEdits = 4000;
 
 // Myers, "An O(ND) difference algorithm" (1986), greedy: for each number of edits the furthest point on each diagonal, then
 // back from the end. `from` counts the common lines that stand before both.
 std::vector<Change> changes_between(const Lines& a, const Lines& b, size_t from) {
-  const auto n = static_cast<int64_t>(a.size()), m = static_cast<int64_t>(b.size());
-  const int64_t most = std::min(n + m, kMostEdits);
-  std::vector<std::vector<int64_t>> trace;  // trace[d][k + d]: x on diagonal k after d edits
-  const auto furthest = [&](int64_t d, int64_t k) { return k < -d || k > d ? int64_t{-1} : trace[static_cast<size_t>(d)][static_cast<size_t>(k + d)]; };
-  // Where an edit onto diagonal k begins to slide: down from k + 1 keeps x, right from k - 1 takes one line of a.
-  const auto start = [&](int64_t d, int64_t k) { return d == 0 ? 0 : k == -d || (k != d && furthest(d - 1, k - 1) < furthest(d - 1, k + 1)) ? furthest(d - 1, k + 1) : furthest(d - 1, k - 1) + 1; };
+  const auto n = static_cast<int32_t>(a.size()), m = static_cast<int32_t>(b.size());
+  std::vector<std::vector<int32_t>> trace;  // trace[d][(k + d) / 2]: x on diagonal k after d edits, k = -d, -d + 2, ..., d
+  const auto furthest = [&](int32_t d, int32_t k) { return trace[static_cast<size_t>(d)][static_cast<size_t>((k + d) / 2)]; };
+  // An edit onto diagonal k takes a line of b (down from k + 1, x stays) or a line of a (right from k - 1).
+  const auto is_down = [&](int32_t d, int32_t k) { return k == -d || (k != d && furthest(d - 1, k - 1) < furthest(d - 1, k + 1)); };
+  const auto start = [&](int32_t d, int32_t k) { return d == 0 ? 0 : is_down(d, k) ? furthest(d - 1, k + 1) : furthest(d - 1, k - 1) + 1; };
   bool found = false;
-  for (int64_t d = 0; d <= most && !found; ++d) {
-    std::vector<int64_t> row(static_cast<size_t>(2 * d + 1), -1);
-    for (int64_t k = -d; k <= d && !found; k += 2) {
-      int64_t x = start(d, k);
+  for (int32_t d = 0; d <= std::min(n + m, kMostEdits) && !found; ++d) {
+    std::vector<int32_t> row(static_cast<size_t>(d) + 1);
+    for (int32_t k = -d; k <= d && !found; k += 2) {
+      int32_t x = start(d, k);
       while (x < n && x - k < m && a[static_cast<size_t>(x)] == b[static_cast<size_t>(x - k)]) ++x;
-      row[static_cast<size_t>(k + d)] = x;
+      row[static_cast<size_t>((k + d) / 2)] = x;
       found = x >= n && x - k >= m;
     }
     trace.push_back(std::move(row));
   }
   if (!found) return {{from, from + a.size(), from, from + b.size()}};
   std::vector<Change> changes;
-  int64_t x = n, y = m;
-  for (auto d = static_cast<int64_t>(trace.size()) - 1; d > 0; --d) {
-    const int64_t k = x - y, slid = start(d, k);
-    const bool down = k == -d || (k != d && furthest(d - 1, k - 1) < furthest(d - 1, k + 1));
-    const int64_t old_x = down ? slid : slid - 1, old_y = down ? slid - k - 1 : slid - k;
-    const auto at = [from](int64_t i) { return from + static_cast<size_t>(i); };
+  int32_t x = n, y = m;
+  for (auto d = static_cast<int32_t>(trace.size()) - 1; d > 0; --d) {
+    const int32_t k = x - y, slid = start(d, k);
+    const bool down = is_down(d, k);
+    const int32_t old_x = down ? slid : slid - 1, old_y = down ? slid - k - 1 : slid - k;
+    const auto at = [from](int32_t i) { return from + static_cast<size_t>(i); };
     const Change edit{at(old_x), at(slid), at(old_y), at(slid - k)};
     if (!changes.empty() && changes.back().old_begin == edit.old_end && changes.back().new_begin == edit.new_end) {
       changes.back().old_begin = edit.old_begin;
@@ -92,7 +93,9 @@ std::string unified_diff(std::string_view old_name, std::string_view new_name, s
   size_t front = 0, back = 0;
   while (front < a.size() && front < b.size() && a[front] == b[front]) ++front;
   while (back < a.size() - front && back < b.size() - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
-  const auto middle = [&](const Lines& lines) { return Lines(lines.begin() + static_cast<std::ptrdiff_t>(front), lines.end() - static_cast<std::ptrdiff_t>(back)); };
+  const auto middle = [&](const Lines& lines) {
+    return Lines(lines.begin() + static_cast<std::ptrdiff_t>(front), lines.end() - static_cast<std::ptrdiff_t>(back));
+  };
   if (front == a.size() && front == b.size()) return "";
   const std::vector<Change> changes = changes_between(middle(a), middle(b), front);
   std::string out = fmt::format("--- {}\n+++ {}\n", old_name, new_name);

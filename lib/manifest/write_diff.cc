@@ -30,7 +30,9 @@ std::string summary_line(const ManifestDiff& d) {
 
 std::string fields_text(const std::vector<FieldChange>& fields, std::string_view indent) {
   std::string out;
-  for (const FieldChange& f : fields) out += fmt::format("{}{:<12}  {} -> {}\n", indent, f.field, escape_for_terminal(f.before), escape_for_terminal(f.after));
+  for (const FieldChange& f : fields) {
+    out += fmt::format("{}{:<12}  {} -> {}\n", indent, f.field, escape_for_terminal(f.before), escape_for_terminal(f.after));
+  }
   return out;
 }
 
@@ -40,7 +42,8 @@ std::string one_sided_text(const ChangeGroup& group) {
   std::string out;
   for (const FieldChange& f : group.fields) {
     const std::string& text = f.after_json.empty() ? f.before : f.after;
-    if (text != "none" && std::find(std::begin(shown), std::end(shown), f.field) != std::end(shown)) out += (out.empty() ? "" : "  ") + escape_for_terminal(text);
+    if (text == "none" || std::find(std::begin(shown), std::end(shown), f.field) == std::end(shown)) continue;
+    out += (out.empty() ? "" : "  ") + escape_for_terminal(text);
   }
   return out;
 }
@@ -48,10 +51,11 @@ std::string one_sided_text(const ChangeGroup& group) {
 std::string group_text(const ChangeGroup& group, char sign) {
   std::string out;
   for (const PathFamily& family : group.families) {
-    const std::string name = family.pattern.empty() ? "<root>" : escape_for_terminal(family.paths.size() == 1 ? family.paths[0] : family.pattern);
-    out += fmt::format("  {} {}", sign, name);
+    const std::string_view name = family.paths.size() == 1 ? family.paths[0] : std::string_view(family.pattern);
+    out += fmt::format("  {} {}", sign, name.empty() ? "<root>" : escape_for_terminal(name));
     if (family.paths.size() > 1 || family.of > 1) {
-      out += family.paths.size() == family.of ? fmt::format("  ({})", family.of) : fmt::format("  ({} of {})", family.paths.size(), family.of);
+      const bool all = family.paths.size() == family.of;
+      out += all ? fmt::format("  ({})", family.of) : fmt::format("  ({} of {})", family.paths.size(), family.of);
     }
     out += '\n';
   }
@@ -66,7 +70,8 @@ std::string list_text(const ListDiff& list, std::string_view title) {
   for (const auto& [groups, sign] : {std::pair{&list.changed, '~'}, std::pair{&list.added, '+'}, std::pair{&list.removed, '-'}}) {
     for (const ChangeGroup& group : *groups) out += group_text(group, sign);
   }
-  return out.empty() ? out : fmt::format("\n{}: {} changed, {} added, {} removed\n", title, list.changed_count, list.added_count, list.removed_count) + out;
+  if (out.empty()) return out;
+  return fmt::format("\n{}: {} changed, {} added, {} removed\n", title, list.changed_count, list.added_count, list.removed_count) + out;
 }
 
 std::string rules_text(const std::vector<RuleChange>& rules) {
@@ -133,10 +138,9 @@ bool write_family(const PathFamily& family, const Sink& sink) {
 }
 
 bool write_group(const ChangeGroup& group, std::string_view change, const Sink& sink) {
-  if (!sink(fmt::format("\n   {{\"change\": \"{}\", \"count\": {}, \"example\": {}, \"fields\": {},\n    \"families\": [", change, group.count,
-                        json_text(group.families[0].paths[0]), fields_json(group.fields)))) {
-    return false;
-  }
+  const std::string head = fmt::format("\n   {{\"change\": \"{}\", \"count\": {}, \"example\": {}, \"fields\": {},\n    \"families\": [", change,
+                                       group.count, json_text(group.families[0].paths[0]), fields_json(group.fields));
+  if (!sink(head)) return false;
   for (const PathFamily& family : group.families) {
     if (!sink(&family == group.families.data() ? "" : ",\n      ") || !write_family(family, sink)) return false;
   }
@@ -144,12 +148,12 @@ bool write_group(const ChangeGroup& group, std::string_view change, const Sink& 
 }
 
 bool write_list(const ListDiff& list, std::string_view name, const Sink& sink) {
-  if (!sink(fmt::format(" \"{}\": {{\"before\": {}, \"after\": {}, \"changed\": {}, \"added\": {}, \"removed\": {}, \"groups\": [", name, list.before, list.after,
-                        list.changed_count, list.added_count, list.removed_count))) {
-    return false;
-  }
+  const std::string head = fmt::format(" \"{}\": {{\"before\": {}, \"after\": {}, \"changed\": {}, \"added\": {}, \"removed\": {}, \"groups\": [", name,
+                                       list.before, list.after, list.changed_count, list.added_count, list.removed_count);
+  if (!sink(head)) return false;
   bool first = true;
-  for (const auto& [groups, change] : {std::pair{&list.changed, "changed"}, std::pair{&list.added, "added"}, std::pair{&list.removed, "removed"}}) {
+  for (const auto& [groups, change] :
+       {std::pair{&list.changed, "changed"}, std::pair{&list.added, "added"}, std::pair{&list.removed, "removed"}}) {
     for (const ChangeGroup& group : *groups) {
       if (!sink(first ? "" : ",") || !write_group(group, change, sink)) return false;
       first = false;
@@ -161,17 +165,18 @@ bool write_list(const ListDiff& list, std::string_view name, const Sink& sink) {
 std::string rule_json(const RuleChange& change) {
   const auto side = [](const std::optional<uint64_t>& matches) { return matches ? std::to_string(*matches) : "null"; };
   const std::string block = change.rule->in_block ? fmt::format("\"block\": {}, ", json_text(change.rule->block)) : "";
-  return fmt::format("{{{}\"key\": {}, \"before\": {}, \"after\": {}}}", block, json_text(change.rule->key), side(change.before), side(change.after));
+  return fmt::format("{{{}\"key\": {}, \"before\": {}, \"after\": {}}}", block, json_text(change.rule->key), side(change.before),
+                     side(change.after));
 }
 
 std::string collective_json(const CollectiveCount& c) {
-  return fmt::format("{{\"phase\": \"{}\", \"kind\": \"{}\", \"axis\": {}, \"before\": {}, \"after\": {}}}", to_text(c.phase), to_text(c.kind), json_text(c.axis),
-                     c.before, c.after);
+  return fmt::format("{{\"phase\": \"{}\", \"kind\": \"{}\", \"axis\": {}, \"before\": {}, \"after\": {}}}", to_text(c.phase), to_text(c.kind),
+                     json_text(c.axis), c.before, c.after);
 }
 
 std::string bytes_json(const RankBytes& b) {
-  return fmt::format("{{\"ranks\": {}, \"min\": {}, \"max\": {}, \"total\": {}, \"ideal\": {}, \"replicated\": {}}}", b.ranks, b.min ? std::to_string(*b.min) : "null",
-                     b.max, b.total, b.ideal, b.replicated);
+  return fmt::format("{{\"ranks\": {}, \"min\": {}, \"max\": {}, \"total\": {}, \"ideal\": {}, \"replicated\": {}}}", b.ranks,
+                     b.min ? std::to_string(*b.min) : "null", b.max, b.total, b.ideal, b.replicated);
 }
 
 template <typename Items, typename Write>
@@ -183,7 +188,7 @@ std::string lines_json(const Items& items, Write write) {
 
 }  // namespace
 
-std::string diff_text(const ManifestDiff& diff) {
+std::string diff_summary(const ManifestDiff& diff) {
   std::string out = summary_line(diff);
   if (!diff.inputs.empty()) {
     std::vector<std::string> names;
@@ -192,6 +197,11 @@ std::string diff_text(const ManifestDiff& diff) {
     std::replace(list.begin(), list.end(), '_', ' ');
     out += fmt::format("  = note: made from other inputs ({}), which alone is no difference\n", list);
   }
+  return out;
+}
+
+std::string diff_text(const ManifestDiff& diff) {
+  std::string out;
   if (!diff.settings.empty()) out += "\nsettings\n" + fields_text(diff.settings, "  ~ ");
   return out + rules_text(diff.rules) + list_text(diff.parameters, "parameters") + list_text(diff.buffers, "buffers") +
          list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) + bytes_text(diff.bytes_before, diff.bytes_after);
@@ -202,8 +212,8 @@ bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
          sink(fmt::format(" \"inputs\": {},\n \"settings\": {},\n", fields_json(diff.inputs), fields_json(diff.settings))) &&
          sink(fmt::format(" \"rules\": {},\n", lines_json(diff.rules, rule_json))) && write_list(diff.parameters, "parameters", sink) &&
          write_list(diff.buffers, "buffers", sink) && write_list(diff.modules, "modules", sink) &&
-         sink(fmt::format(" \"collectives\": {},\n \"bytes\": {{\"before\": {},\n           \"after\": {}}}\n}}\n", lines_json(diff.collectives, collective_json),
-                          bytes_json(diff.bytes_before), bytes_json(diff.bytes_after)));
+         sink(fmt::format(" \"collectives\": {},\n", lines_json(diff.collectives, collective_json))) &&
+         sink(fmt::format(" \"bytes\": {{\"before\": {},\n           \"after\": {}}}\n}}\n", bytes_json(diff.bytes_before), bytes_json(diff.bytes_after)));
 }
 
 }  // namespace tpplan

@@ -76,14 +76,15 @@ size_t column_of(const Reader& in) {
 }
 
 [[noreturn]] void refuse(Reader& in, std::string message, std::string help) {
-  report_message(in.diagnostics, Code::TP1011, {Source::Plan, std::min(in.at, in.file.text.size()), 1}, std::move(message), std::move(help));
+  const Span span{Source::Plan, std::min(in.at, in.file.text.size()), 1};
+  report_message(in.diagnostics, Code::TP1011, span, std::move(message), std::move(help));
   throw Refused{};
 }
 
 [[noreturn]] void refuse_unexpected(Reader& in) {
   const std::string_view line = line_at(in.file, in.at);
-  const size_t length = std::min(line.size() - std::min(column_of(in), line.size()), size_t{20});
-  refuse(in, fmt::format("the formatter does not know how to keep what stands here: `{}`", line.substr(std::min(column_of(in), line.size()), length)),
+  const std::string_view rest = line.substr(std::min(column_of(in), line.size()), 20);
+  refuse(in, fmt::format("the formatter does not know how to keep what stands here: `{}`", rest),
          "write it on one line, with quotes around texts and brackets around lists; the file is left as it is");
 }
 
@@ -216,7 +217,9 @@ void take_scalar(Reader& in, const YamlNode& node, Piece& piece) {
     piece.raw = take_quoted(in, node);
     return;
   }
-  if (peek(in) == '|' || peek(in) == '>') refuse(in, "the formatter does not rewrite texts in blocks (`|` and `>`)", "write the text in double quotes");
+  if (peek(in) == '|' || peek(in) == '>') {
+    refuse(in, "the formatter does not rewrite texts in blocks (`|` and `>`)", "write the text in double quotes");
+  }
   if (peek(in) == '?' && is_blank(peek(in, 1))) refuse_unexpected(in);
   if (in.file.text.compare(in.at, node.text.size(), node.text) != 0) {
     refuse(in, "the formatter does not rewrite texts without quotes over several lines", "write the text in double quotes");
@@ -236,7 +239,8 @@ void take_key(Reader& in, YamlId id, Entry& entry) {
 }
 
 void no_properties(Reader& in, const Gap& gap) {
-  if (!gap.properties.empty()) refuse(in, fmt::format("the formatter does not know what `{}` belongs to", gap.properties), "write it behind the colon, on the line of the key");
+  if (gap.properties.empty()) return;
+  refuse(in, fmt::format("the formatter does not know what `{}` belongs to", gap.properties), "write it behind the colon, on the line of the key");
 }
 
 // The entries of a block, of which the first token is next. `gap` is what stands before it.
@@ -332,7 +336,9 @@ void take_value(Reader& in, YamlId id, Entry& entry, bool in_flow) {
   if (!gap.properties.empty()) piece.properties = std::move(gap.properties);
   const std::string_view null = node.kind == YamlKind::Null ? null_word(in) : "";
   if (node.kind == YamlKind::Null && null.empty() && peek(in) != '*') {
-    if (!piece.properties.empty()) refuse(in, "the formatter does not keep anchors and tags of values that are not written", "write `null` behind it");
+    if (!piece.properties.empty()) {
+      refuse(in, "the formatter does not keep anchors and tags of values that are not written", "write `null` behind it");
+    }
     in.at = begin;
     in.comments.resize(comments);
     return;
@@ -361,6 +367,7 @@ void take_value(Reader& in, YamlId id, Entry& entry, bool in_flow) {
   } else {
     take_scalar(in, node, piece);
   }
+  if (piece.kind == PieceKind::Scalar && piece.raw.empty()) refuse_unexpected(in);  // a tag without a value
   if (piece.kind != PieceKind::Scalar && piece.entries.empty()) {
     // Brackets around nothing hold no comment.
     for (std::string& line : piece.footer) {
@@ -385,7 +392,9 @@ Piece take_file(Reader& in, std::vector<std::string>& header) {
     std::string line = in.file.text.substr(in.at, end - in.at);
     line.erase(line.find_last_not_of(" \t\r") + 1);
     const size_t more = line.find_first_not_of(" \t", 3);
-    if (more != std::string::npos && line[more] != '#') refuse(in, "the plan begins on the line of `---`", "write `---` on a line of its own");
+    if (more != std::string::npos && line[more] != '#') {
+      refuse(in, "the plan begins on the line of `---`", "write `---` on a line of its own");
+    }
     if (more != std::string::npos) in.comments.push_back(line.substr(more));
     header.push_back(line);
     in.at = end;
@@ -426,14 +435,15 @@ Place place_inside(Place place, std::string_view name) {
 }
 
 size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; };
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins));
 }
 
 bool has_comment(const std::vector<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return !line.empty(); });
 }
 
-// Appends the value on one line; false where it holds comments, or text that only a block can hold.
+// Appends the value on one line; false where it holds comments or text that only a block can hold, or is far too long.
 bool append_line(std::string& out, const Piece& piece) {
   if (!piece.properties.empty()) out += piece.properties + " ";
   if (piece.kind == PieceKind::Scalar) {
@@ -444,7 +454,8 @@ bool append_line(std::string& out, const Piece& piece) {
   for (const Entry& entry : piece.entries) {
     if (&entry != piece.entries.data()) out += ", ";
     if (!entry.key.empty()) out += entry.key + ": ";
-    if (!entry.trailing.empty() || has_comment(entry.leading) || !append_line(out, entry.value)) return false;
+    if (!entry.trailing.empty() || has_comment(entry.leading)) return false;
+    if (!append_line(out, entry.value) || out.size() > 4 * kPlanWidth) return false;
   }
   out += piece.kind == PieceKind::Map ? '}' : ']';
   return !has_comment(piece.footer);
@@ -496,7 +507,10 @@ void write_entry(std::string& out, const Entry& entry, Place place, size_t inden
   out += shown;
   if (entry.value.properties.empty()) out += ' ';
   else out += fmt::format(" {}\n", entry.value.properties);
-  for (const Entry& inner : entries) write_entry(out, inner, inside, indent + 2, &inner == entries.data() && entry.value.properties.empty());
+  for (const Entry& inner : entries) {
+    const bool on_the_dash = &inner == entries.data() && entry.value.properties.empty();
+    write_entry(out, inner, inside, indent + 2, on_the_dash);
+  }
   write_lines(out, entry.value.footer, indent + 2);
 }
 
@@ -550,7 +564,8 @@ std::vector<std::pair<YamlId, YamlId>> sorted_members(const YamlTree& tree) {
   const std::vector<YamlId>& children = tree.nodes[tree.root].children;
   std::vector<std::pair<YamlId, YamlId>> members;
   for (size_t i = 0; i + 1 < children.size(); i += 2) members.emplace_back(children[i], children[i + 1]);
-  std::stable_sort(members.begin(), members.end(), [&](const auto& a, const auto& b) { return key_rank(tree.nodes[a.first].text) < key_rank(tree.nodes[b.first].text); });
+  const auto rank = [&](const auto& member) { return key_rank(tree.nodes[member.first].text); };
+  std::stable_sort(members.begin(), members.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   return members;
 }
 
@@ -563,9 +578,14 @@ bool same_tree(const YamlTree& a, const YamlTree& b) {
 }
 
 bool same_plan(const TpPlan& a, const TpPlan& b) {
-  const auto same_rule = [](const PlanRule& x, const PlanRule& y) { return x.key == y.key && x.block == y.block && x.optional == y.optional && same_treatment(x, y); };
-  const auto same_suppression = [](const Suppression& x, const Suppression& y) { return x.code == y.code && x.reason == y.reason && x.rule == y.rule; };
-  return dump(a) == dump(b) && a.keras_match == b.keras_match && std::equal(a.rules.begin(), a.rules.end(), b.rules.begin(), b.rules.end(), same_rule) &&
+  const auto same_rule = [](const PlanRule& x, const PlanRule& y) {
+    return x.key == y.key && x.block == y.block && x.optional == y.optional && same_treatment(x, y);
+  };
+  const auto same_suppression = [](const Suppression& x, const Suppression& y) {
+    return x.code == y.code && x.reason == y.reason && x.rule == y.rule;
+  };
+  return dump(a) == dump(b) && a.keras_match == b.keras_match &&
+         std::equal(a.rules.begin(), a.rules.end(), b.rules.begin(), b.rules.end(), same_rule) &&
          std::equal(a.suppressions.begin(), a.suppressions.end(), b.suppressions.begin(), b.suppressions.end(), same_suppression);
 }
 
@@ -594,11 +614,14 @@ std::string loss(const YamlTree& tree, const TpPlan& plan, const std::vector<std
 
 // read_plan's faults that say that a file is no plan at all, which is not formatted.
 bool is_no_plan(const Diagnostics& findings) {
-  return std::any_of(findings.list.begin(), findings.list.end(), [](const Diagnostic& d) { return d.severity == Severity::Error && kind_of(d.code).failure != Failure::Content; });
+  return std::any_of(findings.list.begin(), findings.list.end(), [](const Diagnostic& d) {
+    return d.severity == Severity::Error && kind_of(d.code).failure != Failure::Content;
+  });
 }
 
 std::string write_plan_text(Piece& root, std::vector<std::string> header) {
-  std::stable_sort(root.entries.begin(), root.entries.end(), [](const Entry& a, const Entry& b) { return key_rank(a.name) < key_rank(b.name); });
+  const auto by_rank = [](const Entry& a, const Entry& b) { return key_rank(a.name) < key_rank(b.name); };
+  std::stable_sort(root.entries.begin(), root.entries.end(), by_rank);
   if (!root.entries.empty() && (header.empty() || header.back().empty())) strip_front_blank(root.entries[0].leading);
   lift_comments(root, Place::Plan, 0);
   std::string out;

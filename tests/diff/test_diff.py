@@ -259,8 +259,10 @@ def test_exit_zero_and_quiet(manifest):
     old, new = manifest(), manifest({"embed": "colwise"})
     assert run("diff", old, new).returncode == 1
     assert not diff(old, new, "--exit-zero")["same"]
-    text = run("diff", "-q", old, new).stdout.decode()
-    assert text == words(old, new).splitlines(keepends=True)[0]
+    summary, details = words(old, new).split("\n\n", 1)
+    assert summary.startswith("18 of 25 parameters differ")
+    assert run("diff", "-q", old, new).stdout.decode() == "\n" + details
+    assert run("diff", "-q", old, old).stdout == b""
 
 
 def test_one_side_may_be_standard_input(manifest):
@@ -300,6 +302,20 @@ def test_hostile_names_neither_reach_the_terminal_nor_break_the_json(manifest):
     text = words(old, new)
     assert "\x1b" not in text and "\u202e" not in text and "\\x1b[31m<script>\\n" in text
     assert diff(old, new)["parameters"]["groups"][0]["example"] == "m." + name
+
+
+def test_what_an_edited_manifest_says_is_quoted(manifest, tmp_path):
+    old = manifest(more="fsdp: {axis: tp}\n")
+
+    def edit(m):
+        m["fsdp"]["policy"] = m["parameters"][0]["reason"] = m["inputs"]["plan"]["sha256"] = 'x"\\\n\x1b'
+        m["parameters"][0]["rule"] = 10 ** 9
+    new = edited(old, tmp_path, edit)
+    result = run("diff", old, new, "--format", "json")
+    document = json.loads(result.stdout)
+    assert result.returncode == 1 and document["settings"]["fsdp"]["after"]["policy"] == 'x"\\\n\x1b'
+    assert document["parameters"]["groups"][0]["fields"]["rule"]["after"] is None
+    assert "\x1b" not in words(old, new)
 
 
 def test_many_layers_are_compared_in_one_pass(manifest):

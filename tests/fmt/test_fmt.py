@@ -140,6 +140,8 @@ def test_plans_with_wrong_content_are_formatted():
     ("%YAML 1.2\n---\n" + HEAD + "tp_plan: {a: colwise}\n", "directives"),
     (HEAD + "tp_plan: {a: colwise}\n...\n", "`...`"),
     (HEAD + "tp_plan: {a: colwise}\nremat: [a: b]\n", ""),
+    (HEAD + "tp_plan: {a: colwise}\nx: !!str\ny: z\n", ""),
+    (HEAD + "tp_plan: {a: colwise}\nx: &e\ny: z\n", "not written"),
     (HEAD + "tp_plan: {&k a: colwise}\n", "`&k`"),
     ("--- {format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {a: colwise}}\n", "`---`"),
 ])
@@ -420,7 +422,8 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path):
     HEAD + "tp_plan:\n" + "\n" * 100000 + "  a: colwise" + " " * 100000 + "# c\n",
     HEAD + "tp_plan:\n  \"" + "a" * 4000000 + "\": colwise\n",
     HEAD + "tp_plan: {" + "a" * 1000000,
-], ids=["brackets as keys", "deep", "aliases", "comments", "blanks", "a long name", "never closed"])
+    HEAD + "tp_plan: {a: colwise}\nx: " + "[" * 60 + "a, " * 200000 + "]" * 60 + "\n",
+], ids=["brackets as keys", "deep", "aliases", "comments", "blanks", "a long name", "never closed", "deep and long"])
 def test_hostile_plans_are_formatted_or_refused_quickly(text):
     result = run("fmt", "-", stdin=text.encode(), timeout=10)
     assert result.returncode in (0, 2, 3), result.stderr[-300:]

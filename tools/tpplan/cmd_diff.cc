@@ -24,7 +24,8 @@ int read_side(const std::string& path, SourceFile& file, Manifest& manifest, con
   } else {
     const bool too_large = read.fault == ReadFault::TooLarge;
     report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0},
-                   too_large ? fmt::format("the file is larger than {}", human_bytes(kMaxManifestBytes)) : fmt::format("cannot read the file: {}", read.reason));
+                   too_large ? fmt::format("the file is larger than {}", human_bytes(kMaxManifestBytes))
+                             : fmt::format("cannot read the file: {}", read.reason));
   }
   Sources sources;
   sources.files[static_cast<size_t>(Source::Manifest)] = &file;
@@ -39,13 +40,13 @@ int cmd_diff(const DiffArguments& arguments, const CommonArguments& common) {
   if (arguments.before == "-" && arguments.after == "-") return usage_error("the two manifests cannot both come from standard input");
   SourceFile old_file, new_file;
   Manifest before, after;
-  const int old_status = read_side(arguments.before, old_file, before, common), new_status = read_side(arguments.after, new_file, after, common);
+  const int old_status = read_side(arguments.before, old_file, before, common);
+  const int new_status = read_side(arguments.after, new_file, after, common);
   if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
   const ManifestDiff diff = diff_manifests(before, after);
   const std::string fault = write_output("-", [&](const Sink& sink) {
     if (arguments.format == "json") return write_diff_json(diff, sink);
-    const std::string text = diff_text(diff);
-    return sink(common.quiet ? std::string_view(text).substr(0, text.find('\n') + 1) : text);
+    return (common.quiet || sink(diff_summary(diff))) && sink(diff_text(diff));
   });
   if (!fault.empty()) return kExitUsage;
   return diff.same || arguments.exit_zero ? kExitFine : kExitContent;

@@ -15,7 +15,8 @@ namespace tpplan {
 namespace {
 
 int refuse_output(const std::string& path, std::string_view message) {
-  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the plan: {}\n", path == "-" ? "<stdout>" : escape_for_terminal(path), message));
+  const std::string name = path == "-" ? "<stdout>" : escape_for_terminal(path);
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the plan: {}\n", name, message));
   return kExitUsage;
 }
 
@@ -31,7 +32,8 @@ int format_file(const std::string& path, SourceFile& file, std::string& formatte
   } else {
     const bool too_large = read.fault == ReadFault::TooLarge;
     report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Plan, 0, 0},
-                   too_large ? fmt::format("the file is larger than {}", human_bytes(YamlLimits{}.bytes)) : fmt::format("cannot read the file: {}", read.reason));
+                   too_large ? fmt::format("the file is larger than {}", human_bytes(YamlLimits{}.bytes))
+                             : fmt::format("cannot read the file: {}", read.reason));
   }
   Sources sources;
   sources.files[static_cast<size_t>(Source::Plan)] = &file;
@@ -40,7 +42,8 @@ int format_file(const std::string& path, SourceFile& file, std::string& formatte
 }
 
 // What is to be done with one formatted plan.
-int deliver(const std::string& path, const SourceFile& file, const std::string& formatted, const FmtArguments& arguments, const CommonArguments& common) {
+int deliver(const std::string& path, const SourceFile& file, const std::string& formatted, const FmtArguments& arguments,
+            const CommonArguments& common) {
   const bool changes = file.text != formatted;
   if (arguments.diff) {
     const std::string name = escape_for_terminal(file.name);
@@ -68,7 +71,8 @@ int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
   if (!arguments.output.empty() && (arguments.check || arguments.diff)) return usage_error("--output: --check and --diff write no file");
   if (!arguments.output.empty() && plans.size() != 1) return usage_error("--output takes one plan; without it each is formatted in place");
   if (!arguments.output.empty() && arguments.output != "-" && is_same_file(arguments.output, plans)) {
-    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n  = help: without --output a plan is formatted in place\n", escape_for_terminal(arguments.output)));
+    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n", escape_for_terminal(arguments.output)) +
+                             "  = help: without --output a plan is formatted in place\n");
     return kExitUsage;
   }
   int status = kExitFine;
