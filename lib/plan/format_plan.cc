@@ -26,7 +26,6 @@ struct Entry;
 struct Piece {
   PieceKind kind = PieceKind::Scalar;
   bool is_flow = false;           // in brackets
-  bool is_plain = false;          // a scalar without quotes
   size_t column = 0;              // of the entries in the source
   std::string raw;                // Scalar: as it will be written; an alias; empty: a null that is not written
   std::string properties;         // "&anchor"
@@ -225,7 +224,6 @@ void take_scalar(Reader& in, const YamlNode& node, Piece& piece) {
     refuse(in, "the formatter does not rewrite texts without quotes over several lines", "write the text in double quotes");
   }
   piece.raw = node.text;
-  piece.is_plain = true;
   in.at += node.text.size();
 }
 
@@ -240,7 +238,8 @@ void take_key(Reader& in, YamlId id, Entry& entry) {
 
 void no_properties(Reader& in, const Gap& gap) {
   if (gap.properties.empty()) return;
-  refuse(in, fmt::format("the formatter does not know what `{}` belongs to", gap.properties), "write it behind the colon, on the line of the key");
+  refuse(in, fmt::format("the formatter does not know what `{}` belongs to", gap.properties),
+         "write it behind the colon, on the line of the key");
 }
 
 // The entries of a block, of which the first token is next. `gap` is what stands before it.
@@ -362,8 +361,7 @@ void take_value(Reader& in, YamlId id, Entry& entry, bool in_flow) {
     take_flow(in, node, piece);
   } else if (!null.empty()) {
     piece.raw = null;
-    piece.is_plain = true;
-    in.at += null.size();
+      in.at += null.size();
   } else {
     take_scalar(in, node, piece);
   }
@@ -443,18 +441,21 @@ bool has_comment(const std::vector<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return !line.empty(); });
 }
 
+// Text without quotes that brackets would take apart.
+bool needs_block(const std::string& raw) { return raw[0] != '"' && raw[0] != '\'' && raw.find_first_of(",[]{}") != std::string::npos; }
+
 // Appends the value on one line; false where it holds comments or text that only a block can hold, or is far too long.
 bool append_line(std::string& out, const Piece& piece) {
   if (!piece.properties.empty()) out += piece.properties + " ";
   if (piece.kind == PieceKind::Scalar) {
     out += piece.raw.empty() ? "null" : piece.raw;
-    return !piece.is_plain || piece.raw.find_first_of(",[]{}") == std::string::npos;
+    return !needs_block(piece.raw);
   }
   out += piece.kind == PieceKind::Map ? '{' : '[';
   for (const Entry& entry : piece.entries) {
     if (&entry != piece.entries.data()) out += ", ";
     if (!entry.key.empty()) out += entry.key + ": ";
-    if (!entry.trailing.empty() || has_comment(entry.leading)) return false;
+    if (!entry.trailing.empty() || has_comment(entry.leading) || needs_block(entry.key)) return false;
     if (!append_line(out, entry.value) || out.size() > 4 * kPlanWidth) return false;
   }
   out += piece.kind == PieceKind::Map ? '}' : ']';
@@ -594,14 +595,17 @@ std::vector<std::string> sorted(std::vector<std::string> texts) {
   return texts;
 }
 
-// What the formatted text would lose; empty when it loses nothing.
-std::string loss(const YamlTree& tree, const TpPlan& plan, const std::vector<std::string>& comments, const std::string& formatted) {
+// What the formatted text would lose of a tree, a plan (absent: it has errors) and comments; empty when it loses nothing.
+std::string loss(const YamlTree& tree, const std::optional<TpPlan>& plan, const std::vector<std::string>& comments,
+                 const std::string& formatted) {
   const SourceFile again{.name = "formatted", .text = formatted};
   YamlTree tree_again;
   Diagnostics faults, findings;
   if (!read_yaml(again, Source::Plan, tree_again, faults) || tree_again.root == kNoYaml) return "it could not be read again";
   if (!same_tree(tree, tree_again)) return "its values would not be the same";
-  if (!same_plan(plan, read_plan(again, {}, findings))) return "it would not be the same plan";
+  const TpPlan plan_again = read_plan(again, {}, findings);
+  // A plan with errors means nothing; its values have been compared.
+  if (has_errors(findings) != !plan || (plan && !same_plan(*plan, plan_again))) return "it would not be the same plan";
   Reader in{.file = again, .tree = tree_again, .diagnostics = faults, .comments = {}};
   std::vector<std::string> header;
   try {
@@ -634,7 +638,8 @@ std::string write_plan_text(Piece& root, std::vector<std::string> header) {
 
 bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& diagnostics) {
   Diagnostics findings;
-  const TpPlan plan = read_plan(file, {}, findings);
+  std::optional<TpPlan> plan = read_plan(file, {}, findings);
+  if (has_errors(findings)) plan.reset();
   YamlTree tree;
   Diagnostics faults;
   const bool is_yaml = read_yaml(file, Source::Plan, tree, faults);
@@ -654,7 +659,7 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
   const std::string lost = loss(tree, plan, in.comments, text);
   if (!lost.empty()) {
     report_message(diagnostics, Code::TP1011, {Source::Plan, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),
-                   "does an alias stand above its anchor once the keys are in order?");
+                   "look for an alias that comes before its anchor once the keys are in order, or for a stray carriage return");
     return false;
   }
   formatted = std::move(text);

@@ -149,3 +149,23 @@ def make(seed):
     # Comments above the first key are the file's, wherever that key goes.
     above = {comment: token for comment, token in maker.above.items() if token != first}
     return text, maker.comments, maker.beside, above
+
+
+PIECES = ["#", "# x", "\n", "\n\n", " ", ":", ": ", ",", "[", "]", "{", "}", "-", "- ", '"', "'", "&a ", "*a", "!!str ", "? ", "|\n", ">", "\t", "null",
+          "~", "---\n", "...\n", "%", "\\", "é", "\r", "@", "`", "x"]
+
+
+def mutate(seed):
+    """A random plan with some bytes put in, taken out or moved: most are no plan any more, the others are odd ones."""
+    chance = random.Random(f"mutate {seed}")
+    text = make(seed)[0]
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        at, kind = chance.randrange(len(text) + 1), chance.randrange(3)
+        if kind == 0:
+            text = text[:at] + chance.choice(PIECES) + text[at:]
+        elif kind == 1:
+            text = text[:at] + text[at + chance.choice([1, 2, 5]):]
+        else:
+            begin = chance.randrange(len(text) + 1)
+            text = text[:at] + text[begin:begin + chance.randrange(20)] + text[at:]
+    return text

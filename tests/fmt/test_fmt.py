@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from conftest import ROOT, run
-from plan_maker import ORDER, make
+from plan_maker import ORDER, make, mutate
 
 HEAD = "format: tpplan.plan/1\nmesh: {tp: 4}\n"
 EMPTY_MODEL = '{"format": "tpplan.model/1", "name": "m", "framework": "torch", "modules": []}'
@@ -128,6 +128,12 @@ def test_null_is_kept_as_it_is_written():
 
 def test_plans_with_wrong_content_are_formatted():
     formats(HEAD + "tp_plan: {a: nostyle, \"b\": {style: colwise, axis: x}}\nunknown: {a: b}\nremat: [\"c\"]\n", HEAD + "tp_plan:\n  a: nostyle\n  \"b\": {style: colwise, axis: x}\nremat: [\"c\"]\nunknown: {a: b}\n")
+    formats(HEAD + "tp_plan: {a: colwise}\nfsdp: {axis: none}\n", HEAD + "tp_plan:\n  a: colwise\nfsdp: {axis: none}\n")
+
+
+def test_text_that_brackets_would_take_apart_stays_out_of_them():
+    text = HEAD + "tp_plan:\n  a:\n    style: colwise\n    out}put: Shard(1)\n  b:\n    style: col, wise\n"
+    formats(text, text)
 
 
 # ---- what it refuses ----
@@ -259,6 +265,18 @@ def test_random_plans_have_the_layout(random_plans):
             assert line == line.rstrip() and (len(line) - len(line.lstrip())) % 2 == 0
         keys = re.findall(r"^(\w+):", text, re.M)
         assert keys == sorted(keys, key=ORDER.index)
+
+
+def test_mutated_plans_are_formatted_once_or_left_alone(tmp_path):
+    texts = {tmp_path / f"{seed}.yaml": mutate(seed).encode() for seed in range(800)}
+    for path, text in texts.items():
+        path.write_bytes(text)
+    result = run("fmt", *texts)
+    assert result.returncode == 2
+    formatted = set(result.stdout.decode().replace(": formatted", "").split())
+    assert 200 < len(formatted) < 700
+    assert all(path.read_bytes() == text for path, text in texts.items() if str(path) not in formatted)
+    assert run("fmt", "--check", *sorted(formatted)).returncode == 0
 
 
 # ---- the diff ----
