@@ -35,7 +35,7 @@ bool flush(Writer& writer) {
   return writer.error == 0;
 }
 
-std::string write_to(int fd, const std::function<bool(const Sink&)>& produce) {
+std::string write_to(int fd, const Producer& produce) {
   Writer writer{.fd = fd};
   writer.buffer.reserve(kBufferSize * 2);
   const Sink sink = [&writer](std::string_view piece) {
@@ -60,14 +60,18 @@ std::string link_end(const std::string& path) {
   return "";
 }
 
-std::string replace_file(const std::string& target, const std::function<bool(const Sink&)>& produce) {
+mode_t umask_permissions() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+std::string replace_file(const std::string& target, mode_t permissions, const Producer& produce) {
   const size_t slash = target.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : target.substr(0, slash);
   std::string temporary = directory + "/.tpplan-XXXXXX";
   const int fd = mkstemp(temporary.data());
   if (fd < 0) return std::strerror(errno);
-  const mode_t mask = umask(0);
-  umask(mask);
   std::string fault;
   try {
     fault = write_to(fd, produce);
@@ -76,7 +80,7 @@ std::string replace_file(const std::string& target, const std::function<bool(con
     unlink(temporary.c_str());
     throw;
   }
-  if (fault.empty() && (fchmod(fd, 0666 & ~mask) != 0 || fsync(fd) != 0)) fault = std::strerror(errno);
+  if (fault.empty() && (fchmod(fd, permissions) != 0 || fsync(fd) != 0)) fault = std::strerror(errno);
   if (close(fd) != 0 && fault.empty()) fault = std::strerror(errno);
   if (fault.empty() && rename(temporary.c_str(), target.c_str()) != 0) fault = std::strerror(errno);
   if (!fault.empty()) {
@@ -99,20 +103,28 @@ bool is_same_file(const std::string& path, const std::vector<std::string>& input
   return false;
 }
 
-std::string write_output(const std::string& path, const std::function<bool(const Sink&)>& produce) {
+std::string write_output(const std::string& path, const Producer& produce) {
   if (path == "-") return write_to(STDOUT_FILENO, produce);
   struct stat status {};
   const bool exists = stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return "is a directory";
   if (!exists || S_ISREG(status.st_mode)) {
     const std::string target = link_end(path);
-    return target.empty() ? std::strerror(ELOOP) : replace_file(target, produce);
+    return target.empty() ? std::strerror(ELOOP) : replace_file(target, umask_permissions(), produce);
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return std::strerror(errno);
   std::string fault = write_to(fd, produce);
   if (close(fd) != 0 && fault.empty()) fault = std::strerror(errno);
   return fault;
+}
+
+std::string rewrite_file(const std::string& path, const Producer& produce) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return std::strerror(errno);
+  if (!S_ISREG(status.st_mode)) return "is not a regular file";
+  if (access(path.c_str(), W_OK) != 0) return std::strerror(errno);
+  return replace_file(link_end(path), status.st_mode & 07777, produce);
 }
 
 }  // namespace tpplan

@@ -11,6 +11,9 @@ namespace tpplan {
 // Takes the next piece of the output; false when it could not be taken, after which nothing more should be sent.
 using Sink = std::function<bool(std::string_view)>;
 
+// Sends a whole output to a sink; false when it could not.
+using Producer = std::function<bool(const Sink&)>;
+
 // True when `path` names the same file as one of `inputs` (same device and inode; links are followed).
 bool is_same_file(const std::string& path, const std::vector<std::string>& inputs);
 
@@ -18,6 +21,10 @@ bool is_same_file(const std::string& path, const std::vector<std::string>& input
 // permissions), synced and renamed, so that `path` holds the old content or the new, never a part. Anything else that
 // exists (a pipe, a device) is written directly, and so is standard output for "-". A symbolic link is followed, and its
 // target replaced. Returns the reason of a failure, empty on success; after a failure no temporary file is left.
-std::string write_output(const std::string& path, const std::function<bool(const Sink&)>& produce);
+std::string write_output(const std::string& path, const Producer& produce);
+
+// The same for a regular file that is there already and keeps its permissions. One that may not be written, or is no
+// regular file, is refused.
+std::string rewrite_file(const std::string& path, const Producer& produce);
 
 }  // namespace tpplan

@@ -7,23 +7,10 @@
 #include <map>
 
 #include "base/text.h"
+#include "manifest/path_pattern.h"
 
 namespace tpplan {
 namespace {
-
-// "layers.12.norm.weight" -> "layers.*.norm.weight"; both separators.
-std::string without_numbers(std::string_view path) {
-  std::string out;
-  for (size_t i = 0; i < path.size();) {
-    const size_t end = std::min(path.find_first_of("./", i), path.size());
-    const std::string_view atom = path.substr(i, end - i);
-    const bool number = !atom.empty() && atom.find_first_not_of("0123456789") == std::string_view::npos;
-    out += number ? "*" : atom;
-    if (end < path.size()) out += path[end];
-    i = end + 1;
-  }
-  return out;
-}
 
 double share_of(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
 
@@ -44,7 +31,7 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
   for (const ManifestParam& param : manifest.parameters) {
     const ParamLayout& layout = layout_of(manifest, param);
     if (!is_replicated(layout.sharding.spec)) continue;
-    std::string pattern = without_numbers(path_of(manifest, param));
+    std::string pattern = path_pattern(path_of(manifest, param));
     uint64_t elements = 1;
     for (const int64_t size : layout.shape) elements *= static_cast<uint64_t>(size);
     ReplicatedGroup& group = groups[pattern];

@@ -655,6 +655,8 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
 
 }  // namespace
 
+std::span<const std::string_view> plan_keys() { return kTopKeys; }
+
 TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics) {
   TpPlan plan;
   YamlTree tree;

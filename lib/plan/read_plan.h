@@ -1,7 +1,9 @@
 // Plan file -> TpPlan.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,9 @@
 namespace tpplan {
 
 inline constexpr std::string_view kPlanFormat = "tpplan.plan/1";
+
+// The keys of a plan's top level, in the order in which they are written.
+std::span<const std::string_view> plan_keys();
 
 // Axis sizes from the command line, which replace those in the file.
 using MeshSizes = std::vector<std::pair<std::string, int64_t>>;

@@ -23,7 +23,7 @@ def complete(*words):
 
 
 def test_help_lists_the_commands_of_the_readme():
-    assert {"compile", "check", "explain", "show", "schema", "lint", "completion", "man"} <= set(COMMANDS)
+    assert {"compile", "check", "explain", "show", "schema", "lint", "diff", "fmt", "completion", "man"} <= set(COMMANDS)
 
 
 def test_bash_completes_commands_flags_and_choices():
@@ -101,10 +101,21 @@ def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
     assert hook(model).returncode == 2
 
 
-def test_the_hook_file_names_the_script():
+def test_the_hook_file_names_the_scripts():
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
-    entry = re.search(r"entry: (\S+)", text).group(1)
-    assert (ROOT / entry).stat().st_mode & 0o111
+    assert re.findall(r"^- id: (\S+)", text, re.M) == ["tpplan-check", "tpplan-fmt"]
+    entries = re.findall(r"entry: (\S+)", text)
+    assert len(entries) == 2 and all((ROOT / entry).stat().st_mode & 0o111 for entry in entries)
+
+
+def test_the_format_hook_formats_or_names_the_plans(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {wq: colwise}\n")
+    call = lambda *words: subprocess.run([ROOT / "tools" / "fmt-plans", *map(str, words)], capture_output=True, text=True, env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"})
+    result = call("--check", plan)
+    assert (result.returncode, result.stdout) == (1, f"{plan}\n")
+    assert call(plan).returncode == 0 and plan.read_text().endswith("tp_plan:\n  wq: colwise\n")
+    assert call("--check", plan).returncode == 0 and call().returncode == 2
 
 
 def test_the_action_runs_check_with_annotations(tmp_path):

@@ -8,7 +8,7 @@ import json
 import jsonschema
 from conftest import ROOT, linear_model, run
 
-KINDS = ("diagnostics", "manifest", "model", "plan")
+KINDS = ("diagnostics", "diff", "manifest", "model", "plan")
 SCHEMAS = {kind: json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text()) for kind in KINDS}
 VALIDATORS = {kind: jsonschema.Draft7Validator(schema) for kind, schema in SCHEMAS.items()}
 

@@ -59,7 +59,7 @@ def test_no_object_of_a_plan_takes_unknown_keys_and_every_other_object_does():
               for kind in KINDS}
     assert closed["plan"] == [path for path, _ in objects(SCHEMAS["plan"])]
     assert len(closed["plan"]) == 5  # the plan, data, fsdp, a suppression and a rule
-    assert closed["model"] == closed["manifest"] == closed["diagnostics"] == []
+    assert closed["model"] == closed["manifest"] == closed["diagnostics"] == closed["diff"] == []
 
 
 # ---- what the program ships ----
@@ -226,7 +226,7 @@ def test_reasons_and_collectives_are_those_of_the_program():
 
 def test_formats_are_those_of_the_program():
     headers = {"model": "model/read_model.h", "plan": "plan/read_plan.h", "manifest": "manifest/manifest.h",
-               "diagnostics": "diagnostics/render.cc"}
+               "diagnostics": "diagnostics/render.cc", "diff": "manifest/write_diff.h"}
     for kind, path in headers.items():
         assert SCHEMAS[kind]["properties"]["format"]["const"] == f"tpplan.{kind}/1"
         assert f"tpplan.{kind}/1" in source(path)

@@ -64,12 +64,29 @@ struct ImportArguments {
   std::string output = "-";
 };
 
+// Two manifests.
+struct DiffArguments {
+  std::string before, after;
+  std::string format = "human";
+  bool exit_zero = false;  // differences are no failure
+};
+
+// Plans into their canonical layout.
+struct FmtArguments {
+  std::vector<std::string> plans;
+  std::string output;  // empty: in place
+  bool check = false;  // name what would change, write nothing
+  bool diff = false;   // show what would change, write nothing
+};
+
 int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
 int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
 int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
 int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
 int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
 int cmd_show(const ShowArguments& arguments, const CommonArguments& common);
+int cmd_diff(const DiffArguments& arguments, const CommonArguments& common);
+int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
 int cmd_schema(const std::string& kind);
 int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
 

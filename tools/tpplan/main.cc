@@ -77,6 +77,20 @@ void add_import(CLI::App& command, ImportArguments& arguments) {
   command.add_option("-o,--output", arguments.output, "plan file; standard output without it")->type_name("FILE");
 }
 
+void add_diff(CLI::App& command, DiffArguments& arguments) {
+  command.add_option("OLD", arguments.before, "manifest file")->required();
+  command.add_option("NEW", arguments.after, "manifest file that is held against it")->required();
+  command.add_option("--format", arguments.format, "human or json")->type_name("FORMAT")->check(CLI::IsMember({"human", "json"}));
+  command.add_flag("--exit-zero", arguments.exit_zero, "exit status 0 even when they differ");
+}
+
+void add_fmt(CLI::App& command, FmtArguments& arguments) {
+  command.add_option("PLAN", arguments.plans, "plan files; each is formatted in place, `-` to standard output")->required();
+  command.add_flag("--check", arguments.check, "write nothing, name the plans that would change; exit status 1 when there are any");
+  command.add_flag("--diff", arguments.diff, "write nothing, show what would change; exit status 1 when anything would");
+  command.add_option("-o,--output", arguments.output, "file for the formatted plan instead")->type_name("FILE");
+}
+
 // Options that every sub-command has.
 void add_common(CLI::App& command, CommonArguments& common, std::string& color) {
   command.add_option("--color", color, "auto, always or never")->type_name("WHEN")->check(CLI::IsMember({"auto", "always", "never"}))->envname("TPPLAN_COLOR");
@@ -131,7 +145,7 @@ int run(int argc, char** argv) {
   add_import(*import_command, import_arguments);
 
   CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of a file format");
-  schema->add_option("KIND", kind, "model, plan, manifest or diagnostics")->required();
+  schema->add_option("KIND", kind, "model, plan, manifest, diagnostics or diff")->required();
 
   for (CLI::App* command : {compile, check, explain, show, export_command, import_command, schema}) add_common(*command, common, color);
   InputArguments lint_arguments;
@@ -139,6 +153,14 @@ int run(int argc, char** argv) {
   lint->add_option("MODEL", lint_arguments.model, "model graph (JSON)")->required();
   lint->add_option("PLAN", lint_arguments.plan, "tp_plan (YAML)")->required();
   add_common(*lint, common, color);
+  DiffArguments diff_arguments;
+  CLI::App* diff = app.add_subcommand("diff", "say what differs between two manifests; exit status 1 when anything does");
+  add_diff(*diff, diff_arguments);
+  add_common(*diff, common, color);
+  FmtArguments fmt_arguments;
+  CLI::App* fmt = app.add_subcommand("fmt", "write plans in their canonical layout, comments kept");
+  add_fmt(*fmt, fmt_arguments);
+  add_common(*fmt, common, color);
   std::string shell;
   CLI::App* completion = app.add_subcommand("completion", "print a completion script for a shell");
   completion->add_option("SHELL", shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -170,6 +192,8 @@ int run(int argc, char** argv) {
   common.color = color == "always" ? ColorChoice::Always : color == "never" ? ColorChoice::Never : ColorChoice::Auto;
   if (rank_option->count() > 0) show_arguments.rank = rank;
   if (*compile) return cmd_compile(compile_arguments, common);
+  if (*diff) return cmd_diff(diff_arguments, common);
+  if (*fmt) return cmd_fmt(fmt_arguments, common);
   if (*lint) return cmd_lint(lint_arguments, common);
   if (*check) return cmd_check(check_arguments, common);
   if (*explain) return cmd_explain(explain_arguments, common);

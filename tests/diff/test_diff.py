@@ -1,0 +1,326 @@
+"""tpplan diff: nothing that differs is left out, the same change is said once, and the exit status is diff(1)'s."""
+
+import copy
+import json
+
+import jsonschema
+import pytest
+from conftest import ROOT, linear_model, plan_text, run, write
+
+VALIDATOR = jsonschema.Draft7Validator(json.loads((ROOT / "schemas" / "diff.schema.json").read_text()))
+LAYERS = 6
+MODEL = linear_model(embed=[64, 8], **{f"layers__{i}__{name}": shape for i in range(LAYERS)
+                                       for name, shape in (("wq", ([16, 8], [16])), ("wo", [8, 16]), ("norm", [8, 8]))})
+MODEL["modules"][1]["buffers"] = {"scale": {"shape": [4], "dtype": "float32"}}
+RULES = {"embed": "colwise", "layers.*.wq": "colwise", "layers.*.wo": "rowwise"}
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """manifest(rules, ...): compiles, writes the manifest to a file of its own, returns the path."""
+    made = []
+
+    def make(rules=RULES, model=MODEL, **settings):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(folder / "manifest.json")
+        text = rules if isinstance(rules, str) else plan_text(rules, **settings)
+        result = run("compile", *write(folder, model, text), "-o", made[-1], "--allow", "TP4006")
+        assert result.returncode == 0, result.stderr.decode()
+        return made[-1]
+
+    return make
+
+
+def diff(old, new, *flags):
+    """Exit status and document; human words and JSON agree on the status."""
+    result = run("diff", old, new, "--format", "json", *flags)
+    assert result.returncode in (0, 1) and result.stderr == b"", result
+    document = json.loads(result.stdout)
+    VALIDATOR.validate(document)
+    assert result.returncode == (0 if document["same"] or "--exit-zero" in flags else 1)
+    assert run("diff", old, new, *flags).returncode == result.returncode
+    return document
+
+
+def words(old, new, *flags):
+    return run("diff", old, new, *flags).stdout.decode()
+
+
+def edited(path, tmp_path, change, name="edited.json"):
+    document = json.loads(path.read_text())
+    change(document)
+    (tmp_path / name).write_text(json.dumps(document))
+    return tmp_path / name
+
+
+def expand(document, part):
+    """{path: (change, fields)} of a list: what a reader gets by undoing the groups."""
+    out = {}
+    for group in document[part]["groups"]:
+        paths = [path for family in group["families"] for path in family["paths"]]
+        assert len(paths) == group["count"] and group["example"] == paths[0]
+        for path in paths:
+            assert path not in out
+            out[path] = (group["change"], group["fields"])
+    return out
+
+
+FIELDS = ("shape", "dtype", "spec", "placements", "segments", "local_shapes", "style", "rule", "reason", "replicas", "grad_reduce")
+
+
+def fields_of(manifest, tensor):
+    rule = None if tensor["rule"] is None else {k: v for k, v in manifest["rules"][tensor["rule"]].items() if k in ("block", "key")}
+    shapes = tensor.get("local_shapes") or [tensor["local_shape"]]
+    return {key: tensor.get(key) for key in FIELDS} | {"rule": rule, "local_shapes": shapes}
+
+
+def expected_tensors(old, new, part):
+    """The same, computed from the two files."""
+    before = {t["path"]: fields_of(old, t) for t in old[part]}
+    after = {t["path"]: fields_of(new, t) for t in new[part]}
+    out = {}
+    for path in before.keys() | after.keys():
+        if path not in before:
+            out[path] = ("added", {key: {"after": value} for key, value in after[path].items()})
+        elif path not in after:
+            out[path] = ("removed", {key: {"before": value} for key, value in before[path].items()})
+        elif before[path] != after[path]:
+            out[path] = ("changed", {key: {"before": before[path][key], "after": after[path][key]} for key in FIELDS if before[path][key] != after[path][key]})
+    return out
+
+
+def test_a_manifest_is_the_same_as_itself(manifest):
+    path = manifest()
+    document = diff(path, path)
+    assert document["same"] and document["inputs"] == document["settings"] == {} and document["rules"] == []
+    assert all(document[part]["groups"] == [] for part in ("parameters", "buffers", "modules"))
+    assert words(path, path).startswith("the manifests say the same: 25 parameters, ")
+
+
+def test_places_hashes_and_order_are_no_difference(manifest, tmp_path):
+    old, new = manifest(), manifest("# a comment\n" + plan_text(dict(reversed(RULES.items()))))
+    document = diff(old, new)
+    assert document["same"] and list(document["inputs"]) == ["plan_sha256"]
+    assert "note: made from other inputs (plan sha256), which alone is no difference" in words(old, new)
+
+    def shuffle(m):
+        m["parameters"].reverse()
+        m["modules"].reverse()
+        m["tool"] = "tpplan 9.9.9"
+    assert diff(old, edited(old, tmp_path, shuffle))["same"]
+
+
+@pytest.mark.parametrize("new", [
+    RULES | {"layers.*.wq": "rowwise", "layers.*.wo": "colwise"}, {"embed": "colwise"}, RULES | {"layers.3.wo": "replicate"},
+    RULES | {"layers.*.norm": "replicate"}, {key: "replicate" for key in RULES}, RULES | {"layers.*.wq": {"spec": ["tp"]}},
+], ids=["swapped", "fewer", "one layer", "replicate", "nothing cut", "a spec"])
+def test_every_parameter_that_differs_is_there_with_every_field(manifest, new):
+    new = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in new.items()}
+    if '{"spec": ["tp"]}' in new.values():
+        new.pop("layers.*.wq")
+        new |= {"layers.*.wq.weight": "[tp, null]", "layers.*.wq.bias": "[tp]"}
+    old, new = manifest(), manifest(new)
+    document = diff(old, new)
+    expected = expected_tensors(json.loads(old.read_text()), json.loads(new.read_text()), "parameters")
+    assert expected and expand(document, "parameters") == expected
+    counts = {change: sum(c == change for c, _ in expected.values()) for change in ("changed", "added", "removed")}
+    assert {key: document["parameters"][key] for key in counts} == counts
+    assert words(old, new).startswith(f"{len(expected)} of 25 parameters differ{'s' * (len(expected) == 1)}, ")
+
+
+def test_a_real_plan_against_one_with_fsdp_and_sequence_parallelism(tmp_path):
+    paths = []
+    for plan in ("llama", "llama-fsdp-tp"):
+        paths.append(tmp_path / f"{plan}.json")
+        assert run("compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans" / f"{plan}.yaml", "-o", paths[-1]).returncode == 0
+    old, new = (json.loads(p.read_text()) for p in paths)
+    document = diff(*paths)
+    for part in ("parameters", "buffers"):
+        assert expand(document, part) == expected_tensors(old, new, part)
+    assert set(document["settings"]) == {key for key in ("mesh", "uneven", "data", "fsdp", "remat") if old[key] != new[key]}
+    assert all(sides == {"before": old[key], "after": new[key]} for key, sides in document["settings"].items())
+    groups = document["parameters"]["groups"]
+    assert sum(group["count"] for group in groups) == 291 and len(groups) < 12
+    modules = expand(document, "modules")
+    boundaries = [{m["path"]: m for m in side["modules"]} for side in (old, new)]
+    assert {path for path, (change, _) in modules.items() if change == "added"} == boundaries[1].keys() - boundaries[0].keys()
+    for path, (change, fields) in modules.items():
+        for key in fields.keys() - {"rule"}:
+            assert fields[key].get("after") == boundaries[1][path][key]
+    counted = {(c["phase"], c["kind"], c["axis"]): (c["before"], c["after"]) for c in document["collectives"]}
+    assert counted == expected_collectives(old, new)
+
+
+def expected_collectives(old, new):
+    out = {}
+    for side, manifest in enumerate((old, new)):
+        steps = [(phase, step) for m in manifest["modules"] for v in m["inputs"] + m["outputs"] for phase in ("forward", "backward") for step in v.get(phase, [])]
+        steps += [("gradient", step) for p in manifest["parameters"] for step in p["grad_reduce"]]
+        for phase, step in steps:
+            if step["kind"] != "slice":
+                out.setdefault((phase, step["kind"], step["axis"]), [0, 0])[side] += 1
+    return {key: tuple(counts) for key, counts in out.items()}
+
+
+def test_layers_are_one_family_and_part_of_them_is_named_so(manifest):
+    old, new = manifest(), manifest(RULES | {"layers.3.wo": "replicate"})
+    group, = diff(old, new)["parameters"]["groups"]
+    assert group["families"] == [{"pattern": "layers.*.wo.weight", "of": 6, "paths": ["layers.3.wo.weight"]}]
+    assert "  ~ layers.3.wo.weight  (1 of 6)\n" in words(old, new)
+    group = next(g for g in diff(old, manifest({"embed": "colwise", "layers.*.wq": "colwise"}))["parameters"]["groups"])
+    assert group["count"] == 6 and group["families"][0]["pattern"] == "layers.*.wo.weight" and group["example"] == "layers.0.wo.weight"
+
+
+def test_changes_of_one_kind_are_one_group_whatever_they_are_called(manifest):
+    model = linear_model(**{f"l__{i}__{name}": [8, 8] for i in range(3) for name in ("a", "b", "c")})
+    old, new = manifest({"l.*.?": "colwise"}, model), manifest({"l.*.?": "rowwise"}, model)
+    group, = diff(old, new)["parameters"]["groups"]
+    assert [family["pattern"] for family in group["families"]] == ["l.*.a.weight", "l.*.b.weight", "l.*.c.weight"]
+    assert group["fields"]["spec"] == {"before": ["tp", None], "after": [None, "tp"]}
+    assert words(old, new).count("P('tp', None) -> P(None, 'tp')") == 1
+
+
+def test_added_and_removed_parameters_modules_and_buffers(manifest):
+    smaller = copy.deepcopy(MODEL)
+    smaller["modules"] = [m for m in smaller["modules"] if not m["path"].startswith("layers.5")]
+    del smaller["modules"][1]["buffers"]
+    old, new = manifest(), manifest(model=smaller)
+    document, back = diff(old, new), diff(new, old)
+    assert document["parameters"]["removed"] == back["parameters"]["added"] == 4
+    assert document["modules"]["removed"] == back["modules"]["added"] == 2
+    assert document["buffers"]["removed"] == back["buffers"]["added"] == 1
+    assert expand(document, "parameters") == expected_tensors(json.loads(old.read_text()), json.loads(new.read_text()), "parameters")
+    assert [(r["before"], r["after"]) for r in document["rules"]] == [(12, 10), (6, 5)]
+    text = words(old, new)
+    assert text.startswith("4 of 25 parameters differ, 2 of 13 module boundaries differ; ")
+    assert "  - layers.5.wq.weight  (1 of 6)\n" in text and "  ~ layers.*.wo  matches 6 -> 5\n" in text
+
+
+@pytest.mark.parametrize("settings, key", [
+    ({"mesh": "{dp: 2, tp: 2}", "more": "data: {axes: [dp]}\n"}, "mesh"), ({"mesh": "{tp: 2}"}, "mesh"), ({"more": "uneven: torch\n"}, "uneven"),
+    ({"more": "fsdp: {axis: tp}\n"}, "fsdp"), ({"more": "remat: [\"layers.*\"]\n"}, "remat"), ({"more": "data: {axes: [tp]}\n"}, "data"),
+], ids=["axis", "size", "uneven", "fsdp", "remat", "data"])
+def test_every_setting_is_a_difference(manifest, settings, key):
+    model = copy.deepcopy(MODEL)
+    model["modules"] += [{"path": f"layers.{i}", "type": "Layer"} for i in range(LAYERS)]
+    old, new = manifest(model=model), manifest(model=model, **settings)
+    document = diff(old, new)
+    assert not document["same"] and key in document["settings"]
+    assert document["settings"][key] == {"before": json.loads(old.read_text())[key], "after": json.loads(new.read_text())[key]}
+    assert f"\n  ~ {key} " in words(old, new)
+
+
+def test_axes_are_compared_by_name_and_not_by_number(manifest):
+    old = manifest({"a": "[tp, null]"}, linear_model(a=[8, 8]), mesh="{tp: 2, fsdp: 2}", more="data: {axes: [fsdp]}\n")
+    new = manifest({"a": "[fsdp, null]"}, linear_model(a=[8, 8]), mesh="{fsdp: 2, tp: 2}", more="data: {axes: [tp]}\n")
+    fields = diff(old, new)["parameters"]["groups"][0]["fields"]
+    assert fields["spec"] == {"before": ["tp", None], "after": ["fsdp", None]}
+    assert "placements" not in fields and "local_shapes" not in fields
+
+
+def test_bytes_of_the_ranks_are_those_of_the_manifests(manifest):
+    model = linear_model(a=[10, 8], b=[8, 8])
+    old, new = manifest({"a": "colwise"}, model, more="uneven: torch\n"), manifest({"b": "colwise"}, model, more="uneven: torch\n")
+    document = diff(old, new)
+    for side, path in (("before", old), ("after", new)):
+        totals = json.loads(path.read_text())["totals"]
+        assert document["bytes"][side] == {"ranks": 4, "min": min(totals["bytes_per_rank"]), "max": totals["max_bytes_per_rank"], "total": totals["bytes"],
+                                           "ideal": totals["ideal_bytes_per_rank"], "replicated": totals["replicated_bytes_per_rank"]}
+    assert "352 B -> 384 B per rank" in words(old, new).splitlines()[0]
+    assert "  emptiest rank         288 B -> 384 B (+33.3 %)\n" in words(old, new)
+    assert "local_shapes  [3, 8] x 3, [1, 8] -> [10, 8]" in words(old, new)
+
+
+def test_totals_alone_are_a_difference(manifest, tmp_path):
+    tied = linear_model(a=[8, 8], b=[8, 8])
+    old = manifest({"a": "colwise", "b": "colwise"}, tied)
+    new = manifest({"a": "colwise", "b": "colwise"}, tied | {"tied": [["a.weight", "b.weight"]]})
+    document = diff(old, new)
+    assert not document["same"] and document["parameters"]["groups"] == [] and document["bytes"]["after"]["total"] == 256
+    assert words(old, new).startswith("0 of 2 parameters differ; 128 B -> 64 B per rank\n")
+
+
+def test_the_order_of_the_output_is_the_order_of_the_files(manifest):
+    old, new = manifest(), manifest({"embed": "rowwise", "layers.*.wo": "colwise", "layers.*.wq": "replicate"})
+    order = {p["path"]: i for i, p in enumerate(json.loads(new.read_text())["parameters"])}
+    first = run("diff", old, new, "--format", "json").stdout
+    assert first == run("diff", old, new, "--format", "json").stdout
+    examples = [order[g["example"]] for g in json.loads(first)["parameters"]["groups"]]
+    assert examples == sorted(examples)
+    for group in json.loads(first)["parameters"]["groups"]:
+        for family in group["families"]:
+            assert family["paths"] == sorted(family["paths"], key=order.get)
+
+
+# ---- the contract with shells ----
+
+def test_exit_zero_and_quiet(manifest):
+    old, new = manifest(), manifest({"embed": "colwise"})
+    assert run("diff", old, new).returncode == 1
+    assert not diff(old, new, "--exit-zero")["same"]
+    summary, details = words(old, new).split("\n\n", 1)
+    assert summary.startswith("18 of 25 parameters differ")
+    assert run("diff", "-q", old, new).stdout.decode() == "\n" + details
+    assert run("diff", "-q", old, old).stdout == b""
+
+
+def test_one_side_may_be_standard_input(manifest):
+    old, new = manifest(), manifest({"embed": "colwise"})
+    assert run("diff", "-", new, stdin=old.read_bytes()).stdout.decode() == words(old, new)
+    assert run("diff", old, "-", stdin=new.read_bytes()).stdout.decode() == words(old, new)
+    assert run("diff", "-", "-", stdin=b"").returncode == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": "tpplan.model/1"}'])
+@pytest.mark.parametrize("bad_side", [0, 1])
+def test_what_cannot_be_read_is_exit_status_2_and_names_the_file(manifest, tmp_path, content, bad_side):
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(content)
+    sides = [manifest(), manifest()]
+    sides[bad_side] = bad
+    result = run("diff", *sides)
+    assert result.returncode == 2 and result.stdout == b"" and b"bad.json" in result.stderr
+
+
+def test_a_manifest_that_contradicts_itself_is_not_compared(manifest, tmp_path):
+    path = manifest()
+    bad = edited(path, tmp_path, lambda m: m["totals"].update(bytes=1))
+    result = run("diff", path, bad)
+    assert result.returncode == 2 and b"TP7002" in result.stderr
+    assert run("diff", path, tmp_path / "none.json").returncode == 2
+    assert run("diff", path).returncode == 2
+    assert run("diff", path, path, "--format", "yaml").returncode == 2
+
+
+def test_hostile_names_neither_reach_the_terminal_nor_break_the_json(manifest):
+    name = "a\u202e\x1b[31m<script>\n\"'`"
+    model = {"format": "tpplan.model/1", "name": name, "framework": "torch",
+             "modules": [{"path": "m", "type": "Linear", "parameters": {name: {"shape": [8, 8], "dtype": "float32"}}}]}
+    old = manifest(plan_text({"m." + name: "[tp, null]"}), model)
+    new = manifest(plan_text({"m." + name: "[null, tp]"}), model)
+    text = words(old, new)
+    assert "\x1b" not in text and "\u202e" not in text and "\\x1b[31m<script>\\n" in text
+    assert diff(old, new)["parameters"]["groups"][0]["example"] == "m." + name
+
+
+def test_what_an_edited_manifest_says_is_quoted(manifest, tmp_path):
+    old = manifest(more="fsdp: {axis: tp}\n")
+
+    def edit(m):
+        m["fsdp"]["policy"] = m["parameters"][0]["reason"] = m["inputs"]["plan"]["sha256"] = 'x"\\\n\x1b'
+        m["parameters"][0]["rule"] = 10 ** 9
+    new = edited(old, tmp_path, edit)
+    result = run("diff", old, new, "--format", "json")
+    document = json.loads(result.stdout)
+    assert result.returncode == 1 and document["settings"]["fsdp"]["after"]["policy"] == 'x"\\\n\x1b'
+    assert document["parameters"]["groups"][0]["fields"]["rule"]["after"] is None
+    assert "\x1b" not in words(old, new)
+
+
+def test_many_layers_are_compared_in_one_pass(manifest):
+    model = linear_model(**{f"l__{i}__{n}": [8, 8] for i in range(4000) for n in "ab"})
+    old, new = manifest({"l.*.?": "colwise"}, model), manifest({"l.*.?": "rowwise"}, model)
+    document = diff(old, new)
+    assert [g["count"] for g in document["parameters"]["groups"]] == [8000]
+    assert len(words(old, new)) < 3000

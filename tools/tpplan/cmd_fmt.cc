@@ -1,0 +1,92 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/read_file.h"
+#include "base/text.h"
+#include "base/unified_diff.h"
+#include "base/write_file.h"
+#include "commands.h"
+#include "plan/format_plan.h"
+#include "plan/yaml_tree.h"
+
+namespace tpplan {
+namespace {
+
+int refuse_output(const std::string& path, std::string_view message) {
+  const std::string name = path == "-" ? "<stdout>" : escape_for_terminal(path);
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the plan: {}\n", name, message));
+  return kExitUsage;
+}
+
+// Reads and formats one plan. Exit status 0, or what its faults call for; content is no matter here, so that 1 stays for
+// plans that would change.
+int format_file(const std::string& path, SourceFile& file, std::string& formatted, const CommonArguments& common) {
+  ReadResult read = read_file(path, YamlLimits{}.bytes);
+  file = std::move(read.file);
+  Diagnostics diagnostics;
+  bool good = false;
+  if (read.fault == ReadFault::None) {
+    good = format_plan(file, formatted, diagnostics);
+  } else {
+    const bool too_large = read.fault == ReadFault::TooLarge;
+    report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Plan, 0, 0},
+                   too_large ? fmt::format("the file is larger than {}", human_bytes(YamlLimits{}.bytes))
+                             : fmt::format("cannot read the file: {}", read.reason));
+  }
+  Sources sources;
+  sources.files[static_cast<size_t>(Source::Plan)] = &file;
+  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
+  return good ? kExitFine : std::max(kExitUsage, exit_status(diagnostics));
+}
+
+// What is to be done with one formatted plan.
+int deliver(const std::string& path, const SourceFile& file, const std::string& formatted, const FmtArguments& arguments,
+            const CommonArguments& common) {
+  const bool changes = file.text != formatted;
+  if (arguments.diff) {
+    const std::string name = escape_for_terminal(file.name);
+    return !print(STDOUT_FILENO, unified_diff(name, name, file.text, formatted)) ? kExitUsage : changes ? kExitContent : kExitFine;
+  }
+  if (arguments.check) {
+    if (changes && !print(STDOUT_FILENO, escape_for_terminal(file.name) + "\n")) return kExitUsage;
+    return changes ? kExitContent : kExitFine;
+  }
+  const Producer produce = [&](const Sink& sink) { return sink(formatted); };
+  const bool in_place = arguments.output.empty() && path != "-";
+  if (in_place && !changes) return kExitFine;
+  const std::string& target = in_place ? path : arguments.output.empty() ? "-" : arguments.output;
+  const std::string fault = in_place ? rewrite_file(target, produce) : write_output(target, produce);
+  if (!fault.empty()) return refuse_output(target, fault);
+  if (in_place && !common.quiet) print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n");
+  return kExitFine;
+}
+
+}  // namespace
+
+int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
+  const std::vector<std::string>& plans = arguments.plans;
+  if (std::count(plans.begin(), plans.end(), "-") > 1) return usage_error("`-` stands twice: standard input is read once");
+  if (!arguments.output.empty() && (arguments.check || arguments.diff)) return usage_error("--output: --check and --diff write no file");
+  if (!arguments.output.empty() && plans.size() != 1) return usage_error("--output takes one plan; without it each is formatted in place");
+  if (!arguments.output.empty() && arguments.output != "-" && is_same_file(arguments.output, plans)) {
+    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n", escape_for_terminal(arguments.output)) +
+                             "  = help: without --output a plan is formatted in place\n");
+    return kExitUsage;
+  }
+  int status = kExitFine;
+  size_t changed = 0;
+  for (const std::string& path : plans) {
+    SourceFile file;
+    std::string formatted;
+    int one = format_file(path, file, formatted, common);
+    if (one == kExitFine) one = deliver(path, file, formatted, arguments, common);
+    changed += one == kExitContent;
+    status = std::max(status, one);
+  }
+  if (changed > 0 && !common.quiet) print(STDERR_FILENO, fmt::format("{} of {} would change\n", changed, counted(plans.size(), "plan")));
+  return status;
+}
+
+}  // namespace tpplan
