@@ -43,6 +43,26 @@ uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
   return expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
 }
 
+// A member that may be absent or null (`at` is 0 then), and is of this kind otherwise.
+bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind, uint32_t& at) {
+  at = find_member(tree, object, key);
+  if (at != 0 && tree.nodes[at].kind == JsonKind::Null) at = 0;
+  return at == 0 || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key));
+}
+
+// The index of a rule of the manifest, or kNoRule where it is null.
+bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, object, "rule", JsonKind::Integer, at)) return false;
+  if (at == 0) return true;
+  const int64_t index = tree.nodes[at].integer;
+  if (index < 0 || static_cast<uint64_t>(index) >= reader.manifest.rules.size()) {
+    return fault(reader, Code::TP7002, value_span(Source::Manifest, tree.nodes[at]), fmt::format("there is no rule {}", index));
+  }
+  rule = static_cast<uint32_t>(index);
+  return true;
+}
+
 template <typename Visit>
 bool for_each(const JsonTree& tree, uint32_t at, Visit visit) {
   for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
@@ -154,11 +174,13 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array), dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  spec = member(reader, tree, 0, "spec", JsonKind::Array), reason = member(reader, tree, 0, "reason", JsonKind::String),
                  replicas = member(reader, tree, 0, "replicas", JsonKind::Integer);
-  const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments"), style = find_member(tree, 0, "style"), rule = find_member(tree, 0, "rule");
-  if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0 || placements == 0) return false;
+  const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments");
+  uint32_t style = 0;
+  if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
+  if (placements == 0) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[0]), "`placements` is missing");
+  if (!optional_member(reader, tree, 0, "style", JsonKind::String, style) || !read_rule_index(reader, tree, 0, layout.rule)) return false;
   if (!find_dtype(tree.nodes[dtype].text, layout.dtype)) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[dtype]), fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
-  if (style != 0 && tree.nodes[style].kind == JsonKind::String) layout.style = tree.nodes[style].text;
-  if (rule != 0 && tree.nodes[rule].kind == JsonKind::Integer) layout.rule = static_cast<uint32_t>(tree.nodes[rule].integer);
+  if (style != 0) layout.style = tree.nodes[style].text;
   layout.reason = tree.nodes[reason].text;
   layout.replicas = tree.nodes[replicas].integer;
   return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
@@ -227,8 +249,11 @@ bool read_collectives(ManifestReader& reader, const JsonTree& tree, uint32_t at,
     const auto found = std::find_if(std::begin(kinds), std::end(kinds), [&](CollectiveKind k) { return to_text(k) == tree.nodes[kind].text; });
     if (found == std::end(kinds)) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[kind]), fmt::format("unknown collective `{}`", tree.nodes[kind].text));
     step.kind = *found;
-    if (const uint32_t dim = find_member(tree, i, "dim")) step.dim = static_cast<int>(tree.nodes[dim].integer);
-    if (const uint32_t dim = find_member(tree, i, "from_dim")) step.from_dim = static_cast<int>(tree.nodes[dim].integer);
+    for (const auto& [name, target] : {std::pair{"dim", &step.dim}, std::pair{"from_dim", &step.from_dim}}) {
+      uint32_t dim = 0;
+      if (!optional_member(reader, tree, i, name, JsonKind::Integer, dim)) return false;
+      if (dim != 0) *target = static_cast<int>(tree.nodes[dim].integer);
+    }
     return read_axis(reader, tree.nodes[axis], step.axis);
   });
 }
@@ -238,9 +263,12 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::Object, "a boundary value")) return false;
     ManifestValue& value = values.emplace_back();
-    if (const uint32_t arg = find_member(tree, i, "arg")) value.arg = static_cast<int>(tree.nodes[arg].integer);
-    if (const uint32_t kwarg = find_member(tree, i, "kwarg")) value.kwarg = tree.nodes[kwarg].text;
-    if (const uint32_t local = find_member(tree, i, "use_local")) value.use_local = tree.nodes[local].is_true;
+    uint32_t arg = 0, kwarg = 0, local = 0;
+    if (!optional_member(reader, tree, i, "arg", JsonKind::Integer, arg) || !optional_member(reader, tree, i, "kwarg", JsonKind::String, kwarg) ||
+        !optional_member(reader, tree, i, "use_local", JsonKind::Bool, local)) return false;
+    if (arg != 0) value.arg = static_cast<int>(tree.nodes[arg].integer);
+    if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
+    if (local != 0) value.use_local = tree.nodes[local].is_true;
     const uint32_t from = find_member(tree, i, "from"), to = find_member(tree, i, "to"), forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
     return (from == 0 || read_placements(reader, tree, from, value.from)) && (to == 0 || read_placements(reader, tree, to, value.to)) &&
            (forward == 0 || read_collectives(reader, tree, forward, value.forward)) && (backward == 0 || read_collectives(reader, tree, backward, value.backward));
@@ -249,7 +277,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
 
 bool read_module(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a module")) return false;
-  const uint32_t path = member(reader, tree, 0, "path", JsonKind::String), style = member(reader, tree, 0, "style", JsonKind::String), rule = find_member(tree, 0, "rule");
+  const uint32_t path = member(reader, tree, 0, "path", JsonKind::String), style = member(reader, tree, 0, "style", JsonKind::String);
   if (path == 0 || style == 0) return false;
   Manifest& manifest = reader.manifest;
   const std::string_view text = tree.nodes[path].text;
@@ -258,8 +286,7 @@ bool read_module(ManifestReader& reader, const JsonTree& tree) {
   manifest.names += text;
   ModuleLayout& layout = manifest.module_layouts.emplace_back();
   layout.style = tree.nodes[style].text;
-  if (rule != 0) layout.rule = static_cast<uint32_t>(tree.nodes[rule].integer);
-  return read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
+  return read_rule_index(reader, tree, 0, layout.rule) && read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
 }
 
 bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names) {
@@ -390,7 +417,9 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
             if (key == "parameters" || key == "buffers") return read_param(reader, tree, file.text, key == "buffers");
             return row_of(key)->read(reader, tree);
           }};
-  if (read_json(file, Source::Manifest, visitor, strings, diagnostics)) finish(reader);
+  const bool whole = read_json(file, Source::Manifest, visitor, strings, diagnostics);
+  if (whole) finish(reader);
+  else if (!has_errors(diagnostics)) fault(reader, Code::TP7001, {Source::Manifest, 0, 1}, "the manifest could not be read to its end");
   return manifest;
 }
 
