@@ -25,6 +25,13 @@ std::string summary_line(const ManifestDiff& d) {
   };
   std::string out = part(d.parameters, "parameter");
   if (differing(d.modules) > 0) out += ", " + part(d.modules, "module boundary");
+  else if (differing(d.parameters) == 0) {
+    // What is left to differ is said here only when it is all there is.
+    if (differing(d.buffers) > 0) out += ", " + part(d.buffers, "buffer");
+    for (const auto& [count, noun] : {std::pair{d.settings.size(), "setting"}, std::pair{d.rules.size(), "rule"}}) {
+      if (count > 0) out += fmt::format(", {} {}", counted(count, noun), count == 1 ? "differs" : "differ");
+    }
+  }
   return out + fmt::format("; {} per rank\n", bytes);
 }
 

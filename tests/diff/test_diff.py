@@ -209,6 +209,8 @@ def test_every_setting_is_a_difference(manifest, settings, key):
     assert not document["same"] and key in document["settings"]
     assert document["settings"][key] == {"before": json.loads(old.read_text())[key], "after": json.loads(new.read_text())[key]}
     assert f"\n  ~ {key} " in words(old, new)
+    if key == "remat":
+        assert words(old, new).startswith("0 of 25 parameters differ, 1 setting differs; 3.59 KiB per rank\n")
 
 
 def test_axes_are_compared_by_name_and_not_by_number(manifest):
@@ -324,3 +326,38 @@ def test_many_layers_are_compared_in_one_pass(manifest):
     document = diff(old, new)
     assert [g["count"] for g in document["parameters"]["groups"]] == [8000]
     assert len(words(old, new)) < 3000
+
+
+def test_the_whole_text_of_a_small_difference(manifest):
+    old, new = manifest(), manifest(RULES | {"layers.3.wo": "replicate"})
+    assert words(old, new) == """\
+1 of 25 parameters differs, 1 of 13 module boundaries differs; 3.59 KiB -> 3.97 KiB per rank
+  = note: made from other inputs (plan sha256), which alone is no difference
+
+rules
+  + layers.3.wo  matches 1
+
+parameters: 1 changed, 0 added, 0 removed
+  ~ layers.3.wo.weight  (1 of 6)
+      spec          P(None, 'tp') -> P(None, None)
+      placements    [Shard(1)] -> [Replicate]
+      local_shapes  [8, 4] -> [8, 16]
+      style         rowwise -> replicate
+      rule          `layers.*.wo` -> `layers.3.wo`
+      replicas      1 -> 4
+
+module boundaries: 1 changed, 0 added, 0 removed
+  ~ layers.3.wo  (1 of 6)
+      style         rowwise -> replicate
+      rule          `layers.*.wo` -> `layers.3.wo`
+      inputs        arg 0 [Shard(-1)] to [Shard(-1)] -> none
+      outputs       arg 0 [Partial(sum)] to [Replicate], forward all_reduce over tp, as a local tensor -> none
+
+collectives
+  - forward   all_reduce over tp  6 -> 5 (-1)
+
+bytes
+  fullest rank          3.59 KiB -> 3.97 KiB (+10.4 %)
+  emptiest rank         3.59 KiB -> 3.97 KiB (+10.4 %)
+  whole on every rank   1.50 KiB -> 2.00 KiB (+33.3 %)
+"""
