@@ -1,0 +1,88 @@
+// What is different between two manifests: what moved, what it costs, and once for each way in which it moved.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// One member that differs. `before` and `after` are words for people, in which names stand as they are (escape them); the
+// two are never equal. `_json` is the value as a manifest writes it. What was added has only the after side, what was
+// removed only the before side; the other one is empty.
+struct FieldChange {
+  std::string_view field;  // "spec", "local_shapes", "rule", "mesh", ...
+  std::string before, after;
+  std::string before_json, after_json;
+};
+
+// Paths that differ in layer numbers only.
+struct PathFamily {
+  std::string pattern;                  // path_pattern of all of them
+  std::vector<std::string_view> paths;  // in file order, views into the manifest
+  uint64_t of = 0;                      // how many paths with this pattern the manifest has, changed or not
+};
+
+// Things that changed in the same way: one cause. For what was added or removed `fields` is all that the manifest says of it.
+struct ChangeGroup {
+  std::vector<FieldChange> fields;
+  std::vector<PathFamily> families;  // in file order of their first path, which is the example
+  uint64_t count = 0;                // of all families
+};
+
+// Parameters, buffers or modules. Groups are in file order of their first path.
+struct ListDiff {
+  uint64_t before = 0, after = 0;                        // how many there are
+  uint64_t added_count = 0, removed_count = 0, changed_count = 0;
+  std::vector<ChangeGroup> added, removed, changed;
+};
+
+// Rules are one rule when block and key are equal. Absent: the manifest does not have it.
+struct RuleChange {
+  const ManifestRule* rule = nullptr;
+  std::optional<uint64_t> before, after;  // what it matches
+};
+
+enum class CommPhase : uint8_t { Forward, Backward, Gradient };
+
+// How often a collective stands in the manifests: forward and backward once for each value at a module's boundary, gradient
+// once for each parameter. Slices move nothing and do not count.
+struct CollectiveCount {
+  CommPhase phase{};
+  CollectiveKind kind{};
+  std::string axis;
+  uint64_t before = 0, after = 0;
+};
+
+struct RankBytes {
+  uint64_t ranks = 1;
+  std::optional<uint64_t> min;  // absent: the manifest does not list its ranks
+  uint64_t max = 0;
+  uint64_t total = 0;       // of the whole model
+  uint64_t ideal = 0;       // total / ranks, rounded up
+  uint64_t replicated = 0;  // of parameters that every rank holds whole
+};
+
+// Holds views into both manifests, which outlive it.
+struct ManifestDiff {
+  bool same = true;                  // nothing below but `inputs` differs
+  std::vector<FieldChange> inputs;   // "model_name", "model_sha256", "plan_sha256": where it came from is no difference
+  std::vector<FieldChange> settings; // "mesh", "uneven", "data", "fsdp", "remat"
+  std::vector<RuleChange> rules;     // that differ, in file order, those that are gone at the end
+  ListDiff parameters, buffers, modules;
+  std::vector<CollectiveCount> collectives;  // all there are, equal counts too: by phase, kind and axis
+  RankBytes bytes_before, bytes_after;
+};
+
+// Compares what two manifests mean. Names of axes and rules are compared, never their numbers; the order of parameters,
+// modules and rules, the lines of rules, the inputs' hashes and the tool's version are no difference.
+ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_manifest);
+
+// "forward", "backward", "gradient".
+std::string_view to_text(CommPhase phase);
+
+}  // namespace tpplan
