@@ -91,6 +91,8 @@ std::string patterns_html(std::span<const PathPattern> patterns, size_t most, st
   return out;
 }
 
+std::string fact(std::string_view name, const std::string& value) { return fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, value); }
+
 std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows) {
   std::string out = fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>", caption);
   for (const std::string_view head : heads) out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(head) ? " class=\"n\"" : "", is_number(head) ? head.substr(1) : head);

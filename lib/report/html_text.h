@@ -37,6 +37,9 @@ std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t mos
 // <ul> of patterns with their counts; those beyond `most` are counted in a sentence below.
 std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun);
 
+// <dt> and <dd> of a list of facts; the value is HTML.
+std::string fact(std::string_view name, const std::string& value);
+
 // A table in a box that scrolls by itself, so that the page does not. `rows` is HTML of <tr>; `heads` are plain words, with a
 // leading '#' for columns of numbers.
 std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows);

@@ -8,7 +8,7 @@ namespace tpplan {
 
 std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory) {
   const uint64_t whole = std::min(memory.parameters, memory.replicated);
-  return {{{"parameters, cut", memory.parameters - whole}, {"parameters, whole on every rank", whole}, {"optimizer state", memory.optimizer}, {"buffers", memory.buffers}}};
+  return {{{"parameters cut", memory.parameters - whole}, {"parameters kept whole", whole}, {"optimizer state", memory.optimizer}, {"buffers", memory.buffers}}};
 }
 
 bool has_part(const ManifestMeasure& measure, size_t part) {

@@ -18,7 +18,7 @@ struct MemoryPart {
   uint64_t bytes = 0;
 };
 
-// Parameters that are cut, parameters that are whole on every rank, optimizer state, buffers. @post they sum up to `total`
+// Parameters that are cut, those that every rank holds whole, optimizer state, buffers. @post they sum up to `total`
 std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory);
 
 // True when some rank holds bytes of this part.

@@ -21,7 +21,7 @@ struct Family {
   std::vector<std::set<std::string_view>> numbers;  // at each place
 };
 
-// "0-31, 40"; what is no plain decimal number stands for itself.
+// "0..31, 40"; what is no plain decimal number stands for itself.
 std::string ranges_text(const std::set<std::string_view>& texts) {
   std::vector<int64_t> numbers;
   std::vector<std::string> parts;
@@ -35,7 +35,7 @@ std::string ranges_text(const std::set<std::string_view>& texts) {
   for (size_t i = 0; i < numbers.size();) {
     size_t end = i;
     while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
-    ranges.push_back(end == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[end]));
+    ranges.push_back(end == i ? fmt::format("{}", numbers[i]) : fmt::format("{}..{}", numbers[i], numbers[end]));
     i = end + 1;
   }
   ranges.insert(ranges.end(), parts.begin(), parts.end());

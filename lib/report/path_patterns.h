@@ -1,4 +1,4 @@
-// Long lists of paths in few words: `layers.{0-31}.wq.weight`.
+// Long lists of paths in few words: `layers.{0..31}.wq.weight`.
 #pragma once
 
 #include <cstdint>

@@ -13,25 +13,29 @@ namespace {
 // What is shown before a sentence says how much more there is.
 constexpr size_t kMaxGroups = 100, kMaxRules = 200, kMaxPatterns = 30;
 
-// "+1.50 MiB", "−3", "no change", of two numbers that `text` writes.
-template <typename Text>
-std::string change_html(uint64_t before, uint64_t after, const Text& text) {
-  if (before == after) return "<span class=\"muted\">no change</span>";
-  return after > before ? fmt::format("<span class=\"plus\">+{}</span>", text(after - before)) : fmt::format("<span class=\"minus\">−{}</span>", text(before - after));
+// "+3", "−3", "no change".
+std::string signed_text(bool grows, const std::string& amount) { return (grows ? "+" : "−") + amount; }
+constexpr const char* kNoChange = "<span class=\"muted\">no change</span>";
+
+std::string count_change(uint64_t before, uint64_t after) {
+  return before == after ? kNoChange : signed_text(after > before, grouped(after > before ? after - before : before - after));
 }
 
-std::string plain_bytes(uint64_t bytes) { return human_bytes(bytes); }
-std::string plain_count(uint64_t count) { return grouped(count); }
+// Bytes that go are welcome, bytes that come are not.
+std::string bytes_change(uint64_t before, uint64_t after) {
+  if (before == after) return kNoChange;
+  return fmt::format("<span class=\"{}\">{}</span>", after > before ? "more-bytes" : "less-bytes", signed_text(after > before, human_bytes(after > before ? after - before : before - after)));
+}
 
 std::string bytes_table(const ManifestDiff& diff) {
   static constexpr std::string_view heads[] = {"", "#Before", "#After", "#Change"};
   const RankBytes &a = diff.bytes_before, &b = diff.bytes_after;
   const std::pair<std::string_view, uint64_t RankBytes::*> members[] = {
       {"Fullest rank", &RankBytes::max}, {"Ideal", &RankBytes::ideal}, {"Whole on every rank", &RankBytes::replicated}, {"Whole model", &RankBytes::total}};
-  std::string rows = row_html(heads, std::vector<std::string>{"Ranks", grouped(a.ranks), grouped(b.ranks), change_html(a.ranks, b.ranks, plain_count)});
-  if (a.min && b.min) rows += row_html(heads, std::vector<std::string>{"Emptiest rank", bytes_html(*a.min), bytes_html(*b.min), change_html(*a.min, *b.min, plain_bytes)});
+  std::string rows = row_html(heads, std::vector<std::string>{"Ranks", grouped(a.ranks), grouped(b.ranks), count_change(a.ranks, b.ranks)});
+  if (a.min && b.min) rows += row_html(heads, std::vector<std::string>{"Emptiest rank", bytes_html(*a.min), bytes_html(*b.min), bytes_change(*a.min, *b.min)});
   for (const auto& [name, member] : members) {
-    rows += row_html(heads, std::vector<std::string>{std::string(name), bytes_html(a.*member), bytes_html(b.*member), change_html(a.*member, b.*member, plain_bytes)});
+    rows += row_html(heads, std::vector<std::string>{std::string(name), bytes_html(a.*member), bytes_html(b.*member), bytes_change(a.*member, b.*member)});
   }
   return table_html("Bytes of parameters", heads, rows);
 }
@@ -46,11 +50,13 @@ std::string fields_table(std::string_view caption, const std::vector<FieldChange
   return table_html(caption, heads, rows);
 }
 
-// "spec, local_shapes: P('tp', None) → P(None, 'tp')"
+// "spec P('tp', None) → P(None, 'tp'), local_shapes": the spec tells most.
 std::string summary_of(const ChangeGroup& group) {
-  std::vector<std::string> names;
-  for (const FieldChange& field : group.fields) names.push_back(html(field.field));
-  return join(names, ", ");
+  std::vector<std::string> parts;
+  for (const FieldChange& field : group.fields) {
+    parts.push_back(field.field == "spec" ? fmt::format("spec {} → {}", html(field.before), html(field.after)) : html(field.field));
+  }
+  return join(parts, ", ");
 }
 
 std::string group_html(const ChangeGroup& group, std::string_view verb, std::string_view noun) {
@@ -61,7 +67,7 @@ std::string group_html(const ChangeGroup& group, std::string_view verb, std::str
                                 patterns.size() > 1 ? fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern")) : "", grouped(group.count, noun), verb);
   if (verb == "changed") out += fmt::format(" <span class=\"line2\">{}</span>", summary_of(group));
   out += "</summary>\n<div class=\"body\">\n" + fields_table(verb == "changed" ? "What is different" : "What the manifest says of it", group.fields);
-  return out + patterns_html(patterns, kMaxPatterns, noun) + "</div>\n</details>\n";
+  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxPatterns, noun)) + "</dl>\n</div>\n</details>\n";
 }
 
 std::string list_html(const ListDiff& list, std::string_view noun) {
@@ -104,7 +110,7 @@ std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
   std::string rows;
   for (const CollectiveCount& c : collectives) {
     if (c.before == c.after) continue;
-    rows += row_html(heads, std::vector<std::string>{code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)), grouped(c.before), grouped(c.after), change_html(c.before, c.after, plain_count)});
+    rows += row_html(heads, std::vector<std::string>{code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)), grouped(c.before), grouped(c.after), count_change(c.before, c.after)});
   }
   return rows.empty() ? "<p>The collectives are the same.</p>\n" : "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
 }

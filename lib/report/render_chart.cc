@@ -35,17 +35,22 @@ std::string repeated(std::string_view mark, size_t times) {
   return out;
 }
 
-// Words joined by blanks and broken so that lines stay within the width; lines after the first are indented.
-std::string wrapped(const std::vector<std::string>& words, size_t width, std::string_view indent) {
+// Phrases side by side as long as a line has room, two blanks between them. A phrase longer than a line is broken at blanks.
+std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::string_view indent) {
   std::string out, line(indent);
-  for (const std::string& word : words) {
-    const bool first = line.size() == indent.size();
-    if (!first && line.size() + 2 + word.size() > width) {
-      out += line + "\n";
-      line = std::string(indent) + word;
-    } else {
-      line += (first ? "" : "  ") + word;
+  for (std::string_view phrase : phrases) {
+    if (line.size() > indent.size() && line.size() + 2 + phrase.size() <= width) {
+      line += fmt::format("  {}", phrase);
+      continue;
     }
+    if (line.size() > indent.size()) out += line + "\n";
+    while (indent.size() + phrase.size() > width) {
+      const size_t blank = phrase.rfind(' ', width - indent.size());
+      if (blank == std::string_view::npos) break;
+      out += fmt::format("{}{}\n", indent, phrase.substr(0, blank));
+      phrase.remove_prefix(blank + 1);
+    }
+    line = fmt::format("{}{}", indent, phrase);
   }
   return out + line + "\n";
 }
@@ -88,11 +93,11 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   const ManifestTotals& t = manifest.totals;
   const uint64_t scale = std::max(measure.fullest.total, measure.ideal);
   std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
-  out += wrapped({fmt::format("parameters {},", human_bytes(t.bytes)), fmt::format("{} of it whole on every rank,", percent_text(t.replicated_bytes_per_rank, t.bytes)), fmt::format("optimizer {}", measure.optimizer->name),
-                  fmt::format("({} an element)", counted(measure.optimizer->bytes_per_element, "byte"))},
+  out += wrapped({fmt::format("parameters {}", human_bytes(t.bytes)), fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
+                  fmt::format("optimizer {}, {} an element", measure.optimizer->name, counted(measure.optimizer->bytes_per_element, "byte"))},
                  width, "");
-  if (!measure.ranks_listed) out += wrapped({"too many ranks to list:", "the fullest"}, width, "");
-  if (!measure.ties_known) out += wrapped({fmt::format("{} of tied tensors", counted(measure.tied_names, "name")), "cannot be told from others:", "optimizer state counts all names"}, width, "");
+  if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
+  if (!measure.ties_known) out += wrapped({fmt::format("{} tied, and the manifest does not tell which: optimizer state counts all names", measure.tied_names == 1 ? "1 name is" : fmt::format("{} names are", measure.tied_names))}, width, "");
   out += "\n";
   for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
     const RankMemory& memory = measure.ranks[i];
@@ -103,12 +108,14 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
     out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks", rank_runs_text(memory.ranks, memory.rank_count, kMaxRankRuns, "-")), human_bytes(memory.total)}, width, "");
     out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
   }
-  if (measure.ranks.size() > kMaxBars) out += wrapped({fmt::format("and {} more", counted(measure.ranks.size() - kMaxBars, "group")), "of ranks that hold the same bytes"}, width, "");
+  if (measure.ranks.size() > kMaxBars) out += wrapped({fmt::format("and {} more of ranks that hold the same bytes", counted(measure.ranks.size() - kMaxBars, "group"))}, width, "");
   out += ideal_line(measure, scale, width, marks) + "\n";
   std::vector<std::string> legend;
   const auto names = memory_parts(measure.fullest);
-  for (size_t i = 0; i < names.size(); ++i) if (has_part(measure, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
-  return out + wrapped(legend, width, "") + wrapped({"activations and gradients are not counted"}, width, "");
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (has_part(measure, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
+  }
+  return out + wrapped(legend, width, "") + wrapped({"not counted: activations, gradients"}, width, "");
 }
 
 }  // namespace tpplan

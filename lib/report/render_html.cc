@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "manifest/coverage_gate.h"
@@ -48,7 +49,10 @@ std::string tile(std::string_view term, const std::string& big, const std::strin
   return fmt::format("<div><dt>{}</dt><dd class=\"big{}\">{}</dd><dd class=\"sub\">{}</dd></div>\n", term, warn ? " warn" : "", big, sub);
 }
 
-std::string above_ideal(uint64_t held, uint64_t ideal) { return held <= ideal ? "0 %" : "+" + percent_text(held - ideal, ideal); }
+std::string above_ideal(uint64_t held, uint64_t ideal) {
+  if (held <= ideal) return "0 %";
+  return ideal / 10000 > held - ideal ? "&lt; 0.01 %" : percent_text(held - ideal, ideal);
+}
 
 // How much each rank holds, how far that is from the ideal, and what stayed replicated.
 std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure) {
@@ -77,16 +81,23 @@ std::string ranks_label(const RankMemory& memory) { return (memory.rank_count ==
 
 // One bar; 100 % is `scale` bytes.
 std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
+  const auto parts = memory_parts(memory);
+  std::array<double, kMemoryParts> widths{};
+  double taken = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const double exact = 100 * static_cast<double>(parts[i].bytes) / scale;
+    widths[i] = parts[i].bytes == 0 ? 0 : std::max(kMinPart, exact);
+    taken += widths[i] - exact;
+  }
+  *std::max_element(widths.begin(), widths.end()) -= taken;  // so that the bar ends where it should
   std::vector<std::string> words;
   std::string rects;
   double x = 0;
-  const auto parts = memory_parts(memory);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].bytes == 0) continue;
-    const double width = std::max(kMinPart, 100 * static_cast<double>(parts[i].bytes) / scale);
-    rects += fmt::format("<rect class=\"{}\" x=\"{:.3f}%\" y=\"0\" width=\"{:.3f}%\" height=\"100%\"/>", kPartStyles[i], x, width);
+    rects += fmt::format("<rect class=\"{}\" x=\"{:.3f}%\" y=\"0\" width=\"{:.3f}%\" height=\"100%\"/>", kPartStyles[i], x, std::max(0.0, widths[i]));
     words.push_back(fmt::format("{} {}", parts[i].name, human_bytes(parts[i].bytes)));
-    x += width;
+    x += widths[i];
   }
   const double tick = 100 * static_cast<double>(ideal) / scale;
   return fmt::format("<svg class=\"bar\" role=\"img\" aria-label=\"{}: {}; the ideal is {}\">{}<line class=\"ideal\" x1=\"{:.3f}%\" y1=\"0\" x2=\"{:.3f}%\" y2=\"100%\"/></svg>", ranks_label(memory), join(words, ", "), human_bytes(ideal),
@@ -231,13 +242,14 @@ std::string rule_html(const Manifest& manifest, const RuleNode& node) {
   const std::string style = styles_of(node, manifest);
   std::string out = fmt::format("<details class=\"rule\">\n<summary><span class=\"what\">{}{}</span> <span class=\"count\">{}</span></summary>\n<div class=\"body\">\n", title_of(node, manifest),
                                 style.empty() ? "" : fmt::format(" <span class=\"muted\">{}</span>", style), join(counts, ", "));
+  out += "<dl class=\"facts\">\n";
   if (node.rule != kNoManifestRule) {
     const ManifestRule& rule = manifest.rules[node.rule];
-    out += fmt::format("<p class=\"muted\">Line {} of the plan, matches {}.</p>\n", rule.line, grouped(rule.matches));
+    out += fact("In the plan", fmt::format("line {}, matches {}", rule.line, grouped(rule.matches)));
   }
-  if (!node.params.empty()) out += patterns_html(patterns_of(manifest, node.params, manifest.parameters), kMaxPatterns, "parameter");
-  if (!node.modules.empty()) out += "<p class=\"muted\">Boundaries of</p>\n" + patterns_html(patterns_of(manifest, node.modules, manifest.modules), kMaxPatterns, "module");
-  return out + "</div>\n</details>\n";
+  if (!node.params.empty()) out += fact("Parameters", patterns_html(patterns_of(manifest, node.params, manifest.parameters), kMaxPatterns, "parameter"));
+  if (!node.modules.empty()) out += fact("Boundaries of", patterns_html(patterns_of(manifest, node.modules, manifest.modules), kMaxPatterns, "module"));
+  return out + "</dl>\n</div>\n</details>\n";
 }
 
 std::string rules_html(const Manifest& manifest) {

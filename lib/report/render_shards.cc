@@ -172,8 +172,6 @@ std::string pieces_text(const ParamLayout& layout) {
   return fmt::format("{} to {}", all([](int64_t a, int64_t b) { return std::min(a, b); }), all([](int64_t a, int64_t b) { return std::max(a, b); }));
 }
 
-std::string fact(std::string_view name, const std::string& value) { return fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, value); }
-
 std::string gradient_text(const ParamLayout& layout, const Mesh& mesh) {
   std::vector<std::string> steps;
   for (const GradReduce& reduce : layout.grad_reduce) {
@@ -197,7 +195,7 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each cut by itself");
   out += fact("Each rank", html(pieces_text(layout)));
   out += fact("Copies", layout.replicas == 1 ? "every element on one rank" : fmt::format("every element on {} ranks", grouped(static_cast<uint64_t>(layout.replicas))));
-  return out + fact("Gradient", join(gradient, "; ")) + "</dl>\n";
+  return out + fact("Gradient", join(gradient, "; "));
 }
 
 std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64_t& cells_left) {
@@ -211,7 +209,7 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
   out += fmt::format(" <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\">\n", html(sizes_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
                      html(to_text(layout.sharding.spec, manifest.mesh)));
   out += grid_html(layout, manifest.mesh, cells_left) + facts_html(manifest, group);
-  return out + patterns_html(patterns, kMaxPatterns, "parameter") + "</div>\n</details>\n";
+  return out + fact("Parameters", patterns_html(patterns, kMaxPatterns, "parameter")) + "</dl>\n</div>\n</details>\n";
 }
 
 }  // namespace

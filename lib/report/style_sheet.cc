@@ -8,12 +8,12 @@ std::string_view style_sheet() {
   --bg: #ffffff; --fg: #1b2027; --muted: #59636e; --line: #d9dfe5; --panel: #f5f7f9; --link: #1d5fa8;
   --cut: #2f6db5; --whole: #c2500c; --whole-gap: #f4a261; --opt: #9fb0c6; --buf: #12776d; --ideal: #1b2027;
   --t0: #dbe9fa; --t1: #fbe3d2; --t2: #d8f0e3; --t3: #efe0f7; --t4: #fbf0c4; --t5: #d5eff3; --t6: #fadfe8; --t7: #e6ebcf;
-  --plus: #1a6b37; --minus: #a3231d; }
+  --less: #1a6b37; --more: #a3231d; }
 @media (prefers-color-scheme: dark) { :root {
   --bg: #14171b; --fg: #e4e8ed; --muted: #9aa5b1; --line: #313840; --panel: #1d2126; --link: #7db4f0;
   --cut: #5b9ae2; --whole: #f08a4b; --whole-gap: #8a4016; --opt: #55657c; --buf: #3cb8a9; --ideal: #f5f7f9;
   --t0: #1f3a5a; --t1: #56341d; --t2: #1d4534; --t3: #432e54; --t4: #4b4115; --t5: #17434b; --t6: #542b3b; --t7: #3c4420;
-  --plus: #6fce8f; --minus: #ff9088; } }
+  --less: #6fce8f; --more: #ff9088; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: auto; }
 body { margin: 0 auto; max-width: 66rem; padding: 2rem 1.5rem 4rem; background: var(--bg); color: var(--fg);
@@ -30,7 +30,7 @@ code { font: 0.8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liber
 .eyebrow { margin: 0 0 0.25rem; color: var(--muted); font-size: 0.8125rem; }
 .lead { margin: 0.375rem 0 0; color: var(--muted); }
 nav { margin: 1rem 0 0; font-size: 0.875rem; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; }
-.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 0; margin: 1.5rem 0 0; padding: 0;
+.tiles { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 0; margin: 1.5rem 0 0; padding: 0;
   border: 1px solid var(--line); border-radius: 0.5rem; }
 .tiles > div { padding: 0.875rem 1.125rem 1rem; border-left: 1px solid var(--line); }
 .tiles > div:first-child { border-left: 0; }
@@ -75,13 +75,15 @@ summary:hover { background: var(--panel); }
 summary .what { flex: 1 1 16rem; min-width: 0; }
 summary .count { color: var(--muted); font-size: 0.8125rem; font-variant-numeric: tabular-nums; }
 summary .line2 { flex: 1 0 100%; color: var(--muted); font-size: 0.8125rem; overflow-wrap: anywhere; }
-.body { padding: 0.125rem 0 1rem 1.125rem; }
+summary .what .muted { font-size: 0.8125rem; }
+.body { padding: 0.125rem 0 1rem 1.125rem; font-size: 0.875rem; }
 .body details:first-of-type { border-top: 0; } .body details:last-of-type { border-bottom: 0; }
-ul.paths { margin: 0.5rem 0; padding: 0; list-style: none; columns: 30rem 2; column-gap: 2rem; }
-ul.paths li { break-inside: avoid; padding: 0.0625rem 0; }
+ul.paths { margin: 0; padding: 0; list-style: none; }
+ul.paths li { padding: 0; }
 ul.paths .muted { font-size: 0.8125rem; }
 .facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.125rem 1.25rem; margin: 0.5rem 0; }
 .facts dd { overflow-wrap: anywhere; }
+.facts .more { margin: 0; }
 .shards { display: flex; flex-wrap: wrap; gap: 0 1.75rem; align-items: flex-start; }
 .shards .map { flex: none; margin: 2.5rem 0 0.75rem; } .shards .scroll { min-width: 0; max-width: 100%; }
 table.grid { border-collapse: separate; border-spacing: 2px; }
@@ -93,9 +95,9 @@ table.grid { border-collapse: separate; border-spacing: 2px; }
 .c3 { background: var(--t3); fill: var(--t3); } .c4 { background: var(--t4); fill: var(--t4); } .c5 { background: var(--t5); fill: var(--t5); }
 .c6 { background: var(--t6); fill: var(--t6); } .c7 { background: var(--t7); fill: var(--t7); }
 .map rect { stroke: var(--muted); stroke-width: 1; vector-effect: non-scaling-stroke; }
-.plus { color: var(--plus); } .minus { color: var(--minus); }
+.less-bytes { color: var(--less); } .more-bytes { color: var(--more); }
 footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line); font-size: 0.8125rem; color: var(--muted); }
-@media (max-width: 48rem) { .tiles { grid-template-columns: 1fr 1fr; }
+@media (max-width: 48rem) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tiles > div:nth-child(odd) { border-left: 0; } .tiles > div:nth-child(n+3) { border-top: 1px solid var(--line); } }
 @media (max-width: 36rem) {
   body { padding: 1.25rem 1rem 3rem; }
