@@ -50,11 +50,12 @@ std::string fields_table(std::string_view caption, const std::vector<FieldChange
   return table_html(caption, heads, rows);
 }
 
-// "spec P('tp', None) → P(None, 'tp'), local_shapes": the spec tells most.
+// "spec P('tp', None) → P(None, 'tp'), local_shapes [4, 8] → [8, 4], reason": these two tell most.
 std::string summary_of(const ChangeGroup& group) {
   std::vector<std::string> parts;
   for (const FieldChange& field : group.fields) {
-    parts.push_back(field.field == "spec" ? fmt::format("spec {} → {}", html(field.before), html(field.after)) : html(field.field));
+    const bool shown = field.field == "spec" || field.field == "local_shapes";
+    parts.push_back(html(field.field) + (shown ? fmt::format(" {} → {}", html(field.before), html(field.after)) : ""));
   }
   return join(parts, ", ");
 }

@@ -110,7 +110,7 @@ std::string legend_html(const ManifestMeasure& measure) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (has_part(measure, i)) out += fmt::format("<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg>{}</li>\n", kPartStyles[i], parts[i].name);
   }
-  return out + fmt::format("<li><svg aria-hidden=\"true\"><line class=\"ideal\" x1=\"50%\" y1=\"0\" x2=\"50%\" y2=\"100%\"/></svg>ideal, {}</li>\n</ul>\n", bytes_html(measure.ideal));
+  return out + fmt::format("<li><svg aria-hidden=\"true\"><line class=\"ideal\" x1=\"50%\" y1=\"0\" x2=\"50%\" y2=\"100%\"/></svg><span>ideal, {}</span></li>\n</ul>\n", bytes_html(measure.ideal));
 }
 
 std::string bars_html(const ManifestMeasure& measure) {

@@ -21,7 +21,7 @@ body { margin: 0 auto; max-width: 66rem; padding: 2rem 1.5rem 4rem; background: 
 h1 { margin: 0; font-size: 1.625rem; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere; }
 h2 { margin: 3rem 0 0.5rem; font-size: 1.1875rem; line-height: 1.3; font-weight: 650; }
 h3 { margin: 1.75rem 0 0.5rem; font-size: 0.9375rem; font-weight: 650; }
-p { margin: 0.5rem 0; max-width: 44rem; }
+p { margin: 0.5rem 0; max-width: 48rem; }
 a { color: var(--link); text-underline-offset: 0.15em; }
 code { font: 0.8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
   overflow-wrap: anywhere; unicode-bidi: isolate; }
@@ -81,7 +81,7 @@ summary .what .muted { font-size: 0.8125rem; }
 ul.paths { margin: 0; padding: 0; list-style: none; }
 ul.paths li { padding: 0; }
 ul.paths .muted { font-size: 0.8125rem; }
-.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.125rem 1.25rem; margin: 0.5rem 0; }
+.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.125rem 1.25rem; margin: 0.5rem 0; align-items: baseline; }
 .facts dd { overflow-wrap: anywhere; }
 .facts .more { margin: 0; }
 .shards { display: flex; flex-wrap: wrap; gap: 0 1.75rem; align-items: flex-start; }
