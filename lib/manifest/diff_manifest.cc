@@ -46,7 +46,8 @@ std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes) 
 std::string grad_reduce_words(const std::vector<GradReduce>& reductions, const Mesh& mesh) {
   std::vector<std::string> words;
   for (const GradReduce& r : reductions) {
-    words.push_back(fmt::format("{} over {}", r.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter", mesh.axes[r.axis].name));
+    const std::string_view kind = r.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter";
+    words.push_back(fmt::format("{} over {}", kind, mesh.axes[r.axis].name));
   }
   return list_words(words);
 }
@@ -60,7 +61,8 @@ std::string rule_words(const ManifestRule* rule) {
 
 std::string rule_key_json(const ManifestRule* rule) {
   if (rule == nullptr) return "null";
-  return fmt::format("{{{}\"key\": {}}}", rule->in_block ? fmt::format("\"block\": {}, ", json_text(rule->block)) : "", json_text(rule->key));
+  const std::string block = rule->in_block ? fmt::format("\"block\": {}, ", json_text(rule->block)) : "";
+  return fmt::format("{{{}\"key\": {}}}", block, json_text(rule->key));
 }
 
 std::string style_words(const std::string& style) { return style.empty() ? "none" : style; }
@@ -72,7 +74,9 @@ std::string values_words(const std::vector<ManifestValue>& values, const Mesh& m
     std::string text = value.kwarg.empty() ? fmt::format("arg {}", value.arg) : fmt::format("kwarg {}", value.kwarg);
     text += fmt::format(" {} to {}", placements_words(value.from), placements_words(value.to));
     for (const auto& [direction, steps] : {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
-      for (const Collective& step : *steps) text += fmt::format(", {} {} over {}", direction, to_text(step.kind), mesh.axes[step.axis].name);
+      for (const Collective& step : *steps) {
+        text += fmt::format(", {} {} over {}", direction, to_text(step.kind), mesh.axes[step.axis].name);
+      }
     }
     if (value.use_local) text += *value.use_local ? ", as a local tensor" : ", as a DTensor";
     words.push_back(std::move(text));
@@ -104,7 +108,8 @@ std::string paths_words(const std::vector<std::string>& paths) {
 
 std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "none";
-  return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, mesh.axes[fsdp->axis].name, fsdp->min_weight_size, paths_words(fsdp->units));
+  return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, mesh.axes[fsdp->axis].name, fsdp->min_weight_size,
+                     paths_words(fsdp->units));
 }
 
 // ---- the members of a thing ----
@@ -169,7 +174,8 @@ constexpr FieldRow<Manifest> kInputs[] = {
 
 // The members that differ.
 template <typename Rows, typename Thing>
-std::vector<FieldChange> compare(const Rows& rows, const Manifest& old_manifest, const Thing& before, const Manifest& new_manifest, const Thing& after) {
+std::vector<FieldChange> compare(const Rows& rows, const Manifest& old_manifest, const Thing& before, const Manifest& new_manifest,
+                                 const Thing& after) {
   std::vector<FieldChange> changes;
   for (const auto& row : rows) {
     Word a = row.word(old_manifest, before), b = row.word(new_manifest, after);
@@ -212,7 +218,8 @@ uint32_t group_of(Groups& groups, std::vector<FieldChange> fields) {
   if (fields.empty()) return kUnchanged;
   std::string key;
   for (const FieldChange& f : fields) {
-    for (const std::string_view part : {f.field, std::string_view(f.before_json), std::string_view(f.after_json)}) key.append(part).push_back('\n');
+    key.append(f.field).push_back('\n');
+    for (const std::string* side : {&f.before_json, &f.after_json}) key.append(*side).push_back('\n');
   }
   const auto [known, is_new] = groups.by_fields.emplace(std::move(key), static_cast<uint32_t>(groups.list.size()));
   if (is_new) groups.list.push_back({.fields = std::move(fields), .families = {}, .count = 0});
@@ -266,7 +273,8 @@ ListDiff compare_lists(const Rows& rows, const Manifest& old_manifest, const std
     is_kept[at] = true;
     const auto [known, is_new] = group_of_pair.emplace(static_cast<uint64_t>(before[at].layout) << 32 | after[i].layout, kUnchanged);
     if (is_new) {
-      known->second = group_of(changed, compare(rows, old_manifest, layout_of(old_manifest, before[at]), new_manifest, layout_of(new_manifest, after[i])));
+      known->second = group_of(changed, compare(rows, old_manifest, layout_of(old_manifest, before[at]), new_manifest,
+                                                layout_of(new_manifest, after[i])));
     }
     if (known->second == kUnchanged) continue;
     add_path(changed, known->second, path);
@@ -286,15 +294,17 @@ ListDiff compare_lists(const Rows& rows, const Manifest& old_manifest, const std
 }
 
 std::vector<RuleChange> compare_rules(const Manifest& old_manifest, const Manifest& new_manifest) {
-  const auto name = [](const ManifestRule& rule) { return std::tuple<bool, std::string_view, std::string_view>(rule.in_block, rule.block, rule.key); };
-  std::map<std::tuple<bool, std::string_view, std::string_view>, const ManifestRule*> old_rules, new_rules;
+  using Name = std::tuple<bool, std::string_view, std::string_view>;
+  const auto name = [](const ManifestRule& rule) { return Name(rule.in_block, rule.block, rule.key); };
+  std::map<Name, const ManifestRule*> old_rules, new_rules;
   for (const ManifestRule& rule : old_manifest.rules) old_rules.emplace(name(rule), &rule);
   for (const ManifestRule& rule : new_manifest.rules) new_rules.emplace(name(rule), &rule);
   std::vector<RuleChange> changes;
   for (const ManifestRule& rule : new_manifest.rules) {
     const auto known = old_rules.find(name(rule));
-    if (known == old_rules.end()) changes.push_back({.rule = &rule, .before = {}, .after = rule.matches});
-    else if (known->second->matches != rule.matches) changes.push_back({.rule = &rule, .before = known->second->matches, .after = rule.matches});
+    std::optional<uint64_t> before;
+    if (known != old_rules.end()) before = known->second->matches;
+    if (before != rule.matches) changes.push_back({.rule = &rule, .before = before, .after = rule.matches});
   }
   for (const ManifestRule& rule : old_manifest.rules) {
     if (new_rules.find(name(rule)) == new_rules.end()) changes.push_back({.rule = &rule, .before = rule.matches, .after = {}});

@@ -56,7 +56,9 @@ std::string sizes_json(std::span<const int64_t> sizes) { return fmt::format("[{}
 std::string shapes_json(std::span<const std::vector<int64_t>> shapes) { return list(shapes, [](const auto& s) { return sizes_json(s); }); }
 
 std::string mesh_json(const Mesh& mesh) {
-  return list(mesh.axes, [](const MeshAxis& axis) { return fmt::format("{{\"name\": {}, \"size\": {}}}", json_text(axis.name), axis.size); });
+  return list(mesh.axes, [](const MeshAxis& axis) {
+    return fmt::format("{{\"name\": {}, \"size\": {}}}", json_text(axis.name), axis.size);
+  });
 }
 
 std::string spec_json(const PartitionSpec& spec, const Mesh& mesh) {
@@ -92,8 +94,8 @@ std::string data_json(const std::optional<ManifestData>& data, const Mesh& mesh)
 
 std::string fsdp_json(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "null";
-  return fmt::format("{{\"axis\": {}, \"policy\": \"{}\", \"min_weight_size\": {}, \"units\": {}}}", json_text(mesh.axes[fsdp->axis].name),
-                     fsdp->policy, fsdp->min_weight_size, names_json(fsdp->units));
+  return fmt::format("{{\"axis\": {}, \"policy\": {}, \"min_weight_size\": {}, \"units\": {}}}", json_text(mesh.axes[fsdp->axis].name),
+                     json_text(fsdp->policy), fsdp->min_weight_size, names_json(fsdp->units));
 }
 
 }  // namespace tpplan

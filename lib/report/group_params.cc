@@ -17,7 +17,8 @@ std::vector<ShardGroup> group_by_sharding(const Manifest& manifest) {
     const ParamLayout& layout = manifest.layouts[i];
     Segments segments;
     for (const DimSegments& entry : layout.sharding.segments) segments.emplace_back(entry.dim, entry.sizes);
-    const auto [entry, is_new] = known.emplace(std::tuple(layout.shape, layout.dtype, layout.sharding.spec, std::move(segments)), groups.size());
+    const auto [entry, is_new] =
+        known.emplace(std::tuple(layout.shape, layout.dtype, layout.sharding.spec, std::move(segments)), groups.size());
     if (is_new) groups.push_back({.layout = i, .params = {}, .bytes = 0});
     group_of.push_back(entry->second);
   }

@@ -11,9 +11,9 @@ namespace tpplan {
 
 // Parameters with the same shape, type, spec and segments, and so the same pieces on every rank.
 struct ShardGroup {
-  uint32_t layout = 0;             // of one of them, into Manifest::layouts
-  std::vector<uint32_t> params;    // into Manifest::parameters, ascending
-  uint64_t bytes = 0;              // of all of them, whole; saturates
+  uint32_t layout = 0;           // of one of them, into Manifest::layouts
+  std::vector<uint32_t> params;  // into Manifest::parameters, ascending
+  uint64_t bytes = 0;            // of all of them, whole; saturates
 };
 
 // Every parameter in exactly one group, those with the most bytes first.
@@ -24,8 +24,8 @@ std::vector<ShardGroup> group_by_sharding(const Manifest& manifest);
 struct RuleNode {
   uint32_t rule = kNoManifestRule;
   std::string reason;
-  std::vector<uint32_t> params;    // into Manifest::parameters
-  std::vector<uint32_t> modules;   // into Manifest::modules: those whose boundaries the rule lays out
+  std::vector<uint32_t> params;   // into Manifest::parameters
+  std::vector<uint32_t> modules;  // into Manifest::modules: those whose boundaries the rule lays out
 };
 
 // Rules that stand in one block (`in_block`), or in none, in file order.

@@ -15,12 +15,23 @@ std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -83,19 +94,23 @@ std::string patterns_html(std::span<const PathPattern> patterns, size_t most, st
     }
     out += fmt::format("<li>{}", code(pattern.text));
     if (pattern.count > 1) out += fmt::format(" <span class=\"muted\">{}</span>", grouped(pattern.count));
-    if (pattern.combinations > pattern.count) out += fmt::format(" <span class=\"muted\">of the {} that the braces could stand for</span>", grouped(pattern.combinations));
+    if (pattern.combinations > pattern.count)
+      out += fmt::format(" <span class=\"muted\">of the {} that the braces could stand for</span>", grouped(pattern.combinations));
     out += "</li>\n";
   }
   out += "</ul>\n";
-  if (patterns.size() > most) out += fmt::format("<p class=\"more\">And {} more in {}.</p>\n", grouped(rest, noun), grouped(patterns.size() - most, "pattern"));
+  if (patterns.size() > most)
+    out += fmt::format("<p class=\"more\">And {} more in {}.</p>\n", grouped(rest, noun), grouped(patterns.size() - most, "pattern"));
   return out;
 }
 
 std::string fact(std::string_view name, const std::string& value) { return fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, value); }
 
 std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows) {
-  std::string out = fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>", caption);
-  for (const std::string_view head : heads) out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(head) ? " class=\"n\"" : "", is_number(head) ? head.substr(1) : head);
+  std::string out = fmt::format(
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>", caption);
+  for (const std::string_view head : heads)
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(head) ? " class=\"n\"" : "", is_number(head) ? head.substr(1) : head);
   return out + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
 }
 

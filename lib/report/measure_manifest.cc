@@ -14,8 +14,8 @@ constexpr Optimizer kOptimizers[] = {
     {"adamw", 8, "AdamW: two float32 moments for each element"},
 };
 
-// How many combinations of names are tried for the ties.
-constexpr size_t kMaxTieSteps = 200'000;
+// How many combinations of names are tried for the ties, and how many of these are summed up in full.
+constexpr size_t kMaxTieSteps = 200'000, kMaxTieSums = 8;
 
 struct Sum {
   uint64_t value = 0;
@@ -50,7 +50,7 @@ struct TieClass {
 struct TieSearch {
   const Manifest& manifest;
   std::vector<TieClass> classes;
-  size_t steps = 0;
+  size_t steps = 0, sums = 0;
 };
 
 std::vector<bool> counted_without(const TieSearch& search) {
@@ -61,10 +61,12 @@ std::vector<bool> counted_without(const TieSearch& search) {
   return counted;
 }
 
-bool makes_the_totals(const TieSearch& search) {
+bool makes_the_totals(TieSearch& search) {
+  if (++search.sums > kMaxTieSums) return false;
   Manifest sums = search.manifest;
   const ManifestTotals& t = search.manifest.totals;
-  return sum_totals(sums, counted_without(search)) && sums.totals.bytes_per_rank == t.bytes_per_rank && sums.totals.max_bytes_per_rank == t.max_bytes_per_rank;
+  return sum_totals(sums, counted_without(search)) && sums.totals.bytes_per_rank == t.bytes_per_rank &&
+         sums.totals.max_bytes_per_rank == t.max_bytes_per_rank;
 }
 
 // Takes `names` names more out of the classes from `first` on, so that what is left makes the manifest's totals.
@@ -73,7 +75,8 @@ bool take_names(TieSearch& search, size_t first, uint64_t names, const TieClass&
   if (names == 0) return excess.bytes == 0 && excess.elements == 0 && excess.replicated == 0 && makes_the_totals(search);
   for (size_t i = first; i < search.classes.size(); ++i) {
     TieClass& candidate = search.classes[i];
-    const bool fits = candidate.take < candidate.params.size() && candidate.bytes <= excess.bytes && candidate.elements <= excess.elements && candidate.replicated <= excess.replicated;
+    const bool fits = candidate.take < candidate.params.size() && candidate.bytes <= excess.bytes &&
+                      candidate.elements <= excess.elements && candidate.replicated <= excess.replicated;
     if (!fits) continue;
     TieClass rest = excess;
     rest.bytes -= candidate.bytes;
@@ -120,7 +123,9 @@ void find_ties(const Manifest& manifest, ManifestMeasure& measure) {
   measure.ties_known = false;
   Manifest all = manifest;
   if (!sum_totals(all, measure.counted)) return;
-  if (all.totals.bytes < totals.bytes || all.totals.elements < totals.elements || all.totals.replicated_bytes_per_rank < totals.replicated_bytes_per_rank) return;
+  if (all.totals.bytes < totals.bytes || all.totals.elements < totals.elements ||
+      all.totals.replicated_bytes_per_rank < totals.replicated_bytes_per_rank)
+    return;
   const TieClass excess{.params = {},
                         .bytes = all.totals.bytes - totals.bytes,
                         .elements = all.totals.elements - totals.elements,
@@ -199,28 +204,40 @@ void measure_ranks(const Manifest& manifest, ManifestMeasure& measure) {
       Sum total;
       for (const uint64_t part : {parameters, optimizer[rank].value, buffers.value}) add(total, part, 1);
       measure.overflow |= total.overflow;
-      measure.ranks.push_back({.ranks = {}, .rank_count = 0, .parameters = parameters, .replicated = totals.replicated_bytes_per_rank,
-                               .optimizer = optimizer[rank].value, .buffers = buffers.value, .total = total.value});
+      measure.ranks.push_back({.ranks = {},
+                               .rank_count = 0,
+                               .parameters = parameters,
+                               .replicated = totals.replicated_bytes_per_rank,
+                               .optimizer = optimizer[rank].value,
+                               .buffers = buffers.value,
+                               .total = total.value});
     }
     RankMemory& memory = measure.ranks[group->second];
     const int64_t begin = static_cast<int64_t>(rank), end = measure.ranks_listed ? begin + 1 : ranks;
-    if (!memory.ranks.empty() && memory.ranks.back().end == begin) memory.ranks.back().end = end;
-    else memory.ranks.push_back({begin, end});
+    if (!memory.ranks.empty() && memory.ranks.back().end == begin)
+      memory.ranks.back().end = end;
+    else
+      memory.ranks.push_back({begin, end});
     memory.rank_count += end - begin;
   }
-  measure.fullest = *std::max_element(measure.ranks.begin(), measure.ranks.end(), [](const RankMemory& a, const RankMemory& b) { return a.total < b.total; });
+  measure.fullest = *std::max_element(measure.ranks.begin(), measure.ranks.end(),
+                                      [](const RankMemory& a, const RankMemory& b) { return a.total < b.total; });
 }
 
 // ---- bytes moved ----
 
 // Bytes of the pieces that stand along `axis` through rank 0: what a gather over the axis gives.
-uint64_t bytes_along(const ParamLayout& layout, const Mesh& mesh, AxisId axis) {
-  if (layout.local_shapes.size() == 1) return byte_size(layout.dtype, elements_of(layout.local_shapes[0])) * static_cast<uint64_t>(mesh.axes[axis].size);
+Sum bytes_along(const ParamLayout& layout, const Mesh& mesh, AxisId axis) {
+  Sum bytes;
+  const int64_t ways = mesh.axes[axis].size;
+  if (layout.local_shapes.size() == 1 || !uses_axis(layout.sharding.spec, axis)) {
+    add(bytes, byte_size(layout.dtype, elements_of(layout.local_shapes[0])), static_cast<uint64_t>(ways));
+    return bytes;
+  }
   std::vector<int64_t> coordinate(mesh.axes.size(), 0);
-  uint64_t bytes = 0;
-  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
+  for (int64_t i = 0; i < ways; ++i) {
     coordinate[axis] = i;
-    bytes += byte_size(layout.dtype, elements_of(local_shape_of(layout, mesh, coordinate)));
+    add(bytes, byte_size(layout.dtype, elements_of(local_shape_of(layout, mesh, coordinate))), 1);
   }
   return bytes;
 }
@@ -234,25 +251,32 @@ void measure_traffic(const Manifest& manifest, ManifestMeasure& measure) {
   const Mesh& mesh = manifest.mesh;
   const std::vector<uint64_t> uses = count_uses(manifest, measure.counted);
   std::map<std::pair<AxisId, TrafficKind>, TrafficSums> sums;
-  const auto count = [&](AxisId axis, TrafficKind kind, uint64_t tensors, uint64_t bytes) {
+  const auto count = [&](AxisId axis, TrafficKind kind, uint64_t tensors, const Sum& bytes) {
     TrafficSums& entry = sums[{axis, kind}];
     entry.tensors += tensors;
-    add(entry.payload, bytes, tensors);
+    add(entry.payload, bytes.value, tensors);
+    entry.payload.overflow |= bytes.overflow;
   };
   for (size_t i = 0; i < uses.size(); ++i) {
     if (uses[i] == 0) continue;
     const ParamLayout& layout = manifest.layouts[i];
-    const uint64_t local = byte_size(layout.dtype, elements_of(layout.local_shapes[0]));
+    const Sum local{byte_size(layout.dtype, elements_of(layout.local_shapes[0])), false};
     for (const GradReduce& reduce : layout.grad_reduce) {
       const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
-      if (scatter) count(reduce.axis, TrafficKind::GradReduceScatter, uses[i], bytes_along(layout, mesh, reduce.axis));
-      else count(reduce.axis, TrafficKind::GradAllReduce, uses[i], local);
+      if (scatter)
+        count(reduce.axis, TrafficKind::GradReduceScatter, uses[i], bytes_along(layout, mesh, reduce.axis));
+      else
+        count(reduce.axis, TrafficKind::GradAllReduce, uses[i], local);
     }
     const bool gathered = manifest.fsdp && uses_axis(layout.sharding.spec, manifest.fsdp->axis);
     if (gathered) count(manifest.fsdp->axis, TrafficKind::FsdpGather, uses[i], bytes_along(layout, mesh, manifest.fsdp->axis));
   }
   for (const auto& [key, entry] : sums) {
-    AxisTraffic traffic{.axis = key.first, .kind = key.second, .tensors = entry.tensors, .times = key.second == TrafficKind::FsdpGather ? 2u : 1u, .payload = entry.payload.value};
+    AxisTraffic traffic{.axis = key.first,
+                        .kind = key.second,
+                        .tensors = entry.tensors,
+                        .times = key.second == TrafficKind::FsdpGather ? 2u : 1u,
+                        .payload = entry.payload.value};
     const auto ways = static_cast<unsigned __int128>(mesh.axes[traffic.axis].size);
     const uint64_t passes = traffic.kind == TrafficKind::GradAllReduce ? 2 : traffic.times;
     const unsigned __int128 sent = traffic.payload * (ways - 1) * passes / ways;

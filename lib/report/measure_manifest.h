@@ -35,7 +35,7 @@ struct RankMemory {
   uint64_t replicated = 0;  // part of `parameters`: of those that every rank holds whole
   uint64_t optimizer = 0;
   uint64_t buffers = 0;
-  uint64_t total = 0;       // parameters + optimizer + buffers
+  uint64_t total = 0;  // parameters + optimizer + buffers
 };
 
 enum class TrafficKind : uint8_t {
@@ -67,7 +67,7 @@ struct ManifestMeasure {
   // By their first rank; a single group of all ranks, as the fullest is, where the manifest does not list its ranks.
   std::vector<RankMemory> ranks;
   bool ranks_listed = true;
-  RankMemory fullest;        // the group that holds the most
+  RankMemory fullest;            // the group that holds the most
   uint64_t optimizer_bytes = 0;  // of the whole model
   uint64_t buffer_bytes = 0;
   uint64_t ideal_optimizer = 0;  // optimizer_bytes / ranks, rounded up
@@ -77,9 +77,9 @@ struct ManifestMeasure {
   std::vector<bool> counted;
   uint64_t tied_names = 0;
   bool ties_known = true;
-  std::vector<AxisTraffic> traffic;       // by axis and kind, only what there is
+  std::vector<AxisTraffic> traffic;         // by axis and kind, only what there is
   std::vector<BoundaryTraffic> boundaries;  // by direction, kind and axis, only what there is
-  bool overflow = false;                  // a sum leaves 64 bits: nothing above is to be used
+  bool overflow = false;                    // a sum leaves 64 bits: nothing above is to be used
 };
 
 ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer);

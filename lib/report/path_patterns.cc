@@ -15,6 +15,9 @@ namespace {
 // Ranges shown in one pair of braces.
 constexpr size_t kMaxRanges = 8;
 
+// Longer paths, which no model file can have, stand for themselves.
+constexpr size_t kMaxSplitPath = 4096;
+
 struct Family {
   NumberedPath first;
   uint64_t count = 0;
@@ -27,8 +30,10 @@ std::string ranges_text(const std::set<std::string_view>& texts) {
   std::vector<std::string> parts;
   for (const std::string_view text : texts) {
     int64_t number = 0;
-    if (parse_decimal(text, number)) numbers.push_back(number);
-    else parts.emplace_back(text);
+    if (parse_decimal(text, number))
+      numbers.push_back(number);
+    else
+      parts.emplace_back(text);
   }
   std::sort(numbers.begin(), numbers.end());
   std::vector<std::string> ranges;
@@ -61,8 +66,9 @@ std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) 
   std::unordered_map<std::string, size_t> known;
   std::vector<Family> families;
   for (const std::string_view path : paths) {
-    NumberedPath split = split_numbers(path);
-    std::string key;
+    const bool is_long = path.size() > kMaxSplitPath;
+    const NumberedPath split = is_long ? NumberedPath{.texts = {path}, .numbers = {}} : split_numbers(path);
+    std::string key(is_long ? "1" : "");
     for (const std::string_view text : split.texts) {
       // Texts hold no digits, so that a digit keeps them apart.
       key += text;

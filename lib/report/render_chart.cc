@@ -26,7 +26,8 @@ constexpr Marks kAscii = {{"#", "!", "=", "+"}, "^"};
 
 std::string shown_name(std::string_view name) {
   const std::string_view shown = cut_name(name, kMaxName);
-  return escape_for_terminal(shown) + (shown.size() == name.size() ? "" : fmt::format("... ({} more)", counted(name.size() - shown.size(), "byte")));
+  return escape_for_terminal(shown) +
+         (shown.size() == name.size() ? "" : fmt::format("... ({} more)", counted(name.size() - shown.size(), "byte")));
 }
 
 std::string repeated(std::string_view mark, size_t times) {
@@ -93,11 +94,16 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   const ManifestTotals& t = manifest.totals;
   const uint64_t scale = std::max(measure.fullest.total, measure.ideal);
   std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
-  out += wrapped({fmt::format("parameters {}", human_bytes(t.bytes)), fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
-                  fmt::format("optimizer {}, {} an element", measure.optimizer->name, counted(measure.optimizer->bytes_per_element, "byte"))},
-                 width, "");
+  out +=
+      wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
+               fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
+               fmt::format("optimizer {}, {} an element", measure.optimizer->name, counted(measure.optimizer->bytes_per_element, "byte"))},
+              width, "");
   if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
-  if (!measure.ties_known) out += wrapped({fmt::format("{} tied, and the manifest does not tell which: optimizer state counts all names", measure.tied_names == 1 ? "1 name is" : fmt::format("{} names are", measure.tied_names))}, width, "");
+  if (!measure.ties_known)
+    out += wrapped({fmt::format("{} tied, and the manifest does not tell which: optimizer state counts all names",
+                                measure.tied_names == 1 ? "1 name is" : fmt::format("{} names are", measure.tied_names))},
+                   width, "");
   out += "\n";
   for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
     const RankMemory& memory = measure.ranks[i];
@@ -105,10 +111,15 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
     for (const MemoryPart& part : memory_parts(memory)) {
       if (part.bytes > 0) words.push_back(fmt::format("{} {}", part.name, human_bytes(part.bytes)));
     }
-    out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks", rank_runs_text(memory.ranks, memory.rank_count, kMaxRankRuns, "-")), human_bytes(memory.total)}, width, "");
+    out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks",
+                                rank_runs_text(memory.ranks, memory.rank_count, kMaxRankRuns, "-")),
+                    human_bytes(memory.total)},
+                   width, "");
     out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
   }
-  if (measure.ranks.size() > kMaxBars) out += wrapped({fmt::format("and {} more of ranks that hold the same bytes", counted(measure.ranks.size() - kMaxBars, "group"))}, width, "");
+  if (measure.ranks.size() > kMaxBars)
+    out += wrapped({fmt::format("and {} more of ranks that hold the same bytes", counted(measure.ranks.size() - kMaxBars, "group"))}, width,
+                   "");
   out += ideal_line(measure, scale, width, marks) + "\n";
   std::vector<std::string> legend;
   const auto names = memory_parts(measure.fullest);

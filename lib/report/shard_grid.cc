@@ -16,8 +16,10 @@ void place_piece(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vect
 }
 
 void append_rank(CellRanks& out, int64_t rank) {
-  if (!out.ranks.empty() && out.ranks.back().end == rank) ++out.ranks.back().end;
-  else out.ranks.push_back({rank, rank + 1});
+  if (!out.ranks.empty() && out.ranks.back().end == rank)
+    ++out.ranks.back().end;
+  else
+    out.ranks.push_back({rank, rank + 1});
   ++out.listed;
 }
 
@@ -58,10 +60,15 @@ ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t m
       place_piece(axes, mesh, piece, coordinate);
       const auto slice = piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
       for (const Interval& run : slice) {
-        if (length(run) > 0) grid.runs[dim].push_back({run, piece});
+        if (length(run) == 0) continue;
+        if (grid.runs[dim].size() < kMaxGridRuns)
+          grid.runs[dim].push_back({run, piece});
+        else
+          grid.complete = false;
       }
     }
-    std::sort(grid.runs[dim].begin(), grid.runs[dim].end(), [](const GridRun& a, const GridRun& b) { return a.interval.begin < b.interval.begin; });
+    std::sort(grid.runs[dim].begin(), grid.runs[dim].end(),
+              [](const GridRun& a, const GridRun& b) { return a.interval.begin < b.interval.begin; });
     if (__builtin_mul_overflow(grid.cell_count, grid.runs[dim].size(), &grid.cell_count)) grid.cell_count = ~uint64_t{0};
   }
   return grid;

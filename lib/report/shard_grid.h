@@ -24,8 +24,9 @@ struct GridRun {
 struct ShardGrid {
   std::vector<std::vector<GridRun>> runs;
   uint64_t cell_count = 0;  // saturates at 2^64 - 1
-  bool complete = true;     // false: a dim has more than `most_pieces` pieces, the others are left out
+  bool complete = true;     // false: a dim has more than `most_pieces` pieces, or kMaxGridRuns runs; the others are left out
 };
+inline constexpr size_t kMaxGridRuns = 65536;
 ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);
 
 // The first of the ranks that hold a cell, ascending, and how many there are.

@@ -18,7 +18,8 @@ std::string_view style_sheet() {
 html { -webkit-text-size-adjust: 100%; scroll-behavior: auto; }
 body { margin: 0 auto; max-width: 66rem; padding: 2rem 1.5rem 4rem; background: var(--bg); color: var(--fg);
   font: 0.9375rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif; }
-h1 { margin: 0; font-size: 1.625rem; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere; }
+h1 { margin: 0; font-size: 1.625rem; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere;
+  unicode-bidi: isolate; }
 h2 { margin: 3rem 0 0.5rem; font-size: 1.1875rem; line-height: 1.3; font-weight: 650; }
 h3 { margin: 1.75rem 0 0.5rem; font-size: 0.9375rem; font-weight: 650; }
 p { margin: 0.5rem 0; max-width: 48rem; }
@@ -36,13 +37,15 @@ nav { margin: 1rem 0 0; font-size: 0.875rem; display: flex; flex-wrap: wrap; gap
 .tiles > div:first-child { border-left: 0; }
 dt { font-size: 0.8125rem; color: var(--muted); }
 dd { margin: 0; }
-.tiles .big { font-size: 1.625rem; line-height: 1.3; font-weight: 600; letter-spacing: -0.01em; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.tiles .big { font-size: 1.625rem; line-height: 1.3; font-weight: 600; letter-spacing: -0.01em; font-variant-numeric: tabular-nums;
+  white-space: nowrap; }
 .tiles .big.warn { color: var(--whole); }
 @media (prefers-color-scheme: light) { .tiles .big.warn { color: #a8430a; } }
 .tiles .sub { font-size: 0.8125rem; line-height: 1.45; color: var(--muted); }
 figure { margin: 1rem 0; }
 .bars { margin: 0; padding: 0; list-style: none; }
-.bars li { display: grid; grid-template: "who bar sum" auto / minmax(5rem, 9rem) 1fr 5.5rem; gap: 0 1rem; align-items: center; padding: 0.25rem 0; }
+.bars li { display: grid; grid-template: "who bar sum" auto / minmax(5rem, 9rem) 1fr 5.5rem; gap: 0 1rem; align-items: center;
+  padding: 0.25rem 0; }
 .bars .who { grid-area: who; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .bars .sum { grid-area: sum; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bars .bar { grid-area: bar; }
@@ -52,14 +55,16 @@ svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .opt { fill
 svg .ideal { stroke: var(--ideal); stroke-width: 2; }
 svg.hidden { position: absolute; width: 0; height: 0; }
 .hatch-a { fill: var(--whole); stroke: none; } .hatch-b { stroke: var(--whole-gap); stroke-width: 2; }
-.legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0.875rem 0 0; padding: 0; list-style: none; font-size: 0.8125rem; color: var(--muted); }
+.legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0.875rem 0 0; padding: 0; list-style: none;
+  font-size: 0.8125rem; color: var(--muted); }
 .legend li { display: flex; align-items: center; gap: 0.4375rem; }
 .legend svg { width: 0.875rem; height: 0.875rem; flex: none; }
 .scroll { overflow-x: auto; margin: 0.75rem 0; position: relative; }
 .scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.875rem; }
 caption { text-align: left; color: var(--muted); font-size: 0.8125rem; padding: 0 0 0.375rem; }
-th, td { padding: 0.3125rem 1.25rem 0.3125rem 0; text-align: left; vertical-align: top; font-weight: 400; border-bottom: 1px solid var(--line); }
+th, td { padding: 0.3125rem 1.25rem 0.3125rem 0; text-align: left; vertical-align: top; font-weight: 400;
+  border-bottom: 1px solid var(--line); }
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--muted); font-size: 0.8125rem; vertical-align: bottom; }
 .n { text-align: right; white-space: nowrap; }
@@ -67,9 +72,11 @@ tr.part th { padding-left: 1rem; color: var(--muted); } tr.part td { color: var(
 tr.sum th, tr.sum td { font-weight: 600; }
 details { border-top: 1px solid var(--line); }
 details:last-of-type { border-bottom: 1px solid var(--line); }
-summary { display: flex; flex-wrap: wrap; gap: 0 0.75rem; align-items: baseline; padding: 0.4375rem 0 0.4375rem 1.125rem; cursor: pointer; position: relative; list-style: none; }
+summary { display: flex; flex-wrap: wrap; gap: 0 0.75rem; align-items: baseline; padding: 0.4375rem 0 0.4375rem 1.125rem;
+  cursor: pointer; position: relative; list-style: none; }
 summary::-webkit-details-marker { display: none; }
-summary::before { content: ""; position: absolute; left: 0.125rem; top: 0.95rem; width: 0.375rem; height: 0.375rem; border: solid var(--muted); border-width: 0 1.5px 1.5px 0; transform: rotate(-45deg); }
+summary::before { content: ""; position: absolute; left: 0.125rem; top: 0.95rem; width: 0.375rem; height: 0.375rem;
+  border: solid var(--muted); border-width: 0 1.5px 1.5px 0; transform: rotate(-45deg); }
 details[open] > summary::before { transform: rotate(45deg); top: 0.85rem; }
 summary:hover { background: var(--panel); }
 summary .what { flex: 1 1 16rem; min-width: 0; }
@@ -81,7 +88,8 @@ summary .what .muted { font-size: 0.8125rem; }
 ul.paths { margin: 0; padding: 0; list-style: none; }
 ul.paths li { padding: 0; }
 ul.paths .muted { font-size: 0.8125rem; }
-.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.125rem 1.25rem; margin: 0.5rem 0; align-items: baseline; }
+.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.125rem 1.25rem; margin: 0.5rem 0;
+  align-items: baseline; }
 .facts dd { overflow-wrap: anywhere; }
 .facts .more { margin: 0; }
 .shards { display: flex; flex-wrap: wrap; gap: 0 1.75rem; align-items: flex-start; }
@@ -89,10 +97,13 @@ ul.paths .muted { font-size: 0.8125rem; }
 table.grid { border-collapse: separate; border-spacing: 2px; }
 .grid caption { padding-left: 2px; }
 .grid th, .grid td { border: 0; padding: 0.25rem 0.625rem; white-space: nowrap; vertical-align: middle; }
-.grid th { color: var(--muted); font-size: 0.8125rem; } .grid thead th { text-align: center; } .grid thead th:first-child, .grid tbody th { text-align: right; padding-left: 0; }
+.grid th { color: var(--muted); font-size: 0.8125rem; } .grid thead th { text-align: center; }
+  .grid thead th:first-child, .grid tbody th { text-align: right; padding-left: 0; }
 .grid td { border-radius: 0.1875rem; text-align: center; min-width: 3.25rem; }
-.c0 { background: var(--t0); fill: var(--t0); } .c1 { background: var(--t1); fill: var(--t1); } .c2 { background: var(--t2); fill: var(--t2); }
-.c3 { background: var(--t3); fill: var(--t3); } .c4 { background: var(--t4); fill: var(--t4); } .c5 { background: var(--t5); fill: var(--t5); }
+.c0 { background: var(--t0); fill: var(--t0); } .c1 { background: var(--t1); fill: var(--t1); } .c2 { background: var(--t2);
+  fill: var(--t2); }
+.c3 { background: var(--t3); fill: var(--t3); } .c4 { background: var(--t4); fill: var(--t4); } .c5 { background: var(--t5);
+  fill: var(--t5); }
 .c6 { background: var(--t6); fill: var(--t6); } .c7 { background: var(--t7); fill: var(--t7); }
 .map rect { stroke: var(--muted); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .less-bytes { color: var(--less); } .more-bytes { color: var(--more); }

@@ -19,11 +19,26 @@ class Browser:
     def __init__(self, folder):
         read_commands, self.commands = os.pipe()
         self.replies, write_replies = os.pipe()
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={folder}",
+            "about:blank",
+        ]
         # By `dup` above 9 first: the pipes themselves may be 3 and 4 already.
         high = [os.dup2(fd, fd + 40) for fd in (read_commands, write_replies)]
-        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]} {high[0]}<&- {high[1]}>&-', "bash", PROGRAM, *flags], pass_fds=high, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(
+            ["bash", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]} {high[0]}<&- {high[1]}>&-', "bash", PROGRAM, *flags],
+            pass_fds=high,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         for fd in (read_commands, write_replies, *high):
             os.close(fd)
         self.buffer, self.last_id, self.events, self.session = b"", 0, [], None
@@ -50,7 +65,7 @@ class Browser:
         command = {"id": self.last_id, "method": method, "params": params} | ({"sessionId": self.session} if self.session else {})
         data = json.dumps(command).encode() + b"\0"
         while data:
-            data = data[os.write(self.commands, data):]
+            data = data[os.write(self.commands, data) :]
         deadline = time.monotonic() + DEADLINE
         while (message := self.message(deadline)).get("id") != self.last_id:
             self.events.append(message)
@@ -77,14 +92,23 @@ class Browser:
 
     def click(self, selector):
         """A click of the mouse on the middle of the left edge of the element, as a person does."""
-        x, y = self.evaluate(f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-                             " const r = e.getBoundingClientRect(); return [r.left + 20, r.top + r.height / 2]; })()")
+        x, y = self.evaluate(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
+            " const r = e.getBoundingClientRect(); return [r.left + 20, r.top + r.height / 2]; })()"
+        )
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def press(self, key, code):
         for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text="\r" if key == "Enter" and kind == "keyDown" else "")
+            self.send(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                text="\r" if key == "Enter" and kind == "keyDown" else "",
+            )
 
     def screenshot(self, **options):
         """PNG of the viewport."""

@@ -104,7 +104,7 @@ def pattern_paths(text):
     for part in match.group(1).split(", "):
         ends = part.split("..")
         numbers += [str(n) for n in range(int(ends[0]), int(ends[-1]) + 1)] if part.replace("..", "").isdigit() else [part]
-    return [path for n in numbers for path in pattern_paths(text[:match.start()] + n + text[match.end():])]
+    return [path for n in numbers for path in pattern_paths(text[: match.start()] + n + text[match.end() :])]
 
 
 def listed_paths(element):

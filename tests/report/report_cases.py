@@ -15,10 +15,19 @@ def tensor(shape, dtype="float32", **more):
 
 # Segments, three dims, pieces of different sizes, empty ones, two axes on a dim, a scalar, a tensor without elements, integers.
 DIFFICULT = {
-    "format": "tpplan.model/1", "name": "</title><script>alert(0)</script>", "framework": "torch",
+    "format": "tpplan.model/1",
+    "name": "</title><script>alert(0)</script>",
+    "framework": "torch",
     "modules": [
         {"path": "", "type": "Model", "buffers": {"mask": tensor([3, 3], "bool")}},
-        {"path": "layers.0.qkv", "type": "Linear", "parameters": {"weight": tensor([48, 30], segments={"out": [24, 12, 12]}), "bias": tensor([48], segments={"out": [24, 12, 12]})}},
+        {
+            "path": "layers.0.qkv",
+            "type": "Linear",
+            "parameters": {
+                "weight": tensor([48, 30], segments={"out": [24, 12, 12]}),
+                "bias": tensor([48], segments={"out": [24, 12, 12]}),
+            },
+        },
         {"path": "layers.0.o", "type": "Linear", "parameters": {"weight": tensor([30, 13], "bfloat16")}},
         {"path": "layers.0.short", "type": "Linear", "parameters": {"weight": tensor([5, 8])}},
         {"path": "layers.0.experts", "type": "Experts", "parameters": {"w": tensor([6, 10, 7], dims=["expert", "out", "in"])}},
@@ -28,7 +37,8 @@ DIFFICULT = {
         {"path": "layers.0.none", "type": "Custom", "parameters": {"w": tensor([0, 4], dims=["a", "b"])}},
         {"path": "layers.0.codes", "type": "Custom", "parameters": {"w": tensor([8, 16], "int8", dims=["a", "b"])}},
         {"path": HOSTILE, "type": "LayerNorm", "parameters": {"weight": tensor([30])}},
-    ]}
+    ],
+}
 
 DIFFICULT_PLAN = """format: tpplan.plan/1
 mesh: {fsdp: 2, tp: 4}
@@ -75,11 +85,25 @@ def mixtral(folder):
 
 def tied(folder, reason="rule"):
     """lm_head.weight is model.embed_tokens.weight: its bytes count once."""
-    model = {"format": "tpplan.model/1", "name": "Tied", "framework": "torch", "tied": [["head.weight", "embed.weight"]],
-             "modules": [{"path": "embed", "type": "Embedding", "parameters": {"weight": tensor([32, 8])}}, {"path": "mid", "type": "Linear", "parameters": {"weight": tensor([8, 8], "bfloat16")}},
-                         {"path": "head", "type": "Linear", "parameters": {"weight": tensor([32, 8])}}]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": "Tied",
+        "framework": "torch",
+        "tied": [["head.weight", "embed.weight"]],
+        "modules": [
+            {"path": "embed", "type": "Embedding", "parameters": {"weight": tensor([32, 8])}},
+            {"path": "mid", "type": "Linear", "parameters": {"weight": tensor([8, 8], "bfloat16")}},
+            {"path": "head", "type": "Linear", "parameters": {"weight": tensor([32, 8])}},
+        ],
+    }
     rules = "  embed: rowwise\n" + ("  head: colwise\n" if reason == "rule" else "")
     return compile_case(folder, model, "format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n" + rules)
 
 
-CASES = {"difficult": difficult, "llama": llama, "mixtral": mixtral, "tied": tied, "tied without a rule": lambda folder: tied(folder, "tied")}
+CASES = {
+    "difficult": difficult,
+    "llama": llama,
+    "mixtral": mixtral,
+    "tied": tied,
+    "tied without a rule": lambda folder: tied(folder, "tied"),
+}

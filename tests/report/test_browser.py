@@ -42,8 +42,8 @@ def pixels(png, count):
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     at, data, width, height, channels = 8, b"", 0, 0, 0
     while at < len(png):
-        length, kind = struct.unpack(">I4s", png[at:at + 8])
-        body = png[at + 8:at + 8 + length]
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        body = png[at + 8 : at + 8 + length]
         if kind == b"IHDR":
             width, height, depth, color = struct.unpack(">IIBB", body[:10])
             channels = {2: 3, 6: 4}[color]
@@ -53,7 +53,7 @@ def pixels(png, count):
     raw, rows, above = zlib.decompress(data), [], bytes(width * channels)
     for y in range(min(count, height)):
         begin = y * (width * channels + 1)
-        filtered, line = raw[begin], bytearray(raw[begin + 1:begin + 1 + width * channels])
+        filtered, line = raw[begin], bytearray(raw[begin + 1 : begin + 1 + width * channels])
         for i in range(len(line)):
             left = line[i - channels] if i >= channels else 0
             corner = above[i - channels] if i >= channels else 0
@@ -61,7 +61,7 @@ def pixels(png, count):
             paeth = min((left, above[i], corner), key=lambda v: abs(guess - v))
             line[i] = (line[i] + (0, left, above[i], (left + above[i]) // 2, paeth)[filtered]) & 255
         above = bytes(line)
-        rows.append([tuple(line[i:i + 3]) for i in range(0, len(line), channels)])
+        rows.append([tuple(line[i : i + 3]) for i in range(0, len(line), channels)])
     return width, height, rows
 
 
@@ -78,7 +78,10 @@ def test_page_fits_and_is_drawn(browser, pages, name, width, dark):
     for opened in (False, True):
         browser.evaluate(f"document.querySelectorAll('details').forEach(d => d.open = {str(opened).lower()})")
         assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        wide = browser.evaluate("[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, svg') && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80))")
+        wide = browser.evaluate(
+            "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, svg')"
+            " && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80))"
+        )
         assert wide == []
     browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = false); scrollTo(0, 0)")
     shot = browser.screenshot()
@@ -101,7 +104,8 @@ def test_text_has_contrast(browser, pages, dark):
         if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
         let behind = e;
         while (behind && getComputedStyle(behind).backgroundColor === 'rgba(0, 0, 0, 0)') behind = behind.parentElement;
-        pairs[getComputedStyle(e).color + '|' + getComputedStyle(behind || document.documentElement).backgroundColor] = e.outerHTML.slice(0, 100);
+        const back = getComputedStyle(behind || document.documentElement).backgroundColor;
+        pairs[getComputedStyle(e).color + '|' + back] = e.outerHTML.slice(0, 100);
       }
       return Object.entries(pairs);
     })()""")
@@ -126,18 +130,32 @@ def test_nothing_runs_and_nothing_is_loaded(browser, pages):
     requests = [e["params"]["request"]["url"] for e in browser.events if e["method"] == "Network.requestWillBeSent"]
     assert requests == [pages["difficult"].as_uri()]
     assert [e["params"]["entry"]["text"] for e in browser.events if e["method"] == "Log.entryAdded"] == []
-    assert browser.evaluate("getComputedStyle(document.body).fontVariantNumeric !== undefined && getComputedStyle(document.querySelector('.tiles')).display") == "grid"
+    assert (
+        browser.evaluate(
+            "getComputedStyle(document.body).fontVariantNumeric !== undefined && getComputedStyle(document.querySelector('.tiles')).display"
+        )
+        == "grid"
+    )
 
 
 def test_policy_stops_what_an_escaping_fault_would_let_in(browser, pages, tmp_path):
     """The second wall: a script and a style that stand in the page all the same have no effect."""
     text = pages["difficult"].read_text()
     broken = tmp_path / "broken.html"
-    broken.write_text(text.replace("<main>", "<main><script>document.title = 'ran'</script><p id='p' onclick='1' style='color: rgb(1, 2, 3)'>x</p><img src=x onerror=\"document.title = 'ran'\">"))
+    broken.write_text(
+        text.replace(
+            "<main>",
+            "<main><script>document.title = 'ran'</script><p id='p' onclick='1' style='color: rgb(1, 2, 3)'>x</p>"
+            "<img src=x onerror=\"document.title = 'ran'\">",
+        )
+    )
     browser.open(broken)
     assert browser.evaluate("document.title") != "ran"
     assert browser.evaluate("getComputedStyle(document.querySelector('#p')).color") != "rgb(1, 2, 3)"
-    assert len([e for e in browser.events if e["method"] == "Log.entryAdded" and "Content Security Policy" in e["params"]["entry"]["text"]]) >= 2
+    assert (
+        len([e for e in browser.events if e["method"] == "Log.entryAdded" and "Content Security Policy" in e["params"]["entry"]["text"]])
+        >= 2
+    )
 
 
 def test_a_click_opens_a_grid(browser, pages):
@@ -175,12 +193,16 @@ def test_it_works_with_scripts_off(browser, pages):
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(pages["difficult"])
-        summary = browser.send("DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details > summary")["nodeId"]
+        summary = browser.send(
+            "DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details > summary"
+        )["nodeId"]
         browser.send("DOM.scrollIntoViewIfNeeded", nodeId=summary)
         box = browser.send("DOM.getBoxModel", nodeId=summary)["model"]["content"]
         for kind in ("mousePressed", "mouseReleased"):
             browser.send("Input.dispatchMouseEvent", type=kind, x=box[0] + 20, y=(box[1] + box[5]) / 2, button="left", clickCount=1)
-        details = browser.send("DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details[open]")["nodeId"]
+        details = browser.send(
+            "DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details[open]"
+        )["nodeId"]
         assert details != 0
     finally:
         browser.send("Emulation.setScriptExecutionDisabled", value=False)
@@ -207,5 +229,7 @@ def test_parts_have_names_for_those_who_do_not_see(browser, pages):
     assert "LlamaForCausalLM" in roles["heading"] and all(roles["heading"])
     assert roles["image"] and all("the ideal is" in name for name in roles["image"])
     assert all(roles["region"]) and roles["main"] is not None and roles["navigation"] == ["Sections"]
-    assert browser.evaluate("[...document.querySelectorAll('table')].every(t => t.caption && t.caption.textContent && t.querySelector('th[scope]'))")
+    assert browser.evaluate(
+        "[...document.querySelectorAll('table')].every(t => t.caption && t.caption.textContent && t.querySelector('th[scope]'))"
+    )
     assert browser.evaluate("document.documentElement.lang") == "en"

@@ -71,7 +71,10 @@ def test_page_has_no_script_and_loads_nothing(case):
     assert not tags & {"script", "iframe", "object", "embed", "link", "base", "form", "img", "video", "audio"}
     for element in case.page.all():
         for name, text in element.attributes.items():
-            assert not name.startswith("on") and name not in ("style", "src", "srcset", "action", "formaction", "xlink:href"), (element.tag, name)
+            assert not name.startswith("on") and name not in ("style", "src", "srcset", "action", "formaction", "xlink:href"), (
+                element.tag,
+                name,
+            )
             assert name != "href" or text.startswith("#"), text
     assert not re.search(rb"https?:|//|@import|url\((?!#)", case.data)
 
@@ -98,7 +101,11 @@ def test_hostile_names_stand_as_text(hard):
     names = {c.text() for c in hard.page.all("code")}
     assert f"{SHOWN}.weight" in names
     text = hard.data.decode()
-    assert not [c for c in text if (ord(c) < 32 and c != "\n") or 0x7f <= ord(c) < 0xa0 or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"]
+    assert not [
+        c
+        for c in text
+        if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    ]
 
 
 def test_names_are_cut_and_it_is_said(tmp_path):
@@ -112,7 +119,7 @@ def test_names_are_cut_and_it_is_said(tmp_path):
 
 def test_every_name_of_the_manifest_is_harmless(hard, tmp_path):
     """Strings that compile would not write, as an edited manifest has them."""
-    evil = "\"><script>alert(1)</script>"
+    evil = '"><script>alert(1)</script>'
     manifest = json.loads(hard.path.read_text())
     manifest["inputs"]["model"] = {"name": evil, "sha256": evil}
     manifest["inputs"]["plan"]["sha256"] = evil
@@ -150,7 +157,10 @@ def state_of_rank(case, rank, per_element):
 def test_tiles_are_the_totals(case):
     totals = case.manifest["totals"]
     tiles = [tile for tile in case.page.one("dl", "tiles").all("div")]
-    assert [value(tile) for tile in tiles if any(tile.one("dd", "big").all("data"))][:2] == [totals["max_bytes_per_rank"], totals["replicated_bytes_per_rank"]]
+    assert [value(tile) for tile in tiles if any(tile.one("dd", "big").all("data"))][:2] == [
+        totals["max_bytes_per_rank"],
+        totals["replicated_bytes_per_rank"],
+    ]
     above = totals["max_bytes_per_rank"] / totals["ideal_bytes_per_rank"] - 1
     shown = tiles[1].one("dd", "big").text()
     assert shown == "< 0.01 %" if 0 < above < 0.0001 else abs(float(shown.split()[0]) / 100 - above) <= 0.0006
@@ -173,13 +183,18 @@ def test_bytes_of_every_rank(case, optimizer):
             assert (parameters, state, held_buffers) == (case.manifest["totals"]["bytes_per_rank"][rank], expected, buffers)
         assert whole == case.manifest["totals"]["replicated_bytes_per_rank"] and together == parameters + state + buffers
     assert seen == set(range(case.rank_count))
-    assert f"optimizer: {dict(none='no optimizer', sgd='SGD', adamw='AdamW: two float32 moments')[optimizer]}" in section(page, "memory").words()
+    assert (
+        f"optimizer: {dict(none='no optimizer', sgd='SGD', adamw='AdamW: two float32 moments')[optimizer]}"
+        in section(page, "memory").words()
+    )
 
 
 def test_bars_are_as_long_as_their_bytes(case):
     memory = section(case.page, "memory")
     bars = [(value(li), li.one("svg")) for li in memory.one("ul", "bars").all("li")]
-    scale = max([size for size, _ in bars] + [value(next(li for li in memory.one("ul", "legend").all("li") if "ideal" in li.text()))]) * 1.02
+    scale = (
+        max([size for size, _ in bars] + [value(next(li for li in memory.one("ul", "legend").all("li") if "ideal" in li.text()))]) * 1.02
+    )
     for size, svg in bars:
         rects = list(svg.all("rect"))
         ends = [float(r.attributes["x"][:-1]) + float(r.attributes["width"][:-1]) for r in rects]
@@ -291,7 +306,7 @@ def local_bytes(case, parameter, rank):
 def along(case, axis):
     """Ranks that differ from rank 0 on this axis alone."""
     names = [a["name"] for a in case.mesh]
-    stride = product(a["size"] for a in case.mesh[names.index(axis) + 1:])
+    stride = product(a["size"] for a in case.mesh[names.index(axis) + 1 :])
     return [i * stride for i in range(case.mesh[names.index(axis)]["size"])]
 
 
@@ -364,12 +379,22 @@ def test_against_an_older_manifest(tmp_path):
     changes = section(read_page(report(new, "--against", old)), "changes")
     before, after = (json.loads(p.read_text()) for p in (old, new))
     rows = table(changes, "Bytes of parameters")
-    for name, key in (("Fullest rank", "max_bytes_per_rank"), ("Ideal", "ideal_bytes_per_rank"), ("Whole on every rank", "replicated_bytes_per_rank"), ("Whole model", "bytes")):
+    for name, key in (
+        ("Fullest rank", "max_bytes_per_rank"),
+        ("Ideal", "ideal_bytes_per_rank"),
+        ("Whole on every rank", "replicated_bytes_per_rank"),
+        ("Whole model", "bytes"),
+    ):
         assert [value(c) for c in rows[name][:2]] == [m["totals"][key] for m in (before, after)]
     assert [c.text() for c in table(changes, "Settings")["mesh"]] == ["[tp=8]", "[fsdp=2, tp=4]"]
     old_specs = {p["path"]: p["spec"] for p in before["parameters"]}
     moved = [p["path"] for p in after["parameters"] if p["spec"] != old_specs[p["path"]]]
-    shown = [path for d in changes.all("details", "change") if "parameter" in d.one("span", "count").text() and d.one("span", "line2").text().startswith("spec ") for path in listed_paths(d)]
+    shown = [
+        path
+        for d in changes.all("details", "change")
+        if "parameter" in d.one("span", "count").text() and d.one("span", "line2").text().startswith("spec ")
+        for path in listed_paths(d)
+    ]
     assert sorted(shown) == sorted(moved)
     assert "Places that gained or lost one" in changes.text()
 
@@ -378,7 +403,11 @@ def test_what_came_and_went_is_listed(tmp_path):
     old = compile_case(tmp_path, linear_model(a=[16, 8], b=[16, 8]), plan_text({"a": "colwise", "b": "colwise"}), name="old.json")
     new = compile_case(tmp_path, linear_model(a=[16, 8], c=[16, 8]), plan_text({"a": "colwise", "c": "rowwise"}), name="new.json")
     changes = section(read_page(report(new, "--against", old)), "changes")
-    shown = {d.one("code").text(): d.one("span", "count").text() for d in changes.all("details", "change") if "parameter" in d.one("span", "count").text()}
+    shown = {
+        d.one("code").text(): d.one("span", "count").text()
+        for d in changes.all("details", "change")
+        if "parameter" in d.one("span", "count").text()
+    }
     assert shown == {"c.weight": "1 parameter added", "b.weight": "1 parameter removed"}
     rules = table(changes, "Rules that are new")
     assert [c.text() for c in rules["c"]] == ["not there", "1"] and [c.text() for c in rules["b"]] == ["1", "not there"]
@@ -400,9 +429,22 @@ def layers(count, **modules):
 
 
 def test_a_model_of_1137_parameters_stays_below_a_megabyte(tmp_path):
-    model = layers(126, q=[128, 128], k=[16, 128], v=[16, 128], o=[128, 128], gate=[416, 128], up=[416, 128], down=[128, 416], n1=[128, 1], n2=[128, 1]) 
+    model = layers(
+        126, q=[128, 128], k=[16, 128], v=[16, 128], o=[128, 128], gate=[416, 128], up=[416, 128], down=[128, 416], n1=[128, 1], n2=[128, 1]
+    )
     model["modules"] += linear_model(embed=[1024, 128], head=[1024, 128], norm=[128, 1])["modules"][1:]
-    plan = plan_text({"*.q": "colwise", "*.k": "colwise", "*.v": "colwise", "*.o": "rowwise", "*.gate": "colwise", "*.up": "colwise", "*.down": "rowwise"}, mesh="{tp: 8}")
+    plan = plan_text(
+        {
+            "*.q": "colwise",
+            "*.k": "colwise",
+            "*.v": "colwise",
+            "*.o": "rowwise",
+            "*.gate": "colwise",
+            "*.up": "colwise",
+            "*.down": "rowwise",
+        },
+        mesh="{tp: 8}",
+    )
     path = compile_case(tmp_path, model, plan)
     assert len(json.loads(path.read_text())["parameters"]) == 1137
     assert len(report(path)) < 1_000_000
@@ -420,7 +462,9 @@ def test_long_lists_end_with_how_many_more(tmp_path):
     more = re.search(r"And ([\d,]+) parameters in ([\d,]+) groups more", section(page, "shards").words())
     assert len(shown) + int(more.group(1).replace(",", "")) == 36_003
     rules = section(page, "rules")
-    more = re.search(r"And ([\d,]+) parameters? more in ([\d,]+) patterns?", rules.words()) or re.search(r"And ([\d,]+) parameters? more", rules.words())
+    more = re.search(r"And ([\d,]+) parameters? more in ([\d,]+) patterns?", rules.words()) or re.search(
+        r"And ([\d,]+) parameters? more", rules.words()
+    )
     assert len(listed_paths(next(dd for dd in rules.all("dd") if any(dd.all("li"))))) + int(more.group(1).replace(",", "")) == 36_003
 
 
@@ -430,16 +474,20 @@ def groups_without_cells(page):
 
 
 def test_large_grids_say_what_is_not_drawn(tmp_path):
-    path = compile_case(tmp_path, linear_model(w=[640, 640]), plan_text({"w.weight": "{spec: [a, b]}"}, mesh="{a: 32, b: 64}", more="axis: a\n"))
+    path = compile_case(
+        tmp_path, linear_model(w=[640, 640]), plan_text({"w.weight": "{spec: [a, b]}"}, mesh="{a: 32, b: 64}", more="axis: a\n")
+    )
     group = section(read_page(report(path)), "shards").one("details")
     drawn = len(list(group.one("table", "grid").all("td")))
     assert 0 < drawn <= 512 and f"{drawn} cells are drawn, {32 * 64 - drawn:,} more are not." in group.words()
     path = compile_case(tmp_path, linear_model(w=[1024, 4]), plan_text({"w": "colwise"}, mesh="{tp: 128}"))
-    assert "the first 64 pieces along a dim, more are there" in section(read_page(report(path)), "shards").words()
+    assert "64 cells of the first pieces are drawn, and there are more" in section(read_page(report(path)), "shards").words()
 
 
 def test_a_mesh_with_more_ranks_than_are_listed(tmp_path):
-    path = compile_case(tmp_path, linear_model(w=[16, 8]), plan_text({"w": "colwise"}, mesh="{data: 4194304, tp: 4}", more="data: {axes: [data], dim: 0}\n"))
+    path = compile_case(
+        tmp_path, linear_model(w=[16, 8]), plan_text({"w": "colwise"}, mesh="{data: 4194304, tp: 4}", more="data: {axes: [data], dim: 0}\n")
+    )
     page = read_page(report(path))
     assert "too many ranks to list" in section(page, "memory").words()
     assert "ranks 0–16777215" in section(page, "memory").words()
@@ -450,7 +498,11 @@ def test_a_mesh_with_more_ranks_than_are_listed(tmp_path):
 
 def test_many_different_ranks(tmp_path):
     """More groups of ranks than there are bars."""
-    path = compile_case(tmp_path, linear_model(**{f"w{i}": [i, 1] for i in range(1, 40)}), plan_text({"w*": "colwise"}, mesh="{tp: 40}", more="uneven: torch\n"))
+    path = compile_case(
+        tmp_path,
+        linear_model(**{f"w{i}": [i, 1] for i in range(1, 40)}),
+        plan_text({"w*": "colwise"}, mesh="{tp: 40}", more="uneven: torch\n"),
+    )
     page = read_page(report(path))
     rows = table(section(page, "memory"), "Bytes of one rank")
     bars = list(section(page, "memory").one("ul", "bars").all("li"))
@@ -461,9 +513,39 @@ def test_many_different_ranks(tmp_path):
 
 
 def test_a_manifest_without_parameters(tmp_path):
-    path = compile_case(tmp_path, {"format": "tpplan.model/1", "name": "Empty", "framework": "torch", "modules": []}, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {x: {style: colwise, optional: true}}\n")
+    path = compile_case(
+        tmp_path,
+        {"format": "tpplan.model/1", "name": "Empty", "framework": "torch", "modules": []},
+        "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {x: {style: colwise, optional: true}}\n",
+    )
     assert "The manifest has no parameters." in read_page(report(path)).words()
     assert run("show", path, "--chart").returncode == 0
+
+
+def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
+    letters = str.maketrans("0123456789", "abcdefghij")
+    names = ["m" + str(i).translate(letters) for i in range(500)]
+    path = compile_case(tmp_path, linear_model(**{name: [16, 8] for name in names}), plan_text({name: "colwise" for name in names[:450]}))
+    counter = iter(range(1000))
+    path.write_text(re.sub(r'"reason": "default"', lambda _: f'"reason": "r{next(counter)}"', path.read_text()))
+    rules = section(read_page(report(path)), "rules")
+    assert len(list(rules.all("details", "rule"))) == 420
+    assert "And 80 rules or reasons more, to which 80 parameters belong." in rules.words()
+
+
+def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
+    path = compile_case(tmp_path, linear_model(long=[16, 8], other=[16, 8]), plan_text({"*": "colwise"}))
+    path.write_text(path.read_text().replace("long.weight", "1a" * 2_000_000).replace("other.weight", "2a" * 2_000_000))
+    result = subprocess.run(["bash", "-c", 'ulimit -v 400000; exec "$0" report "$1"', PROGRAM, path], capture_output=True, timeout=20)
+    assert result.returncode == 0 and b"1a1a" in result.stdout and b"2a2a" in result.stdout and len(result.stdout) < 100_000
+
+
+def test_a_dim_of_very_many_segments(tmp_path):
+    model = linear_model(w=[400_000, 2])
+    model["modules"][1]["parameters"]["weight"]["segments"] = {"out": [4] * 100_000}
+    path = compile_case(tmp_path, model, plan_text({"w": "colwise"}))
+    data = report(path)
+    assert len(data) < 300_000 and "512 cells of the first pieces are drawn, and there are more" in read_page(data).words()
 
 
 # ---- the chart ----
@@ -487,7 +569,9 @@ def test_chart_has_the_numbers_of_the_page(case):
     text = chart(case.path)
     blocks = re.findall(r"^ranks? ([\d, and more-]+)  (.*)\n([█▓▒░]+)$", text, re.M)
     rows = table(section(case.page, "memory"), "Bytes of one rank")
-    assert [(label.replace("-", "–"), total) for label, total, _ in blocks] == [(label, human(number(cells[5]))) for label, cells in rows.items()]
+    assert [(label.replace("-", "–"), total) for label, total, _ in blocks] == [
+        (label, human(number(cells[5]))) for label, cells in rows.items()
+    ]
     for (_, _, bar), cells in zip(blocks, rows.values()):
         count, parameters, whole, state, buffers, together = map(number, cells)
         parts = dict(zip("█▓▒░", (parameters - whole, whole, state, buffers)))
@@ -508,8 +592,16 @@ def test_chart_in_ascii(case):
     assert re.search(r"^#+", by_flag, re.M) or not re.search(r"^█+", unicode, re.M)
 
 
-@pytest.mark.parametrize("locale, is_utf8", [({"LC_ALL": "en_US.utf8"}, True), ({"LC_ALL": "C", "LANG": "C.UTF-8"}, False), ({"LC_ALL": "", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, True), ({"LC_ALL": "", "LC_CTYPE": "", "LANG": "de_DE.UTF-8"}, True),
-                                             ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False)])
+@pytest.mark.parametrize(
+    "locale, is_utf8",
+    [
+        ({"LC_ALL": "en_US.utf8"}, True),
+        ({"LC_ALL": "C", "LANG": "C.UTF-8"}, False),
+        ({"LC_ALL": "", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "", "LANG": "de_DE.UTF-8"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False),
+    ],
+)
 def test_the_locale_decides_about_blocks(hard, locale, is_utf8):
     assert ("█" in run("show", hard.path, "--chart", env=locale).stdout.decode()) == is_utf8
 
@@ -551,7 +643,17 @@ def test_bad_arguments_of_report(hard, flags):
     assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
 
 
-@pytest.mark.parametrize("flags", [["--ascii"], ["--optimizer", "sgd"], ["--chart", "--rank", "0"], ["--chart", "--parameter", "x"], ["--chart", "--format", "json"], ["--chart", "--optimizer", "lion"]])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--ascii"],
+        ["--optimizer", "sgd"],
+        ["--chart", "--rank", "0"],
+        ["--chart", "--parameter", "x"],
+        ["--chart", "--format", "json"],
+        ["--chart", "--optimizer", "lion"],
+    ],
+)
 def test_bad_arguments_of_chart(hard, flags):
     result = run("show", hard.path, *flags)
     assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
