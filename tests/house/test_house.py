@@ -16,6 +16,7 @@ LAYERS = {
     "plan": {"base", "diagnostics", "sharding"},
     "match": {"base", "diagnostics", "sharding", "model", "plan"},
     "emit": {"base", "diagnostics", "sharding", "manifest"},
+    "report": {"base", "diagnostics", "sharding", "manifest", "emit"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
 }
 

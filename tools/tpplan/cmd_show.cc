@@ -9,6 +9,8 @@
 #include "commands.h"
 #include "manifest/read_manifest.h"
 #include "manifest/write_manifest.h"
+#include "report/measure_manifest.h"
+#include "report/render_chart.h"
 #include "sharding/shard_slice.h"
 
 namespace tpplan {
@@ -100,6 +102,13 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
   return fault.empty() ? kExitFine : kExitUsage;
 }
 
+int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
+  const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
+  if (measure.overflow) return refuse_overflow(arguments.manifest);
+  const ChartOptions options{.width = render_options(STDOUT_FILENO, common.color).width, .ascii = arguments.ascii || !is_utf8_locale()};
+  return print(STDOUT_FILENO, render_chart(manifest, measure, options)) ? kExitFine : kExitUsage;
+}
+
 int show(const Manifest& manifest, const ShowArguments& arguments) {
   const bool json = arguments.format == "json";
   std::vector<const ManifestParam*> params;
@@ -135,7 +144,8 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   finish_diagnostics(diagnostics);
   print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
   const int status = exit_status(diagnostics);
-  return status != kExitFine ? status : show(manifest, arguments);
+  if (status != kExitFine) return status;
+  return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, arguments);
 }
 
 }  // namespace tpplan

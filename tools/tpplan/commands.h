@@ -49,6 +49,16 @@ struct ShowArguments {
   std::optional<int64_t> rank;
   std::string parameter;
   std::string format = "human";
+  bool chart = false;               // memory bars instead
+  bool ascii = false;               // of the chart: no other characters
+  std::string optimizer = "adamw";  // of the chart: whose state the bars count
+};
+
+struct ReportArguments {
+  std::string manifest;
+  std::string against;  // an older manifest; empty: none
+  std::string output = "-";
+  std::string optimizer = "adamw";
 };
 
 struct ExportArguments {
@@ -84,6 +94,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
 int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
 int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
 int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
+int cmd_report(const ReportArguments& arguments, const CommonArguments& common);
 int cmd_show(const ShowArguments& arguments, const CommonArguments& common);
 int cmd_diff(const DiffArguments& arguments, const CommonArguments& common);
 int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
@@ -94,6 +105,9 @@ int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
 
 // `tpplan: error: message` on standard error; returns kExitUsage.
 int usage_error(std::string_view message);
+
+// Says that a manifest's sums leave 64 bits; returns kExitInternal, the status of a limit.
+int refuse_overflow(std::string_view manifest);
 
 // Both inputs read and compiled. `usage` is set, and nothing read, when the arguments do not fit together.
 struct Session {

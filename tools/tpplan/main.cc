@@ -12,6 +12,7 @@
 #include "emit/read_specs.h"
 #include "describe_app.h"
 #include "diagnostics/formats.h"
+#include "report/measure_manifest.h"
 #include "settings.h"
 
 namespace {
@@ -91,6 +92,18 @@ void add_fmt(CLI::App& command, FmtArguments& arguments) {
   command.add_option("-o,--output", arguments.output, "file for the formatted plan instead")->type_name("FILE");
 }
 
+void add_optimizer(CLI::App& command, std::string& optimizer) {
+  command.add_option("--optimizer", optimizer, "whose state is counted: none, sgd or adamw, which is assumed without it")
+      ->type_name("NAME")->check(CLI::IsMember(names_of(optimizers())));
+}
+
+void add_report(CLI::App& command, ReportArguments& arguments) {
+  command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
+  command.add_option("--against", arguments.against, "older manifest, from which the differences are shown")->type_name("MANIFEST");
+  command.add_option("-o,--output", arguments.output, "HTML file; standard output without it")->type_name("FILE");
+  add_optimizer(command, arguments.optimizer);
+}
+
 // Options that every sub-command has.
 void add_common(CLI::App& command, CommonArguments& common, std::string& color) {
   command.add_option("--color", color, "auto, always or never")->type_name("WHEN")->check(CLI::IsMember({"auto", "always", "never"}))->envname("TPPLAN_COLOR");
@@ -113,6 +126,7 @@ int run(int argc, char** argv) {
   CheckArguments check_arguments;
   ExplainArguments explain_arguments;
   ShowArguments show_arguments;
+  ReportArguments report_arguments;
   ExportArguments export_arguments;
   ImportArguments import_arguments;
   std::string color = "auto", kind, config;
@@ -138,6 +152,14 @@ int run(int argc, char** argv) {
   CLI::Option* rank_option = show->add_option("--rank", rank, "the slices of this rank")->type_name("RANK");
   show->add_option("--parameter", show_arguments.parameter, "this parameter only")->type_name("PATH");
   show->add_option("--format", show_arguments.format, "human or json (one object a line)")->type_name("FORMAT")->check(CLI::IsMember({"human", "json"}));
+  CLI::Option* chart_option = show->add_flag("--chart", show_arguments.chart, "bars of the memory of each rank");
+  show->add_flag("--ascii", show_arguments.ascii, "the chart in ASCII, whatever the locale")->needs(chart_option);
+  add_optimizer(*show, show_arguments.optimizer);
+  show->get_option("--optimizer")->needs(chart_option);
+  for (const char* other : {"--rank", "--parameter", "--format"}) chart_option->excludes(show->get_option(other));
+
+  CLI::App* report = app.add_subcommand("report", "write a page about a manifest: memory, rules, shards, bytes moved");
+  add_report(*report, report_arguments);
 
   CLI::App* export_command = app.add_subcommand("export", "write a manifest's shardings as another program reads them");
   add_export(*export_command, export_arguments);
@@ -147,7 +169,7 @@ int run(int argc, char** argv) {
   CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of a file format");
   schema->add_option("KIND", kind, "model, plan, manifest, diagnostics or diff")->required();
 
-  for (CLI::App* command : {compile, check, explain, show, export_command, import_command, schema}) add_common(*command, common, color);
+  for (CLI::App* command : {compile, check, explain, show, report, export_command, import_command, schema}) add_common(*command, common, color);
   InputArguments lint_arguments;
   CLI::App* lint = app.add_subcommand("lint", "say where other dialects would read a plan's keys differently");
   lint->add_option("MODEL", lint_arguments.model, "model graph (JSON)")->required();
@@ -198,6 +220,7 @@ int run(int argc, char** argv) {
   if (*check) return cmd_check(check_arguments, common);
   if (*explain) return cmd_explain(explain_arguments, common);
   if (*show) return cmd_show(show_arguments, common);
+  if (*report) return cmd_report(report_arguments, common);
   if (*export_command) return cmd_export(export_arguments, common);
   if (*import_command) return cmd_import(import_arguments, common);
   return cmd_schema(kind);

@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 
@@ -33,6 +34,16 @@ size_t terminal_width(int descriptor) {
 
 RenderOptions render_options(int descriptor, ColorChoice choice) {
   return {.color = wants_color(descriptor, choice), .width = terminal_width(descriptor)};
+}
+
+bool is_utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (variable(name).empty()) continue;
+    std::string value(variable(name));
+    for (char& c : value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
+  }
+  return false;
 }
 
 bool print(int descriptor, std::string_view text) {

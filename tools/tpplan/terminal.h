@@ -14,6 +14,9 @@ enum class ColorChoice { Auto, Always, Never };
 // anything but nothing, no-color.org), TERM is dumb, or CLICOLOR is 0; FORCE_COLOR and CLICOLOR_FORCE colour a pipe too.
 RenderOptions render_options(int descriptor, ColorChoice choice);
 
+// True when the locale's characters are UTF-8: LC_ALL, else LC_CTYPE, else LANG.
+bool is_utf8_locale();
+
 // Writes all of it; false when the stream is gone (a closed pipe).
 bool print(int descriptor, std::string_view text);
 

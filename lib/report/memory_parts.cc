@@ -1,0 +1,47 @@
+#include "report/memory_parts.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace tpplan {
+
+std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory) {
+  const uint64_t whole = std::min(memory.parameters, memory.replicated);
+  return {{{"parameters cut", memory.parameters - whole},
+           {"parameters kept whole", whole},
+           {"optimizer state", memory.optimizer},
+           {"buffers", memory.buffers}}};
+}
+
+bool has_part(const ManifestMeasure& measure, size_t part) {
+  return std::any_of(measure.ranks.begin(), measure.ranks.end(),
+                     [part](const RankMemory& memory) { return memory_parts(memory)[part].bytes > 0; });
+}
+
+std::string rank_runs_text(std::span<const RankRun> ranks, int64_t count, size_t most, std::string_view dash) {
+  std::string text;
+  int64_t shown = 0;
+  for (const RankRun& run : ranks.first(std::min(most, ranks.size()))) {
+    const int64_t length = run.end - run.begin;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(run.begin);
+    if (length > 1) text += fmt::format("{}{}", length == 2 ? ", " : dash, run.end - 1);
+    shown += length;
+  }
+  return shown == count ? text : fmt::format("{} and {} more", text, count - shown);
+}
+
+std::string percent_text(uint64_t part, uint64_t whole) {
+  if (part == 0 || whole == 0) return "0 %";
+  const double share = 100 * (static_cast<double>(part) / static_cast<double>(whole));
+  return share < 0.01 ? "less than 0.01 %" : fmt::format("{:.{}f} %", share, share < 10 ? 2 : 1);
+}
+
+std::string_view cut_name(std::string_view name, size_t most) {
+  if (name.size() <= most) return name;
+  while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
+  return name.substr(0, most);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,88 @@
+#include "report/path_patterns.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "emit/path_groups.h"
+
+namespace tpplan {
+namespace {
+
+// Ranges shown in one pair of braces.
+constexpr size_t kMaxRanges = 8;
+
+// Longer paths, which no model file can have, stand for themselves.
+constexpr size_t kMaxSplitPath = 4096;
+
+struct Family {
+  NumberedPath first;
+  uint64_t count = 0;
+  std::vector<std::set<std::string_view>> numbers;  // at each place
+};
+
+// "0..31, 40"; what is no plain decimal number stands for itself.
+std::string ranges_text(const std::set<std::string_view>& texts) {
+  std::vector<int64_t> numbers;
+  std::vector<std::string> parts;
+  for (const std::string_view text : texts) {
+    int64_t number = 0;
+    if (parse_decimal(text, number))
+      numbers.push_back(number);
+    else
+      parts.emplace_back(text);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i;
+    while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
+    ranges.push_back(end == i ? fmt::format("{}", numbers[i]) : fmt::format("{}..{}", numbers[i], numbers[end]));
+    i = end + 1;
+  }
+  ranges.insert(ranges.end(), parts.begin(), parts.end());
+  const size_t more = ranges.size() > kMaxRanges ? ranges.size() - kMaxRanges : 0;
+  ranges.resize(ranges.size() - more);
+  return more == 0 ? join(ranges, ", ") : fmt::format("{} and {} more", join(ranges, ", "), counted(more, "range"));
+}
+
+PathPattern pattern_of(const Family& family) {
+  PathPattern pattern{.text = std::string(family.first.texts[0]), .count = family.count, .combinations = 1};
+  for (size_t i = 0; i < family.numbers.size(); ++i) {
+    const std::set<std::string_view>& numbers = family.numbers[i];
+    pattern.text += numbers.size() == 1 ? std::string(*numbers.begin()) : fmt::format("{{{}}}", ranges_text(numbers));
+    pattern.text += family.first.texts[i + 1];
+    if (__builtin_mul_overflow(pattern.combinations, numbers.size(), &pattern.combinations)) pattern.combinations = ~uint64_t{0};
+  }
+  return pattern;
+}
+
+}  // namespace
+
+std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) {
+  std::unordered_map<std::string, size_t> known;
+  std::vector<Family> families;
+  for (const std::string_view path : paths) {
+    const bool is_long = path.size() > kMaxSplitPath;
+    const NumberedPath split = is_long ? NumberedPath{.texts = {path}, .numbers = {}} : split_numbers(path);
+    std::string key(is_long ? "1" : "");
+    for (const std::string_view text : split.texts) {
+      // Texts hold no digits, so that a digit keeps them apart.
+      key += text;
+      key += '0';
+    }
+    const auto [entry, is_new] = known.emplace(std::move(key), families.size());
+    if (is_new) families.push_back({.first = split, .count = 0, .numbers = std::vector<std::set<std::string_view>>(split.numbers.size())});
+    Family& family = families[entry->second];
+    ++family.count;
+    for (size_t i = 0; i < split.numbers.size(); ++i) family.numbers[i].insert(split.numbers[i]);
+  }
+  std::vector<PathPattern> patterns;
+  for (const Family& family : families) patterns.push_back(pattern_of(family));
+  return patterns;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,156 @@
+#include "report/render_changes.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/html_text.h"
+
+namespace tpplan {
+namespace {
+
+// What is shown before a sentence says how much more there is.
+constexpr size_t kMaxGroups = 100, kMaxRules = 200, kMaxPatterns = 30;
+
+// "+3", "−3", "no change".
+std::string signed_text(bool grows, const std::string& amount) { return (grows ? "+" : "−") + amount; }
+constexpr const char* kNoChange = "<span class=\"muted\">no change</span>";
+
+std::string count_change(uint64_t before, uint64_t after) {
+  return before == after ? kNoChange : signed_text(after > before, grouped(after > before ? after - before : before - after));
+}
+
+// Bytes that go are welcome, bytes that come are not.
+std::string bytes_change(uint64_t before, uint64_t after) {
+  if (before == after) return kNoChange;
+  return fmt::format("<span class=\"{}\">{}</span>", after > before ? "more-bytes" : "less-bytes",
+                     signed_text(after > before, human_bytes(after > before ? after - before : before - after)));
+}
+
+std::string bytes_table(const ManifestDiff& diff) {
+  static constexpr std::string_view heads[] = {"Of", "#Before", "#After", "#Change"};
+  const RankBytes &a = diff.bytes_before, &b = diff.bytes_after;
+  const std::pair<std::string_view, uint64_t RankBytes::*> members[] = {{"Fullest rank", &RankBytes::max},
+                                                                        {"Ideal", &RankBytes::ideal},
+                                                                        {"Whole on every rank", &RankBytes::replicated},
+                                                                        {"Whole model", &RankBytes::total}};
+  std::string rows = row_html(heads, std::vector<std::string>{"Ranks", grouped(a.ranks), grouped(b.ranks), count_change(a.ranks, b.ranks)});
+  if (a.min && b.min)
+    rows +=
+        row_html(heads, std::vector<std::string>{"Emptiest rank", bytes_html(*a.min), bytes_html(*b.min), bytes_change(*a.min, *b.min)});
+  for (const auto& [name, member] : members) {
+    rows += row_html(heads, std::vector<std::string>{std::string(name), bytes_html(a.*member), bytes_html(b.*member),
+                                                     bytes_change(a.*member, b.*member)});
+  }
+  return table_html("Bytes of parameters", heads, rows);
+}
+
+std::string fields_table(std::string_view caption, const std::vector<FieldChange>& fields) {
+  static constexpr std::string_view heads[] = {"What", "Before", "After"};
+  std::string rows;
+  for (const FieldChange& field : fields) {
+    const auto side = [](const std::string& text) {
+      return text.empty() ? std::string("—") : code(text);
+    };
+    rows += row_html(heads, std::vector<std::string>{html(field.field), side(field.before), side(field.after)});
+  }
+  return table_html(caption, heads, rows);
+}
+
+// "spec P('tp', None) → P(None, 'tp'), local_shapes [4, 8] → [8, 4], reason": these two tell most.
+std::string summary_of(const ChangeGroup& group) {
+  std::vector<std::string> parts;
+  for (const FieldChange& field : group.fields) {
+    const bool shown = field.field == "spec" || field.field == "local_shapes";
+    parts.push_back(html(field.field) + (shown ? fmt::format(" {} → {}", html(field.before), html(field.after)) : ""));
+  }
+  return join(parts, ", ");
+}
+
+std::string group_html(const ChangeGroup& group, std::string_view verb, std::string_view noun) {
+  std::vector<std::string_view> paths;
+  for (const PathFamily& family : group.families) paths.insert(paths.end(), family.paths.begin(), family.paths.end());
+  const std::vector<PathPattern> patterns = path_patterns(paths);
+  std::string out = fmt::format(
+      "<details class=\"change\">\n<summary><span class=\"what\">{}{}</span> <span class=\"count\">{} {}</span>", code(patterns[0].text),
+      patterns.size() > 1 ? fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern")) : "",
+      grouped(group.count, noun), verb);
+  if (verb == "changed") out += fmt::format(" <span class=\"line2\">{}</span>", summary_of(group));
+  out += "</summary>\n<div class=\"body\">\n" +
+         fields_table(verb == "changed" ? "What is different" : "What the manifest says of it", group.fields);
+  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxPatterns, noun)) + "</dl>\n</div>\n</details>\n";
+}
+
+std::string list_html(const ListDiff& list, std::string_view noun) {
+  if (list.added_count + list.removed_count + list.changed_count == 0) return "";
+  std::string out = fmt::format("<h3>{}: {} changed, {} added, {} removed</h3>\n", grouped(list.after, noun), grouped(list.changed_count),
+                                grouped(list.added_count), grouped(list.removed_count));
+  size_t left = kMaxGroups, groups_over = 0;
+  uint64_t over = 0;
+  const std::pair<std::string_view, const std::vector<ChangeGroup>*> kinds[] = {
+      {"changed", &list.changed}, {"added", &list.added}, {"removed", &list.removed}};
+  for (const auto& [verb, groups] : kinds) {
+    for (const ChangeGroup& group : *groups) {
+      if (left > 0) {
+        out += group_html(group, verb, noun);
+        --left;
+      } else {
+        over += group.count;
+        ++groups_over;
+      }
+    }
+  }
+  if (groups_over > 0)
+    out += fmt::format("<p class=\"more\">And {} in {} more. <code>tpplan diff OLD NEW</code> lists them.</p>\n", grouped(over, noun),
+                       grouped(groups_over, "group"));
+  return out;
+}
+
+std::string rules_html(const std::vector<RuleChange>& rules) {
+  static constexpr std::string_view heads[] = {"Rule", "#Matched", "#Matches"};
+  if (rules.empty()) return "";
+  std::string rows;
+  for (const RuleChange& change : std::span(rules).first(std::min(kMaxRules, rules.size()))) {
+    const auto side = [](const std::optional<uint64_t>& matches) {
+      return matches ? grouped(*matches) : std::string("not there");
+    };
+    const std::string block = change.rule->in_block
+                                  ? fmt::format("{} <span class=\"muted\">in</span> ", code(change.rule->key)) + code(change.rule->block)
+                                  : code(change.rule->key);
+    rows += row_html(heads, std::vector<std::string>{block, side(change.before), side(change.after)});
+  }
+  std::string out = "<h3>Rules</h3>\n" + table_html("Rules that are new, gone, or match another number", heads, rows);
+  if (rules.size() > kMaxRules) out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRules, "rule"));
+  return out;
+}
+
+std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
+  static constexpr std::string_view heads[] = {"Axis", "Collective", "Pass", "#Before", "#After", "#Change"};
+  std::string rows;
+  for (const CollectiveCount& c : collectives) {
+    if (c.before == c.after) continue;
+    rows += row_html(heads, std::vector<std::string>{code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)),
+                                                     grouped(c.before), grouped(c.after), count_change(c.before, c.after)});
+  }
+  return rows.empty() ? "<p>The collectives are the same.</p>\n"
+                      : "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
+}
+
+}  // namespace
+
+bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff, const Sink& sink) {
+  std::string out = fmt::format("<section id=\"changes\">\n<h2>Changes</h2>\n<p>Against the manifest of {} on {}.</p>\n",
+                                code(old_manifest.model_name), html(to_text(old_manifest.mesh)));
+  if (diff.same) return sink(out + "<p>Nothing is different.</p>\n</section>\n");
+  out += bytes_table(diff);
+  if (!diff.settings.empty()) out += fields_table("Settings", diff.settings);
+  if (old_manifest.model_name != new_manifest.model_name)
+    out += fmt::format("<p>The model was {} and is {}.</p>\n", code(old_manifest.model_name), code(new_manifest.model_name));
+  for (const auto& [list, noun] :
+       {std::pair{&diff.parameters, "parameter"}, std::pair{&diff.buffers, "buffer"}, std::pair{&diff.modules, "module boundary"}})
+    out += list_html(*list, noun);
+  return sink(out + rules_html(diff.rules) + collectives_html(diff.collectives) + "</section>\n");
+}
+
+}  // namespace tpplan

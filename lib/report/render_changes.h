@@ -1,0 +1,12 @@
+// The report's section of what is different from an older manifest.
+#pragma once
+
+#include "base/write_file.h"
+#include "manifest/diff_manifest.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff, const Sink& sink);
+
+}  // namespace tpplan

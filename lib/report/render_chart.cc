@@ -1,0 +1,132 @@
+#include "report/render_chart.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "report/memory_parts.h"
+
+namespace tpplan {
+namespace {
+
+// Groups of ranks that have a bar, and runs of ranks in a label.
+constexpr size_t kMaxBars = 24, kMaxRankRuns = 4;
+
+// Bytes of a name that are shown.
+constexpr size_t kMaxName = 200;
+
+struct Marks {
+  std::string_view parts[kMemoryParts];
+  std::string_view ideal;
+};
+constexpr Marks kBlocks = {{"█", "▓", "▒", "░"}, "▲"};
+constexpr Marks kAscii = {{"#", "!", "=", "+"}, "^"};
+
+std::string shown_name(std::string_view name) {
+  const std::string_view shown = cut_name(name, kMaxName);
+  return escape_for_terminal(shown) +
+         (shown.size() == name.size() ? "" : fmt::format("... ({} more)", counted(name.size() - shown.size(), "byte")));
+}
+
+std::string repeated(std::string_view mark, size_t times) {
+  std::string out;
+  for (size_t i = 0; i < times; ++i) out += mark;
+  return out;
+}
+
+// Phrases side by side as long as a line has room, two blanks between them. A phrase longer than a line is broken at blanks.
+std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::string_view indent) {
+  std::string out, line(indent);
+  for (std::string_view phrase : phrases) {
+    if (line.size() > indent.size() && line.size() + 2 + phrase.size() <= width) {
+      line += fmt::format("  {}", phrase);
+      continue;
+    }
+    if (line.size() > indent.size()) out += line + "\n";
+    while (indent.size() + phrase.size() > width) {
+      const size_t blank = phrase.rfind(' ', width - indent.size());
+      if (blank == std::string_view::npos) break;
+      out += fmt::format("{}{}\n", indent, phrase.substr(0, blank));
+      phrase.remove_prefix(blank + 1);
+    }
+    line = fmt::format("{}{}", indent, phrase);
+  }
+  return out + line + "\n";
+}
+
+size_t column_of(uint64_t bytes, uint64_t scale, size_t width) {
+  return scale == 0 ? 0 : static_cast<size_t>(static_cast<unsigned __int128>(bytes) * width / scale);
+}
+
+// Each part ends where its bytes end, rounded down; one that is there has a column at least.
+std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, const Marks& marks) {
+  std::string out;
+  size_t drawn = 0, parts_left = 0;
+  uint64_t sum = 0;
+  const auto parts = memory_parts(memory);
+  for (const MemoryPart& part : parts) parts_left += part.bytes > 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].bytes == 0) continue;
+    --parts_left;
+    sum += parts[i].bytes;
+    const size_t end = std::clamp(column_of(sum, scale, width), drawn + 1, width - parts_left);
+    out += repeated(marks.parts[i], end - drawn);
+    drawn = end;
+  }
+  return out;
+}
+
+std::string ideal_line(const ManifestMeasure& measure, uint64_t scale, size_t width, const Marks& marks) {
+  const size_t column = std::min(column_of(measure.ideal, scale, width), width - 1);
+  const std::string label = fmt::format("ideal {}", human_bytes(measure.ideal));
+  if (column + 2 + label.size() <= width) return fmt::format("{}{} {}\n", std::string(column, ' '), marks.ideal, label);
+  const size_t blanks = column > label.size() + 1 ? column - label.size() - 1 : 0;
+  return fmt::format("{}{} {}\n", std::string(blanks, ' '), label, marks.ideal);
+}
+
+}  // namespace
+
+std::string render_chart(const Manifest& manifest, const ManifestMeasure& measure, const ChartOptions& options) {
+  const Marks& marks = options.ascii ? kAscii : kBlocks;
+  const size_t width = std::max(options.width, kMinChartWidth);
+  const ManifestTotals& t = manifest.totals;
+  const uint64_t scale = std::max(measure.fullest.total, measure.ideal);
+  std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
+  out +=
+      wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
+               fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
+               fmt::format("optimizer {}, {} an element", measure.optimizer->name, counted(measure.optimizer->bytes_per_element, "byte"))},
+              width, "");
+  if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
+  if (!measure.ties_known)
+    out += wrapped({fmt::format("{} tied, and the manifest does not tell which: optimizer state counts all names",
+                                measure.tied_names == 1 ? "1 name is" : fmt::format("{} names are", measure.tied_names))},
+                   width, "");
+  out += "\n";
+  for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
+    const RankMemory& memory = measure.ranks[i];
+    std::vector<std::string> words;
+    for (const MemoryPart& part : memory_parts(memory)) {
+      if (part.bytes > 0) words.push_back(fmt::format("{} {}", part.name, human_bytes(part.bytes)));
+    }
+    out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks",
+                                rank_runs_text(memory.ranks, memory.rank_count, kMaxRankRuns, "-")),
+                    human_bytes(memory.total)},
+                   width, "");
+    out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
+  }
+  if (measure.ranks.size() > kMaxBars)
+    out += wrapped({fmt::format("and {} more of ranks that hold the same bytes", counted(measure.ranks.size() - kMaxBars, "group"))}, width,
+                   "");
+  out += ideal_line(measure, scale, width, marks) + "\n";
+  std::vector<std::string> legend;
+  const auto names = memory_parts(measure.fullest);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (has_part(measure, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
+  }
+  return out + wrapped(legend, width, "") + wrapped({"not counted: activations, gradients"}, width, "");
+}
+
+}  // namespace tpplan

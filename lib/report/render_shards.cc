@@ -1,0 +1,270 @@
+#include "report/render_shards.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "emit/emit_text.h"
+#include "report/group_params.h"
+#include "report/html_text.h"
+#include "report/shard_grid.h"
+
+namespace tpplan {
+namespace {
+
+// What is drawn before a sentence says how much more there is: groups, cells of one grid and of all, pieces along one dim,
+// ranks in a cell, dims in a caption, patterns in a list.
+constexpr size_t kMaxGroups = 250;
+constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
+constexpr int64_t kMaxPieces = 64;
+constexpr int64_t kMaxRanks = 64;
+constexpr size_t kMaxRankRuns = 4, kMaxDims = 16, kMaxPatterns = 60;
+constexpr double kMapSize = 128;
+
+// One grid while it is drawn: the dims that run down and across, and the run that is looked at in each of the others.
+struct Drawing {
+  const ParamLayout& layout;
+  const Mesh& mesh;
+  const ShardGrid& grid;
+  std::optional<size_t> down, across;
+  std::vector<size_t> at;  // of each dim, into grid.runs
+  uint64_t cells = 0;
+};
+
+std::string run_text(const GridRun& run) { return fmt::format("{}:{}", run.interval.begin, run.interval.end); }
+
+// The last two dims that are cut, or else the last ones.
+void choose_dims(Drawing& drawing) {
+  std::vector<size_t> chosen;
+  for (const bool cut : {true, false}) {
+    for (size_t dim = drawing.layout.shape.size(); dim-- > 0 && chosen.size() < 2;) {
+      if ((drawing.grid.runs[dim].size() > 1) == cut) chosen.push_back(dim);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  if (!chosen.empty()) drawing.down = chosen[0];
+  if (chosen.size() > 1) drawing.across = chosen[1];
+}
+
+size_t extent(const Drawing& drawing, const std::optional<size_t>& dim) { return dim ? drawing.grid.runs[*dim].size() : 1; }
+
+// Which of the eight tints a cell has: cells of one holder have one.
+uint64_t tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
+  uint64_t holder = 0;
+  for (size_t dim = 0; dim < pieces.size(); ++dim)
+    holder =
+        holder * static_cast<uint64_t>(shard_count(drawing.layout.sharding.spec[dim], drawing.mesh)) + static_cast<uint64_t>(pieces[dim]);
+  return holder % 8;
+}
+
+std::vector<int64_t> pieces_at(const Drawing& drawing) {
+  std::vector<int64_t> pieces;
+  for (size_t dim = 0; dim < drawing.at.size(); ++dim) pieces.push_back(drawing.grid.runs[dim][drawing.at[dim]].piece);
+  return pieces;
+}
+
+std::string cell_html(const Drawing& drawing) {
+  const std::vector<int64_t> pieces = pieces_at(drawing);
+  const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
+  return fmt::format("<td class=\"c{}\">{}</td>", tint(drawing, pieces), ranks_text(ranks.ranks, ranks.count, kMaxRankRuns));
+}
+
+// "dim 0 0:4, dim 1 0:16": the dims that run neither down nor across.
+std::string caption_html(const Drawing& drawing) {
+  std::vector<std::string> parts;
+  size_t left_out = 0;
+  for (size_t dim = 0; dim < drawing.at.size(); ++dim) {
+    if (drawing.down == dim || drawing.across == dim) continue;
+    if (parts.size() < kMaxDims)
+      parts.push_back(fmt::format("dim {} {}", dim, run_text(drawing.grid.runs[dim][drawing.at[dim]])));
+    else
+      ++left_out;
+  }
+  std::string text = parts.empty() ? "Ranks that hold each piece" : fmt::format("Ranks that hold each piece at {}", join(parts, ", "));
+  if (left_out > 0) text += fmt::format(" and {} more", counted(left_out, "dim"));
+  return text;
+}
+
+// The dims to scale, for the eye: the table says the same in numbers.
+std::string map_html(Drawing& drawing) {
+  if (!drawing.across || drawing.grid.cell_count > 128 || !drawing.grid.complete) return "";
+  const auto size_of = [&](size_t dim) {
+    return static_cast<double>(drawing.layout.shape[dim]);
+  };
+  const double ratio = std::clamp(size_of(*drawing.across) / size_of(*drawing.down), 0.25, 4.0);
+  const double width = ratio >= 1 ? kMapSize : kMapSize * ratio, height = ratio >= 1 ? kMapSize / ratio : kMapSize;
+  std::string out =
+      fmt::format("<svg class=\"map\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.2f} {1:.2f}\" aria-hidden=\"true\">",
+                  width + 2, height + 2);
+  const double unit_x = width / size_of(*drawing.across), unit_y = height / size_of(*drawing.down);
+  for (drawing.at[*drawing.down] = 0; drawing.at[*drawing.down] < extent(drawing, drawing.down); ++drawing.at[*drawing.down]) {
+    const Interval rows = drawing.grid.runs[*drawing.down][drawing.at[*drawing.down]].interval;
+    for (drawing.at[*drawing.across] = 0; drawing.at[*drawing.across] < extent(drawing, drawing.across); ++drawing.at[*drawing.across]) {
+      const Interval columns = drawing.grid.runs[*drawing.across][drawing.at[*drawing.across]].interval;
+      out += fmt::format("<rect class=\"c{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
+                         tint(drawing, pieces_at(drawing)), unit_x * static_cast<double>(columns.begin) + 1,
+                         unit_y * static_cast<double>(rows.begin) + 1, unit_x * static_cast<double>(length(columns)),
+                         unit_y * static_cast<double>(length(rows)));
+    }
+  }
+  return out + "</svg>\n";
+}
+
+// Rows and columns at the runs of the other dims in `drawing.at`, as long as cells may be drawn.
+std::string slice_html(Drawing& drawing, uint64_t most_cells) {
+  const std::string caption = caption_html(drawing);
+  std::string out = fmt::format(
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table class=\"grid\">\n<caption>{0}</caption>\n", caption);
+  const size_t columns = extent(drawing, drawing.across);
+  if (drawing.across) {
+    out += fmt::format("<thead><tr><th scope=\"col\">dim {} ↓ dim {} →</th>", *drawing.down, *drawing.across);
+    for (size_t c = 0; c < std::min<uint64_t>(columns, most_cells); ++c)
+      out += fmt::format("<th scope=\"col\">{}</th>", run_text(drawing.grid.runs[*drawing.across][c]));
+    out += "</tr></thead>\n";
+  }
+  out += "<tbody>\n";
+  const uint64_t before = drawing.cells;
+  for (size_t r = 0; r < extent(drawing, drawing.down) && drawing.cells - before < most_cells; ++r) {
+    if (drawing.down) drawing.at[*drawing.down] = r;
+    out +=
+        fmt::format("<tr><th scope=\"row\">{}</th>", drawing.down ? run_text(drawing.grid.runs[*drawing.down][r]) : std::string("scalar"));
+    for (size_t c = 0; c < columns && drawing.cells - before < most_cells; ++c) {
+      if (drawing.across) drawing.at[*drawing.across] = c;
+      out += cell_html(drawing);
+      ++drawing.cells;
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+// Moves to the next runs of the dims that run neither down nor across; false after the last.
+bool next_slice(Drawing& drawing) {
+  for (size_t dim = drawing.at.size(); dim-- > 0;) {
+    if (drawing.down == dim || drawing.across == dim) continue;
+    if (++drawing.at[dim] < drawing.grid.runs[dim].size()) return true;
+    drawing.at[dim] = 0;
+  }
+  return false;
+}
+
+std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
+  const ShardGrid grid = make_shard_grid(layout, mesh, kMaxPieces);
+  if (grid.cell_count == 0) return "<p>It has no elements: nobody holds any.</p>\n";
+  Drawing drawing{.layout = layout, .mesh = mesh, .grid = grid, .down = {}, .across = {}, .at = std::vector<size_t>(layout.shape.size())};
+  choose_dims(drawing);
+  const uint64_t most = std::min(kMaxCells, cells_left);
+  std::string out = "<div class=\"shards\">\n";
+  if (most > 0) {
+    out += map_html(drawing);
+    std::fill(drawing.at.begin(), drawing.at.end(), 0);
+    do {
+      out += slice_html(drawing, most - drawing.cells);
+    } while (drawing.cells < most && next_slice(drawing));
+  }
+  cells_left -= drawing.cells;
+  out += "</div>\n";
+  if (!grid.complete) {
+    out += fmt::format(
+        "<p class=\"more\">{} of the first pieces are drawn, and there are more. <code>tpplan show MANIFEST --rank RANK</code> says "
+        "what any rank holds.</p>\n",
+        grouped(drawing.cells, "cell"));
+  }
+  if (grid.complete && drawing.cells < grid.cell_count)
+    out += fmt::format("<p class=\"more\">{} are drawn, {} more are not.</p>\n", grouped(drawing.cells, "cell"),
+                       grouped(grid.cell_count - drawing.cells));
+  const CellRanks empty = empty_ranks(layout, mesh, kMaxRanks);
+  if (empty.count > 0)
+    out += fmt::format("<p>{} nothing of it: {}.</p>\n",
+                       empty.count == 1 ? "1 rank holds" : grouped(static_cast<uint64_t>(empty.count)) + " ranks hold",
+                       ranks_text(empty.ranks, empty.count, kMaxRankRuns));
+  return out;
+}
+
+std::string pieces_text(const ParamLayout& layout) {
+  const auto all = [&](const auto& pick) {
+    std::vector<int64_t> sizes = layout.local_shapes[0];
+    for (const std::vector<int64_t>& shape : layout.local_shapes) {
+      for (size_t dim = 0; dim < sizes.size(); ++dim) sizes[dim] = pick(sizes[dim], shape[dim]);
+    }
+    return sizes_text(sizes);
+  };
+  if (layout.local_shapes.size() == 1) return sizes_text(layout.local_shapes[0]);
+  return fmt::format("{} to {}", all([](int64_t a, int64_t b) { return std::min(a, b); }),
+                     all([](int64_t a, int64_t b) { return std::max(a, b); }));
+}
+
+std::string gradient_text(const ParamLayout& layout, const Mesh& mesh) {
+  std::vector<std::string> steps;
+  for (const GradReduce& reduce : layout.grad_reduce) {
+    steps.push_back(fmt::format("{} over {}", reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
+                                html(mesh.axes[reduce.axis].name)));
+  }
+  return steps.empty() ? "no reduction" : join(steps, ", ");
+}
+
+std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
+  const ParamLayout& layout = manifest.layouts[group.layout];
+  const Mesh& mesh = manifest.mesh;
+  std::vector<std::string> placements, segments;
+  for (const Placement& placement : layout.placements.value_or(std::vector<Placement>{})) placements.push_back(to_text(placement));
+  for (const DimSegments& entry : layout.sharding.segments)
+    segments.push_back(html(fmt::format("dim {}: {}", entry.dim, sizes_text(entry.sizes))));
+  std::map<std::string, uint64_t> gradients;
+  for (const uint32_t param : group.params) ++gradients[gradient_text(layout_of(manifest, manifest.parameters[param]), mesh)];
+  std::vector<std::string> gradient;
+  for (const auto& [text, count] : gradients)
+    gradient.push_back(gradients.size() == 1 ? text : fmt::format("{} ({})", text, grouped(count)));
+  std::string out = "<dl class=\"facts\">\n" + fact("Spec", code(to_text(layout.sharding.spec, mesh)));
+  out += fact("Placements", layout.placements ? code(fmt::format("[{}]", fmt::join(placements, ", ")))
+                                              : "torch has no word for segments of unequal size");
+  if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each cut by itself");
+  out += fact("Each rank", html(pieces_text(layout)));
+  out += fact("Copies", layout.replicas == 1 ? "every element on one rank"
+                                             : fmt::format("every element on {} ranks", grouped(static_cast<uint64_t>(layout.replicas))));
+  return out + fact("Gradient", join(gradient, "; "));
+}
+
+std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64_t& cells_left) {
+  const ParamLayout& layout = manifest.layouts[group.layout];
+  std::vector<std::string_view> paths;
+  for (const uint32_t param : group.params) paths.push_back(path_of(manifest, manifest.parameters[param]));
+  const std::vector<PathPattern> patterns = path_patterns(paths);
+  std::string name = code(patterns[0].text);
+  if (patterns.size() > 1) name += fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern"));
+  std::string out = fmt::format("<details class=\"group\">\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>",
+                                name, grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
+  out += fmt::format(" <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\">\n",
+                     html(sizes_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
+                     html(to_text(layout.sharding.spec, manifest.mesh)));
+  out += grid_html(layout, manifest.mesh, cells_left) + facts_html(manifest, group);
+  return out + fact("Parameters", patterns_html(patterns, kMaxPatterns, "parameter")) + "</dl>\n</div>\n</details>\n";
+}
+
+}  // namespace
+
+bool render_shards(const Manifest& manifest, const Sink& sink) {
+  const std::vector<ShardGroup> groups = group_by_sharding(manifest);
+  std::string head =
+      "<section id=\"shards\">\n<h2>Shards</h2>\n<p>Parameters that are cut alike stand together, those with the most bytes first. A cell "
+      "is a piece, "
+      "<code>0:1024</code> the indices 0 to 1023; pieces with the same ranks have the same tint.</p>\n";
+  if (groups.empty()) head += "<p>The manifest has no parameters.</p>\n";
+  if (!sink(head)) return false;
+  uint64_t cells_left = kMaxAllCells, rest = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i >= kMaxGroups)
+      rest += groups[i].params.size();
+    else if (!sink(group_html(manifest, groups[i], cells_left)))
+      return false;
+  }
+  std::string tail;
+  if (groups.size() > kMaxGroups)
+    tail = fmt::format("<p class=\"more\">And {} in {} more. <code>tpplan show MANIFEST --parameter PATH</code> shows each of them.</p>\n",
+                       grouped(rest, "parameter"), grouped(groups.size() - kMaxGroups, "group"));
+  return sink(tail + "</section>\n");
+}
+
+}  // namespace tpplan

@@ -1,0 +1,106 @@
+#include "report/shard_grid.h"
+
+#include <algorithm>
+
+namespace tpplan {
+namespace {
+
+constexpr int64_t kAny = -1;
+
+// Sets the coordinate on these axes to piece number `piece`, major axis first.
+void place_piece(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vector<int64_t>& coordinate) {
+  for (size_t k = axes.size(); k-- > 0;) {
+    coordinate[axes[k]] = piece % mesh.axes[axes[k]].size;
+    piece /= mesh.axes[axes[k]].size;
+  }
+}
+
+void append_rank(CellRanks& out, int64_t rank) {
+  if (!out.ranks.empty() && out.ranks.back().end == rank)
+    ++out.ranks.back().end;
+  else
+    out.ranks.push_back({rank, rank + 1});
+  ++out.listed;
+}
+
+// The first `most` ranks, ascending, whose coordinate is `fixed` wherever that is not kAny.
+CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, int64_t most) {
+  CellRanks out;
+  out.count = 1;
+  std::vector<int64_t> coordinate = fixed;
+  for (size_t axis = 0; axis < fixed.size(); ++axis) {
+    if (fixed[axis] != kAny) continue;
+    out.count *= mesh.axes[axis].size;
+    coordinate[axis] = 0;
+  }
+  while (out.listed < std::min(most, out.count)) {
+    append_rank(out, rank_of(mesh, coordinate));
+    for (size_t axis = fixed.size(); axis-- > 0;) {
+      if (fixed[axis] != kAny) continue;
+      if (++coordinate[axis] < mesh.axes[axis].size) break;
+      coordinate[axis] = 0;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces) {
+  ShardGrid grid;
+  grid.runs.resize(layout.shape.size());
+  grid.cell_count = 1;
+  const auto first_slice = shard_slice(layout.shape, layout.sharding, mesh, std::vector<int64_t>(mesh.axes.size(), 0));
+  for (size_t dim = 0; dim < layout.shape.size(); ++dim) {
+    const DimAxes& axes = layout.sharding.spec[dim];
+    const int64_t pieces = shard_count(axes, mesh);
+    grid.complete = grid.complete && pieces <= most_pieces;
+    std::vector<int64_t> coordinate(mesh.axes.size(), 0);
+    for (int64_t piece = 0; piece < std::min(pieces, most_pieces); ++piece) {
+      place_piece(axes, mesh, piece, coordinate);
+      const auto slice = piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
+      for (const Interval& run : slice) {
+        if (length(run) == 0) continue;
+        if (grid.runs[dim].size() < kMaxGridRuns)
+          grid.runs[dim].push_back({run, piece});
+        else
+          grid.complete = false;
+      }
+    }
+    std::sort(grid.runs[dim].begin(), grid.runs[dim].end(),
+              [](const GridRun& a, const GridRun& b) { return a.interval.begin < b.interval.begin; });
+    if (__builtin_mul_overflow(grid.cell_count, grid.runs[dim].size(), &grid.cell_count)) grid.cell_count = ~uint64_t{0};
+  }
+  return grid;
+}
+
+CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces, int64_t most) {
+  std::vector<int64_t> fixed(mesh.axes.size(), kAny);
+  for (size_t dim = 0; dim < pieces.size(); ++dim) place_piece(layout.sharding.spec[dim], mesh, pieces[dim], fixed);
+  return matching_ranks(mesh, fixed, most);
+}
+
+CellRanks empty_ranks(const ParamLayout& layout, const Mesh& mesh, int64_t most) {
+  const bool holds_something = std::find(layout.shape.begin(), layout.shape.end(), 0) == layout.shape.end();
+  if (!holds_something || layout.local_shapes.size() == 1) return {};
+  const std::vector<AxisId> axes = axes_in_mesh_order(layout.sharding.spec, mesh.axes.size());
+  CellRanks out;
+  std::vector<int64_t> first;
+  for (size_t i = 0; i < layout.local_shapes.size(); ++i) {
+    const std::vector<int64_t>& shape = layout.local_shapes[i];
+    if (std::find(shape.begin(), shape.end(), 0) == shape.end()) continue;
+    std::vector<int64_t> fixed(mesh.axes.size(), kAny);
+    place_piece(axes, mesh, static_cast<int64_t>(i), fixed);
+    out.count += layout.replicas;
+    // The smallest `most` of all stand among the smallest `most` of each.
+    for (const RankRun& run : matching_ranks(mesh, fixed, most).ranks) {
+      for (int64_t rank = run.begin; rank < run.end; ++rank) first.push_back(rank);
+    }
+  }
+  std::sort(first.begin(), first.end());
+  first.resize(std::min(first.size(), static_cast<size_t>(most)));
+  for (const int64_t rank : first) append_rank(out, rank);
+  return out;
+}
+
+}  // namespace tpplan

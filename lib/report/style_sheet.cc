@@ -1,0 +1,131 @@
+#include "report/html_text.h"
+
+namespace tpplan {
+
+std::string_view style_sheet() {
+  return R"css(
+:root { color-scheme: light dark;
+  --bg: #ffffff; --fg: #1b2027; --muted: #59636e; --line: #d9dfe5; --panel: #f5f7f9; --link: #1d5fa8;
+  --cut: #2f6db5; --whole: #c2500c; --whole-gap: #f4a261; --opt: #9fb0c6; --buf: #12776d; --ideal: #1b2027;
+  --t0: #dbe9fa; --t1: #fbe3d2; --t2: #d8f0e3; --t3: #efe0f7; --t4: #fbf0c4; --t5: #d5eff3; --t6: #fadfe8; --t7: #e6ebcf;
+  --less: #1a6b37; --more: #a3231d; }
+@media (prefers-color-scheme: dark) { :root {
+  --bg: #14171b; --fg: #e4e8ed; --muted: #9aa5b1; --line: #313840; --panel: #1d2126; --link: #7db4f0;
+  --cut: #5b9ae2; --whole: #f08a4b; --whole-gap: #8a4016; --opt: #55657c; --buf: #3cb8a9; --ideal: #f5f7f9;
+  --t0: #1f3a5a; --t1: #56341d; --t2: #1d4534; --t3: #432e54; --t4: #4b4115; --t5: #17434b; --t6: #542b3b; --t7: #3c4420;
+  --less: #6fce8f; --more: #ff9088; } }
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; scroll-behavior: auto; }
+body { margin: 0 auto; max-width: 66rem; padding: 2rem 1.5rem 4rem; background: var(--bg); color: var(--fg);
+  font: 0.9375rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif; }
+h1 { margin: 0; font-size: 1.625rem; line-height: 1.25; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere;
+  unicode-bidi: isolate; }
+h2 { margin: 3rem 0 0.5rem; font-size: 1.1875rem; line-height: 1.3; font-weight: 650; }
+h3 { margin: 1.75rem 0 0.5rem; font-size: 0.9375rem; font-weight: 650; }
+p { margin: 0.5rem 0; max-width: 48rem; }
+a { color: var(--link); text-underline-offset: 0.15em; }
+code { font: 0.8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
+  overflow-wrap: anywhere; unicode-bidi: isolate; }
+.muted, .more, figcaption { color: var(--muted); }
+.more { font-size: 0.875rem; }
+.eyebrow { margin: 0 0 0.25rem; color: var(--muted); font-size: 0.8125rem; }
+.lead { margin: 0.375rem 0 0; color: var(--muted); }
+nav { margin: 1rem 0 0; font-size: 0.875rem; display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; }
+.tiles { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 0; margin: 1.5rem 0 0; padding: 0;
+  border: 1px solid var(--line); border-radius: 0.5rem; }
+.tiles > div { padding: 0.875rem 1.125rem 1rem; border-left: 1px solid var(--line); }
+.tiles > div:first-child { border-left: 0; }
+dt { font-size: 0.8125rem; color: var(--muted); }
+dd { margin: 0; }
+.tiles .big { font-size: 1.625rem; line-height: 1.3; font-weight: 600; letter-spacing: -0.01em; font-variant-numeric: tabular-nums;
+  white-space: nowrap; }
+.tiles .big.warn { color: var(--whole); }
+@media (prefers-color-scheme: light) { .tiles .big.warn { color: #a8430a; } }
+.tiles .sub { font-size: 0.8125rem; line-height: 1.45; color: var(--muted); }
+figure { margin: 1rem 0; }
+.bars { margin: 0; padding: 0; list-style: none; }
+.bars li { display: grid; grid-template: "who bar sum" auto / minmax(5rem, 9rem) 1fr 5.5rem; gap: 0 1rem; align-items: center;
+  padding: 0.25rem 0; }
+.bars .who { grid-area: who; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+.bars .sum { grid-area: sum; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.bars .bar { grid-area: bar; }
+svg.bar { display: block; width: 100%; height: 1.5rem; background: var(--panel); border-radius: 0.1875rem; }
+svg rect { stroke: var(--bg); stroke-width: 1; }
+svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .opt { fill: var(--opt); } svg .buf { fill: var(--buf); }
+svg .ideal { stroke: var(--ideal); stroke-width: 2; }
+svg.hidden { position: absolute; width: 0; height: 0; }
+.hatch-a { fill: var(--whole); stroke: none; } .hatch-b { stroke: var(--whole-gap); stroke-width: 2; }
+.legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0.875rem 0 0; padding: 0; list-style: none;
+  font-size: 0.8125rem; color: var(--muted); }
+.legend li { display: flex; align-items: center; gap: 0.4375rem; }
+.legend svg { width: 0.875rem; height: 0.875rem; flex: none; }
+.scroll { overflow-x: auto; margin: 0.75rem 0; position: relative; }
+.scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.875rem; }
+caption { text-align: left; color: var(--muted); font-size: 0.8125rem; padding: 0 0 0.375rem; }
+th, td { padding: 0.3125rem 1.25rem 0.3125rem 0; text-align: left; vertical-align: top; font-weight: 400;
+  border-bottom: 1px solid var(--line); }
+th:last-child, td:last-child { padding-right: 0; }
+thead th { color: var(--muted); font-size: 0.8125rem; vertical-align: bottom; }
+.n { text-align: right; white-space: nowrap; }
+tr.part th { padding-left: 1rem; color: var(--muted); } tr.part td { color: var(--muted); }
+tr.sum th, tr.sum td { font-weight: 600; }
+details { border-top: 1px solid var(--line); }
+details:last-of-type { border-bottom: 1px solid var(--line); }
+summary { display: flex; flex-wrap: wrap; gap: 0 0.75rem; align-items: baseline; padding: 0.4375rem 0 0.4375rem 1.125rem;
+  cursor: pointer; position: relative; list-style: none; }
+summary::-webkit-details-marker { display: none; }
+summary::before { content: ""; position: absolute; left: 0.125rem; top: 0.95rem; width: 0.375rem; height: 0.375rem;
+  border: solid var(--muted); border-width: 0 1.5px 1.5px 0; transform: rotate(-45deg); }
+details[open] > summary::before { transform: rotate(45deg); top: 0.85rem; }
+summary:hover { background: var(--panel); }
+summary .what { flex: 1 1 16rem; min-width: 0; }
+summary .count { color: var(--muted); font-size: 0.8125rem; font-variant-numeric: tabular-nums; }
+summary .line2 { flex: 1 0 100%; color: var(--muted); font-size: 0.8125rem; overflow-wrap: anywhere; }
+summary .what .muted { font-size: 0.8125rem; }
+.body { padding: 0.125rem 0 1rem 1.125rem; font-size: 0.875rem; }
+.body details:first-of-type { border-top: 0; } .body details:last-of-type { border-bottom: 0; }
+ul.paths { margin: 0; padding: 0; list-style: none; }
+ul.paths li { padding: 0; }
+ul.paths .muted { font-size: 0.8125rem; }
+.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.125rem 1.25rem; margin: 0.5rem 0;
+  align-items: baseline; }
+.facts dd { overflow-wrap: anywhere; }
+.facts .more { margin: 0; }
+.shards { display: flex; flex-wrap: wrap; gap: 0 1.75rem; align-items: flex-start; }
+.shards .map { flex: none; margin: 2.5rem 0 0.75rem; } .shards .scroll { min-width: 0; max-width: 100%; }
+table.grid { border-collapse: separate; border-spacing: 2px; }
+.grid caption { padding-left: 2px; }
+.grid th, .grid td { border: 0; padding: 0.25rem 0.625rem; white-space: nowrap; vertical-align: middle; }
+.grid th { color: var(--muted); font-size: 0.8125rem; } .grid thead th { text-align: center; }
+  .grid thead th:first-child, .grid tbody th { text-align: right; padding-left: 0; }
+.grid td { border-radius: 0.1875rem; text-align: center; min-width: 3.25rem; }
+.c0 { background: var(--t0); fill: var(--t0); } .c1 { background: var(--t1); fill: var(--t1); } .c2 { background: var(--t2);
+  fill: var(--t2); }
+.c3 { background: var(--t3); fill: var(--t3); } .c4 { background: var(--t4); fill: var(--t4); } .c5 { background: var(--t5);
+  fill: var(--t5); }
+.c6 { background: var(--t6); fill: var(--t6); } .c7 { background: var(--t7); fill: var(--t7); }
+.map rect { stroke: var(--muted); stroke-width: 1; vector-effect: non-scaling-stroke; }
+.less-bytes { color: var(--less); } .more-bytes { color: var(--more); }
+footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line); font-size: 0.8125rem; color: var(--muted); }
+@media (max-width: 48rem) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .tiles > div:nth-child(odd) { border-left: 0; } .tiles > div:nth-child(n+3) { border-top: 1px solid var(--line); } }
+@media (max-width: 36rem) {
+  body { padding: 1.25rem 1rem 3rem; }
+  h1 { font-size: 1.375rem; } h2 { margin-top: 2.25rem; }
+  .tiles > div { padding: 0.75rem 0.75rem 0.8125rem; } .tiles .big { font-size: 1.25rem; }
+  .bars li { grid-template: "who sum" auto "bar bar" auto / 1fr max-content; gap: 0.125rem 0.75rem; padding: 0.375rem 0; }
+  th, td { padding-right: 0.75rem; }
+  .facts { grid-template-columns: 1fr; gap: 0; } .facts dd { margin-bottom: 0.375rem; }
+  .body { padding-left: 0.625rem; } .shards .map { margin-top: 0.75rem; } }
+@media print {
+  :root { --bg: #ffffff; --fg: #000000; --muted: #444444; --line: #bbbbbb; --panel: #f5f7f9; }
+  body { max-width: none; padding: 0; font-size: 9.5pt; }
+  nav, summary::before { display: none; } summary { padding-left: 0; } .body { padding-left: 0.75rem; }
+  details::details-content { content-visibility: visible; block-size: auto; }
+  .scroll { overflow: visible; } h2, h3, summary { break-after: avoid; } tr, figure, .tiles { break-inside: avoid; }
+  svg, .grid td, .tiles .warn { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+)css";
+}
+
+}  // namespace tpplan

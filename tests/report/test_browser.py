@@ -1,0 +1,235 @@
+"""The report in a real browser: nothing runs, nothing is loaded, it fits, it opens by click and by key, it is dark when asked."""
+
+import re
+import struct
+import zlib
+
+import pytest
+from chromium import PROGRAM, Browser
+from conftest import run
+from page import groups, read_page
+from report_cases import CASES, SHOWN, difficult
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed: tools/install-packages test")
+
+WIDTHS = [400, 1280]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Reports by case, and one with differences."""
+    folder, paths = tmp_path_factory.mktemp("pages"), {}
+    for name in ("difficult", "llama", "mixtral"):
+        (folder / name).mkdir()
+        manifest = CASES[name](folder / name)
+        paths[name] = folder / name / "page.html"
+        assert run("report", manifest, "-o", paths[name]).returncode == 0
+    (folder / "old").mkdir()
+    paths["changes"] = folder / "changes.html"
+    assert run("report", folder / "llama" / "manifest.json", "--against", difficult(folder / "old"), "-o", paths["changes"]).returncode == 0
+    return paths
+
+
+def pixels(png, count):
+    """Width, height and the first rows of a PNG of 8 bits a channel, as tuples."""
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    at, data, width, height, channels = 8, b"", 0, 0, 0
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        body = png[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, color = struct.unpack(">IIBB", body[:10])
+            channels = {2: 3, 6: 4}[color]
+            assert depth == 8
+        data += body if kind == b"IDAT" else b""
+        at += 12 + length
+    raw, rows, above = zlib.decompress(data), [], bytes(width * channels)
+    for y in range(min(count, height)):
+        begin = y * (width * channels + 1)
+        filtered, line = raw[begin], bytearray(raw[begin + 1 : begin + 1 + width * channels])
+        for i in range(len(line)):
+            left = line[i - channels] if i >= channels else 0
+            corner = above[i - channels] if i >= channels else 0
+            guess = left + above[i] - corner
+            paeth = min((left, above[i], corner), key=lambda v: abs(guess - v))
+            line[i] = (line[i] + (0, left, above[i], (left + above[i]) // 2, paeth)[filtered]) & 255
+        above = bytes(line)
+        rows.append([tuple(line[i : i + 3]) for i in range(0, len(line), channels)])
+    return width, height, rows
+
+
+def brightness(color):
+    return sum(color) / 3
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["difficult", "llama", "mixtral", "changes"])
+def test_page_fits_and_is_drawn(browser, pages, name, width, dark):
+    browser.open(pages[name], width=width, height=600, dark=dark)
+    assert browser.evaluate("innerWidth") == width
+    for opened in (False, True):
+        browser.evaluate(f"document.querySelectorAll('details').forEach(d => d.open = {str(opened).lower()})")
+        assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        wide = browser.evaluate(
+            "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, svg')"
+            " && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80))"
+        )
+        assert wide == []
+    browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = false); scrollTo(0, 0)")
+    shot = browser.screenshot()
+    shown_width, shown_height, rows = pixels(shot, 160)
+    assert (shown_width, shown_height) == (width, 600)
+    background = rows[2][2]
+    assert brightness(background) < 60 if dark else brightness(background) > 240
+    colors = {color for row in rows[::3] for color in row}
+    assert len(colors) > 20 and any(brightness(c) > 180 for c in colors) and any(brightness(c) < 90 for c in colors)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_has_contrast(browser, pages, dark):
+    """Every text stands out from what is behind it, 4.5 to 1 and more (WCAG 2.2, AA)."""
+    browser.open(pages["changes"], dark=dark)
+    browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    seen = browser.evaluate("""(() => {
+      const pairs = {};
+      for (const e of document.querySelectorAll('body *')) {
+        if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+        let behind = e;
+        while (behind && getComputedStyle(behind).backgroundColor === 'rgba(0, 0, 0, 0)') behind = behind.parentElement;
+        const back = getComputedStyle(behind || document.documentElement).backgroundColor;
+        pairs[getComputedStyle(e).color + '|' + back] = e.outerHTML.slice(0, 100);
+      }
+      return Object.entries(pairs);
+    })()""")
+    assert len(seen) >= 8
+
+    def luminance(text):
+        channels = [int(c) / 255 for c in re.findall(r"\d+", text)[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for pair, example in seen:
+        a, b = sorted(map(luminance, pair.split("|")))
+        assert (b + 0.05) / (a + 0.05) >= 4.5, (pair, example)
+
+
+def test_nothing_runs_and_nothing_is_loaded(browser, pages):
+    browser.open(pages["difficult"])
+    browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert browser.evaluate("document.querySelectorAll('script, img, iframe').length") == 0
+    methods = [e["method"] for e in browser.events]
+    assert "Page.javascriptDialogOpening" not in methods and "Runtime.exceptionThrown" not in methods
+    requests = [e["params"]["request"]["url"] for e in browser.events if e["method"] == "Network.requestWillBeSent"]
+    assert requests == [pages["difficult"].as_uri()]
+    assert [e["params"]["entry"]["text"] for e in browser.events if e["method"] == "Log.entryAdded"] == []
+    assert (
+        browser.evaluate(
+            "getComputedStyle(document.body).fontVariantNumeric !== undefined && getComputedStyle(document.querySelector('.tiles')).display"
+        )
+        == "grid"
+    )
+
+
+def test_policy_stops_what_an_escaping_fault_would_let_in(browser, pages, tmp_path):
+    """The second wall: a script and a style that stand in the page all the same have no effect."""
+    text = pages["difficult"].read_text()
+    broken = tmp_path / "broken.html"
+    broken.write_text(
+        text.replace(
+            "<main>",
+            "<main><script>document.title = 'ran'</script><p id='p' onclick='1' style='color: rgb(1, 2, 3)'>x</p>"
+            "<img src=x onerror=\"document.title = 'ran'\">",
+        )
+    )
+    browser.open(broken)
+    assert browser.evaluate("document.title") != "ran"
+    assert browser.evaluate("getComputedStyle(document.querySelector('#p')).color") != "rgb(1, 2, 3)"
+    assert (
+        len([e for e in browser.events if e["method"] == "Log.entryAdded" and "Content Security Policy" in e["params"]["entry"]["text"]])
+        >= 2
+    )
+
+
+def test_a_click_opens_a_grid(browser, pages):
+    browser.open(pages["difficult"], width=400)
+    expected = {tuple(paths): cells for paths, cells, _ in groups(read_page(pages["difficult"].read_bytes()))}
+    for i in range(1, len(expected) + 1):
+        selector = f"#shards details:nth-of-type({i})"
+        grid = f"document.querySelector('{selector} table.grid, {selector} .body p')"
+        assert not browser.evaluate(f"{grid}.checkVisibility()")
+        browser.click(f"{selector} > summary")
+        assert browser.evaluate(f"{grid}.checkVisibility() && {grid}.getBoundingClientRect().height > 10")
+        cells = list(expected.values())[i - 1]
+        assert browser.evaluate(f"document.querySelectorAll('{selector} table.grid td').length") == len(cells)
+    browser.click("#shards details:nth-of-type(1) > summary")
+    assert not browser.evaluate("document.querySelector('#shards details table').checkVisibility()")
+
+
+def test_keys_open_a_rule(browser, pages):
+    browser.open(pages["llama"])
+    rule = "#rules .block details.rule"
+    assert browser.evaluate(f"document.querySelector('{rule} > summary').checkVisibility()")
+    browser.evaluate(f"document.querySelector('{rule} > summary').focus()")
+    browser.press("Enter", 13)
+    assert browser.evaluate(f"document.querySelector('{rule} .paths').checkVisibility()")
+
+
+def test_hostile_names_are_read_as_they_stand(browser, pages):
+    browser.open(pages["difficult"])
+    names = browser.evaluate("[...document.querySelectorAll('code')].map(e => e.textContent)")
+    assert f"{SHOWN}.weight" in names
+    assert browser.evaluate("document.querySelector('h1').textContent").startswith("</title><script>")
+
+
+def test_it_works_with_scripts_off(browser, pages):
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(pages["difficult"])
+        summary = browser.send(
+            "DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details > summary"
+        )["nodeId"]
+        browser.send("DOM.scrollIntoViewIfNeeded", nodeId=summary)
+        box = browser.send("DOM.getBoxModel", nodeId=summary)["model"]["content"]
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.send("Input.dispatchMouseEvent", type=kind, x=box[0] + 20, y=(box[1] + box[5]) / 2, button="left", clickCount=1)
+        details = browser.send(
+            "DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details[open]"
+        )["nodeId"]
+        assert details != 0
+    finally:
+        browser.send("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_print_shows_what_is_closed(browser, pages):
+    browser.open(pages["difficult"])
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    try:
+        grid = "document.querySelector('#shards details:not([open]) table.grid')"
+        assert browser.evaluate(f"{grid}.getBoundingClientRect().height > 10 && {grid}.checkVisibility()")
+        assert browser.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    finally:
+        browser.send("Emulation.setEmulatedMedia", media="")
+
+
+def test_parts_have_names_for_those_who_do_not_see(browser, pages):
+    browser.open(pages["llama"])
+    nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
+    roles = {}
+    for node in nodes:
+        if not node.get("ignored"):
+            roles.setdefault(node.get("role", {}).get("value"), []).append(node.get("name", {}).get("value", ""))
+    assert "LlamaForCausalLM" in roles["heading"] and all(roles["heading"])
+    assert roles["image"] and all("the ideal is" in name for name in roles["image"])
+    assert all(roles["region"]) and roles["main"] is not None and roles["navigation"] == ["Sections"]
+    assert browser.evaluate(
+        "[...document.querySelectorAll('table')].every(t => t.caption && t.caption.textContent && t.querySelector('th[scope]'))"
+    )
+    assert browser.evaluate("document.documentElement.lang") == "en"

@@ -1,0 +1,709 @@
+"""`tpplan report`: the page is well-formed, harmless and true; `tpplan show --chart` says the same in a terminal."""
+
+import base64
+import fcntl
+import hashlib
+import itertools
+import json
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+from conftest import PROGRAM, ROOT, codes, linear_model, plan_text, run
+from page import groups, listed_paths, number, ranks, read_page, section, table, value
+from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, difficult, llama, tied
+
+OPTIMIZERS = {"none": 0, "sgd": 4, "adamw": 8}
+BITS = {"bfloat16": 16, "float32": 32, "int8": 8, "bool": 8}
+
+
+def report(manifest, *flags):
+    result = run("report", manifest, *flags)
+    assert (result.returncode, result.stderr) == (0, b""), result.stderr.decode()
+    return result.stdout
+
+
+def product(sizes):
+    return math.prod(sizes)
+
+
+class Case:
+    """A manifest, what `show` says that each rank holds, and the page."""
+
+    def __init__(self, path):
+        self.path, self.manifest = path, json.loads(path.read_text())
+        self.mesh = self.manifest["mesh"]
+        self.rank_count = product(axis["size"] for axis in self.mesh)
+        self.parameters = {p["path"]: p for p in self.manifest["parameters"]}
+        self.held = []
+        for rank in range(self.rank_count):
+            lines = run("show", path, "--rank", rank, "--format", "json").stdout.decode().splitlines()
+            self.held.append({entry["path"]: entry["intervals"] for entry in map(json.loads, lines)})
+        self.data = report(path)
+        self.page = read_page(self.data)
+
+    def counted(self):
+        """Parameters, each tensor once."""
+        followers = {"head.weight"} if "head.weight" in self.parameters else set()
+        return [p for path, p in self.parameters.items() if path not in followers]
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def case(request, tmp_path_factory):
+    return Case(CASES[request.param](tmp_path_factory.mktemp("case")))
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory):
+    return Case(difficult(tmp_path_factory.mktemp("case")))
+
+
+# ---- a page that can do no harm ----
+
+
+def test_page_has_no_script_and_loads_nothing(case):
+    tags = {element.tag for element in case.page.all()}
+    assert not tags & {"script", "iframe", "object", "embed", "link", "base", "form", "img", "video", "audio"}
+    for element in case.page.all():
+        for name, text in element.attributes.items():
+            assert not name.startswith("on") and name not in ("style", "src", "srcset", "action", "formaction", "xlink:href"), (
+                element.tag,
+                name,
+            )
+            assert name != "href" or text.startswith("#"), text
+    assert not re.search(rb"https?:|//|@import|url\((?!#)", case.data)
+
+
+def test_content_security_policy_allows_the_style_sheet_alone(case):
+    policy = next(m.attributes["content"] for m in case.page.all("meta") if m.attributes.get("http-equiv") == "Content-Security-Policy")
+    style = case.page.one("style").text()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = [e for e in case.page.one("head").children if not isinstance(e, str)]
+    assert head[0].attributes == {"charset": "utf-8"} and "http-equiv" in head[1].attributes
+
+
+def test_links_lead_to_sections(case):
+    ids = [e.attributes["id"] for e in case.page.all() if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    assert {a.attributes["href"][1:] for a in case.page.all("a")} <= set(ids)
+
+
+def test_hostile_names_stand_as_text(hard):
+    assert hard.page.one("h1").text() == DIFFICULT["name"]
+    assert hard.page.one("title").text().startswith(DIFFICULT["name"])
+    assert hard.data.count(b"<script") == 0
+    names = {c.text() for c in hard.page.all("code")}
+    assert f"{SHOWN}.weight" in names
+    text = hard.data.decode()
+    assert not [
+        c
+        for c in text
+        if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    ]
+
+
+def test_names_are_cut_and_it_is_said(tmp_path):
+    path = compile_case(tmp_path, linear_model(long=[16, 8]), plan_text({"*": "colwise"}))
+    path.write_text(path.read_text().replace("long.weight", "é" * 2_000_000).replace('"Test"', '"' + "ü" * 2_000_000 + '"'))
+    data = report(path)
+    assert len(data) < 100_000
+    assert read_page(data) and "é… (" in data.decode() and "ü… (" in data.decode() and "3,999,760 bytes more)" in data.decode()
+    assert len(run("show", path, "--chart").stdout) < 5000
+
+
+def test_every_name_of_the_manifest_is_harmless(hard, tmp_path):
+    """Strings that compile would not write, as an edited manifest has them."""
+    evil = '"><script>alert(1)</script>'
+    manifest = json.loads(hard.path.read_text())
+    manifest["inputs"]["model"] = {"name": evil, "sha256": evil}
+    manifest["inputs"]["plan"]["sha256"] = evil
+    manifest["fsdp"]["policy"] = evil
+    manifest["fsdp"]["units"] = [evil]
+    for rule in manifest["rules"]:
+        rule["key"], rule["block"] = evil, evil
+    text = hard.path.read_text()
+    for key in ("inputs", "fsdp", "rules"):
+        text = re.sub(rf'(?ms)^ ?"{key}": .*?(,?)\n(?= ?"|}})', lambda m, k=key: f' "{k}": {json.dumps(manifest[k])}{m.group(1)}\n', text)
+    text = re.sub(r'"(reason|style)": "\w+"', lambda m: f'"{m.group(1)}": {json.dumps(evil)}', text)
+    text = text.replace('"tp"', json.dumps(evil))
+    (tmp_path / "evil.json").write_text(text)
+    assert json.loads(text)["rules"][0]["key"] == evil and json.loads(text)["mesh"][1]["name"] == evil
+    for flags in ([], ["--against", hard.path]):
+        data = report(tmp_path / "evil.json", *flags)
+        assert read_page(data) and b"<script" not in data and b"&lt;script" in data
+
+
+# ---- the numbers ----
+
+
+def elements_held(case, rank, parameter):
+    return product(sum(end - begin for begin, end in runs) for runs in case.held[rank][parameter["path"]])
+
+
+def bytes_of(parameter, elements):
+    return math.ceil(elements * BITS[parameter["dtype"]] / 8)
+
+
+def state_of_rank(case, rank, per_element):
+    return sum(per_element * elements_held(case, rank, p) for p in case.counted() if p["dtype"] != "int8")
+
+
+def test_tiles_are_the_totals(case):
+    totals = case.manifest["totals"]
+    tiles = [tile for tile in case.page.one("dl", "tiles").all("div")]
+    assert [value(tile) for tile in tiles if any(tile.one("dd", "big").all("data"))][:2] == [
+        totals["max_bytes_per_rank"],
+        totals["replicated_bytes_per_rank"],
+    ]
+    above = totals["max_bytes_per_rank"] / totals["ideal_bytes_per_rank"] - 1
+    shown = tiles[1].one("dd", "big").text()
+    assert shown == "< 0.01 %" if 0 < above < 0.0001 else abs(float(shown.split()[0]) / 100 - above) <= 0.0006
+    whole = [p for p in case.parameters.values() if not any(p["spec"])]
+    assert tiles[2].one("dd", "sub").text().endswith(f"{len(whole)} of {len(case.parameters)} parameters")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_bytes_of_every_rank(case, optimizer):
+    page = read_page(report(case.path, "--optimizer", optimizer))
+    buffers = sum(bytes_of(b, product(b["shape"])) for b in case.manifest["buffers"])
+    seen = set()
+    for label, cells in table(section(page, "memory"), "Bytes of one rank").items():
+        count, parameters, whole, state, held_buffers, together = map(number, cells)
+        assert count == len(ranks(label))
+        for rank in ranks(label):
+            assert rank not in seen
+            seen.add(rank)
+            expected = state_of_rank(case, rank, OPTIMIZERS[optimizer])
+            assert (parameters, state, held_buffers) == (case.manifest["totals"]["bytes_per_rank"][rank], expected, buffers)
+        assert whole == case.manifest["totals"]["replicated_bytes_per_rank"] and together == parameters + state + buffers
+    assert seen == set(range(case.rank_count))
+    assert (
+        f"optimizer: {dict(none='no optimizer', sgd='SGD', adamw='AdamW: two float32 moments')[optimizer]}"
+        in section(page, "memory").words()
+    )
+
+
+def test_bars_are_as_long_as_their_bytes(case):
+    memory = section(case.page, "memory")
+    bars = [(value(li), li.one("svg")) for li in memory.one("ul", "bars").all("li")]
+    scale = (
+        max([size for size, _ in bars] + [value(next(li for li in memory.one("ul", "legend").all("li") if "ideal" in li.text()))]) * 1.02
+    )
+    for size, svg in bars:
+        rects = list(svg.all("rect"))
+        ends = [float(r.attributes["x"][:-1]) + float(r.attributes["width"][:-1]) for r in rects]
+        assert ends == sorted(ends) and abs(ends[-1] - 100 * size / scale) < 0.01
+        assert svg.attributes["role"] == "img" and svg.attributes["aria-label"].startswith("rank")
+
+
+def test_breakdown_adds_up(case):
+    rows = table(section(case.page, "memory"), "What the fullest rank holds")
+    totals = case.manifest["totals"]
+    assert [value(cell) for cell in rows["Parameters"]] == [totals["max_bytes_per_rank"], totals["ideal_bytes_per_rank"], totals["bytes"]]
+    assert value(rows["cut"][0]) + value(rows["whole on every rank"][0]) == totals["max_bytes_per_rank"]
+    state = rows["Optimizer state, adamw"]
+    whole_state = sum(8 * product(p["shape"]) for p in case.counted() if p["dtype"] != "int8")
+    assert value(state[2]) == whole_state and value(state[1]) == -(-whole_state // case.rank_count)
+    assert "not in the manifest" in rows["Activations"][0].text()
+
+
+def test_what_stayed_replicated_is_listed(case):
+    whole = [p for p in case.parameters.values() if not any(p["spec"])]
+    found = section(case.page, "replicated")
+    if not whole:
+        assert "Nothing: every parameter is cut" in found.words()
+        return
+    cells = list(table(found, "The largest first").values())
+    assert sum(number(c[0]) for c in cells) == len(whole)
+    assert sum(value(c[1]) for c in cells) == sum(bytes_of(p, product(p["shape"])) for p in whole)
+    sizes = [value(c[1]) for c in cells]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+# ---- rules and shards ----
+
+
+def test_every_parameter_stands_in_one_rule_and_in_one_group(case):
+    expected = sorted(p.replace(HOSTILE, SHOWN) for p in case.parameters)
+    in_groups = sorted(path for paths, _, _ in groups(case.page) for path in paths)
+    assert in_groups == expected
+    in_rules = []
+    for facts in section(case.page, "rules").all("dl", "facts"):
+        entries = [e for e in facts.children if not isinstance(e, str)]
+        for term, definition in zip(entries[::2], entries[1::2]):
+            in_rules += listed_paths(definition) if term.text() == "Parameters" else []
+    assert sorted(in_rules) == expected
+
+
+def test_each_rule_says_what_it_decides(case):
+    rules = [d for d in section(case.page, "rules").all("details", "rule") if "In the plan" in d.text()]
+    shown = [(d.one("summary").one("code").text(), next(e.text() for e in d.all("dd"))) for d in rules]
+    expected = [(r["key"], f"line {r['line']}, matches {r['matches']}") for r in case.manifest["rules"]]
+    assert sorted(shown) == sorted(expected)
+    for details in rules:
+        index = next(i for i, r in enumerate(case.manifest["rules"]) if f"line {r['line']}," in details.text())
+        decided = sum(p.get("rule") == index for p in case.parameters.values())
+        count = details.one("summary").one("span", "count").text()
+        assert count.startswith(f"{decided} parameter") if decided else "parameter" not in count
+
+
+def expected_cells(case, path):
+    """{cell: ranks}, from the intervals that `show` prints for each rank."""
+    cells = {}
+    for rank in range(case.rank_count):
+        for box in itertools.product(*case.held[rank][path]):
+            if all(begin < end for begin, end in box):
+                cells.setdefault(tuple(map(tuple, box)), []).append(rank)
+    return cells
+
+
+def test_grids_show_what_each_rank_holds(case):
+    for paths, cells, _ in groups(case.page):
+        for path in paths[:3] + paths[-3:]:
+            assert cells == expected_cells(case, path.replace(SHOWN, HOSTILE))
+
+
+def test_grids_hold_every_element_exactly_once(hard):
+    shapes = []
+    for paths, cells, _ in groups(hard.page):
+        parameter = hard.parameters[paths[0].replace(SHOWN, HOSTILE)]
+        seen = [index for cell in cells for index in itertools.product(*(range(b, e) for b, e in cell))]
+        assert len(seen) == len(set(seen)) == product(parameter["shape"])
+        assert all(len(set(r)) == len(r) == parameter["replicas"] for r in cells.values())
+        shapes.append(len(parameter["shape"]))
+    assert set(shapes) == {0, 1, 2, 3, 4}
+
+
+def test_ranks_that_hold_nothing_are_named(hard):
+    short = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.short.weight"])
+    empty = [r for r in range(8) if 0 in [sum(e - b for b, e in runs) for runs in hard.held[r]["layers.0.short.weight"]]]
+    assert f"{len(empty)} ranks hold nothing of it: {', '.join(map(str, empty))}." in short.words()
+    none = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.none.w"])
+    assert "It has no elements" in none.words()
+
+
+def test_one_tint_for_one_holder(hard):
+    packed = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.qkv.weight"])
+    tints = {}
+    for cell in packed.one("table", "grid").all("td"):
+        tints.setdefault(cell.text(), set()).add(cell.attributes["class"])
+    assert all(len(classes) == 1 for classes in tints.values()) and len(tints) == 8
+
+
+# ---- bytes moved ----
+
+
+def local_bytes(case, parameter, rank):
+    return bytes_of(parameter, elements_held(case, rank, parameter))
+
+
+def along(case, axis):
+    """Ranks that differ from rank 0 on this axis alone."""
+    names = [a["name"] for a in case.mesh]
+    stride = product(a["size"] for a in case.mesh[names.index(axis) + 1 :])
+    return [i * stride for i in range(case.mesh[names.index(axis)]["size"])]
+
+
+def test_bytes_moved(case):
+    expected = {}
+    fsdp = (case.manifest.get("fsdp") or {}).get("axis")
+    for p in case.counted():
+        moves = [(r["axis"], r["kind"]) for r in p["grad_reduce"]]
+        axes = [a for entry in p["spec"] if entry for a in ([entry] if isinstance(entry, str) else entry)]
+        moves += [(fsdp, "all_gather")] if fsdp in axes else []
+        for axis, kind in moves:
+            size = local_bytes(case, p, 0) if kind == "all_reduce" else sum(local_bytes(case, p, rank) for rank in along(case, axis))
+            count, total = expected.get((axis, kind), (0, 0))
+            expected[axis, kind] = (count + 1, total + size)
+    found, sums = {}, {}
+    if expected:
+        for axis, rows in table(section(case.page, "traffic"), "Parameters and gradients").items():
+            for cells in rows if isinstance(rows[0], list) else [rows]:
+                if axis.endswith("together"):
+                    assert value(cells[0]) == sums[axis.split()[1]]
+                    continue
+                kind = re.search(r"\((\w+)\)", cells[0].text()).group(1)
+                found[axis, kind] = (number(cells[1]), value(cells[2]))
+                ways, times = len(along(case, axis)), {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 2}[kind]
+                assert value(cells[4]) == value(cells[2]) * (ways - 1) * times // ways
+                assert number(cells[3]) == (2 if kind == "all_gather" else 1)
+                sums[axis] = sums.get(axis, 0) + value(cells[4])
+    assert found == expected
+
+
+def test_collectives_at_boundaries_are_counted(case):
+    expected = {}
+    for module in case.manifest["modules"]:
+        for v in module["inputs"] + module["outputs"]:
+            for direction in ("forward", "backward"):
+                for step in v.get(direction, []):
+                    key = (step["axis"], step["kind"], direction)
+                    expected[key] = expected.get(key, 0) + 1
+    found = {}
+    if expected:
+        for axis, rows in table(section(case.page, "traffic"), "Activations").items():
+            for cells in rows if isinstance(rows[0], list) else [rows]:
+                found[axis, cells[0].text().split()[0], cells[1].text()] = number(cells[2])
+        assert "depend on the batch" in section(case.page, "traffic").words()
+    assert found == expected and any(expected.values()) == bool(expected)
+
+
+def test_ties_that_no_names_explain_are_said(tmp_path):
+    path = tied(tmp_path)
+    text = path.read_text()
+    broken = re.sub(r'"elements": (\d+)', lambda m: f'"elements": {int(m.group(1)) + 1}', text)
+    path.write_text(broken)
+    assert "the manifest does not tell which: optimizer state and gradients count all names" in read_page(report(path)).words()
+    chart = run("show", path, "--chart", "--ascii").stdout.decode()
+    assert "1 name is tied, and the manifest does not tell which" in " ".join(chart.split())
+
+
+# ---- differences ----
+
+
+def test_against_itself_nothing_is_different(case):
+    changes = section(read_page(report(case.path, "--against", case.path)), "changes")
+    assert "Nothing is different." in changes.words()
+
+
+def test_against_an_older_manifest(tmp_path):
+    new = llama(tmp_path)
+    old = tmp_path / "old.json"
+    assert run("compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans/llama.yaml", "--mesh", "tp=8", "-o", old).returncode == 0
+    changes = section(read_page(report(new, "--against", old)), "changes")
+    before, after = (json.loads(p.read_text()) for p in (old, new))
+    rows = table(changes, "Bytes of parameters")
+    for name, key in (
+        ("Fullest rank", "max_bytes_per_rank"),
+        ("Ideal", "ideal_bytes_per_rank"),
+        ("Whole on every rank", "replicated_bytes_per_rank"),
+        ("Whole model", "bytes"),
+    ):
+        assert [value(c) for c in rows[name][:2]] == [m["totals"][key] for m in (before, after)]
+    assert [c.text() for c in table(changes, "Settings")["mesh"]] == ["[tp=8]", "[fsdp=2, tp=4]"]
+    old_specs = {p["path"]: p["spec"] for p in before["parameters"]}
+    moved = [p["path"] for p in after["parameters"] if p["spec"] != old_specs[p["path"]]]
+    shown = [
+        path
+        for d in changes.all("details", "change")
+        if "parameter" in d.one("span", "count").text() and d.one("span", "line2").text().startswith("spec ")
+        for path in listed_paths(d)
+    ]
+    assert sorted(shown) == sorted(moved)
+    assert "Places that gained or lost one" in changes.text()
+
+
+def test_what_came_and_went_is_listed(tmp_path):
+    old = compile_case(tmp_path, linear_model(a=[16, 8], b=[16, 8]), plan_text({"a": "colwise", "b": "colwise"}), name="old.json")
+    new = compile_case(tmp_path, linear_model(a=[16, 8], c=[16, 8]), plan_text({"a": "colwise", "c": "rowwise"}), name="new.json")
+    changes = section(read_page(report(new, "--against", old)), "changes")
+    shown = {
+        d.one("code").text(): d.one("span", "count").text()
+        for d in changes.all("details", "change")
+        if "parameter" in d.one("span", "count").text()
+    }
+    assert shown == {"c.weight": "1 parameter added", "b.weight": "1 parameter removed"}
+    rules = table(changes, "Rules that are new")
+    assert [c.text() for c in rules["c"]] == ["not there", "1"] and [c.text() for c in rules["b"]] == ["1", "not there"]
+
+
+# ---- the same bytes, and not too many ----
+
+
+def test_the_same_bytes_every_time(case, tmp_path):
+    again = run("report", case.path, env={"LC_ALL": "tr_TR.UTF-8", "LANG": "C", "COLUMNS": "40"}).stdout
+    assert again == case.data
+    assert run("report", case.path, "-o", tmp_path / "page.html").stdout == b""
+    assert (tmp_path / "page.html").read_bytes() == case.data
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def layers(count, **modules):
+    return linear_model(**{f"layers__{i}__{name}": shape for i in range(count) for name, shape in modules.items()})
+
+
+def test_a_model_of_1137_parameters_stays_below_a_megabyte(tmp_path):
+    model = layers(
+        126, q=[128, 128], k=[16, 128], v=[16, 128], o=[128, 128], gate=[416, 128], up=[416, 128], down=[128, 416], n1=[128, 1], n2=[128, 1]
+    )
+    model["modules"] += linear_model(embed=[1024, 128], head=[1024, 128], norm=[128, 1])["modules"][1:]
+    plan = plan_text(
+        {
+            "*.q": "colwise",
+            "*.k": "colwise",
+            "*.v": "colwise",
+            "*.o": "rowwise",
+            "*.gate": "colwise",
+            "*.up": "colwise",
+            "*.down": "rowwise",
+        },
+        mesh="{tp: 8}",
+    )
+    path = compile_case(tmp_path, model, plan)
+    assert len(json.loads(path.read_text())["parameters"]) == 1137
+    assert len(report(path)) < 1_000_000
+
+
+def test_long_lists_end_with_how_many_more(tmp_path):
+    """36,003 parameters, each of a shape of its own, under names without a pattern."""
+    letters = str.maketrans("0123456789", "abcdefghij")
+    model = linear_model(**{"m" + str(i).translate(letters): [4 * (i % 6000 + 1), i // 6000 + 1] for i in range(36_003)})
+    path = compile_case(tmp_path, model, plan_text({"m*": "colwise"}))
+    data = report(path)
+    assert len(data) < 4_000_000
+    page = read_page(data)
+    shown = [path for paths, _, _ in groups_without_cells(page) for path in paths]
+    more = re.search(r"And ([\d,]+) parameters in ([\d,]+) groups more", section(page, "shards").words())
+    assert len(shown) + int(more.group(1).replace(",", "")) == 36_003
+    rules = section(page, "rules")
+    more = re.search(r"And ([\d,]+) parameters? more in ([\d,]+) patterns?", rules.words()) or re.search(
+        r"And ([\d,]+) parameters? more", rules.words()
+    )
+    assert len(listed_paths(next(dd for dd in rules.all("dd") if any(dd.all("li"))))) + int(more.group(1).replace(",", "")) == 36_003
+
+
+def groups_without_cells(page):
+    for group in section(page, "shards").all("details"):
+        yield listed_paths(group.one("ul")), None, group
+
+
+def test_large_grids_say_what_is_not_drawn(tmp_path):
+    path = compile_case(
+        tmp_path, linear_model(w=[640, 640]), plan_text({"w.weight": "{spec: [a, b]}"}, mesh="{a: 32, b: 64}", more="axis: a\n")
+    )
+    group = section(read_page(report(path)), "shards").one("details")
+    drawn = len(list(group.one("table", "grid").all("td")))
+    assert 0 < drawn <= 512 and f"{drawn} cells are drawn, {32 * 64 - drawn:,} more are not." in group.words()
+    path = compile_case(tmp_path, linear_model(w=[1024, 4]), plan_text({"w": "colwise"}, mesh="{tp: 128}"))
+    assert "64 cells of the first pieces are drawn, and there are more" in section(read_page(report(path)), "shards").words()
+
+
+def test_a_mesh_with_more_ranks_than_are_listed(tmp_path):
+    path = compile_case(
+        tmp_path, linear_model(w=[16, 8]), plan_text({"w": "colwise"}, mesh="{data: 4194304, tp: 4}", more="data: {axes: [data], dim: 0}\n")
+    )
+    page = read_page(report(path))
+    assert "too many ranks to list" in section(page, "memory").words()
+    assert "ranks 0–16777215" in section(page, "memory").words()
+    assert "and 4,194,300 more" not in page.text() and "more" in section(page, "shards").one("table", "grid").text()
+    chart = run("show", path, "--chart", "--ascii").stdout.decode()
+    assert "too many ranks to list" in chart and "ranks 0-16777215" in chart
+
+
+def test_many_different_ranks(tmp_path):
+    """More groups of ranks than there are bars."""
+    path = compile_case(
+        tmp_path,
+        linear_model(**{f"w{i}": [i, 1] for i in range(1, 40)}),
+        plan_text({"w*": "colwise"}, mesh="{tp: 40}", more="uneven: torch\n"),
+    )
+    page = read_page(report(path))
+    rows = table(section(page, "memory"), "Bytes of one rank")
+    bars = list(section(page, "memory").one("ul", "bars").all("li"))
+    assert len(rows) > len(bars) == 32
+    assert f"And {len(rows) - 32} groups more of ranks" in section(page, "memory").words()
+    chart = run("show", path, "--chart", "--ascii").stdout.decode()
+    assert f"and {len(rows) - 24} groups more" in chart
+
+
+def test_a_manifest_without_parameters(tmp_path):
+    path = compile_case(
+        tmp_path,
+        {"format": "tpplan.model/1", "name": "Empty", "framework": "torch", "modules": []},
+        "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {x: {style: colwise, optional: true}}\n",
+    )
+    assert "The manifest has no parameters." in read_page(report(path)).words()
+    assert run("show", path, "--chart").returncode == 0
+
+
+def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
+    letters = str.maketrans("0123456789", "abcdefghij")
+    names = ["m" + str(i).translate(letters) for i in range(500)]
+    path = compile_case(tmp_path, linear_model(**{name: [16, 8] for name in names}), plan_text({name: "colwise" for name in names[:450]}))
+    counter = iter(range(1000))
+    path.write_text(re.sub(r'"reason": "default"', lambda _: f'"reason": "r{next(counter)}"', path.read_text()))
+    rules = section(read_page(report(path)), "rules")
+    assert len(list(rules.all("details", "rule"))) == 420
+    assert "And 80 rules or reasons more, to which 80 parameters belong." in rules.words()
+
+
+def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
+    path = compile_case(tmp_path, linear_model(long=[16, 8], other=[16, 8]), plan_text({"*": "colwise"}))
+    path.write_text(path.read_text().replace("long.weight", "1a" * 2_000_000).replace("other.weight", "2a" * 2_000_000))
+    result = subprocess.run(["bash", "-c", 'ulimit -v 400000; exec "$0" report "$1"', PROGRAM, path], capture_output=True, timeout=20)
+    assert result.returncode == 0 and b"1a1a" in result.stdout and b"2a2a" in result.stdout and len(result.stdout) < 100_000
+
+
+def test_a_dim_of_very_many_segments(tmp_path):
+    model = linear_model(w=[400_000, 2])
+    model["modules"][1]["parameters"]["weight"]["segments"] = {"out": [4] * 100_000}
+    path = compile_case(tmp_path, model, plan_text({"w": "colwise"}))
+    data = report(path)
+    assert len(data) < 300_000 and "512 cells of the first pieces are drawn, and there are more" in read_page(data).words()
+
+
+# ---- the chart ----
+
+
+def chart(path, *flags, locale="C.UTF-8"):
+    result = run("show", path, "--chart", *flags, env={"LC_ALL": locale})
+    assert (result.returncode, result.stderr) == (0, b"")
+    return result.stdout.decode()
+
+
+def human(size):
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    scaled, unit = float(size), 0
+    while scaled >= 1024:
+        scaled, unit = scaled / 1024, unit + 1
+    return f"{size} B" if unit == 0 else f"{scaled:.{2 if scaled < 10 else 1}f} {units[unit]}"
+
+
+def test_chart_has_the_numbers_of_the_page(case):
+    text = chart(case.path)
+    blocks = re.findall(r"^ranks? ([\d, and more-]+)  (.*)\n([█▓▒░]+)$", text, re.M)
+    rows = table(section(case.page, "memory"), "Bytes of one rank")
+    assert [(label.replace("-", "–"), total) for label, total, _ in blocks] == [
+        (label, human(number(cells[5]))) for label, cells in rows.items()
+    ]
+    for (_, _, bar), cells in zip(blocks, rows.values()):
+        count, parameters, whole, state, buffers, together = map(number, cells)
+        parts = dict(zip("█▓▒░", (parameters - whole, whole, state, buffers)))
+        assert {mark for mark, size in parts.items() if size} == set(bar)
+        assert "".join(sorted(bar, key="█▓▒░".index)) == bar
+    widest = max(number(cells[5]) for cells in rows.values())
+    ideal = value(next(li for li in section(case.page, "memory").one("ul", "legend").all("li") if "ideal" in li.text()))
+    for (_, _, bar), cells in zip(blocks, rows.values()):
+        assert abs(len(bar) - 80 * number(cells[5]) / max(widest, ideal)) <= 1
+    assert f"ideal {human(ideal)}" in text
+
+
+def test_chart_in_ascii(case):
+    by_flag, by_locale = chart(case.path, "--ascii"), chart(case.path, locale="C")
+    assert by_flag == by_locale and by_flag.isascii()
+    unicode = chart(case.path)
+    assert by_flag.translate(str.maketrans("#!=+^", "█▓▒░▲")).split("\n")[3:] != [] and len(by_flag) == len(unicode)
+    assert re.search(r"^#+", by_flag, re.M) or not re.search(r"^█+", unicode, re.M)
+
+
+@pytest.mark.parametrize(
+    "locale, is_utf8",
+    [
+        ({"LC_ALL": "en_US.utf8"}, True),
+        ({"LC_ALL": "C", "LANG": "C.UTF-8"}, False),
+        ({"LC_ALL": "", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "", "LANG": "de_DE.UTF-8"}, True),
+        ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False),
+    ],
+)
+def test_the_locale_decides_about_blocks(hard, locale, is_utf8):
+    assert ("█" in run("show", hard.path, "--chart", env=locale).stdout.decode()) == is_utf8
+
+
+@pytest.mark.parametrize("columns", [40, 57, 80, 132])
+def test_chart_fits_the_terminal(case, columns):
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([PROGRAM, "show", case.path, "--chart"], stdout=follower, env=os.environ | {"LC_ALL": "C.UTF-8"})
+    os.close(follower)
+    data = b""
+    try:
+        while piece := os.read(leader, 1 << 16):
+            data += piece
+    except OSError:  # Linux says so at the end
+        pass
+    os.close(leader)
+    assert process.wait(10) == 0
+    lines = data.decode().split("\r\n")[1:]
+    assert max(map(len, lines)) == columns
+
+
+def test_chart_counts_the_optimizer(hard):
+    assert "optimizer state" not in chart(hard.path, "--optimizer", "none")
+    assert "optimizer sgd, 4 bytes an element" in chart(hard.path, "--optimizer", "sgd") and "optimizer state" in chart(hard.path)
+
+
+def test_chart_of_hostile_names(hard):
+    text = chart(hard.path)
+    assert text.startswith("</title><script>alert(0)</script> on [fsdp=2, tp=4]\n") and "\x1b" not in text
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize("flags", [["--optimizer", "lion"], ["--format", "pdf"], ["--against"], ["extra", "argument"]])
+def test_bad_arguments_of_report(hard, flags):
+    result = run("report", hard.path, *flags)
+    assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--ascii"],
+        ["--optimizer", "sgd"],
+        ["--chart", "--rank", "0"],
+        ["--chart", "--parameter", "x"],
+        ["--chart", "--format", "json"],
+        ["--chart", "--optimizer", "lion"],
+    ],
+)
+def test_bad_arguments_of_chart(hard, flags):
+    result = run("show", hard.path, *flags)
+    assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
+
+
+def test_manifests_that_cannot_be_read(hard, tmp_path):
+    broken, output = tmp_path / "broken.json", tmp_path / "page.html"
+    output.write_text("before")
+    text = hard.path.read_bytes()
+    for content in (b"", text[: len(text) // 2], text[:-10], b"\xff\xfe", b"[1]"):
+        broken.write_bytes(content)
+        for arguments in ([broken], [hard.path, "--against", broken]):
+            result = run("report", *arguments, "-o", output)
+            assert result.returncode == 2 and codes(result), content
+        assert run("show", broken, "--chart").returncode == 2
+    for arguments in ([tmp_path / "missing.json"], [hard.path, "--against", tmp_path / "missing.json"]):
+        result = run("report", *arguments, "-o", output)
+        assert (result.returncode, codes(result)) == (2, ["TP1001"])
+    broken.write_bytes(text.replace(b'"bytes": ', b'"bytes": 1'))
+    result = run("report", broken, "-o", output)
+    assert (result.returncode, codes(result)) == (1, ["TP7002"])
+    assert output.read_text() == "before" and sorted(p.name for p in tmp_path.iterdir()) == ["broken.json", "page.html"]
+
+
+def test_an_output_that_is_an_input_is_refused(hard, tmp_path):
+    copy, link = tmp_path / "manifest.json", tmp_path / "link.json"
+    copy.write_bytes(hard.path.read_bytes())
+    link.symlink_to(copy)
+    for arguments in ([copy, "-o", copy], [copy, "-o", link], [hard.path, "--against", copy, "-o", link]):
+        result = run("report", *arguments)
+        assert (result.returncode, codes(result)) == (2, ["TP1010"])
+    assert copy.read_bytes() == hard.path.read_bytes()
+
+
+def test_standard_input(hard):
+    result = run("report", "-", stdin=hard.path.read_bytes())
+    assert (result.returncode, result.stdout) == (0, hard.data)
+    assert run("report", "-", "--against", "-", stdin=hard.path.read_bytes()).returncode == 2
+
+
+def test_an_output_that_cannot_be_written(hard):
+    result = run("report", hard.path, "-o", "/dev/full")
+    assert (result.returncode, codes(result)) == (2, ["TP1009"])
+
+
+def test_sums_beyond_64_bits_are_a_limit(tmp_path):
+    model = linear_model(a=[2**31, 2**30])
+    model["modules"][1]["parameters"]["weight"]["dtype"] = "bfloat16"
+    path = compile_case(tmp_path, model, plan_text({"a": "replicate"}, mesh="{tp: 1}"))
+    result = run("report", path)
+    assert (result.returncode, codes(result), result.stdout) == (3, ["TP9001"], b"")
+    assert run("report", path, "--optimizer", "none").returncode == 0
+    assert run("show", path, "--chart").returncode == 3

@@ -1,0 +1,69 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include "base/read_file.h"
+#include "base/text.h"
+#include "base/write_file.h"
+#include "commands.h"
+#include "manifest/read_manifest.h"
+#include "report/render_html.h"
+
+namespace tpplan {
+namespace {
+
+// Reads a manifest and says what is wrong with it; the exit status that this calls for.
+int read_input(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
+  Diagnostics diagnostics;
+  ReadResult read = read_file(path, kMaxManifestBytes);
+  file = std::move(read.file);
+  if (read.fault == ReadFault::None) {
+    manifest = read_manifest(file, diagnostics);
+  } else {
+    const bool too_large = read.fault == ReadFault::TooLarge;
+    report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0},
+                   fmt::format("cannot read the manifest: {}", too_large ? "it is larger than the limit" : read.reason));
+  }
+  Sources sources;
+  sources.files[static_cast<size_t>(Source::Manifest)] = &file;
+  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
+  return exit_status(diagnostics);
+}
+
+}  // namespace
+
+int refuse_overflow(std::string_view manifest) {
+  print(STDERR_FILENO, fmt::format("{}: error[TP9001]: the bytes of a rank do not fit into 64 bits\n", escape_for_terminal(manifest)));
+  return kExitInternal;
+}
+
+int cmd_report(const ReportArguments& arguments, const CommonArguments& common) {
+  const bool compares = !arguments.against.empty();
+  if (arguments.manifest == "-" && arguments.against == "-") return usage_error("only one of the manifests can be standard input");
+  std::vector<std::string> inputs{arguments.manifest};
+  if (compares) inputs.push_back(arguments.against);
+  if (arguments.output != "-" && is_same_file(arguments.output, inputs)) {
+    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is an input\n", escape_for_terminal(arguments.output)));
+    return kExitUsage;
+  }
+  SourceFile file, old_file;
+  Manifest manifest, old_manifest;
+  if (const int status = read_input(arguments.manifest, file, manifest, common); status != kExitFine) return status;
+  if (compares) {
+    if (const int status = read_input(arguments.against, old_file, old_manifest, common); status != kExitFine) return status;
+  }
+  const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
+  if (measure.overflow) return refuse_overflow(arguments.manifest);
+  ManifestDiff diff;
+  std::optional<ReportAgainst> against;
+  if (compares) {
+    diff = diff_manifests(old_manifest, manifest);
+    against = ReportAgainst{.manifest = &old_manifest, .diff = &diff};
+  }
+  const std::string fault = write_output(arguments.output, [&](const Sink& sink) { return render_html(manifest, measure, against, sink); });
+  if (fault.empty()) return kExitFine;
+  const std::string name = arguments.output == "-" ? "<stdout>" : escape_for_terminal(arguments.output);
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n", name, fault));
+  return kExitUsage;
+}
+
+}  // namespace tpplan
