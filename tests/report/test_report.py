@@ -541,8 +541,8 @@ def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
 
 
 def test_a_dim_of_very_many_segments(tmp_path):
-    model = linear_model(w=[400_000, 2])
-    model["modules"][1]["parameters"]["weight"]["segments"] = {"out": [4] * 100_000}
+    model = linear_model(w=[240_000, 2])
+    model["modules"][1]["parameters"]["weight"]["segments"] = {"out": [4] * 60_000}
     path = compile_case(tmp_path, model, plan_text({"w": "colwise"}))
     data = report(path)
     assert len(data) < 300_000 and "512 cells of the first pieces are drawn, and there are more" in read_page(data).words()

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
-#include "manifest/read_manifest.h"
+#include "inputs.h"
 #include "manifest/write_diff.h"
 
 namespace tpplan {
@@ -16,21 +15,9 @@ namespace {
 // Reads one side; what is wrong with it goes to standard error. The exit status that it calls for: 1 is taken by manifests
 // that differ, so one that contradicts itself counts as one that cannot be read.
 int read_side(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
-  ReadResult read = read_file(path, kMaxManifestBytes);
-  file = std::move(read.file);
   Diagnostics diagnostics;
-  if (read.fault == ReadFault::None) {
-    manifest = read_manifest(file, diagnostics);
-  } else {
-    const bool too_large = read.fault == ReadFault::TooLarge;
-    report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0},
-                   too_large ? fmt::format("the file is larger than {}", human_bytes(kMaxManifestBytes))
-                             : fmt::format("cannot read the file: {}", read.reason));
-  }
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Manifest)] = &file;
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
-  const int status = exit_status(diagnostics);
+  manifest = read_manifest_input(path, file, diagnostics);
+  const int status = print_findings(diagnostics, Source::Manifest, file, common);
   return status == kExitContent ? kExitUsage : status;
 }
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "base/unified_diff.h"
 #include "base/write_file.h"
 #include "commands.h"
+#include "inputs.h"
 #include "plan/format_plan.h"
 #include "plan/yaml_tree.h"
 
@@ -23,22 +23,10 @@ int refuse_output(const std::string& path, std::string_view message) {
 // Reads and formats one plan. Exit status 0, or what its faults call for; content is no matter here, so that 1 stays for
 // plans that would change.
 int format_file(const std::string& path, SourceFile& file, std::string& formatted, const CommonArguments& common) {
-  ReadResult read = read_file(path, YamlLimits{}.bytes);
-  file = std::move(read.file);
   Diagnostics diagnostics;
-  bool good = false;
-  if (read.fault == ReadFault::None) {
-    good = format_plan(file, formatted, diagnostics);
-  } else {
-    const bool too_large = read.fault == ReadFault::TooLarge;
-    report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Plan, 0, 0},
-                   too_large ? fmt::format("the file is larger than {}", human_bytes(YamlLimits{}.bytes))
-                             : fmt::format("cannot read the file: {}", read.reason));
-  }
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Plan)] = &file;
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
-  return good ? kExitFine : std::max(kExitUsage, exit_status(diagnostics));
+  const bool good = read_input(path, Source::Plan, YamlLimits{}.bytes, file, diagnostics) && format_plan(file, formatted, diagnostics);
+  const int status = print_findings(diagnostics, Source::Plan, file, common);
+  return good ? kExitFine : std::max(kExitUsage, status);
 }
 
 // What is to be done with one formatted plan.

@@ -1,32 +1,20 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
-#include "manifest/read_manifest.h"
+#include "inputs.h"
 #include "report/render_html.h"
 
 namespace tpplan {
 namespace {
 
 // Reads a manifest and says what is wrong with it; the exit status that this calls for.
-int read_input(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
+int read_side(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
-  ReadResult read = read_file(path, kMaxManifestBytes);
-  file = std::move(read.file);
-  if (read.fault == ReadFault::None) {
-    manifest = read_manifest(file, diagnostics);
-  } else {
-    const bool too_large = read.fault == ReadFault::TooLarge;
-    report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0},
-                   fmt::format("cannot read the manifest: {}", too_large ? "it is larger than the limit" : read.reason));
-  }
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Manifest)] = &file;
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
-  return exit_status(diagnostics);
+  manifest = read_manifest_input(path, file, diagnostics);
+  return print_findings(diagnostics, Source::Manifest, file, common);
 }
 
 }  // namespace
@@ -47,9 +35,9 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   }
   SourceFile file, old_file;
   Manifest manifest, old_manifest;
-  if (const int status = read_input(arguments.manifest, file, manifest, common); status != kExitFine) return status;
+  if (const int status = read_side(arguments.manifest, file, manifest, common); status != kExitFine) return status;
   if (compares) {
-    if (const int status = read_input(arguments.against, old_file, old_manifest, common); status != kExitFine) return status;
+    if (const int status = read_side(arguments.against, old_file, old_manifest, common); status != kExitFine) return status;
   }
   const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
   if (measure.overflow) return refuse_overflow(arguments.manifest);

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
-#include "manifest/read_manifest.h"
+#include "inputs.h"
 #include "manifest/write_manifest.h"
 #include "report/measure_manifest.h"
 #include "report/render_chart.h"
@@ -134,16 +133,10 @@ int show(const Manifest& manifest, const ShowArguments& arguments) {
 }  // namespace
 
 int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
-  ReadResult read = read_file(arguments.manifest, kMaxManifestBytes);
+  SourceFile file;
   Diagnostics diagnostics;
-  Manifest manifest;
-  if (read.fault == ReadFault::None) manifest = read_manifest(read.file, diagnostics);
-  else report_message(diagnostics, read.fault == ReadFault::TooLarge ? Code::TP1002 : Code::TP1001, {Source::Manifest, 0, 0}, fmt::format("cannot read the manifest: {}", read.fault == ReadFault::TooLarge ? "it is larger than the limit" : read.reason));
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Manifest)] = &read.file;
-  finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
-  const int status = exit_status(diagnostics);
+  const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
+  const int status = print_findings(diagnostics, Source::Manifest, file, common);
   if (status != kExitFine) return status;
   return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, arguments);
 }

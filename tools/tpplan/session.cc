@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "commands.h"
+#include "inputs.h"
 #include "manifest/coverage_gate.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
@@ -14,16 +14,6 @@
 
 namespace tpplan {
 namespace {
-
-bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file, Diagnostics& diagnostics) {
-  ReadResult result = read_file(path, limit);
-  file = std::move(result.file);
-  if (result.fault == ReadFault::None) return true;
-  const bool too_large = result.fault == ReadFault::TooLarge;
-  report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {source, 0, 0},
-                 too_large ? fmt::format("the file is larger than {}", human_bytes(limit)) : fmt::format("cannot read the file: {}", result.reason));
-  return false;
-}
 
 // "fsdp=4,tp=8" into name and size.
 bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {

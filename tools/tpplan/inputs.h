@@ -1,0 +1,23 @@
+// Files that commands read, and what is said about them on standard error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/source_file.h"
+#include "commands.h"
+#include "diagnostics/diagnostics.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// Reads a file of at most `limit` bytes ("-" is standard input). Where it cannot, that is a finding, and the result false.
+bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file, Diagnostics& diagnostics);
+
+// The same with a manifest, which is read and proven. The manifest's texts may point into `file`.
+Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
+
+// Prints what was found in one file; the exit status that it calls for.
+int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common);
+
+}  // namespace tpplan
