@@ -129,6 +129,7 @@ struct TreeBuilder {
     if (failed) return false;
     next_token(bare);
     if (!collecting || depth != collect_depth) return true;
+    tree.end = offset_of(position.at);
     const bool wanted = visitor.value(top_key, tree);
     collecting = mode == JsonMember::Elements && depth == 2;
     tree.nodes.clear();

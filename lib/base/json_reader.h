@@ -29,6 +29,7 @@ struct JsonNode {
 
 struct JsonTree {
   std::vector<JsonNode> nodes;  // nodes[0] is the root
+  uint64_t end = 0;             // the byte behind the root
 };
 
 // What to do with a member of the document's top-level object.

@@ -157,9 +157,12 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     manifest.modules.push_back({.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
   }
   add_settings(builder);
-  std::vector<bool> counted(graph.params.size(), true);
-  for (const auto& [follower, leader] : table.followers) counted[follower] = false;
-  if (!sum_totals(manifest, counted)) report_message(diagnostics, Code::TP9001, {}, "the model's bytes do not fit into 64 bits");
+  for (const auto& [follower, leader] : table.followers) {
+    const bool joins = !manifest.tied.empty() && manifest.tied.back()[0] == leader;  // followers of one tensor stand together
+    if (joins) manifest.tied.back().push_back(follower);
+    else manifest.tied.push_back({leader, follower});
+  }
+  if (!sum_totals(manifest)) report_message(diagnostics, Code::TP9001, {}, "the model's bytes do not fit into 64 bits");
   return manifest;
 }
 

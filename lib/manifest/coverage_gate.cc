@@ -28,9 +28,11 @@ bool parse_share(std::string_view text, double& share) {
 
 std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most) {
   std::map<std::string, ReplicatedGroup> groups;
-  for (const ManifestParam& param : manifest.parameters) {
+  const std::vector<bool> counted = counted_params(manifest);
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) {
+    const ManifestParam& param = manifest.parameters[i];
     const ParamLayout& layout = layout_of(manifest, param);
-    if (!is_replicated(layout.sharding.spec)) continue;
+    if (!counted[i] || !is_replicated(layout.sharding.spec)) continue;
     std::string pattern = path_pattern(path_of(manifest, param));
     uint64_t elements = 1;
     for (const int64_t size : layout.shape) elements *= static_cast<uint64_t>(size);

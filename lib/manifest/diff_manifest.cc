@@ -157,12 +157,32 @@ constexpr FieldRow<ModuleLayout> kModuleFields[] = {
 
 std::string_view uneven_words(UnevenPolicy policy) { return policy == UnevenPolicy::Error ? "error" : "torch"; }
 
+// Groups and names in an order of their own: which name came first is no difference.
+Word ties_word(const Manifest& m) {
+  std::vector<std::vector<std::string>> ties;
+  for (const std::vector<uint32_t>& tie : m.tied) {
+    std::vector<std::string>& names = ties.emplace_back();
+    for (const uint32_t param : tie) names.emplace_back(path_of(m, m.parameters[param]));
+    std::sort(names.begin(), names.end());
+  }
+  std::sort(ties.begin(), ties.end());
+  Word word{"none", "["};
+  for (const std::vector<std::string>& names : ties) {
+    const bool first = &names == ties.data();
+    word.text = first ? join(names, " = ") : word.text + ", " + join(names, " = ");
+    word.json += (first ? "" : ", ") + names_json(names);
+  }
+  word.json += "]";
+  return word;
+}
+
 // Settings, and the inputs, are members of the manifest itself.
 constexpr FieldRow<Manifest> kSettings[] = {
     {"mesh", [](const M&, const M& m) -> Word { return {to_text(m.mesh), mesh_json(m.mesh)}; }},
     {"uneven", [](const M&, const M& m) -> Word { return {std::string(uneven_words(m.uneven)), json_text(uneven_words(m.uneven))}; }},
     {"data", [](const M&, const M& m) -> Word { return {data_words(m.data, m.mesh), data_json(m.data, m.mesh)}; }},
     {"fsdp", [](const M&, const M& m) -> Word { return {fsdp_words(m.fsdp, m.mesh), fsdp_json(m.fsdp, m.mesh)}; }},
+    {"tied", [](const M&, const M& m) -> Word { return ties_word(m); }},
     {"remat", [](const M&, const M& m) -> Word { return {paths_words(m.remat), names_json(m.remat)}; }},
 };
 

@@ -71,7 +71,7 @@ struct RankBytes {
 struct ManifestDiff {
   bool same = true;                  // nothing below but `inputs` differs
   std::vector<FieldChange> inputs;   // "model_name", "model_sha256", "plan_sha256": where it came from is no difference
-  std::vector<FieldChange> settings; // "mesh", "uneven", "data", "fsdp", "remat"
+  std::vector<FieldChange> settings; // "mesh", "uneven", "data", "fsdp", "tied", "remat"
   std::vector<RuleChange> rules;     // that differ, in file order, those that are gone at the end
   ListDiff parameters, buffers, modules;
   std::vector<CollectiveCount> collectives;  // all there are, equal counts too: by phase, kind and axis

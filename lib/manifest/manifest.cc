@@ -85,7 +85,16 @@ bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std
 
 }  // namespace
 
-bool sum_totals(Manifest& manifest, const std::vector<bool>& counted) {
+std::vector<bool> counted_params(const Manifest& manifest) {
+  std::vector<bool> counted(manifest.parameters.size(), true);
+  for (const std::vector<uint32_t>& names : manifest.tied) {
+    for (size_t i = 1; i < names.size(); ++i) counted[names[i]] = false;
+  }
+  return counted;
+}
+
+bool sum_totals(Manifest& manifest) {
+  const std::vector<bool> counted = counted_params(manifest);
   std::vector<uint64_t> uses(manifest.layouts.size());
   for (size_t i = 0; i < manifest.parameters.size(); ++i) uses[manifest.parameters[i].layout] += counted[i];
   ManifestTotals totals;

@@ -115,6 +115,7 @@ struct Manifest {
   std::string names;
   std::vector<ParamLayout> layouts;
   std::vector<ManifestParam> parameters, buffers;
+  std::vector<std::vector<uint32_t>> tied;  // parameters that are one tensor and cut alike: two or more; the first is counted
   std::vector<ModuleLayout> module_layouts;
   std::vector<ManifestModule> modules;
   std::optional<ManifestData> data;
@@ -137,8 +138,10 @@ std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> sha
 // The local shape that a rank holds.
 const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
 
-// Sums over the parameters; `counted[i]` false: a name of a tensor that stands under another name already.
-// False when the sums leave 64 bits.
-bool sum_totals(Manifest& manifest, const std::vector<bool>& counted);
+// Of each parameter, false for a name of a tensor that stands under another name already.
+std::vector<bool> counted_params(const Manifest& manifest);
+
+// Sums over the parameters that count. False when the sums leave 64 bits.
+bool sum_totals(Manifest& manifest);
 
 }  // namespace tpplan

@@ -20,6 +20,7 @@ struct ManifestReader {
   Span totals_span;
   std::unordered_map<std::string, uint32_t> layout_index;
   StringIndex paths;
+  std::vector<bool> is_tied;
 };
 
 bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
@@ -202,8 +203,7 @@ bool read_param(ManifestReader& reader, const JsonTree& tree, const std::string&
   std::string key;
   if (next != 0) {
     const size_t begin = tree.nodes[next].key_offset;
-    key.assign(text, begin, text.find('\n', begin) - begin);
-    key.erase(key.find_last_not_of(", ") + 1);
+    key.assign(text, begin, tree.end - begin);
   }
   const auto known = path == 1 && !key.empty() ? reader.layout_index.find(key) : reader.layout_index.end();
   if (known != reader.layout_index.end()) {
@@ -222,6 +222,31 @@ bool read_param(ManifestReader& reader, const JsonTree& tree, const std::string&
   const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
   if (insert(reader.paths, path_node.text, static_cast<uint32_t>(list.size() - 1), name_of) == kNotFound) return true;
   return fault(reader, Code::TP7002, value_span(Source::Manifest, path_node), fmt::format("`{}` stands twice", path_node.text));
+}
+
+// One group of names of one tensor.
+bool read_tie(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::Array, "a group of tied names")) return false;
+  const Manifest& manifest = reader.manifest;
+  const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
+  std::vector<uint32_t> names;
+  reader.is_tied.resize(manifest.parameters.size());
+  const bool read = for_each(tree, 0, [&](uint32_t i) {
+    const Span place = value_span(Source::Manifest, tree.nodes[i]);
+    if (!expect(reader, tree.nodes[i], JsonKind::String, "a tied name")) return false;
+    const uint32_t param = find(reader.paths, tree.nodes[i].text, name_of);
+    if (param == kNotFound) return fault(reader, Code::TP7002, place, fmt::format("tied name `{}` is not a parameter that stands before it", tree.nodes[i].text));
+    if (reader.is_tied[param]) return fault(reader, Code::TP7002, place, fmt::format("`{}` is tied twice", tree.nodes[i].text));
+    reader.is_tied[param] = true;
+    names.push_back(param);
+    const ParamLayout &first = layout_of(manifest, manifest.parameters[names[0]]), &other = layout_of(manifest, manifest.parameters[param]);
+    if (first.shape == other.shape && first.dtype == other.dtype && first.sharding == other.sharding) return true;
+    return fault(reader, Code::TP7002, place, fmt::format("tied names `{}` and `{}` are not cut alike", name_of(names[0]), name_of(param)));
+  });
+  if (!read) return false;
+  if (names.size() < 2) return fault(reader, Code::TP7002, value_span(Source::Manifest, tree.nodes[0]), "a tie names fewer than two parameters");
+  reader.manifest.tied.push_back(std::move(names));
+  return true;
 }
 
 bool read_rule(ManifestReader& reader, const JsonTree& tree) {
@@ -313,8 +338,10 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   const uint32_t axis = member(reader, tree, 0, "axis", JsonKind::String), units = member(reader, tree, 0, "units", JsonKind::Array);
   if (axis == 0 || units == 0) return false;
   ManifestFsdp& fsdp = reader.manifest.fsdp.emplace();
-  if (const uint32_t policy = find_member(tree, 0, "policy")) fsdp.policy = tree.nodes[policy].text;
-  if (const uint32_t size = find_member(tree, 0, "min_weight_size")) fsdp.min_weight_size = tree.nodes[size].integer;
+  uint32_t policy = 0, size = 0;
+  if (!optional_member(reader, tree, 0, "policy", JsonKind::String, policy) || !optional_member(reader, tree, 0, "min_weight_size", JsonKind::Integer, size)) return false;
+  if (policy != 0) fsdp.policy = tree.nodes[policy].text;
+  if (size != 0) fsdp.min_weight_size = tree.nodes[size].integer;
   return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units);
 }
 
@@ -371,6 +398,7 @@ struct MemberRow {
 constexpr MemberRow kMembers[] = {
     {"format", JsonMember::Whole, read_format}, {"inputs", JsonMember::Whole, read_inputs}, {"mesh", JsonMember::Whole, read_mesh},
     {"uneven", JsonMember::Whole, read_uneven}, {"rules", JsonMember::Elements, read_rule}, {"modules", JsonMember::Elements, read_module},
+    {"tied", JsonMember::Elements, read_tie},
     {"data", JsonMember::Whole, read_data},     {"fsdp", JsonMember::Whole, read_fsdp},     {"totals", JsonMember::Whole, read_totals},
     {"remat", JsonMember::Whole, [](ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat); }},
 };
@@ -388,10 +416,8 @@ void finish(ManifestReader& reader) {
       return;
     }
   }
-  // Names of one tensor are summed once: which ones, only the totals tell. Without ties the sums must be these.
-  sum_totals(reader.manifest, std::vector<bool>(reader.manifest.parameters.size(), true));
-  const bool ties = reader.written.parameters < reader.manifest.parameters.size();
-  if (!ties && !same_totals(reader.manifest.totals, reader.written)) fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
+  sum_totals(reader.manifest);
+  if (!same_totals(reader.manifest.totals, reader.written)) fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
   reader.manifest.totals = reader.written;
 }
 
@@ -399,7 +425,7 @@ void finish(ManifestReader& reader) {
 
 Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   Manifest manifest;
-  ManifestReader reader{.manifest = manifest, .diagnostics = diagnostics, .written = {}, .totals_span = {}, .layout_index = {}, .paths = {}};
+  ManifestReader reader{.manifest = manifest, .diagnostics = diagnostics, .written = {}, .totals_span = {}, .layout_index = {}, .paths = {}, .is_tied = {}};
   std::deque<std::string> strings;
   const auto row_of = [](std::string_view key) { return std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& row) { return row.key == key; }); };
   const JsonVisitor visitor{

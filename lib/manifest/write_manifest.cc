@@ -70,6 +70,13 @@ void append_line(std::string& line, std::string_view path, std::string_view layo
   line += layout;
 }
 
+// The names of one tensor.
+std::string tie_json(const Manifest& manifest, const std::vector<uint32_t>& tie) {
+  std::vector<std::string> names;
+  for (const uint32_t param : tie) names.emplace_back(path_of(manifest, manifest.parameters[param]));
+  return names_json(names);
+}
+
 }  // namespace
 
 bool write_manifest(const Manifest& manifest, const Sink& sink) {
@@ -81,7 +88,9 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   return sink(head_json(manifest)) && write_lines(sink, "rules", manifest.rules, [](const ManifestRule& r, std::string& line) { line += rule_json(r); }) &&
          write_lines(sink, "parameters", manifest.parameters, param) &&
          write_lines(sink, "modules", manifest.modules, module) &&
-         write_lines(sink, "buffers", manifest.buffers, param) && sink(tail_json(manifest));
+         write_lines(sink, "buffers", manifest.buffers, param) &&
+         write_lines(sink, "tied", manifest.tied, [&](const std::vector<uint32_t>& tie, std::string& line) { line += tie_json(manifest, tie); }) &&
+         sink(tail_json(manifest));
 }
 
 std::string param_json(const Manifest& manifest, const ManifestParam& param) {

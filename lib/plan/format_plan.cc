@@ -361,7 +361,7 @@ void take_value(Reader& in, YamlId id, Entry& entry, bool in_flow) {
     take_flow(in, node, piece);
   } else if (!null.empty()) {
     piece.raw = null;
-      in.at += null.size();
+    in.at += null.size();
   } else {
     take_scalar(in, node, piece);
   }

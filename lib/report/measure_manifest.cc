@@ -14,9 +14,6 @@ constexpr Optimizer kOptimizers[] = {
     {"adamw", 8, "AdamW: two float32 moments for each element"},
 };
 
-// How many combinations of names are tried for the ties, and how many of these are summed up in full.
-constexpr size_t kMaxTieSteps = 200'000, kMaxTieSums = 8;
-
 struct Sum {
   uint64_t value = 0;
   bool overflow = false;
@@ -36,103 +33,6 @@ uint64_t elements_of(std::span<const int64_t> shape) {
 bool is_trained(DType dtype) {
   const std::string_view name = dtypes()[dtype].name;
   return name.starts_with("float") || name.starts_with("bfloat") || name.starts_with("complex");
-}
-
-// ---- ties ----
-
-// Names that are alike in everything that the totals see.
-struct TieClass {
-  std::vector<uint32_t> params;  // those that follow another by their reason first
-  uint64_t bytes = 0, elements = 0, replicated = 0;
-  size_t take = 0;
-};
-
-struct TieSearch {
-  const Manifest& manifest;
-  std::vector<TieClass> classes;
-  size_t steps = 0, sums = 0;
-};
-
-std::vector<bool> counted_without(const TieSearch& search) {
-  std::vector<bool> counted(search.manifest.parameters.size(), true);
-  for (const TieClass& names : search.classes) {
-    for (size_t i = 0; i < names.take; ++i) counted[names.params[i]] = false;
-  }
-  return counted;
-}
-
-bool makes_the_totals(TieSearch& search) {
-  if (++search.sums > kMaxTieSums) return false;
-  Manifest sums = search.manifest;
-  const ManifestTotals& t = search.manifest.totals;
-  return sum_totals(sums, counted_without(search)) && sums.totals.bytes_per_rank == t.bytes_per_rank &&
-         sums.totals.max_bytes_per_rank == t.max_bytes_per_rank;
-}
-
-// Takes `names` names more out of the classes from `first` on, so that what is left makes the manifest's totals.
-bool take_names(TieSearch& search, size_t first, uint64_t names, const TieClass& excess) {
-  if (++search.steps > kMaxTieSteps) return false;
-  if (names == 0) return excess.bytes == 0 && excess.elements == 0 && excess.replicated == 0 && makes_the_totals(search);
-  for (size_t i = first; i < search.classes.size(); ++i) {
-    TieClass& candidate = search.classes[i];
-    const bool fits = candidate.take < candidate.params.size() && candidate.bytes <= excess.bytes &&
-                      candidate.elements <= excess.elements && candidate.replicated <= excess.replicated;
-    if (!fits) continue;
-    TieClass rest = excess;
-    rest.bytes -= candidate.bytes;
-    rest.elements -= candidate.elements;
-    rest.replicated -= candidate.replicated;
-    ++candidate.take;
-    if (take_names(search, i, names - 1, rest)) return true;
-    --candidate.take;
-  }
-  return false;
-}
-
-// A tie has two ends of one shape and type: classes of names that could be the other one, `tied` by their reason first.
-std::vector<TieClass> tie_classes(const Manifest& manifest) {
-  std::map<std::pair<DType, std::vector<int64_t>>, uint64_t> ends;
-  for (const ManifestParam& param : manifest.parameters) {
-    const ParamLayout& layout = layout_of(manifest, param);
-    ++ends[{layout.dtype, layout.shape}];
-  }
-  std::map<std::tuple<bool, DType, std::vector<int64_t>, PartitionSpec, std::vector<std::vector<int64_t>>>, TieClass> classes;
-  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) {
-    const ParamLayout& layout = layout_of(manifest, manifest.parameters[i]);
-    if (ends[{layout.dtype, layout.shape}] < 2) continue;
-    TieClass& names = classes[{layout.reason != "tied", layout.dtype, layout.shape, layout.sharding.spec, layout.local_shapes}];
-    names.params.push_back(i);
-    names.bytes = whole_bytes(layout);
-    names.elements = elements_of(layout.shape);
-    names.replicated = is_replicated(layout.sharding.spec) ? names.bytes : 0;
-  }
-  std::vector<TieClass> sorted;
-  for (auto& [key, names] : classes) {
-    // Followers stand behind what they follow.
-    std::reverse(names.params.begin(), names.params.end());
-    sorted.push_back(std::move(names));
-  }
-  return sorted;
-}
-
-void find_ties(const Manifest& manifest, ManifestMeasure& measure) {
-  measure.counted.assign(manifest.parameters.size(), true);
-  const ManifestTotals& totals = manifest.totals;
-  if (totals.parameters >= manifest.parameters.size()) return;
-  measure.tied_names = manifest.parameters.size() - totals.parameters;
-  measure.ties_known = false;
-  Manifest all = manifest;
-  if (!sum_totals(all, measure.counted)) return;
-  if (all.totals.bytes < totals.bytes || all.totals.elements < totals.elements ||
-      all.totals.replicated_bytes_per_rank < totals.replicated_bytes_per_rank)
-    return;
-  const TieClass excess{.params = {},
-                        .bytes = all.totals.bytes - totals.bytes,
-                        .elements = all.totals.elements - totals.elements,
-                        .replicated = all.totals.replicated_bytes_per_rank - totals.replicated_bytes_per_rank};
-  TieSearch search{.manifest = manifest, .classes = tie_classes(manifest)};
-  measure.ties_known = take_names(search, 0, measure.tied_names, excess);
-  if (measure.ties_known) measure.counted = counted_without(search);
 }
 
 // ---- memory ----
@@ -314,7 +214,7 @@ uint64_t whole_bytes(const ParamLayout& layout) { return byte_size(layout.dtype,
 ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer) {
   ManifestMeasure measure;
   measure.optimizer = &optimizer;
-  find_ties(manifest, measure);
+  measure.counted = counted_params(manifest);
   measure_ranks(manifest, measure);
   measure_traffic(manifest, measure);
   measure_boundaries(manifest, measure);

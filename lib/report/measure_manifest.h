@@ -72,11 +72,7 @@ struct ManifestMeasure {
   uint64_t buffer_bytes = 0;
   uint64_t ideal_optimizer = 0;  // optimizer_bytes / ranks, rounded up
   uint64_t ideal = 0;            // totals.ideal_bytes_per_rank + ideal_optimizer + buffers, which are whole everywhere
-  // Of each parameter, false for a name of a tensor that another name stands for. A manifest says how many these are and
-  // what the totals are without them; `ties_known` is false, and all are counted, where no names make up that difference.
-  std::vector<bool> counted;
-  uint64_t tied_names = 0;
-  bool ties_known = true;
+  std::vector<bool> counted;                // of each parameter, false for a name of a tensor that another name stands for
   std::vector<AxisTraffic> traffic;         // by axis and kind, only what there is
   std::vector<BoundaryTraffic> boundaries;  // by direction, kind and axis, only what there is
   bool overflow = false;                    // a sum leaves 64 bits: nothing above is to be used

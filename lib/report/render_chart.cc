@@ -100,10 +100,6 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
                fmt::format("optimizer {}, {} an element", measure.optimizer->name, counted(measure.optimizer->bytes_per_element, "byte"))},
               width, "");
   if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
-  if (!measure.ties_known)
-    out += wrapped({fmt::format("{} tied, and the manifest does not tell which: optimizer state counts all names",
-                                measure.tied_names == 1 ? "1 name is" : fmt::format("{} names are", measure.tied_names))},
-                   width, "");
   out += "\n";
   for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
     const RankMemory& memory = measure.ranks[i];

@@ -205,11 +205,6 @@ std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure
   std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
   out += fmt::format("<p>Assumed for the optimizer: {}, cut as its parameter is.</p>\n", html(measure.optimizer->assumption));
   if (!measure.ranks_listed) out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
-  if (!measure.ties_known)
-    out += fmt::format(
-        "<p>{} for tensors that stand under another name already, and the manifest does not tell which: optimizer state and gradients "
-        "count all names.</p>\n",
-        measure.tied_names == 1 ? "1 name stands" : grouped(measure.tied_names, "name") + " stand");
   out += bars_html(measure) + breakdown_html(manifest, measure);
   out +=
       "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the optimizers to choose from</span></summary>\n<div "
@@ -218,7 +213,7 @@ std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure
   return out + "</section>\n";
 }
 
-std::string replicated_html(const Manifest& manifest, const ManifestMeasure& measure) {
+std::string replicated_html(const Manifest& manifest) {
   static constexpr std::string_view heads[] = {"Parameters", "#Names", "#On every rank", "#Of the model"};
   const ManifestTotals& t = manifest.totals;
   std::string out = "<section id=\"replicated\">\n<h2>What stayed replicated</h2>\n";
@@ -233,9 +228,7 @@ std::string replicated_html(const Manifest& manifest, const ManifestMeasure& mea
       rows += row_html(heads, std::vector<std::string>{code(groups[i].pattern), grouped(groups[i].count), bytes_html(groups[i].bytes),
                                                        percent_text(groups[i].bytes, t.bytes)});
   }
-  out += table_html(measure.tied_names == 0
-                        ? "The largest first; a star stands for a number"
-                        : "The largest first; a star stands for a number. Each name of a tied tensor stands with the tensor's bytes",
+  out += table_html("The largest first; a star stands for a number",
                     heads, rows);
   if (groups.size() > kMaxReplicated)
     out += fmt::format("<p class=\"more\">And {} in {} more.</p>\n", grouped(rest, "name"),
@@ -414,7 +407,7 @@ std::string nav_html(bool compared) {
 bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against, const Sink& sink) {
   return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(nav_html(against.has_value())) &&
          sink(memory_html(manifest, measure)) && (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
-         sink(replicated_html(manifest, measure)) && sink(rules_html(manifest)) && render_shards(manifest, sink) &&
+         sink(replicated_html(manifest)) && sink(rules_html(manifest)) && render_shards(manifest, sink) &&
          sink(traffic_html(manifest, measure)) && sink("</main>\n") && sink(footer_html(manifest));
 }
 

@@ -234,13 +234,15 @@ def test_bytes_of_the_ranks_are_those_of_the_manifests(manifest):
     assert "local_shapes  [3, 8] x 3, [1, 8] -> [10, 8]" in words(old, new)
 
 
-def test_totals_alone_are_a_difference(manifest, tmp_path):
+def test_a_tie_and_the_totals_are_a_difference(manifest, tmp_path):
     tied = linear_model(a=[8, 8], b=[8, 8])
     old = manifest({"a": "colwise", "b": "colwise"}, tied)
     new = manifest({"a": "colwise", "b": "colwise"}, tied | {"tied": [["a.weight", "b.weight"]]})
     document = diff(old, new)
     assert not document["same"] and document["parameters"]["groups"] == [] and document["bytes"]["after"]["total"] == 256
-    assert words(old, new).startswith("0 of 2 parameters differ; 128 B -> 64 B per rank\n")
+    assert document["settings"]["tied"] == {"before": [], "after": [["a.weight", "b.weight"]]}
+    assert words(old, new).startswith("0 of 2 parameters differ")
+    assert "128 B -> 64 B per rank\n" in words(old, new) and "none -> a.weight = b.weight\n" in words(old, new)
 
 
 def test_the_order_of_the_output_is_the_order_of_the_files(manifest):

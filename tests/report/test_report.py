@@ -354,16 +354,6 @@ def test_collectives_at_boundaries_are_counted(case):
     assert found == expected and any(expected.values()) == bool(expected)
 
 
-def test_ties_that_no_names_explain_are_said(tmp_path):
-    path = tied(tmp_path)
-    text = path.read_text()
-    broken = re.sub(r'"elements": (\d+)', lambda m: f'"elements": {int(m.group(1)) + 1}', text)
-    path.write_text(broken)
-    assert "the manifest does not tell which: optimizer state and gradients count all names" in read_page(report(path)).words()
-    chart = run("show", path, "--chart", "--ascii").stdout.decode()
-    assert "1 name is tied, and the manifest does not tell which" in " ".join(chart.split())
-
-
 # ---- differences ----
 
 

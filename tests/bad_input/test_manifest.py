@@ -1,0 +1,132 @@
+"""A manifest that was edited, cut short or made by another program is refused with a place, and never half read."""
+
+import copy
+import json
+
+import pytest
+from conftest import run, write
+from promise import printable
+
+MODEL = {
+    "format": "tpplan.model/1", "name": "Test", "framework": "torch", "tied": [["head.weight", "embed.weight"]],
+    "modules": [
+        {"path": "", "type": "Model"},
+        {"path": "embed", "type": "Embedding", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}},
+        {"path": "wq", "type": "Linear", "parameters": {"weight": {"shape": [18, 8], "dtype": "float32"}},
+         "buffers": {"scale": {"shape": [], "dtype": "float32"}}},
+        {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}}],
+}
+PLAN = """format: tpplan.plan/1
+mesh: {fsdp: 2, tp: 4}
+uneven: torch
+tp_plan: {embed: embedding_rowwise, wq: colwise, head: colwise}
+data: {axes: [fsdp], dim: 0}
+fsdp: {axis: fsdp, min_weight_size: 0}
+"""
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    result = run("compile", *write(tmp_path_factory.mktemp("good"), MODEL, PLAN))
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def shown(folder, document, *arguments):
+    text = document if isinstance(document, (str, bytes)) else json.dumps(document, indent=1)
+    (folder / "manifest.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return run("show", "manifest.json", *arguments, cwd=folder)
+
+
+def refused(folder, document):
+    result = shown(folder, document)
+    text = printable(result.stderr)
+    assert result.returncode in (1, 2) and result.stdout == b"", (result.returncode, result.stdout)
+    assert text.startswith("manifest.json:") and "error[TP" in text, text
+    return text
+
+
+def test_the_good_one_is_good(good, tmp_path):
+    assert shown(tmp_path, good).returncode == 0
+    assert good["tied"] == [["embed.weight", "head.weight"]] or good["tied"] == [["head.weight", "embed.weight"]]
+
+
+# What may be left out: what the tool says of itself, and what a manifest without ties or settings lacks.
+OPTIONAL = {("tool",), ("inputs",), ("uneven",), ("rules",), ("modules",), ("buffers",), ("data",), ("fsdp",), ("remat",), ("init",),
+            ("init", "algorithm"), ("totals", "bytes_per_rank"), ("fsdp", "policy"), ("fsdp", "min_weight_size")}
+OF_AN_ENTRY = {"style", "rule", "arg", "kwarg", "use_local", "from", "to", "forward", "backward", "dim", "from_dim", "local_shapes", "block"}
+
+
+def keys_below(node, path=()):
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield (*path, key)
+            yield from keys_below(value, (*path, key))
+    elif isinstance(node, list):
+        for i, value in enumerate(node[:2]):
+            yield from keys_below(value, (*path, i))
+
+
+def value_at(document, path):
+    for key in path:
+        document = document[key]
+    return document
+
+
+def without(document, path):
+    document = copy.deepcopy(document)
+    node = document
+    for key in path[:-1]:
+        node = node[key]
+    del node[path[-1]]
+    return document
+
+
+def test_every_key_that_is_needed_is_missed(good, tmp_path):
+    needed = [path for path in keys_below(good) if path not in OPTIONAL and path[-1] not in OF_AN_ENTRY and value_at(good, path) is not None]
+    assert len(needed) > 40
+    accepted = [path for path in needed if shown(tmp_path, without(good, path)).returncode == 0]
+    assert accepted == []
+    for path in needed:
+        refused(tmp_path, without(good, path))
+
+
+@pytest.mark.parametrize("value", [{}, "text", 1.5, True, -1])
+def test_every_value_of_another_type_is_refused(good, tmp_path, value):
+    accepted = []
+    for path in keys_below(good):
+        document = copy.deepcopy(good)
+        node = document
+        for key in path[:-1]:
+            node = node[key]
+        if type(node[path[-1]]) is type(value) or path[0] in ("tool", "init") or node[path[-1]] is None:
+            continue
+        node[path[-1]] = value
+        if shown(tmp_path, document).returncode == 0:
+            accepted.append(path)
+    assert accepted == []
+
+
+@pytest.mark.parametrize("edit, says", [
+    (lambda m: m["parameters"][0].update(rule=99), "there is no rule 99"),
+    (lambda m: m["parameters"][1].update(local_shape=None, local_shapes=[[1, 1]] * 8), "`local_shape` of `wq.weight`"),
+    (lambda m: m["parameters"][0].update(spec=[None, "tp"]), "`placements` of `embed.weight` is not what its spec P(None, 'tp') says"),
+    (lambda m: m["totals"].update(bytes=1), "totals"),
+    (lambda m: m.update(tied=[]), "totals"),
+    (lambda m: m.update(tied=[["embed.weight", "nothing"]]), "tied name `nothing`"),
+    (lambda m: m.update(tied=[["embed.weight", "wq.weight"]]), "not cut alike"),
+    (lambda m: m.update(tied=[["embed.weight", "embed.weight"]]), "tied twice"),
+    (lambda m: m.update(tied=[["embed.weight"]]), "fewer than two"),
+    (lambda m: m["parameters"].append(m["parameters"][0]), "stands twice"),
+    (lambda m: m["mesh"][1].update(size=3), "`local_shape` of `embed.weight`"),
+])
+def test_a_contradiction_is_named(good, tmp_path, edit, says):
+    document = copy.deepcopy(good)
+    edit(document)
+    assert says in " ".join(refused(tmp_path, document).split())
+
+
+def test_every_place_to_cut_it_short_is_refused(good, tmp_path):
+    text = json.dumps(good, indent=1)
+    for size in [*range(0, len(text) - 1, 97), len(text) - 1]:
+        refused(tmp_path, text[:size])
