@@ -197,6 +197,8 @@ def test_a_rank_gets_its_shards_and_no_more(tmp_path, seed, framework):
             picked = [numpy.concatenate([numpy.arange(*run) for run in runs]) for runs in m.local_slice(manifest, tensor, rank)]
             expected = whole[name][numpy.ix_(*picked)] if picked else whole[name]
             assert list(by_index[name].shape) == m.local_shape(manifest, tensor, rank)
+            if framework == "pt":
+                assert by_index[name].untyped_storage().nbytes() == 4 * by_index[name].numel()
             assert numpy.array_equal(numpy.asarray(by_index[name]), expected) and numpy.array_equal(numpy.asarray(by_files[name]), expected)
 
 

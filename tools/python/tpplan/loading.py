@@ -103,7 +103,8 @@ def _read_shard(file, name, tensor, runs, framework):
 
 
 def _join(pieces, counts, framework):
-    """Puts the pieces of a product of runs together, the last dim varying fastest."""
+    """Puts the pieces of a product of runs together, the last dim varying fastest; in memory of their own, for safetensors'
+    slices are views of the whole tensor in the mapped file."""
     if framework == "pt":
         from torch import cat as concatenate
     else:
@@ -111,4 +112,4 @@ def _join(pieces, counts, framework):
     for dim in reversed(range(len(counts))):
         if counts[dim] > 1:
             pieces = [concatenate(pieces[i:i + counts[dim]], dim) for i in range(0, len(pieces), counts[dim])]
-    return pieces[0]
+    return pieces[0].contiguous().clone() if framework == "pt" else pieces[0].copy()
