@@ -17,7 +17,10 @@ from conftest import PROGRAM, run, write  # noqa: E402, F401
 
 
 def needs(*modules):
-    """Skips the tests of a file where one of these cannot be imported, and says which."""
+    """Skips the tests of a file where one of these cannot be imported, and says which; and in a sanitized build, where the
+    frameworks would be tested once more beside a program that is tested enough."""
+    if os.environ.get("TPPLAN_SANITIZED"):
+        pytest.skip("the live tests run with the release build", allow_module_level=True)
     for module in modules:
         pytest.importorskip(module, reason=f"{module} is not installed (tests/requirements-live.txt)")
 
@@ -46,7 +49,7 @@ def serve(rank, count, port, jobs, answers):
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=count, timeout=datetime.timedelta(seconds=60))
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=count, timeout=datetime.timedelta(seconds=180))
     while (job := jobs.get()) is not None:
         try:
             job[0](rank, *job[1])
@@ -61,7 +64,7 @@ class Ranks:
     def __init__(self):
         self.pools = {}
 
-    def run(self, count, function, *arguments, timeout=60):
+    def run(self, count, function, *arguments, timeout=240):
         """Runs function(rank, *arguments) on `count` ranks; fails the test with what a rank raised, and drops these ranks."""
         import queue
 

@@ -17,22 +17,29 @@ class RMSNorm(nn.Module):
 class Attention(nn.Module):
     """Grouped heads, rotary positions; -1 stands for the heads that a rank has."""
 
-    def __init__(self, size, heads, kv_heads, bias):
+    def __init__(self, size, heads, kv_heads, bias, fused):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = heads, kv_heads, size // heads
-        self.q_proj = nn.Linear(size, size, bias)
-        self.k_proj = nn.Linear(size, kv_heads * self.head_dim, bias)
-        self.v_proj = nn.Linear(size, kv_heads * self.head_dim, bias)
+        self.num_heads, self.num_kv_heads, self.head_dim, self.fused = heads, kv_heads, size // heads, fused
+        if fused:
+            self.qkv_proj = nn.Linear(size, (heads + 2 * kv_heads) * self.head_dim, bias)
+        else:
+            self.q_proj = nn.Linear(size, size, bias)
+            self.k_proj = nn.Linear(size, kv_heads * self.head_dim, bias)
+            self.v_proj = nn.Linear(size, kv_heads * self.head_dim, bias)
         self.o_proj = nn.Linear(size, size, bias)
 
     def forward(self, x, cos, sin):
-        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        q, k, v = self.split(self.qkv_proj(x)) if self.fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         q, k, v = (t.view(*t.shape[:2], -1, self.head_dim).transpose(1, 2) for t in (q, k, v))
         q, k = (t * cos + torch.cat([-t[..., self.head_dim // 2:], t[..., :self.head_dim // 2]], -1) * sin for t in (q, k))
         groups = self.num_heads // self.num_kv_heads
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
         return self.o_proj(out.reshape(*out.shape[:2], -1))
+
+    def split(self, qkv):
+        group = qkv.shape[-1] // (self.num_heads // self.num_kv_heads + 2)
+        return qkv.split([qkv.shape[-1] - 2 * group, group, group], -1)
 
 
 class MLP(nn.Module):
@@ -46,10 +53,10 @@ class MLP(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, size, heads, kv_heads, inner, bias):
+    def __init__(self, size, heads, kv_heads, inner, bias, fused=False):
         super().__init__()
         self.input_norm, self.post_norm = RMSNorm(size), RMSNorm(size)
-        self.self_attn, self.mlp = Attention(size, heads, kv_heads, bias), MLP(size, inner, bias)
+        self.self_attn, self.mlp = Attention(size, heads, kv_heads, bias, fused), MLP(size, inner, bias)
 
     def forward(self, x, cos, sin):
         x = x + self.self_attn(self.input_norm(x), cos=cos, sin=sin)
@@ -67,11 +74,11 @@ class Rotary(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, vocabulary=32, size=16, heads=4, kv_heads=2, inner=24, layers=2, bias=False, tied=False):
+    def __init__(self, vocabulary=32, size=16, heads=4, kv_heads=2, inner=24, layers=2, bias=False, tied=False, fused=False):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, size)
         self.rotary = Rotary(size // heads)
-        self.layers = nn.ModuleList(Layer(size, heads, kv_heads, inner, bias) for _ in range(layers))
+        self.layers = nn.ModuleList(Layer(size, heads, kv_heads, inner, bias, fused) for _ in range(layers))
         self.norm = RMSNorm(size)
         self.head = nn.Linear(size, vocabulary, bias=False)
         if tied:

@@ -360,3 +360,52 @@ def test_other_refusals(tmp_path, fake_mesh, monkeypatch):
     monkeypatch.setattr(bridge_torch, "DTensor", None)
     with pytest.raises(m.ManifestError, match="has no DTensor"):
         bridge_torch.parallelize(models.Llama(), document, fake_mesh)
+
+
+def counts_collectives(rank, name, path):
+    """What DTensor does by itself in a step is what the manifest lists: nothing is left out, nothing is summed twice."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    document = json.loads(open(path).read())
+    model = bridge_torch.parallelize(PLANS[name][1]().double(), document, mesh_of(m.load_manifest(path)))
+    tokens = torch.arange(16).view(2, 8) % 7
+    found = {}
+    with CommDebugMode() as counting:
+        loss = model(tokens).pow(2).sum()
+    found["forward"] = counting.get_comm_counts()
+    with CommDebugMode() as counting:
+        loss.backward()
+    found["backward"] = counting.get_comm_counts()
+    for phase, counts in found.items():
+        listed = [step["kind"] for module in document["modules"] for value in module["inputs"] + module["outputs"] for step in value.get(phase, [])]
+        if phase == "backward":
+            listed += [reduce["kind"] for parameter in document["parameters"] for reduce in parameter["grad_reduce"]]
+        wanted = {kind: listed.count(kind) for kind in ("all_gather", "all_reduce", "reduce_scatter", "all_to_all")}
+        seen = dict.fromkeys(wanted, 0)
+        for operation, count in counts.items():
+            seen[next(kind for kind in seen if kind.replace("_", "") in str(operation).replace("_", ""))] += count
+        assert seen == wanted, (phase, seen, wanted)
+
+
+@pytest.mark.parametrize("name", ["tp", "tp 4", "sequence"])
+def test_the_collectives_are_those_of_the_manifest(tmp_path, ranks, name):  # noqa: F811
+    plan, make, size = PLANS[name]
+    ranks.run(size, counts_collectives, name, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(make().double()), plans.torch_plan(plan, {"tp": size}))))
+
+
+def test_what_is_changed_afterwards_is_refused_and_errors_leave_no_trace(tmp_path, fake_mesh):
+    document = bridge.compile_manifest(tmp_path, torch_module.model_graph(models.Llama().double()), "format: tpplan.plan/1\nmesh: {tp: 2}\n"
+                                       "tp_plan: {layers.0.mlp.gate_proj: colwise, layers.0.mlp.up_proj: colwise, layers.0.mlp.down_proj: rowwise}\n")
+    model = bridge_torch.parallelize(models.Llama().double(), document, fake_mesh)
+    spread = dict(model.named_parameters())
+    with pytest.raises(Exception):
+        model("no tokens")
+    with pytest.raises(IndexError):
+        model(torch.full((1, 4), 99))
+    assert all(model.get_parameter(path) is parameter for path, parameter in spread.items())
+    assert not any(isinstance(value, torch.Tensor) for module in model.modules() for value in module.__dict__.values())
+    assert bridge_torch._running.now is False
+    model(torch.zeros(1, 4, dtype=torch.long)).sum().backward()
+    model.norm.weight = nn.Parameter(torch.ones(16))
+    with pytest.raises(ValueError, match="`weight` of a RMSNorm was replaced"):
+        model(torch.zeros(1, 4, dtype=torch.long))

@@ -22,6 +22,7 @@ import threading
 from dataclasses import dataclass, field
 
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 from . import slices
@@ -37,11 +38,13 @@ except ImportError:  # torch before 2.5, or built without distributed
 LOCAL_STYLES = ("moe_tp_experts", "local_params", "packed_colwise", "packed_rowwise", "all_reduce", "moe_identity_expert", "mla_kv_a_proj")
 # Styles that dispatch tokens between ranks by code of the model, which is not here.
 DISPATCH_STYLES = ("ep_dispatch_experts", "grouped_gemm")
+# Styles that sum or divide over the axis of their rule, which a manifest says only where there is but one.
+ONE_AXIS_STYLES = ("moe_identity_expert", "mla_kv_a_proj")
 # What asks a tensor for facts, and needs no view of it.
 METADATA = {"__get__", "__set__", "size", "dim", "numel", "stride", "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__", "requires_grad_",
             "ndimension", "nelement", "element_size", "is_contiguous", "data_ptr", "register_hook"}
 
-_running = threading.local()  # whether the thread is inside the forward of a parallelized model
+_running = threading.local()  # now: the thread is inside the forward of a parallelized model; viewing: inside _view
 
 
 @dataclass
@@ -163,6 +166,8 @@ def _check_boundaries(state, model):
             raise ManifestError(where, "stands in the manifest, but the model has no such module", EXPORT_AGAIN)
         if boundary.style in DISPATCH_STYLES:
             raise ManifestError(where, f"style {boundary.style} dispatches tokens by code of transformers", "load this model by transformers itself")
+        if boundary.style in ONE_AXIS_STYLES and len(state.model_axes) != 1:
+            raise ManifestError(where, f"style {boundary.style} needs a mesh with one axis beside the data axes", "name the others in `data`, or leave them out")
         for value in boundary.inputs + boundary.outputs:
             for source, target in [(value.source, value.target)] if value.source and value.target else []:
                 if any(source[i] != target[i] for i in data):
@@ -502,6 +507,11 @@ def _wrap(state, path, module, boundaries, rope, remat):
         return torch.utils.checkpoint.checkpoint(run, *args, use_reentrant=False, **kwargs)
 
     module.forward = rematerialised if remat else run
+    module.__deepcopy__ = _refuse_copy
+
+
+def _refuse_copy(memo):
+    raise ManifestError("model", "is parallelized, and a copy would still run the first one", "copy the model before, or parallelize another one")
 
 
 def _argument_names(function):
@@ -515,7 +525,11 @@ def _fused_tensors(state, path, module):
     """The module's own parameters whose segments the model axes cut: DTensor has no rules for them."""
     known = state.manifest.parameters
     own = [known[_join(path, name)] for name, value in module._parameters.items() if value is not None and _join(path, name) in known]
-    return [t for t in own if any(len(t.segments.get(d) or ()) > 1 and any(a in state.model_axes for a in axes) for d, axes in enumerate(t.spec))]
+    return [tensor for tensor in own if _is_fused(state, tensor)]
+
+
+def _is_fused(state, tensor):
+    return any(len(tensor.segments.get(dim) or ()) > 1 and any(axis in state.model_axes for axis in axes) for dim, axes in enumerate(tensor.spec))
 
 
 def _is_cut(state, tensor):
@@ -545,10 +559,18 @@ def _how(state, module, runs_locally, args, kwargs):
 def _view(state, value, plain):
     """What a module computes with: a spread parameter or buffer, gathered over the data axes; a plain tensor, or a DTensor
     on the model axes."""
+    before, _running.viewing = getattr(_running, "viewing", False), True
+    try:
+        return _make_view(state, value, plain)
+    finally:
+        _running.viewing = before
+
+
+def _make_view(state, value, plain):
     held = state.by_id.get(id(value))
     if held is None:
         return value
-    local = value.to_local() if isinstance(value, DTensor) else value
+    local = value.to_local() if isinstance(value, DTensor) else value.view_as(value)  # another object than the spread one
     if not held.is_parameter:
         return local
     tensor = held.tensor
@@ -559,6 +581,9 @@ def _view(state, value, plain):
         for axis in sums if torch.is_grad_enabled() else ():
             local = _SumGradient.apply(local, state.mesh.get_group(axis))
         return local
+    if _is_fused(state, tensor):
+        raise ValueError(f"parameter `{_shown(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
+                         "  = help: use it in the forward of its own module only")
     spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
     mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
     placements = [_placement(text) for text in slices.placements_of(spec, {}, mesh)]
@@ -568,8 +593,12 @@ def _view(state, value, plain):
 @contextlib.contextmanager
 def _views(state, module, plain, hide=()):
     """The module's own parameters and buffers as views, for the time of its forward. What it assigns to a buffer stays."""
-    parameters = {name: p for name, p in module._parameters.items() if id(p) in state.by_id}
-    buffers = {name: b for name, b in module._buffers.items() if id(b) in state.by_id}
+    parameters = {name: p for name, p in module._parameters.items() if p is not None}
+    buffers = {name: b for name, b in module._buffers.items() if isinstance(b, DTensor)}
+    for name, value in (*parameters.items(), *buffers.items()):
+        if id(value) not in state.by_id:
+            raise ValueError(f"`{_shown(name)}` of a {type(module).__name__} was replaced after the model was parallelized\n"
+                             "  = help: convert and change the model (.to(), .half(), new parameters) before")
     shown = {name: _view(state, b, plain) for name, b in buffers.items()}
     before = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
     for name, parameter in parameters.items():
@@ -591,7 +620,7 @@ def _spread_buffer(state, old, assigned):
     if assigned is None:
         return None
     local = assigned.to_local() if isinstance(assigned, DTensor) else assigned
-    held = state.by_id[id(old)]
+    held = state.by_id.pop(id(old))
     value = DTensor.from_local(local, state.mesh, [Replicate()] * state.mesh.ndim, run_check=False)
     state.by_id[id(value)] = Held(held.tensor, value, False)
     return value
@@ -748,6 +777,8 @@ class _Mixing(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if getattr(_running, "viewing", False):
+            return function(*args, **kwargs)
         if not self.concerns(args) and not self.concerns(kwargs.values()):
             return function(*args, **kwargs)
         if getattr(function, "__name__", "") in METADATA:

@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import json
-import os
 import sys
 
 from ..files import InputError, printable, read_kwargs, run_command, write_output
@@ -29,7 +28,6 @@ def main(arguments):
     parser.add_argument("--model", metavar="MODEL", help="model graph that an ordered list of rules is resolved against (easylm)")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
     options = parser.parse_args(arguments)
-    sys.path.insert(0, os.getcwd()) if os.getcwd() not in sys.path else None
     kwargs = read_kwargs(options.kwargs)
     if options.plan_from:
         kind, name = options.plan_from
