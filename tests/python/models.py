@@ -31,7 +31,7 @@ class Attention(nn.Module):
     def forward(self, x, cos, sin):
         q, k, v = self.split(self.qkv_proj(x)) if self.fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         q, k, v = (t.view(*t.shape[:2], -1, self.head_dim).transpose(1, 2) for t in (q, k, v))
-        q, k = (t * cos + torch.cat([-t[..., self.head_dim // 2:], t[..., :self.head_dim // 2]], -1) * sin for t in (q, k))
+        q, k = (t * cos + torch.cat([-t[..., self.head_dim // 2 :], t[..., : self.head_dim // 2]], -1) * sin for t in (q, k))
         groups = self.num_heads // self.num_kv_heads
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
@@ -126,7 +126,7 @@ class Encoder(nn.Module):
         self.register_buffer("scale", torch.tensor(2.0))
 
     def forward(self, tokens):
-        x = self.norm(self.words(tokens) * self.scale + self.positions[:tokens.shape[1]])
+        x = self.norm(self.words(tokens) * self.scale + self.positions[: tokens.shape[1]])
         for block in self.blocks:
             x = block(x)
         return F.linear(x, self.words.weight)

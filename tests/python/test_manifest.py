@@ -58,17 +58,30 @@ def test_every_dtype_has_the_bits_that_the_program_counts(tmp_path):
     model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": modules}
     for module in modules:
         one = dict(model, modules=[module])
-        manifest = m.load_manifest(bridge.compile_manifest(tmp_path, one, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n"))
+        manifest = m.load_manifest(
+            bridge.compile_manifest(tmp_path, one, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")
+        )
         assert manifest.totals["bytes"] == m.DTYPE_BITS[module["path"]]
     schema = json.loads((bridge.ROOT / "schemas/manifest.schema.json").read_text())
     assert sorted(schema["definitions"]["tensor"]["properties"]["dtype"]["enum"]) == sorted(m.DTYPE_BITS)
 
 
 def small(tmp_path):
-    model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": [
-        {"path": "a", "type": "Linear", "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}, "bias": {"shape": [8], "dtype": "float32"}}},
-        {"path": "b", "type": "Linear", "parameters": {"weight": {"shape": [4, 8], "dtype": "float32"}}}]}
-    plan = "format: tpplan.plan/1\nmesh: {fsdp: 2, tp: 2}\ndata: {axes: [fsdp]}\nfsdp: {min_weight_size: 0}\ntp_plan: {a: colwise, b: rowwise}\n"
+    model = {
+        "format": "tpplan.model/1",
+        "name": "Model",
+        "framework": "torch",
+        "modules": [
+            {
+                "path": "a",
+                "type": "Linear",
+                "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}, "bias": {"shape": [8], "dtype": "float32"}},
+            },
+            {"path": "b", "type": "Linear", "parameters": {"weight": {"shape": [4, 8], "dtype": "float32"}}},
+        ],
+    }
+    plan = "format: tpplan.plan/1\nmesh: {fsdp: 2, tp: 2}\ndata: {axes: [fsdp]}\nfsdp: {min_weight_size: 0}\n"
+    plan += "tp_plan: {a: colwise, b: rowwise}\n"
     return json.loads(bridge.compile_manifest(tmp_path, model, plan).read_text())
 
 
@@ -80,20 +93,38 @@ def edits():
             for key in keys:
                 document = document[key]
             document[last] = value
+
         return edit
 
     first = ("parameters", 0)
     return {
-        "format": put("format", "tpplan.manifest/2"), "no mesh": lambda d: d.pop("mesh"), "empty mesh": put("mesh", []),
-        "mesh size": put("mesh", 1, "size", 4), "mesh name": put("mesh", 1, "name", "x"), "axis twice": put("mesh", 1, "name", "fsdp"),
-        "spec": put(*first, "spec", [None, "tp"]), "placements": put(*first, "placements", ["Replicate", "Shard(0)"]),
-        "local shape": put(*first, "local_shape", [8, 4]), "shape": put(*first, "shape", [16, 4]), "dtype": put(*first, "dtype", "float64"),
-        "replicas": put(*first, "replicas", 2), "path twice": put("parameters", 1, "path", "a.weight"), "totals": put("totals", "bytes", 1),
-        "per rank": put("totals", "bytes_per_rank", [1, 2, 3, 4]), "grad": put(*first, "grad_reduce", 0, "kind", "all_reduce"),
-        "unknown dtype": put(*first, "dtype", "floof"), "negative": put(*first, "shape", [-8, 4]), "bool": put(*first, "shape", [True, 4]),
-        "spec axis": put(*first, "spec", ["zz", None]), "no path": lambda d: d["parameters"][0].pop("path"),
-        "boundary": put("modules", 0, "inputs", 0, "from", ["Replicate"]), "segments": put(*first, "segments", {"7": [8]}),
-        "parameter list": put("parameters", {}), "data axis": put("data", "axes", ["zz"]), "dropped parameter": lambda d: d["parameters"].pop(),
+        "format": put("format", "tpplan.manifest/2"),
+        "no mesh": lambda d: d.pop("mesh"),
+        "empty mesh": put("mesh", []),
+        "mesh size": put("mesh", 1, "size", 4),
+        "mesh name": put("mesh", 1, "name", "x"),
+        "axis twice": put("mesh", 1, "name", "fsdp"),
+        "spec": put(*first, "spec", [None, "tp"]),
+        "placements": put(*first, "placements", ["Replicate", "Shard(0)"]),
+        "local shape": put(*first, "local_shape", [8, 4]),
+        "shape": put(*first, "shape", [16, 4]),
+        "dtype": put(*first, "dtype", "float64"),
+        "replicas": put(*first, "replicas", 2),
+        "path twice": put("parameters", 1, "path", "a.weight"),
+        "totals": put("totals", "bytes", 1),
+        "per rank": put("totals", "bytes_per_rank", [1, 2, 3, 4]),
+        "grad": put(*first, "grad_reduce", 0, "kind", "all_reduce"),
+        "unknown dtype": put(*first, "dtype", "floof"),
+        "negative": put(*first, "shape", [-8, 4]),
+        "bool": put(*first, "shape", [True, 4]),
+        "spec axis": put(*first, "spec", ["zz", None]),
+        "no path": lambda d: d["parameters"][0].pop("path"),
+        "boundary": put("modules", 0, "inputs", 0, "from", ["Replicate"]),
+        "segments": put(*first, "segments", {"7": [8]}),
+        "parameter list": put("parameters", {}),
+        "boundary's layout": put("modules", 0, "inputs", 0, "to", ["Replicate", "Shard(0)"]),
+        "data axis": put("data", "axes", ["zz"]),
+        "dropped parameter": lambda d: d["parameters"].pop(),
     }
 
 
@@ -111,7 +142,10 @@ def test_an_edited_manifest_is_refused(tmp_path, name):
         m.load_manifest(path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": NaN}', '{"mesh": 1, "mesh": 2}', "[" * 100000, b"\xff\xfe", '{"format": "' + "x" * 4000000 + '"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"a": NaN}', '{"mesh": 1, "mesh": 2}', "[" * 100000, b"\xff\xfe", '{"format": "' + "x" * 4000000 + '"}'],
+)
 def test_what_is_no_manifest_is_refused_shortly(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -138,8 +172,11 @@ def test_a_manifest_that_does_not_fit_the_model_names_the_parameter(tmp_path):
     manifest = m.load_manifest(small(tmp_path))
     good = parameters_of(manifest)
     m.check_parameters(manifest, good)
-    for change, said in (({"c.weight": ((4,), "float32")}, "`c.weight`.*does not have"), ({"a.bias": ((9,), "float32")}, "`a.bias`.*shape"),
-                         ({"a.bias": ((8,), "bfloat16")}, "`a.bias`.*bfloat16")):
+    for change, said in (
+        ({"c.weight": ((4,), "float32")}, "`c.weight`.*does not have"),
+        ({"a.bias": ((9,), "float32")}, "`a.bias`.*shape"),
+        ({"a.bias": ((8,), "bfloat16")}, "`a.bias`.*bfloat16"),
+    ):
         with pytest.raises(m.ManifestError, match=said):
             m.check_parameters(manifest, good | change)
     with pytest.raises(m.ManifestError, match="`b.weight`.*no such parameter"):
@@ -153,9 +190,16 @@ def test_a_manifest_that_does_not_fit_the_model_names_the_parameter(tmp_path):
 
 
 def test_totals_of_tied_names_are_proven_with_the_models_ties(tmp_path):
-    model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "tied": [["head.weight", "embed.weight"]], "modules": [
-        {"path": "embed", "type": "Embedding", "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}}},
-        {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}}}]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": "Model",
+        "framework": "torch",
+        "tied": [["head.weight", "embed.weight"]],
+        "modules": [
+            {"path": "embed", "type": "Embedding", "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}}},
+            {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}}},
+        ],
+    }
     path = bridge.compile_manifest(tmp_path, model, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {embed: rowwise, head: colwise}\n")
     manifest = m.load_manifest(path)
     m.check_parameters(manifest, parameters_of(manifest), model["tied"])
@@ -168,6 +212,7 @@ def test_totals_of_tied_names_are_proven_with_the_models_ties(tmp_path):
 
 
 # Loading.
+
 
 @pytest.mark.parametrize("framework", ["pt", "numpy"])
 @pytest.mark.parametrize("seed", range(4))
@@ -182,7 +227,9 @@ def test_a_rank_gets_its_shards_and_no_more(tmp_path, seed, framework):
         module["parameters"]["w"]["dtype"] = "float32"
     model["modules"].append({"path": "scalar", "type": "X", "parameters": {"w": {"shape": [], "dtype": "float32"}}})
     manifest = m.load_manifest(bridge.compile_manifest(tmp_path, model, random_plan(chance, dict(model, modules=model["modules"][:-1]))))
-    whole = {name: numpy.arange(numpy.prod(t.shape, dtype=int), dtype="float32").reshape(t.shape) for name, t in manifest.parameters.items()}
+    whole = {
+        name: numpy.arange(numpy.prod(t.shape, dtype=int), dtype="float32").reshape(t.shape) for name, t in manifest.parameters.items()
+    }
     names = list(whole)
     (tmp_path / "sub").mkdir()
     parts = {"sub/a.safetensors": names[:3], "b.safetensors": names[3:]}
@@ -221,7 +268,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         loads(whole | {"a.bias": numpy.zeros(9, "float32")})
     with pytest.raises(m.ManifestError, match="`a.bias`.*F64"):
         loads(whole | {"a.bias": numpy.zeros(8)})
-    assert loads({n: t for n, t in whole.items() if n != "a.bias"} | {"other": whole["a.bias"]}, tied=[["other", "a.bias"]])["a.bias"].shape == (4,)
+    assert loads({n: t for n, t in whole.items() if n != "a.bias"} | {"other": whole["a.bias"]}, tied=[["other", "a.bias"]])[
+        "a.bias"
+    ].shape == (4,)
     with pytest.raises(m.ManifestError, match="4 ranks"):
         loading.load_safetensors(manifest, tmp_path / "x.safetensors", 4, framework="numpy")
     for content in (b"", b"x" * 100, struct.pack("<Q", 1 << 60) + b"{}"):

@@ -67,7 +67,9 @@ blocks:
     down: rowwise
 """
 FUSED = ENCODER.replace("    query: colwise\n    key: colwise\n    value: colwise\n", "    qkv: colwise\n")
-GROUPED = TP.replace("    self_attn.q_proj: colwise\n    self_attn.k_proj: colwise\n    self_attn.v_proj: colwise\n", "    self_attn.qkv_proj: colwise\n")
+GROUPED = TP.replace(
+    "    self_attn.q_proj: colwise\n    self_attn.k_proj: colwise\n    self_attn.v_proj: colwise\n", "    self_attn.qkv_proj: colwise\n"
+)
 SPECS = """
 tp_plan:
   "head.weight": {spec: [tp, null]}
@@ -78,7 +80,9 @@ tp_plan:
 
 
 def case(mesh, plan, model=models.Llama, more="", segments=None, **kwargs):
-    return dict(mesh=mesh, plan=f"format: tpplan.plan/1\nmesh: {json.dumps(mesh)}\n{more}{plan}", model=model, kwargs=kwargs, segments=segments)
+    return dict(
+        mesh=mesh, plan=f"format: tpplan.plan/1\nmesh: {json.dumps(mesh)}\n{more}{plan}", model=model, kwargs=kwargs, segments=segments
+    )
 
 
 def fsdp(policy, units="layers.*"):
@@ -88,10 +92,15 @@ def fsdp(policy, units="layers.*"):
 CASES = {
     "tp": case({"tp": 2}, TP),
     "tp, biases, tied": case({"tp": 2}, TP, bias=True, tied=True),
-    "tp 4, kv heads whole": case({"tp": 4}, TP.replace("k_proj: colwise", "k_proj: {style: colwise, output_layouts: Replicate}")
-                                 .replace("v_proj: colwise", "v_proj: {style: colwise, output_layouts: Replicate}")
-                                 .replace("q_proj: colwise", "q_proj: {style: colwise, output_layouts: Replicate}")
-                                 .replace("o_proj: rowwise", "o_proj: {style: rowwise, input_layouts: Replicate}"), kv_heads=4, bias=True),
+    "tp 4, kv heads whole": case(
+        {"tp": 4},
+        TP.replace("k_proj: colwise", "k_proj: {style: colwise, output_layouts: Replicate}")
+        .replace("v_proj: colwise", "v_proj: {style: colwise, output_layouts: Replicate}")
+        .replace("q_proj: colwise", "q_proj: {style: colwise, output_layouts: Replicate}")
+        .replace("o_proj: rowwise", "o_proj: {style: rowwise, input_layouts: Replicate}"),
+        kv_heads=4,
+        bias=True,
+    ),
     "sequence": case({"tp": 2}, SEQUENCE, bias=True),
     "sequence 4, tied": case({"tp": 4}, SEQUENCE, kv_heads=4, tied=True),
     "fsdp x tp": case({"fsdp": 2, "tp": 2}, TP, more=fsdp("largest_dim"), bias=True),
@@ -101,8 +110,14 @@ CASES = {
     "tp x fsdp": case({"tp": 2, "fsdp": 2}, TP, more=fsdp("dim0"), bias=True),
     "fsdp alone": case({"fsdp": 2}, "", more=fsdp("dim0") + "axis: fsdp\n", bias=True, tied=True),
     "data x tp": case({"data": 2, "tp": 2}, TP, more="data: {axes: [data]}\n"),
-    "uneven": case({"tp": 2}, TP.replace("embed: {style: rowwise, input_layouts: Replicate}", "embed: {style: rowwise, input_layouts: Replicate}"),
-                   more="uneven: torch\n", inner=25, vocabulary=33, bias=True),
+    "uneven": case(
+        {"tp": 2},
+        TP.replace("embed: {style: rowwise, input_layouts: Replicate}", "embed: {style: rowwise, input_layouts: Replicate}"),
+        more="uneven: torch\n",
+        inner=25,
+        vocabulary=33,
+        bias=True,
+    ),
     "uneven 4": case({"tp": 4}, TP, more="uneven: torch\n", inner=9, vocabulary=7, kv_heads=4),
     "uneven fsdp x tp": case({"fsdp": 2, "tp": 2}, TP, more="uneven: torch\n" + fsdp("dim0"), inner=25, vocabulary=33, bias=True),
     "encoder": case({"tp": 2}, ENCODER, models.Encoder),
@@ -111,8 +126,14 @@ CASES = {
     "fused, fsdp x tp": case({"fsdp": 2, "tp": 2}, FUSED, models.Encoder, more=fsdp("dim0", "blocks.*"), segments={"qkv": 3}, fused=True),
     "grouped heads, fused": case({"tp": 2}, GROUPED, bias=True, fused=True),
     "grouped heads, fused, fsdp x tp": case({"fsdp": 2, "tp": 2}, GROUPED, more=fsdp("dim0"), bias=True, fused=True),
-    "fused and gathered": case({"tp": 2}, GROUPED.replace("qkv_proj: colwise", "qkv_proj: {style: colwise, output_layouts: Replicate}")
-                               .replace("o_proj: rowwise", "o_proj: {style: rowwise, input_layouts: Replicate}"), bias=True, fused=True),
+    "fused and gathered": case(
+        {"tp": 2},
+        GROUPED.replace("qkv_proj: colwise", "qkv_proj: {style: colwise, output_layouts: Replicate}").replace(
+            "o_proj: rowwise", "o_proj: {style: rowwise, input_layouts: Replicate}"
+        ),
+        bias=True,
+        fused=True,
+    ),
     "specs": case({"fsdp": 2, "tp": 2}, SPECS, more="data: {axes: [fsdp]}\n"),
 }
 
@@ -165,7 +186,9 @@ def train_on_rank(rank, name, path):
     mesh = init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
     tokens, targets = batch()
     reference = make(case_)
-    expected = train(reference, tokens, targets, targets.numel(), lambda model: {n: model.get_parameter(n).grad.clone() for n in names_of(model)})
+    expected = train(
+        reference, tokens, targets, targets.numel(), lambda model: {n: model.get_parameter(n).grad.clone() for n in names_of(model)}
+    )
     whole = {n: p.detach().clone() for n, p in make(case_).named_parameters(remove_duplicate=False)}
     # Another rank's own values do not matter: the first rank's count.
     model = bridge_torch.parallelize(make(case_, seed=1 + rank), manifest, mesh)
@@ -175,7 +198,9 @@ def train_on_rank(rank, name, path):
         index, size = mesh.get_local_rank(axis), dict(manifest.mesh)[axis]
         tokens, targets = tokens.chunk(size)[index], targets.chunk(size)[index]
     count = batch()[1].numel()
-    got = train(model, tokens, targets, count, lambda model: {n: bridge_torch.full_tensor(model, n, gradient=True) for n in names_of(model)})
+    got = train(
+        model, tokens, targets, count, lambda model: {n: bridge_torch.full_tensor(model, n, gradient=True) for n in names_of(model)}
+    )
     for (loss, gradients), (loss_here, gradients_here) in zip(expected, got):
         for axis in data:
             torch.distributed.all_reduce(loss_here, group=mesh.get_group(axis))

@@ -18,8 +18,19 @@ from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import __main__ as export_main  # noqa: E402
 from tpplan.export import torch_module, transformers_model  # noqa: E402
 
-SMALL = dict(vocab_size=32, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-             pad_token_id=0, bos_token_id=1, eos_token_id=2, dtype="float64", attn_implementation="eager")
+SMALL = dict(
+    vocab_size=32,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    pad_token_id=0,
+    bos_token_id=1,
+    eos_token_id=2,
+    dtype="float64",
+    attn_implementation="eager",
+)
 EXPERTS = dict(num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager")
 TRAINED = {
     "LlamaForCausalLM": SMALL,
@@ -27,9 +38,23 @@ TRAINED = {
     "Qwen3ForCausalLM": SMALL | dict(head_dim=8),
     "Phi3ForCausalLM": SMALL,
     "MixtralForCausalLM": SMALL | EXPERTS,
-    "DeepseekV3ForCausalLM": SMALL | dict(num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
-                                          n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
-                                          moe_intermediate_size=16, n_shared_experts=1, experts_implementation="eager"),
+    "DeepseekV3ForCausalLM": SMALL
+    | dict(
+        num_key_value_heads=4,
+        q_lora_rank=16,
+        kv_lora_rank=16,
+        qk_rope_head_dim=8,
+        qk_nope_head_dim=8,
+        v_head_dim=8,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        n_group=2,
+        topk_group=1,
+        first_k_dense_replace=1,
+        moe_intermediate_size=16,
+        n_shared_experts=1,
+        experts_implementation="eager",
+    ),
 }
 SAMPLE = ("LlamaForCausalLM", "Cohere2ForCausalLM", "MixtralForCausalLM", "Llama4ForCausalLM", "GptOssForCausalLM", "Phi3ForCausalLM")
 
@@ -46,7 +71,12 @@ def train_on_rank(rank, name, path, data):
     tokens = torch.randint(3, 32, (4, 6))
 
     def run(model, tokens):
-        loss = torch.nn.functional.cross_entropy(model(input_ids=tokens).logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum") / 20
+        loss = (
+            torch.nn.functional.cross_entropy(
+                model(input_ids=tokens).logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum"
+            )
+            / 20
+        )
         loss.backward()
         return loss.detach()
 
@@ -72,7 +102,9 @@ def train_on_rank(rank, name, path, data):
 def test_a_shipped_plan_trains_as_one_process_does(tmp_path, ranks, name, data):  # noqa: F811
     model = transformers_model.build(name, TRAINED[name])
     plan = plans.transformers_plan(model, {"data": 2, "tp": 2} if data else {"tp": 2})
-    path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), plan.replace("tp_plan:", "data: {axes: [data]}\ntp_plan:") if data else plan)
+    path = bridge.compile_manifest(
+        tmp_path, torch_module.model_graph(model), plan.replace("tp_plan:", "data: {axes: [data]}\ntp_plan:") if data else plan
+    )
     ranks.run(4 if data else 2, train_on_rank, name, str(path), data)
 
 
@@ -84,6 +116,7 @@ def test_shipped_plans_shard_as_transformers_shards(name):
 
 def test_the_comparison_sees_a_difference(monkeypatch):
     """A plan with one rule less, and a graph with one shape more."""
+
     def without_o_proj(model, mesh):
         return "".join(line for line in plans.transformers_plan(model, mesh).splitlines(True) if "o_proj" not in line)
 
@@ -135,8 +168,19 @@ def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path):
     assert export("--transformers", config, "-o", config) == 2 and config.read_bytes() == before
 
 
-@pytest.mark.parametrize("name, kwargs, status", [("Nonsense", "{}", 2), ("AutoModel", "{}", 2), ("PreTrainedModel", "{}", 2), ("os.path", "{}", 2),
-                                                  ("absent/config.json", "{}", 2), ("llama", "[]", 2), ("llama", "{", 2), ("llama", '{"hidden_size": "x"}', 1)])
+@pytest.mark.parametrize(
+    "name, kwargs, status",
+    [
+        ("Nonsense", "{}", 2),
+        ("AutoModel", "{}", 2),
+        ("PreTrainedModel", "{}", 2),
+        ("os.path", "{}", 2),
+        ("absent/config.json", "{}", 2),
+        ("llama", "[]", 2),
+        ("llama", "{", 2),
+        ("llama", '{"hidden_size": "x"}', 1),
+    ],
+)
 def test_what_is_no_model_is_said_so(tmp_path, capsys, name, kwargs, status):
     assert export("--transformers", name, "--kwargs", kwargs, "-o", tmp_path / "model.json") == status
     assert "= help:" in capsys.readouterr().err

@@ -41,8 +41,13 @@ def model_classes():
     from transformers.models.auto import modeling_auto as auto
 
     names = set()
-    for mapping in ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
-                    "MODEL_FOR_MASKED_LM_MAPPING_NAMES", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"):
+    for mapping in (
+        "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+        "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+        "MODEL_FOR_MASKED_LM_MAPPING_NAMES",
+        "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
+    ):
         for found in getattr(auto, mapping, {}).values():
             names |= set(found if isinstance(found, (list, tuple)) else [found])
     return sorted(names)
@@ -65,12 +70,20 @@ def compare_class(name, program, sizes=SIZES):
             if isinstance(truth, str) and isinstance(found, str):
                 refused.append(size)
                 continue
-            return Row(name, "differs", note=f"tp {size}: transformers: {truth[:80] if isinstance(truth, str) else 'loads'}; "
-                       f"tpplan: {found[:80] if isinstance(found, str) else 'compiles'}")
+            return Row(
+                name,
+                "differs",
+                note=f"tp {size}: transformers: {truth[:80] if isinstance(truth, str) else 'loads'}; "
+                f"tpplan: {found[:80] if isinstance(found, str) else 'compiles'}",
+            )
         sharded = sum(t is not None for t in truth.values())
         wrong = next((path for path in found.parameters if path not in truth or difference(found, path, truth[path], size)), None)
         if wrong is not None or set(truth) != set(found.parameters):
-            return Row(name, "differs", note=f"tp {size}: {wrong or 'other names'}: {difference(found, wrong, truth[wrong], size) if wrong in truth else ''}")
+            return Row(
+                name,
+                "differs",
+                note=f"tp {size}: {wrong or 'other names'}: {difference(found, wrong, truth[wrong], size) if wrong in truth else ''}",
+            )
     count = sum(len(module.get("parameters", {})) for module in graph["modules"])
     note = f"both refuse tp {', '.join(map(str, refused))}" if refused else ""
     return Row(name, "agrees" if len(refused) < len(sizes) else "refused", count, sharded, note)
@@ -78,7 +91,6 @@ def compare_class(name, program, sizes=SIZES):
 
 def shard_with_transformers(name, size):
     """{parameter: torch placement or None} after transformers applied its plan on rank 0 of `size`, or its error's text."""
-    import torch
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor
     from transformers import initialization
@@ -96,7 +108,10 @@ def shard_with_transformers(name, size):
         placements = {}
         for path, parameter in model.named_parameters(remove_duplicate=False):
             placements[path] = parameter.placements[0] if isinstance(parameter, DTensor) else None
-            if isinstance(parameter, DTensor) and list(parameter.to_local().shape) != torch_pieces(parameter.shape, parameter.placements[0], size)[0][0]:
+            if (
+                isinstance(parameter, DTensor)
+                and list(parameter.to_local().shape) != torch_pieces(parameter.shape, parameter.placements[0], size)[0][0]
+            ):
                 return f"the local shape of {path} on rank 0 is not what its placement says"
         return placements
 
@@ -131,7 +146,7 @@ def torch_pieces(shape, placement, size):
         split = type(placement)(0, split_factor=placement.split_factor) if hasattr(placement, "split_factor") else type(placement)(0)
         pieces, _ = split._split_tensor(torch.arange(shape[dim]), size, with_padding=False, contiguous=True)
         PIECES[key] = [piece.tolist() for piece in pieces]
-    return [(shape[:dim] + [len(piece)] + shape[dim + 1:], dim, piece) for piece in PIECES[key]]
+    return [(shape[:dim] + [len(piece)] + shape[dim + 1 :], dim, piece) for piece in PIECES[key]]
 
 
 def compile_plan(program, graph, plan, size):
@@ -190,8 +205,10 @@ def main(arguments):
         if options.verbose or row.status in ("agrees", "differs", "refused"):
             print(f"{row.status:16}{row.name:56}{row.sharded:6} of {row.parameters:6}  {row.note}", flush=True)
     judged = sum(counts.get(key, 0) for key in ("agrees", "differs", "refused"))
-    print(f"{judged - counts.get('differs', 0)} of {judged} classes agree at tp {', '.join(map(str, SIZES))}; "
-          f"{counts.get('no plan', 0)} ship no plan, {counts.get('cannot be built', 0)} cannot be built from their defaults")
+    print(
+        f"{judged - counts.get('differs', 0)} of {judged} classes agree at tp {', '.join(map(str, SIZES))}; "
+        f"{counts.get('no plan', 0)} ship no plan, {counts.get('cannot be built', 0)} cannot be built from their defaults"
+    )
     return 1 if counts.get("differs") or not judged else 0
 
 

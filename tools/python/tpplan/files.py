@@ -88,12 +88,12 @@ def read_json(text, what):
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is not JSON: {printable(error)}", "write an object such as {\"hidden_size\": 512}") from None
+        raise InputError(f"{what} is not JSON: {printable(error)}", 'write an object such as {"hidden_size": 512}') from None
 
 
 def read_kwargs(text):
     """The object of --kwargs."""
     kwargs = read_json(text, "--kwargs")
     if not isinstance(kwargs, dict):
-        raise InputError("--kwargs is not an object", "write an object such as {\"hidden_size\": 512}")
+        raise InputError("--kwargs is not an object", 'write an object such as {"hidden_size": 512}')
     return kwargs

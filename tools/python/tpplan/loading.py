@@ -9,9 +9,23 @@ from .manifest import ManifestError, _shown, device_count, load_manifest, local_
 
 # Safetensors' names of element types, by torch's.
 SAFETENSORS_DTYPES = {
-    "bool": "BOOL", "uint8": "U8", "int8": "I8", "float8_e5m2": "F8_E5M2", "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0",
-    "int16": "I16", "uint16": "U16", "float16": "F16", "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32",
-    "float64": "F64", "int64": "I64", "uint64": "U64", "complex64": "C64",
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e8m0fnu": "F8_E8M0",
+    "int16": "I16",
+    "uint16": "U16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int32": "I32",
+    "uint32": "U32",
+    "float32": "F32",
+    "float64": "F64",
+    "int64": "I64",
+    "uint64": "U64",
+    "complex64": "C64",
 }
 
 
@@ -24,7 +38,9 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
     try:
         from safetensors import safe_open
     except ImportError:
-        raise ManifestError("load_safetensors", "needs the package `safetensors`, which is not installed", "pip install safetensors") from None
+        raise ManifestError(
+            "load_safetensors", "needs the package `safetensors`, which is not installed", "pip install safetensors"
+        ) from None
     manifest = load_manifest(manifest)
     if not 0 <= rank < device_count(manifest):
         raise ManifestError(f"rank {rank}", f"the manifest is for {device_count(manifest)} ranks", "ranks are counted from 0")
@@ -41,8 +57,11 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
         for path, tensor in manifest.parameters.items():
             name = next((n for n in (path, *other_names.get(path, ())) if n in where_is), None)
             if name is None:
-                raise ManifestError(f"parameter `{_shown(path)}`", "stands in none of the files",
-                                    "give all files of the checkpoint; where it is another name of a tensor, name both in `tied`")
+                raise ManifestError(
+                    f"parameter `{_shown(path)}`",
+                    "stands in none of the files",
+                    "give all files of the checkpoint; where it is another name of a tensor, name both in `tied`",
+                )
             shards[path] = _read_shard(opened[where_is[name]], name, tensor, local_slice(manifest, tensor, rank), framework)
         return shards
     finally:
@@ -87,18 +106,26 @@ def _read_shard(file, name, tensor, runs, framework):
     where = f"parameter `{_shown(tensor.path)}`"
     view = file.get_slice(name)
     if tuple(view.get_shape()) != tensor.shape:
-        raise ManifestError(where, f"has shape {list(view.get_shape())} in the file and {list(tensor.shape)} in the manifest",
-                            "give the checkpoint of the model that the plan was compiled for")
+        raise ManifestError(
+            where,
+            f"has shape {list(view.get_shape())} in the file and {list(tensor.shape)} in the manifest",
+            "give the checkpoint of the model that the plan was compiled for",
+        )
     if view.get_dtype() != SAFETENSORS_DTYPES.get(tensor.dtype):
-        raise ManifestError(where, f"is {view.get_dtype()} in the file and {tensor.dtype} in the manifest",
-                            "export the model in the checkpoint's dtype and compile the plan again, or convert the checkpoint")
+        raise ManifestError(
+            where,
+            f"is {view.get_dtype()} in the file and {tensor.dtype} in the manifest",
+            "export the model in the checkpoint's dtype and compile the plan again, or convert the checkpoint",
+        )
     try:
         if 0 in tensor.shape or not tensor.shape:
             view = file.get_tensor(name)
         # safetensors takes an empty slice at the beginning of a dim, but not at its end.
-        pieces = [view[tuple(slice(begin, end) if begin < end else slice(0, 0) for begin, end in piece)] for piece in itertools.product(*runs)]
+        pieces = [
+            view[tuple(slice(begin, end) if begin < end else slice(0, 0) for begin, end in piece)] for piece in itertools.product(*runs)
+        ]
     except Exception as error:  # a type that numpy lacks, a file that ends early
-        raise ManifestError(where, f"cannot be read: {error}", "read with framework=\"pt\", or give a whole file") from None
+        raise ManifestError(where, f"cannot be read: {error}", 'read with framework="pt", or give a whole file') from None
     return _join(pieces, [len(r) for r in runs], framework)
 
 
@@ -111,5 +138,5 @@ def _join(pieces, counts, framework):
         from numpy import concatenate
     for dim in reversed(range(len(counts))):
         if counts[dim] > 1:
-            pieces = [concatenate(pieces[i:i + counts[dim]], dim) for i in range(0, len(pieces), counts[dim])]
+            pieces = [concatenate(pieces[i : i + counts[dim]], dim) for i in range(0, len(pieces), counts[dim])]
     return pieces[0].contiguous().clone() if framework == "pt" else pieces[0].copy()

@@ -6,6 +6,7 @@ replicas follow from the spec, specs are legal, totals are the sums. A manifest 
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 
 from . import slices
@@ -14,12 +15,42 @@ FORMAT = "tpplan.manifest/1"
 
 # Bits of one stored element, by torch's name of the type; the table of lib/sharding/dtype.cc.
 DTYPE_BITS = {
-    "bfloat16": 16, "float32": 32, "float16": 16, "float64": 64, "float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e4m3fnuz": 8,
-    "float8_e5m2fnuz": 8, "float8_e8m0fnu": 8, "float8_e4m3": 8, "float8_e3m4": 8, "float8_e4m3b11fnuz": 8,
-    "float4_e2m1fn_x2": 8, "float4_e2m1fn": 4, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32,
-    "int64": 64, "uint64": 64, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "bool": 8, "complex32": 32, "complex64": 64,
-    "complex128": 128, "qint8": 8, "quint8": 8, "qint32": 32,
+    "bfloat16": 16,
+    "float32": 32,
+    "float16": 16,
+    "float64": 64,
+    "float8_e4m3fn": 8,
+    "float8_e5m2": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
+    "float8_e4m3": 8,
+    "float8_e3m4": 8,
+    "float8_e4m3b11fnuz": 8,
+    "float4_e2m1fn_x2": 8,
+    "float4_e2m1fn": 4,
+    "int8": 8,
+    "uint8": 8,
+    "int16": 16,
+    "uint16": 16,
+    "int32": 32,
+    "uint32": 32,
+    "int64": 64,
+    "uint64": 64,
+    "int4": 4,
+    "uint4": 4,
+    "int2": 2,
+    "uint2": 2,
+    "bool": 8,
+    "complex32": 32,
+    "complex64": 64,
+    "complex128": 128,
+    "qint8": 8,
+    "quint8": 8,
+    "qint32": 32,
 }
+
+LAYOUT = re.compile(r"Replicate|Shard\(-?\d{1,2}\)|Partial\((sum|avg|max|min)\)", re.ASCII)
 
 COMPILE_AGAIN = "a manifest is not edited by hand: compile the plan again"
 EXPORT_AGAIN = "export this model again (python -m tpplan.export) and compile the plan with it"
@@ -128,19 +159,27 @@ def check_parameters(manifest, parameters, ties=()):
     of one tensor are cut differently, and when the totals are not the sums over these tensors."""
     unknown = [path for path in parameters if path not in manifest.parameters]
     missing = [path for path in manifest.parameters if path not in parameters]
-    for paths, what in ((unknown, "is a parameter of the model that the manifest does not have"),
-                        (missing, "stands in the manifest, but the model has no such parameter")):
+    for paths, what in (
+        (unknown, "is a parameter of the model that the manifest does not have"),
+        (missing, "stands in the manifest, but the model has no such parameter"),
+    ):
         if paths:
             more = f" ({len(paths) - 1} more like it)" if len(paths) > 1 else ""
             raise ManifestError(f"parameter `{_shown(paths[0])}`", what + more, EXPORT_AGAIN)
     for path, (shape, dtype) in parameters.items():
         tensor = manifest.parameters[path]
         if tuple(shape) != tensor.shape:
-            raise ManifestError(f"parameter `{_shown(path)}`", f"has shape {list(shape)} in the model and {list(tensor.shape)} in the manifest",
-                                EXPORT_AGAIN)
+            raise ManifestError(
+                f"parameter `{_shown(path)}`",
+                f"has shape {list(shape)} in the model and {list(tensor.shape)} in the manifest",
+                EXPORT_AGAIN,
+            )
         if dtype != tensor.dtype:
-            raise ManifestError(f"parameter `{_shown(path)}`", f"is {dtype} in the model and {tensor.dtype} in the manifest",
-                                f"build the model in {tensor.dtype}, or " + EXPORT_AGAIN)
+            raise ManifestError(
+                f"parameter `{_shown(path)}`",
+                f"is {dtype} in the model and {tensor.dtype} in the manifest",
+                f"build the model in {tensor.dtype}, or " + EXPORT_AGAIN,
+            )
     counted = dict.fromkeys(parameters, True)
     for group in ties:
         first = manifest.parameters[group[0]]
@@ -148,12 +187,19 @@ def check_parameters(manifest, parameters, ties=()):
             counted[path] = False
             other = manifest.parameters[path]
             if (other.spec, other.segments) != (first.spec, first.segments):
-                raise ManifestError(f"parameter `{_shown(path)}`", f"is the same tensor as `{_shown(group[0])}` in the model, and the manifest cuts them "
-                                    "differently", "give both ends one rule, or build the model with untied weights")
+                raise ManifestError(
+                    f"parameter `{_shown(path)}`",
+                    f"is the same tensor as `{_shown(group[0])}` in the model, and the manifest cuts them differently",
+                    "give both ends one rule, or build the model with untied weights",
+                )
     tied = sum(not c for c in counted.values())
     if manifest.totals["parameters"] != len(counted) - tied:
-        raise ManifestError("`totals`", f"the manifest counts {manifest.totals['parameters']} tensors, the model has {len(counted) - tied}, with names "
-                            "of one tensor counted once", EXPORT_AGAIN)
+        raise ManifestError(
+            "`totals`",
+            f"the manifest counts {manifest.totals['parameters']} tensors, the model has {len(counted) - tied}, with names "
+            "of one tensor counted once",
+            EXPORT_AGAIN,
+        )
     if _sum_totals(manifest, [t for path, t in manifest.parameters.items() if counted[path]]) != manifest.totals:
         raise ManifestError("`totals`", "are not the sums over the parameters", COMPILE_AGAIN)
 
@@ -165,8 +211,11 @@ def check_mesh(manifest, axes):
     sizes_differ = [size for _, size in axes] != [size for _, size in manifest.mesh]
     names_differ = any(name is None or name != wanted for (name, _), (wanted, _) in zip(axes, manifest.mesh))
     if sizes_differ or names_differ:
-        raise ManifestError("`mesh`", f"the manifest is for [{written}], the device mesh is [{found}]",
-                            "make the device mesh with these names and sizes, in this order, or compile the plan with --mesh")
+        raise ManifestError(
+            "`mesh`",
+            f"the manifest is for [{written}], the device mesh is [{found}]",
+            "make the device mesh with these names and sizes, in this order, or compile the plan with --mesh",
+        )
 
 
 def _shown(text):
@@ -237,7 +286,8 @@ def _read(document, name):
     fsdp = _take(name, document, "fsdp", dict, None)
     manifest = Manifest(
         model_name=_take("`inputs.model`", _take("`inputs`", _take(name, document, "inputs", dict), "model", dict), "name", str),
-        mesh=mesh, uneven=uneven,
+        mesh=mesh,
+        uneven=uneven,
         parameters=_read_tensors(_take(name, document, "parameters", list), mesh, uneven),
         buffers=_read_tensors(_take(name, document, "buffers", list, []), mesh, uneven),
         modules=tuple(_read_boundary(entry, mesh) for entry in _take(name, document, "modules", list)),
@@ -245,7 +295,8 @@ def _read(document, name):
         data_dim=_take("`data`", data, "dim", int) if data else 0,
         fsdp_axis=_axes("`fsdp`", [_take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
         remat=tuple(_list("`remat`", _take(name, document, "remat", list, []), str)),
-        totals=_read_totals(_take(name, document, "totals", dict)))
+        totals=_read_totals(_take(name, document, "totals", dict)),
+    )
     # Names of one tensor are summed once: which ones, only the model tells (check_parameters). Without ties they are these.
     if manifest.totals["parameters"] >= len(manifest.parameters) and _sum_totals(manifest, manifest.parameters.values()) != manifest.totals:
         raise ManifestError("`totals`", "are not the sums over the parameters", COMPILE_AGAIN)
@@ -286,11 +337,24 @@ def _read_tensor(where, path, entry, mesh, uneven):
     placements = _take(where, entry, "placements", list, None)
     single = _take(where, entry, "local_shape", list, None)
     shapes = [single] if single is not None else _take(where, entry, "local_shapes", list)
-    reduces = tuple((_axes(where, [_take(where, r, "axis", str)], mesh)[0], _take(where, r, "kind", str))
-                    for r in _take(where, entry, "grad_reduce", list))
-    tensor = Tensor(path, shape, dtype, spec, segments, None if placements is None else tuple(_list(where, placements, str)),
-                    tuple(_sizes(where, s) for s in shapes), _take(where, entry, "style", str, None), _take(where, entry, "rule", int, None),
-                    _take(where, entry, "reason", str), _take(where, entry, "replicas", int), reduces)
+    reduces = tuple(
+        (_axes(where, [_take(where, r, "axis", str)], mesh)[0], _take(where, r, "kind", str))
+        for r in _take(where, entry, "grad_reduce", list)
+    )
+    tensor = Tensor(
+        path,
+        shape,
+        dtype,
+        spec,
+        segments,
+        None if placements is None else tuple(_list(where, placements, str)),
+        tuple(_sizes(where, s) for s in shapes),
+        _take(where, entry, "style", str, None),
+        _take(where, entry, "rule", int, None),
+        _take(where, entry, "reason", str),
+        _take(where, entry, "replicas", int),
+        reduces,
+    )
     _prove(where, tensor, mesh, uneven)
     return tensor
 
@@ -298,7 +362,9 @@ def _read_tensor(where, path, entry, mesh, uneven):
 def _prove(where, tensor, mesh, uneven):
     """What is written must be what the spec says."""
     if not slices.is_legal(tensor.shape, tensor.spec, tensor.segments, mesh, uneven):
-        raise ManifestError(where, f"the spec {[list(axes) for axes in tensor.spec]} is not legal for shape {list(tensor.shape)}", COMPILE_AGAIN)
+        raise ManifestError(
+            where, f"the spec {[list(axes) for axes in tensor.spec]} is not legal for shape {list(tensor.shape)}", COMPILE_AGAIN
+        )
     derived = slices.placements_of(tensor.spec, tensor.segments, mesh)
     count = slices.shard_count(tensor.spec, mesh)
     if (None if derived is None else tuple(derived)) != tensor.placements:
@@ -310,13 +376,18 @@ def _prove(where, tensor, mesh, uneven):
     for axis, kind in tensor.grad_reduce:
         wanted = "reduce_scatter" if any(axis in axes for axes in tensor.spec) else "all_reduce"
         if kind != wanted:
-            raise ManifestError(where, f"its gradient is written to {_shown(kind)} over `{axis}`, where its spec says {wanted}", COMPILE_AGAIN)
+            raise ManifestError(
+                where, f"its gradient is written to {_shown(kind)} over `{axis}`, where its spec says {wanted}", COMPILE_AGAIN
+            )
 
 
 def _local_shapes(where, tensor, mesh):
     sizes = dict(mesh)
-    even = all(part % math.prod(sizes[a] for a in axes) == 0
-               for dim, axes in enumerate(tensor.spec) for part in tensor.segments.get(dim) or [tensor.shape[dim]])
+    even = all(
+        part % math.prod(sizes[a] for a in axes) == 0
+        for dim, axes in enumerate(tensor.spec)
+        for part in tensor.segments.get(dim) or [tensor.shape[dim]]
+    )
     if even:
         origin = {name: 0 for name, _ in mesh}
         return [slices.local_shape(tensor.shape, tensor.spec, tensor.segments, mesh, origin)]
@@ -338,11 +409,42 @@ def _read_value(where, entry, mesh):
         layout = _take(where, entry, key, list, None)
         if layout is not None and len(_list(where, layout, str)) != len(mesh):
             raise ManifestError(where, f"`{key}` has {len(layout)} placements for {len(mesh)} mesh axes", COMPILE_AGAIN)
+        for text in layout or ():
+            if LAYOUT.fullmatch(text) is None:
+                raise ManifestError(where, f"unknown layout `{_shown(text)}`", COMPILE_AGAIN)
         layouts[key] = None if layout is None else tuple(layout)
-    steps = {key: tuple((_take(where, s, "kind", str), _axes(where, [_take(where, s, "axis", str)], mesh)[0])
-                        for s in _take(where, entry, key, list, [])) for key in ("forward", "backward")}
-    return Value(_take(where, entry, "arg", int, None), _take(where, entry, "kwarg", str, None), layouts["from"], layouts["to"],
-                 _take(where, entry, "use_local", bool, None), steps["forward"], steps["backward"])
+    steps = {
+        key: tuple(
+            (_take(where, s, "kind", str), _axes(where, [_take(where, s, "axis", str)], mesh)[0])
+            for s in _take(where, entry, key, list, [])
+        )
+        for key in ("forward", "backward")
+    }
+    if layouts["from"] and layouts["to"] and tuple(_forward(layouts["from"], layouts["to"], mesh)) != steps["forward"]:
+        raise ManifestError(where, "`forward` is not what brings `from` to `to`", COMPILE_AGAIN)
+    return Value(
+        _take(where, entry, "arg", int, None),
+        _take(where, entry, "kwarg", str, None),
+        layouts["from"],
+        layouts["to"],
+        _take(where, entry, "use_local", bool, None),
+        steps["forward"],
+        steps["backward"],
+    )
+
+
+def _forward(source, target, mesh):
+    """The collectives that bring one layout to another, axis by axis (lib/sharding/redistribute.cc)."""
+    for (axis, _), before, after in zip(mesh, source, target, strict=True):
+        if before == after:
+            continue
+        is_shard = after.startswith("Shard")
+        if before.startswith("Partial"):
+            yield ("reduce_scatter" if is_shard else "all_reduce"), axis
+        elif before.startswith("Shard"):
+            yield ("all_to_all" if is_shard else "all_gather"), axis
+        else:
+            yield "slice", axis
 
 
 TOTALS = ("parameters", "elements", "bytes", "max_bytes_per_rank", "ideal_bytes_per_rank", "replicated_bytes_per_rank")

@@ -18,7 +18,9 @@ def plan_text(dialect, mesh, rules, more=""):
         lines.append(f"  ? {text}\n  : {value}\n" if len(text.encode()) > MAX_SIMPLE_KEY else f"  {text}: {value}\n")
     axis = "" if "tp" in mesh else f"axis: {_json(list(mesh)[-1])}\n"
     written = ", ".join(f"{name if name.isidentifier() and name.isascii() else _json(name)}: {size}" for name, size in mesh.items())
-    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{written}}}\n{axis}{more}tp_plan:{'' if lines else ' {}'}\n" + "".join(lines)
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{written}}}\n{axis}{more}tp_plan:{'' if lines else ' {}'}\n" + "".join(
+        lines
+    )
 
 
 def _json(value):
@@ -42,6 +44,7 @@ def read_mesh(text):
 
 # transformers
 
+
 def from_transformers(name, mesh, kwargs, model=None):
     """The merged plan that transformers ships for a class, as `tp_plan="auto"` takes it."""
     from .export import transformers_model
@@ -58,6 +61,7 @@ def transformers_plan(model, mesh):
 
 # torch
 
+
 def from_torch(name, mesh, kwargs, model=None):
     """A dict for parallelize_module, or a function that makes one from `kwargs`."""
     found = find_object(name)
@@ -65,7 +69,9 @@ def from_torch(name, mesh, kwargs, model=None):
         try:
             found = found(**kwargs)
         except Exception as error:  # whatever the function raises
-            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1) from None
+            raise InputError(
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1
+            ) from None
     return torch_plan(found, mesh)
 
 
@@ -126,8 +132,10 @@ def _input_options(key, style):
 
 
 def _output_options(key, style):
-    return {"output_layouts": [_layout(key, p) for p in style.output_layouts],
-            "desired_output_layouts": [_layout(key, p) for p in style.desired_output_layouts]}
+    return {
+        "output_layouts": [_layout(key, p) for p in style.output_layouts],
+        "desired_output_layouts": [_layout(key, p) for p in style.desired_output_layouts],
+    }
 
 
 def _layout(key, placement):
@@ -147,21 +155,28 @@ def _layout(key, placement):
 
 # EasyLM and its kin: an ordered list of (regular expression, PartitionSpec)
 
+
 def from_easylm(name, mesh, kwargs, model=None):
     """An ordered list of (regex, PartitionSpec), or a function that makes one from `kwargs`, resolved against a model graph."""
     if model is None:
-        raise InputError("an ordered list of rules needs the model: the first rule that matches wins", "give the model graph with --model model.json")
+        raise InputError(
+            "an ordered list of rules needs the model: the first rule that matches wins", "give the model graph with --model model.json"
+        )
     found = find_object(name)
     if callable(found) and not isinstance(found, type):
         try:
             found = found(**kwargs)
         except Exception as error:
-            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1) from None
+            raise InputError(
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1
+            ) from None
     try:
         with open(model, encoding="utf-8") as file:
             graph = json.load(file)
         separator = "/" if graph["framework"] == "keras" else "."
-        shapes = {separator.join(filter(None, (m["path"], n))): p["shape"] for m in graph["modules"] for n, p in m.get("parameters", {}).items()}
+        shapes = {
+            separator.join(filter(None, (m["path"], n))): p["shape"] for m in graph["modules"] for n, p in m.get("parameters", {}).items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export") from None
     return easylm_plan(found, shapes, mesh, separator)
@@ -188,15 +203,20 @@ def easylm_plan(rules, shapes, mesh, separator="."):
         name = path.replace(separator, "/")
         winner = next((i for i, (_, expression, _) in enumerate(compiled) if expression.search(name)), None)
         if winner is None:
-            raise InputError(f"no rule matches parameter `{printable(path)}`", "end the list with a rule for everything: (\".*\", PartitionSpec())", 1)
+            raise InputError(
+                f"no rule matches parameter `{printable(path)}`", 'end the list with a rule for everything: (".*", PartitionSpec())', 1
+            )
         won[winner].append(path)
     keys = {}
     for (pattern, _, spec), paths in [*zip(compiled, won), (("", None, []), whole)]:
         groups = {}
         for path in paths:
             if len(spec) > len(shapes[path]):
-                raise InputError(f"rule `{printable(pattern)}` has {len(spec)} entries, and parameter `{printable(path)}` {len(shapes[path])} dims",
-                                 "write a rule of its own for it", 1)
+                raise InputError(
+                    f"rule `{printable(pattern)}` has {len(spec)} entries, and parameter `{printable(path)}` {len(shapes[path])} dims",
+                    "write a rule of its own for it",
+                    1,
+                )
             groups.setdefault(len(shapes[path]) == len(spec), []).append(path)
         for is_full, group in groups.items():
             keys[_expression(pattern, group, shapes, separator)] = {"spec": spec if is_full else [*spec, "..."]}

@@ -48,14 +48,18 @@ def cut(run, axes, mesh, coordinate):
 def shard_slice(shape, spec, segments, mesh, coordinate):
     """For each dim the half-open runs of global indices that the coordinate holds, in storage order: one run, or one for
     each segment. Over all coordinates of the axes in the spec they tile the tensor."""
-    return [[cut(run, axes, mesh, coordinate) for run in segment_runs(size, segments.get(dim))]
-            for dim, (size, axes) in enumerate(zip(shape, spec))]
+    return [
+        [cut(run, axes, mesh, coordinate) for run in segment_runs(size, segments.get(dim))]
+        for dim, (size, axes) in enumerate(zip(shape, spec))
+    ]
 
 
 def local_shape(shape, spec, segments, mesh, coordinate):
     """Sizes of that slice: for each dim the sum of its runs."""
-    return [sum(end - begin for begin, end in runs) if axes else size
-            for size, axes, runs in zip(shape, spec, shard_slice(shape, spec, segments, mesh, coordinate))]
+    return [
+        sum(end - begin for begin, end in runs) if axes else size
+        for size, axes, runs in zip(shape, spec, shard_slice(shape, spec, segments, mesh, coordinate))
+    ]
 
 
 def axes_in_mesh_order(spec, mesh):

@@ -15,6 +15,7 @@ Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/te
 """
 
 import contextlib
+import functools
 import inspect
 import math
 import re
@@ -41,8 +42,26 @@ DISPATCH_STYLES = ("ep_dispatch_experts", "grouped_gemm")
 # Styles that sum or divide over the axis of their rule, which a manifest says only where there is but one.
 ONE_AXIS_STYLES = ("moe_identity_expert", "mla_kv_a_proj")
 # What asks a tensor for facts, and needs no view of it.
-METADATA = {"__get__", "__set__", "size", "dim", "numel", "stride", "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__", "requires_grad_",
-            "ndimension", "nelement", "element_size", "is_contiguous", "data_ptr", "register_hook"}
+METADATA = {
+    "__get__",
+    "__set__",
+    "size",
+    "dim",
+    "numel",
+    "stride",
+    "is_floating_point",
+    "is_complex",
+    "__len__",
+    "__hash__",
+    "__repr__",
+    "requires_grad_",
+    "ndimension",
+    "nelement",
+    "element_size",
+    "is_contiguous",
+    "data_ptr",
+    "register_hook",
+}
 
 _running = threading.local()  # now: the thread is inside the forward of a parallelized model; viewing: inside _view
 
@@ -83,6 +102,7 @@ class Step:
 
 # The model.
 
+
 def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
     """Spreads `model` over `device_mesh` as the manifest says, in place; returns the model.
 
@@ -93,7 +113,9 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
 
     Raises ManifestError before anything is touched where the manifest contradicts itself or does not fit the model or mesh."""
     if DTensor is None:
-        raise ManifestError("torch", f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)", "install torch 2.5 or later, with distributed")
+        raise ManifestError(
+            "torch", f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)", "install torch 2.5 or later, with distributed"
+        )
     if not isinstance(model, nn.Module):
         raise ManifestError("model", f"{type(model).__name__} is no nn.Module", "give the model itself")
     if hasattr(model, "_tpplan_state"):
@@ -102,8 +124,11 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
     names = device_mesh.mesh_dim_names or [None] * device_mesh.ndim
     check_mesh(manifest, list(zip(names, device_mesh.shape)))
     parameters, buffers = _names_of(model)
-    check_parameters(manifest, {path: _facts(p) for paths in parameters.values() for path, p in paths.items()},
-                     [list(paths) for paths in parameters.values() if len(paths) > 1])
+    check_parameters(
+        manifest,
+        {path: _facts(p) for paths in parameters.values() for path, p in paths.items()},
+        [list(paths) for paths in parameters.values() if len(paths) > 1],
+    )
     _check_buffers(manifest, {path: b for paths in buffers.values() for path, b in paths.items()})
     state = _make_state(manifest, device_mesh)
     _check_boundaries(state, model)
@@ -120,7 +145,10 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
 def _names_of(model):
     """{id: {path: tensor}} of the parameters and of the buffers, each under all its names."""
     parameters, buffers = {}, {}
-    for table, named in ((parameters, model.named_parameters(remove_duplicate=False)), (buffers, model.named_buffers(remove_duplicate=False))):
+    for table, named in (
+        (parameters, model.named_parameters(remove_duplicate=False)),
+        (buffers, model.named_buffers(remove_duplicate=False)),
+    ):
         for path, tensor in named:
             table.setdefault(id(tensor), {})[path] = tensor
     return parameters, buffers
@@ -138,8 +166,11 @@ def _check_buffers(manifest, buffers):
             raise ManifestError(f"buffer `{_shown(path)}`", "is a buffer of the model that the manifest does not have", EXPORT_AGAIN)
         wanted = manifest.buffers[path]
         if _facts(buffer) != (wanted.shape, wanted.dtype):
-            raise ManifestError(f"buffer `{_shown(path)}`", f"is {list(buffer.shape)} {_facts(buffer)[1]} in the model, and {list(wanted.shape)} "
-                                f"{wanted.dtype} in the manifest", EXPORT_AGAIN)
+            raise ManifestError(
+                f"buffer `{_shown(path)}`",
+                f"is {list(buffer.shape)} {_facts(buffer)[1]} in the model, and {list(wanted.shape)} {wanted.dtype} in the manifest",
+                EXPORT_AGAIN,
+            )
     for path in manifest.buffers:
         if path not in buffers:
             raise ManifestError(f"buffer `{_shown(path)}`", "stands in the manifest, but the model has no such buffer", EXPORT_AGAIN)
@@ -165,22 +196,32 @@ def _check_boundaries(state, model):
         if boundary.path not in modules:
             raise ManifestError(where, "stands in the manifest, but the model has no such module", EXPORT_AGAIN)
         if boundary.style in DISPATCH_STYLES:
-            raise ManifestError(where, f"style {boundary.style} dispatches tokens by code of transformers", "load this model by transformers itself")
+            raise ManifestError(
+                where, f"style {boundary.style} dispatches tokens by code of transformers", "load this model by transformers itself"
+            )
         if boundary.style in ONE_AXIS_STYLES and len(state.model_axes) != 1:
-            raise ManifestError(where, f"style {boundary.style} needs a mesh with one axis beside the data axes", "name the others in `data`, or leave them out")
+            raise ManifestError(
+                where,
+                f"style {boundary.style} needs a mesh with one axis beside the data axes",
+                "name the others in `data`, or leave them out",
+            )
         for value in boundary.inputs + boundary.outputs:
             for source, target in [(value.source, value.target)] if value.source and value.target else []:
                 if any(source[i] != target[i] for i in data):
-                    raise ManifestError(where, "its boundary moves values along a data axis", "let the rule name an axis that is neither in `data` nor fsdp's")
-        for text in {t for v in boundary.inputs + boundary.outputs for layout in (v.source, v.target) if layout for t in layout}:
-            if re.fullmatch(r"Replicate|Shard\((-?\d+)\)|Partial\((sum|avg|max|min)\)", text) is None:
-                raise ManifestError(where, f"unknown layout `{_shown(text)}`", "compile the plan again")
+                    raise ManifestError(
+                        where,
+                        "its boundary moves values along a data axis",
+                        "let the rule name an axis that is neither in `data` nor fsdp's",
+                    )
         if boundary.style == "mla_kv_a_proj" and _rope_size(model) is None:
             raise ManifestError(where, "style mla_kv_a_proj needs the model's config.qk_rope_head_dim", "give the model that attribute")
         fused = _fused_tensors(state, boundary.path, modules[boundary.path])
         if fused and any(not v.use_local and v.target == v.source and v.target for v in boundary.outputs):
-            raise ManifestError(where, f"its output has the segments of `{_shown(fused[0].path)}`, and cannot leave as a DTensor",
-                                "write `use_local_output: true`, or gather it with `output_layouts: Replicate`")
+            raise ManifestError(
+                where,
+                f"its output has the segments of `{_shown(fused[0].path)}`, and cannot leave as a DTensor",
+                "write `use_local_output: true`, or gather it with `output_layouts: Replicate`",
+            )
     for path in state.manifest.remat:
         if path not in modules:
             raise ManifestError(f"module `{_shown(path)}`", "is in `remat`, but the model has no such module", EXPORT_AGAIN)
@@ -191,11 +232,16 @@ def _check_values(state, model, parameters, buffers, shards):
     known = {**state.manifest.parameters, **state.manifest.buffers}
     for path, shard in shards.items():
         if path not in known:
-            raise ManifestError(f"parameter `{_shown(path)}`", "stands in `shards`, but not in the manifest", "load the shards with this manifest")
+            raise ManifestError(
+                f"parameter `{_shown(path)}`", "stands in `shards`, but not in the manifest", "load the shards with this manifest"
+            )
         shape = _local_shape(state, known[path])
         if list(shard.shape) != shape or _facts(shard)[1] != known[path].dtype:
-            raise ManifestError(f"parameter `{_shown(path)}`", f"its shard is {list(shard.shape)} {_facts(shard)[1]}, and this rank holds {shape} "
-                                f"{known[path].dtype}", "load the shards of this rank with this manifest")
+            raise ManifestError(
+                f"parameter `{_shown(path)}`",
+                f"its shard is {list(shard.shape)} {_facts(shard)[1]}, and this rank holds {shape} {known[path].dtype}",
+                "load the shards of this rank with this manifest",
+            )
     modules = dict(model.named_modules(remove_duplicate=False))
     for table, kind in ((parameters, "parameter"), (buffers, "buffer")):
         for paths in table.values():
@@ -204,8 +250,11 @@ def _check_values(state, model, parameters, buffers, shards):
                 continue
             owners = [modules[path.rpartition(".")[0]] for path in paths]
             if not any(callable(getattr(owner, "reset_parameters", None)) for owner in owners):
-                raise ManifestError(f"{kind} `{_shown(next(iter(paths)))}`", "is on the meta device, and its module has no reset_parameters",
-                                    "give its value in `shards`, or build that module on a real device")
+                raise ManifestError(
+                    f"{kind} `{_shown(next(iter(paths)))}`",
+                    "is on the meta device, and its module has no reset_parameters",
+                    "give its value in `shards`, or build that module on a real device",
+                )
 
 
 def _local_shape(state, tensor):
@@ -274,8 +323,14 @@ def _spread(state, local, tensor):
     """A piece as a DTensor of the manifest's placements; as it is, where torch has no word for its sharding."""
     if tensor.placements is None:
         return local
-    return DTensor.from_local(local, state.mesh, [_placement(text) for text in tensor.placements], run_check=False,
-                              shape=torch.Size(tensor.shape), stride=_strides(tensor.shape))
+    return DTensor.from_local(
+        local,
+        state.mesh,
+        [_placement(text) for text in tensor.placements],
+        run_check=False,
+        shape=torch.Size(tensor.shape),
+        stride=_strides(tensor.shape),
+    )
 
 
 def _strides(shape):
@@ -303,11 +358,14 @@ def _placement(text):
 
 # Communication: the pieces of one dim along one axis. All of them are exact for uneven pieces and for segments.
 
+
 def _step(state, tensor, dim, axes):
     """The cut of dim `dim` by the last of `axes`, after the others."""
     sizes, axis = dict(state.manifest.mesh), axes[-1]
-    runs = [slices.cut(run, axes[:-1], state.manifest.mesh, state.coordinate)
-            for run in slices.segment_runs(tensor.shape[dim], tensor.segments.get(dim))]
+    runs = [
+        slices.cut(run, axes[:-1], state.manifest.mesh, state.coordinate)
+        for run in slices.segment_runs(tensor.shape[dim], tensor.segments.get(dim))
+    ]
     pieces = tuple(tuple(e - b for b, e in (slices.chunk(*run, sizes[axis], i) for run in runs)) for i in range(sizes[axis]))
     return Step(dim, state.mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, state.coordinate[axis])
 
@@ -325,7 +383,7 @@ def _padded(tensor, step, length):
     if moved.shape[0] == length:
         return moved.contiguous()
     padded = moved.new_zeros((length, *moved.shape[1:]))
-    padded[:moved.shape[0]] = moved
+    padded[: moved.shape[0]] = moved
     return padded
 
 
@@ -334,7 +392,7 @@ def _all_gather(local, step):
     mine = _padded(local, step, length)
     gathered = [torch.empty_like(mine) for _ in step.pieces]
     torch.distributed.all_gather(gathered, mine, group=step.group)
-    parts = [torch.split(g[:sum(piece)].movedim(0, step.dim), list(piece), step.dim) for g, piece in zip(gathered, step.pieces)]
+    parts = [torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim) for g, piece in zip(gathered, step.pieces)]
     return torch.cat([part[i] for i in range(len(step.before)) for part in parts], step.dim).contiguous()
 
 
@@ -344,7 +402,7 @@ def _reduce_scatter(whole, step):
     mine = stacked.new_empty((length, *stacked.shape[1:]))
     scatter = getattr(torch.distributed, "reduce_scatter_single", None) or torch.distributed.reduce_scatter_tensor
     scatter(mine, stacked, group=step.group)
-    return mine[:sum(step.pieces[step.index])].movedim(0, step.dim).contiguous()
+    return mine[: sum(step.pieces[step.index])].movedim(0, step.dim).contiguous()
 
 
 class _Gather(torch.autograd.Function):
@@ -397,7 +455,7 @@ def _without_data_axes(state, local, tensor):
             local = _Gather.apply(local, _step(state, tensor, dim, held), held[-1] in state.data_axes)
             held.pop()
         for i in range(len(held), len(kept)):
-            local = _Cut.apply(local, _step(state, tensor, dim, kept[:i + 1]))
+            local = _Cut.apply(local, _step(state, tensor, dim, kept[: i + 1]))
     used = {axis for axes in tensor.spec for axis in axes}
     for axis, _ in tensor.grad_reduce:
         if axis in state.data_axes and axis not in used and torch.is_grad_enabled():
@@ -429,6 +487,7 @@ def _held_of(state, model, path):
 
 # Modules.
 
+
 def _wrap_modules(state, model):
     """Gives every module that has a boundary or holds something a forward that prepares and restores; once per module."""
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -455,16 +514,23 @@ def _rope_size(model):
 
 def _spread_loaded(state):
     """load_state_dict takes whole tensors: they are cut as what they are copied into."""
+
     def hook(module, state_dict, prefix, *_):
         for name, value in (*module._parameters.items(), *module._buffers.items()):
             held, key = state.by_id.get(id(value)), prefix + name
             loaded = state_dict.get(key)
-            if held is None or not isinstance(loaded, torch.Tensor) or isinstance(loaded, DTensor) or tuple(loaded.shape) != held.tensor.shape:
+            if (
+                held is None
+                or not isinstance(loaded, torch.Tensor)
+                or isinstance(loaded, DTensor)
+                or tuple(loaded.shape) != held.tensor.shape
+            ):
                 continue
             piece = pick(loaded.detach().to(state.mesh.device_type), held.tensor, state)
             if isinstance(value, DTensor):
                 piece = DTensor.from_local(piece, state.mesh, value.placements, run_check=False, shape=value.shape, stride=value.stride())
             state_dict[key] = piece
+
     return hook
 
 
@@ -506,17 +572,22 @@ def _wrap(state, path, module, boundaries, rope, remat):
             return run(*args, **kwargs)
         return torch.utils.checkpoint.checkpoint(run, *args, use_reentrant=False, **kwargs)
 
-    module.forward = rematerialised if remat else run
+    # Who asks for the arguments of forward (transformers does) is told the model's own.
+    module.forward = functools.wraps(original)(rematerialised if remat else run)
     module.__deepcopy__ = _refuse_copy
 
 
 def _refuse_copy(memo):
-    raise ManifestError("model", "is parallelized, and a copy would still run the first one", "copy the model before, or parallelize another one")
+    raise ManifestError(
+        "model", "is parallelized, and a copy would still run the first one", "copy the model before, or parallelize another one"
+    )
 
 
 def _argument_names(function):
     try:
-        return [name for name, p in inspect.signature(function).parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return [
+            name for name, p in inspect.signature(function).parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
     except (TypeError, ValueError):
         return []
 
@@ -529,7 +600,9 @@ def _fused_tensors(state, path, module):
 
 
 def _is_fused(state, tensor):
-    return any(len(tensor.segments.get(dim) or ()) > 1 and any(axis in state.model_axes for axis in axes) for dim, axes in enumerate(tensor.spec))
+    return any(
+        len(tensor.segments.get(dim) or ()) > 1 and any(axis in state.model_axes for axis in axes) for dim, axes in enumerate(tensor.spec)
+    )
 
 
 def _is_cut(state, tensor):
@@ -577,17 +650,25 @@ def _make_view(state, value, plain):
     local = _without_data_axes(state, local, tensor)
     if plain or state.model_mesh is None:
         used = {axis for axes in tensor.spec for axis in axes}
-        sums = [axis for axis, _ in tensor.grad_reduce if axis in state.model_axes and axis not in used] if tensor.style != "mla_kv_a_proj" else []
+        sums = (
+            [axis for axis, _ in tensor.grad_reduce if axis in state.model_axes and axis not in used]
+            if tensor.style != "mla_kv_a_proj"
+            else []
+        )
         for axis in sums if torch.is_grad_enabled() else ():
             local = _SumGradient.apply(local, state.mesh.get_group(axis))
         return local
     if _is_fused(state, tensor):
-        raise ValueError(f"parameter `{_shown(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
-                         "  = help: use it in the forward of its own module only")
+        raise ValueError(
+            f"parameter `{_shown(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
+            "  = help: use it in the forward of its own module only"
+        )
     spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
     mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
     placements = [_placement(text) for text in slices.placements_of(spec, {}, mesh)]
-    return DTensor.from_local(local, state.model_mesh, placements, run_check=False, shape=torch.Size(tensor.shape), stride=_strides(tensor.shape))
+    return DTensor.from_local(
+        local, state.model_mesh, placements, run_check=False, shape=torch.Size(tensor.shape), stride=_strides(tensor.shape)
+    )
 
 
 @contextlib.contextmanager
@@ -597,8 +678,10 @@ def _views(state, module, plain, hide=()):
     buffers = {name: b for name, b in module._buffers.items() if isinstance(b, DTensor)}
     for name, value in (*parameters.items(), *buffers.items()):
         if id(value) not in state.by_id:
-            raise ValueError(f"`{_shown(name)}` of a {type(module).__name__} was replaced after the model was parallelized\n"
-                             "  = help: convert and change the model (.to(), .half(), new parameters) before")
+            raise ValueError(
+                f"`{_shown(name)}` of a {type(module).__name__} was replaced after the model was parallelized\n"
+                "  = help: convert and change the model (.to(), .half(), new parameters) before"
+            )
     shown = {name: _view(state, b, plain) for name, b in buffers.items()}
     before = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
     for name, parameter in parameters.items():
@@ -627,6 +710,7 @@ def _spread_buffer(state, old, assigned):
 
 
 # Boundaries.
+
 
 def _model_layout(state, layout):
     """A layout of the manifest on the model axes, as torch's placements."""
@@ -683,18 +767,27 @@ def _to_dtensor(state, path, given, placements, module=None):
         if not isinstance(placement, Shard):
             continue
         axis, dim = state.model_axes[i], placement.dim
-        known = getattr(module, "in_features", None) if dim == given.ndim - 1 and sum(isinstance(p, Shard) for p in placements) == 1 else None
+        known = (
+            getattr(module, "in_features", None) if dim == given.ndim - 1 and sum(isinstance(p, Shard) for p in placements) == 1 else None
+        )
         if isinstance(known, int) and dim == given.ndim - 1:
             shape[dim] = known
         else:
             total = torch.tensor(shape[dim], device=given.device)
             torch.distributed.all_reduce(total, group=state.mesh.get_group(axis))
             shape[dim] = int(total)
-    mine = slices.local_shape(shape, [tuple(state.model_axes[i] for i, p in enumerate(placements) if isinstance(p, Shard) and p.dim == d)
-                                      for d in range(given.ndim)], {}, state.manifest.mesh, state.coordinate)
+    mine = slices.local_shape(
+        shape,
+        [tuple(state.model_axes[i] for i, p in enumerate(placements) if isinstance(p, Shard) and p.dim == d) for d in range(given.ndim)],
+        {},
+        state.manifest.mesh,
+        state.coordinate,
+    )
     if mine != list(given.shape):
-        raise ValueError(f"module `{_shown(path)}`: a value is said to be {placements} and this rank's piece is {list(given.shape)}, where a tensor of "
-                         f"{shape} has {mine}\n  = help: give it in that layout, or change the plan's layouts")
+        raise ValueError(
+            f"module `{_shown(path)}`: a value is said to be {placements} and this rank's piece is {list(given.shape)}, where a tensor of "
+            f"{shape} has {mine}\n  = help: give it in that layout, or change the plan's layouts"
+        )
     return DTensor.from_local(given, state.model_mesh, placements, run_check=False, shape=torch.Size(shape), stride=_strides(shape))
 
 
@@ -706,8 +799,10 @@ def _prepare_output(state, path, value, result, fused, module):
             raise ValueError(f"module `{_shown(path)}` has one output, and its boundary names output {value.arg}")
         return _prepare_value(state, path, value, result, fused, module)
     if not isinstance(result, (tuple, list)) or value.arg >= len(result):
-        raise ValueError(f"module `{_shown(path)}` gives {type(result).__name__}, and its boundary is for output {value.arg}\n"
-                         "  = help: let the module return a tensor or a tuple, or put the rule on another module")
+        raise ValueError(
+            f"module `{_shown(path)}` gives {type(result).__name__}, and its boundary is for output {value.arg}\n"
+            "  = help: let the module return a tensor or a tuple, or put the rule on another module"
+        )
     if not isinstance(result[value.arg], torch.Tensor):
         return result
     replaced = list(result)
@@ -759,6 +854,7 @@ def _gathered(tensor):
 
 
 # Plain tensors that meet DTensors.
+
 
 def ensure_dtensor(tensor, device_mesh, placements=None):
     """A plain tensor as a DTensor (Replicate without `placements`); a DTensor, and what is no tensor, as it is."""

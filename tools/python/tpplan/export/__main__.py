@@ -16,12 +16,18 @@ SOURCES = {
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(prog="python -m tpplan.export", description="Writes the model graph of a model, or a plan of a framework, for tpplan.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tpplan.export", description="Writes the model graph of a model, or a plan of a framework, for tpplan."
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     for name, (_, text) in SOURCES.items():
         what.add_argument(f"--{name}", metavar="NAME", help=text)
-    what.add_argument("--plan-from", nargs=2, metavar=("KIND", "NAME"),
-                      help="write a plan: " + "; ".join(f"{kind} {row.help}" for kind, row in PLAN_SOURCES.items()))
+    what.add_argument(
+        "--plan-from",
+        nargs=2,
+        metavar=("KIND", "NAME"),
+        help="write a plan: " + "; ".join(f"{kind} {row.help}" for kind, row in PLAN_SOURCES.items()),
+    )
     parser.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration")
     parser.add_argument("--device", default="meta", help="where a torch model is built (default: meta)")
     parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")

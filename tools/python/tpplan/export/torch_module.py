@@ -27,13 +27,18 @@ def build(name, kwargs, device="meta"):
     made = find_object(name)
     if not isinstance(made, torch.nn.Module):
         if not callable(made):
-            raise InputError(f"`{printable(name)}` is {_article(made)}, which is no model", "name an nn.Module, or a class or function that makes one")
+            raise InputError(
+                f"`{printable(name)}` is {_article(made)}, which is no model", "name an nn.Module, or a class or function that makes one"
+            )
         try:
             with torch.device(device):
                 made = made(**kwargs)
         except Exception as error:  # whatever the model's code raises
-            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-                             "give its arguments with --kwargs; what cannot be built on the meta device may be built with --device cpu", 1) from None
+            raise InputError(
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
+                "give its arguments with --kwargs; what cannot be built on the meta device may be built with --device cpu",
+                1,
+            ) from None
     elif kwargs:
         raise InputError(f"`{printable(name)}` is a module already, and takes no --kwargs", "leave them out")
     return made
@@ -66,8 +71,13 @@ def model_graph(model, name=None):
             if parameter is not None:
                 names.setdefault(id(parameter), []).append(_join(path, parameter_name))
     _add_head_segments(modules)
-    return {"format": "tpplan.model/1", "name": name or type(model).__name__, "framework": "torch", "modules": modules,
-            "tied": [paths for paths in names.values() if len(paths) > 1]}
+    return {
+        "format": "tpplan.model/1",
+        "name": name or type(model).__name__,
+        "framework": "torch",
+        "modules": modules,
+        "tied": [paths for paths in names.values() if len(paths) > 1],
+    }
 
 
 def _torch():
@@ -88,6 +98,7 @@ def _join(path, name):
 
 def _named_modules(model):
     """All modules under all their paths, as state_dict names them, parents first. A module inside itself is an error."""
+
     def walk(path, module, above):
         yield path, module
         for name, child in module._modules.items():
@@ -96,6 +107,7 @@ def _named_modules(model):
             if child in above:
                 raise InputError(f"module `{printable(_join(path, name))}` contains itself", "tpplan needs a tree of modules", 1)
             yield from walk(_join(path, name), child, above | {child})
+
     return walk("", model, {model})
 
 
@@ -103,7 +115,9 @@ def _tensor(path, tensor):
     import torch
 
     if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
-        raise InputError(f"parameter `{printable(path)}` has no shape yet", "run the model once, so that its lazy modules know their sizes", 1)
+        raise InputError(
+            f"parameter `{printable(path)}` has no shape yet", "run the model once, so that its lazy modules know their sizes", 1
+        )
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in DTYPE_BITS:
         raise InputError(f"parameter `{printable(path)}` has dtype {dtype}, which tpplan does not know", "convert it", 1)
@@ -133,8 +147,11 @@ def _kind(torch, module):
 def _is_experts(module):
     """Whether the module owns weights of all experts in one, as transformers' experts do."""
     count = getattr(module, "num_experts", None)
-    return type(count) is int and hasattr(module, "is_transposed") and any(
-        p is not None and p.ndim == 3 and p.shape[0] == count for p in module._parameters.values())
+    return (
+        type(count) is int
+        and hasattr(module, "is_transposed")
+        and any(p is not None and p.ndim == 3 and p.shape[0] == count for p in module._parameters.values())
+    )
 
 
 def _add_facts(torch, path, module, parameters):
@@ -151,7 +168,12 @@ def _add_facts(torch, path, module, parameters):
             if module.is_transposed:
                 entry["dims"] = ["expert", "in", "out"]
             out = entry["shape"][2 if module.is_transposed else 1]
-            if name in GATE_UP_IN_BLOCKS and getattr(module, "is_concatenated", False) and getattr(module, "has_gate", False) and out % 2 == 0:
+            if (
+                name in GATE_UP_IN_BLOCKS
+                and getattr(module, "is_concatenated", False)
+                and getattr(module, "has_gate", False)
+                and out % 2 == 0
+            ):
                 entry["segments"] = {"out": [out // 2] * 2}
     if isinstance(module, torch.nn.Linear) and path.rpartition(".")[2] in GATE_UP_IN_BLOCKS:
         out = module.out_features

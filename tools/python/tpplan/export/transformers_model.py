@@ -17,8 +17,11 @@ def build(name, kwargs, device="meta"):
         with torch.device(device):
             return model_class._from_config(config)
     except Exception as error:  # whatever the model's code raises
-        raise InputError(f"{model_class.__name__} cannot be built: {type(error).__name__}: {printable(error, 500)}",
-                         "change the configuration with --kwargs; what cannot be built on the meta device may be built with --device cpu", 1) from None
+        raise InputError(
+            f"{model_class.__name__} cannot be built: {type(error).__name__}: {printable(error, 500)}",
+            "change the configuration with --kwargs; what cannot be built on the meta device may be built with --device cpu",
+            1,
+        ) from None
 
 
 def model_graph(model):
@@ -58,8 +61,10 @@ def _find_in_file(transformers, mapping, path, kwargs):
         raise InputError(f"cannot read {printable(path)}: {printable(error)}", "give the config.json of a model") from None
     model_type = written.get("model_type") if isinstance(written, dict) else None
     if not isinstance(model_type, str) or model_type not in mapping:
-        raise InputError(f"{printable(path)}: transformers {transformers.__version__} knows no model_type {printable(json.dumps(model_type))}",
-                         "give the config.json of a model that needs no code of its own")
+        raise InputError(
+            f"{printable(path)}: transformers {transformers.__version__} knows no model_type {printable(json.dumps(model_type))}",
+            "give the config.json of a model that needs no code of its own",
+        )
     config = _make_config(mapping[model_type], {k: v for k, v in written.items() if k not in ("model_type", "auto_map")} | kwargs)
     names = written.get("architectures")
     named = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
@@ -73,7 +78,9 @@ def _make_config(config_class, kwargs):
     try:
         return config_class(**kwargs)
     except Exception as error:
-        raise InputError(f"{config_class.__name__} refuses this: {type(error).__name__}: {printable(error, 500)}", "change --kwargs or the file", 1) from None
+        raise InputError(
+            f"{config_class.__name__} refuses this: {type(error).__name__}: {printable(error, 500)}", "change --kwargs or the file", 1
+        ) from None
 
 
 def _class_of(transformers, config, name):
