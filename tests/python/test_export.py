@@ -451,3 +451,10 @@ def test_ordered_rules_that_do_not_fit():
     ):
         with pytest.raises(files.InputError, match=said):
             plans.easylm_plan(rules, {"b.w": [4, 4]}, {"tp": 2})
+
+
+@pytest.mark.parametrize("axis", ["tp", "on", "null", "y", "1", "a b", "ü", "x:y", "0x1", "true"])
+def test_axes_of_any_name(tmp_path, axis):
+    graph = torch_module.model_graph(nn.ModuleDict({"a": nn.Linear(4, 4)}))
+    text = plans.torch_plan({"a": tp.ColwiseParallel()}, plans.read_mesh(f"{axis}=2"))
+    assert m.load_manifest(bridge.compile_manifest(tmp_path, graph, text)).mesh == ((axis, 2),)

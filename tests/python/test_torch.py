@@ -390,6 +390,8 @@ def test_other_refusals(tmp_path, fake_mesh, monkeypatch):
         bridge_torch.parallelize(model, document, fake_mesh)
     with pytest.raises(m.ManifestError, match="device mesh is"):
         bridge_torch.parallelize(models.Llama(), document, init_device_mesh("cpu", (2,)))
+    with pytest.raises(m.ManifestError, match="no DeviceMesh"):
+        bridge_torch.parallelize(models.Llama(), document, None)
     monkeypatch.setattr(bridge_torch, "DTensor", None)
     with pytest.raises(m.ManifestError, match="has no DTensor"):
         bridge_torch.parallelize(models.Llama(), document, fake_mesh)

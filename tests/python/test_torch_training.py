@@ -70,6 +70,16 @@ FUSED = ENCODER.replace("    query: colwise\n    key: colwise\n    value: colwis
 GROUPED = TP.replace(
     "    self_attn.q_proj: colwise\n    self_attn.k_proj: colwise\n    self_attn.v_proj: colwise\n", "    self_attn.qkv_proj: colwise\n"
 )
+TWO = """
+tp_plan:
+  "head.weight": {spec: [tp, rows]}
+  "layers.*.mlp.up_proj.weight": {spec: [[rows, tp], null]}
+  "layers.*.mlp.gate_proj.weight": {spec: [[tp, rows], null]}
+  "layers.*.self_attn.q_proj": colwise
+  "layers.*.self_attn.k_proj": colwise
+  "layers.*.self_attn.v_proj": colwise
+  "layers.*.self_attn.o_proj": rowwise
+"""
 SPECS = """
 tp_plan:
   "head.weight": {spec: [tp, null]}
@@ -79,9 +89,14 @@ tp_plan:
 """
 
 
-def case(mesh, plan, model=models.Llama, more="", segments=None, **kwargs):
+def case(mesh, plan, model=models.Llama, more="", segments=None, length=8, **kwargs):
     return dict(
-        mesh=mesh, plan=f"format: tpplan.plan/1\nmesh: {json.dumps(mesh)}\n{more}{plan}", model=model, kwargs=kwargs, segments=segments
+        mesh=mesh,
+        plan=f"format: tpplan.plan/1\nmesh: {json.dumps(mesh)}\n{more}{plan}",
+        model=model,
+        kwargs=kwargs,
+        segments=segments,
+        length=length,
     )
 
 
@@ -134,6 +149,8 @@ CASES = {
         bias=True,
         fused=True,
     ),
+    "sequence of uneven length": case({"tp": 4}, SEQUENCE, kv_heads=4, length=7),
+    "two model axes": case({"rows": 2, "tp": 2}, TWO),
     "specs": case({"fsdp": 2, "tp": 2}, SPECS, more="data: {axes: [fsdp]}\n"),
 }
 
@@ -143,9 +160,9 @@ def make(case_, seed=1):
     return case_["model"](**case_["kwargs"]).double()
 
 
-def batch():
+def batch(length):
     torch.manual_seed(7)
-    return torch.randint(0, 5, (4, 8)), torch.randint(0, 5, (4, 8))
+    return torch.randint(0, 5, (4, length)), torch.randint(0, 5, (4, length))
 
 
 def loss_of(model, tokens, targets, count):
@@ -184,7 +201,7 @@ def train_on_rank(rank, name, path):
     case_ = CASES[name]
     manifest = m.load_manifest(path)
     mesh = init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
-    tokens, targets = batch()
+    tokens, targets = batch(case_["length"])
     reference = make(case_)
     expected = train(
         reference, tokens, targets, targets.numel(), lambda model: {n: model.get_parameter(n).grad.clone() for n in names_of(model)}
@@ -197,7 +214,7 @@ def train_on_rank(rank, name, path):
     for axis in data:
         index, size = mesh.get_local_rank(axis), dict(manifest.mesh)[axis]
         tokens, targets = tokens.chunk(size)[index], targets.chunk(size)[index]
-    count = batch()[1].numel()
+    count = batch(case_["length"])[1].numel()
     got = train(
         model, tokens, targets, count, lambda model: {n: bridge_torch.full_tensor(model, n, gradient=True) for n in names_of(model)}
     )

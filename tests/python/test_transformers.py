@@ -59,7 +59,7 @@ TRAINED = {
 SAMPLE = ("LlamaForCausalLM", "Cohere2ForCausalLM", "MixtralForCausalLM", "Llama4ForCausalLM", "GptOssForCausalLM", "Phi3ForCausalLM")
 
 
-def train_on_rank(rank, name, path, data):
+def train_on_rank(rank, name, path):
     manifest = m.load_manifest(path)
     mesh = init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
 
@@ -73,7 +73,7 @@ def train_on_rank(rank, name, path, data):
     def run(model, tokens):
         loss = (
             torch.nn.functional.cross_entropy(
-                model(input_ids=tokens).logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum"
+                model(input_ids=tokens, use_cache=False).logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum"
             )
             / 20
         )
@@ -83,11 +83,12 @@ def train_on_rank(rank, name, path, data):
     reference = make(1)
     expected = run(reference, tokens)
     model = bridge_torch.parallelize(make(1 + rank), manifest, mesh)
+    data = manifest.data_axes[0] if manifest.data_axes else None
     if data:
-        tokens = tokens.chunk(2)[mesh.get_local_rank("data")]
+        tokens = tokens.chunk(2)[mesh.get_local_rank(data)]
     got = run(model, tokens)
     if data:
-        torch.distributed.all_reduce(got, group=mesh.get_group("data"))
+        torch.distributed.all_reduce(got, group=mesh.get_group(data))
     assert abs(got - expected) < 1e-7, (got, expected)
     for path, tensor in manifest.parameters.items():
         assert list(model.get_parameter(path).to_local().shape) == m.local_shape(manifest, tensor, rank)
@@ -105,7 +106,14 @@ def test_a_shipped_plan_trains_as_one_process_does(tmp_path, ranks, name, data):
     path = bridge.compile_manifest(
         tmp_path, torch_module.model_graph(model), plan.replace("tp_plan:", "data: {axes: [data]}\ntp_plan:") if data else plan
     )
-    ranks.run(4 if data else 2, train_on_rank, name, str(path), data)
+    ranks.run(4 if data else 2, train_on_rank, name, str(path))
+
+
+def test_a_ready_plan_trains_as_one_process_does(tmp_path, ranks):  # noqa: F811
+    """FSDP over tensor and sequence parallel, inputs by name, sums left open between modules, checkpointed layers."""
+    plan = (bridge.ROOT / "plans/llama-fsdp-tp.yaml").read_text()
+    graph = torch_module.model_graph(transformers_model.build("LlamaForCausalLM", SMALL))
+    ranks.run(4, train_on_rank, "LlamaForCausalLM", str(bridge.compile_manifest(tmp_path, graph, plan, "--mesh", "fsdp=2,tp=2")))
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -7,6 +7,7 @@ from typing import Callable
 
 from .files import InputError, find_object, printable
 
+YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off")
 MAX_SIMPLE_KEY = 1000  # YAML: longer keys are written behind a question mark
 
 
@@ -17,7 +18,9 @@ def plan_text(dialect, mesh, rules, more=""):
         text, value = _json(key), rule if isinstance(rule, str) else _flow(rule)
         lines.append(f"  ? {text}\n  : {value}\n" if len(text.encode()) > MAX_SIMPLE_KEY else f"  {text}: {value}\n")
     axis = "" if "tp" in mesh else f"axis: {_json(list(mesh)[-1])}\n"
-    written = ", ".join(f"{name if name.isidentifier() and name.isascii() else _json(name)}: {size}" for name, size in mesh.items())
+    written = ", ".join(
+        f"{name if re.fullmatch('[a-z]{2,}', name) and name not in YAML_WORDS else _json(name)}: {size}" for name, size in mesh.items()
+    )
     return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{written}}}\n{axis}{more}tp_plan:{'' if lines else ' {}'}\n" + "".join(
         lines
     )

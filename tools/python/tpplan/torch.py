@@ -30,6 +30,7 @@ from . import slices
 from .manifest import EXPORT_AGAIN, Manifest, ManifestError, Tensor, _shown, check_mesh, check_parameters, load_manifest
 
 try:
+    from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
     from torch.distributed.tensor.placement_types import _StridedShard
 except ImportError:  # torch before 2.5, or built without distributed
@@ -121,6 +122,8 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
     if hasattr(model, "_tpplan_state"):
         raise ManifestError("model", "is parallelized already", "make a new model")
     manifest = load_manifest(manifest)
+    if not isinstance(device_mesh, DeviceMesh):
+        raise ManifestError("device mesh", f"{type(device_mesh).__name__} is no DeviceMesh", "make one with init_device_mesh")
     names = device_mesh.mesh_dim_names or [None] * device_mesh.ndim
     check_mesh(manifest, list(zip(names, device_mesh.shape)))
     parameters, buffers = _names_of(model)
