@@ -55,6 +55,31 @@ TRAINED = {
         n_shared_experts=1,
         experts_implementation="eager",
     ),
+    # Sinks of the attention as local pieces.
+    "GraniteSWAForCausalLM": SMALL | dict(head_dim=8),
+    # Experts that do nothing, and latent attention.
+    "LongcatFlashForCausalLM": dict(
+        vocab_size=32,
+        hidden_size=32,
+        num_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        ffn_hidden_size=48,
+        q_lora_rank=16,
+        kv_lora_rank=16,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=8,
+        head_dim=8,
+        v_head_dim=8,
+        moe_topk=2,
+        n_routed_experts=4,
+        zero_expert_num=2,
+        expert_ffn_hidden_size=16,
+        pad_token_id=0,
+        dtype="float64",
+        attn_implementation="eager",
+        experts_implementation="eager",
+    ),
 }
 SAMPLE = ("LlamaForCausalLM", "Cohere2ForCausalLM", "MixtralForCausalLM", "Llama4ForCausalLM", "GptOssForCausalLM", "Phi3ForCausalLM")
 

@@ -225,6 +225,13 @@ def _check_boundaries(state, model):
                 f"its output has the segments of `{_shown(fused[0].path)}`, and cannot leave as a DTensor",
                 "write `use_local_output: true`, or gather it with `output_layouts: Replicate`",
             )
+    for tensor in state.manifest.parameters.values():
+        if tensor.style in DISPATCH_STYLES:
+            raise ManifestError(
+                f"parameter `{_shown(tensor.path)}`",
+                f"style {tensor.style} dispatches tokens by code of transformers",
+                "load this model by transformers itself",
+            )
     for path in state.manifest.remat:
         if path not in modules:
             raise ManifestError(f"module `{_shown(path)}`", "is in `remat`, but the model has no such module", EXPORT_AGAIN)
