@@ -68,6 +68,15 @@ def test_fish_completes_commands_flags_and_choices(tmp_path):
     assert {"auto", "always", "never"} <= offered("tpplan compile --color ")
 
 
+def test_an_unknown_command_is_named_with_the_nearest():
+    for words in (["chek", "a", "b"], ["--config", "x.yaml", "chek"], ["--no-config", "chek", "--strict"]):
+        result = run(*words)
+        assert (result.returncode, result.stdout) == (2, b"")
+        assert result.stderr.startswith(b"tpplan: error: there is no command `chek`: did you mean `check`?\n")
+    assert run("quite\x1bother").stderr.startswith(b"tpplan: error: there is no command `quite\\x1bother`\n")
+    assert run().stderr.startswith(b"tpplan: error: A subcommand is required")
+
+
 def test_an_unknown_shell_is_a_usage_error():
     assert run("completion", "tcsh").returncode == 2
 
