@@ -458,3 +458,31 @@ def test_what_is_changed_afterwards_is_refused_and_errors_leave_no_trace(tmp_pat
     model.norm.weight = nn.Parameter(torch.ones(16))
     with pytest.raises(ValueError, match="`weight` of a RMSNorm was replaced"):
         model(torch.zeros(1, 4, dtype=torch.long))
+
+
+DTYPES = ("bool", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8", "uint16", "int64", "complex64", "float64")
+
+
+def spreads_any_dtype(rank, path):
+    def make(seed):
+        torch.manual_seed(seed)
+        values = {name: (torch.rand(5, 3) * 4).to(getattr(torch, name)) for name in DTYPES}
+        model = nn.ParameterDict({f"w_{name}": nn.Parameter(value, requires_grad=False) for name, value in values.items()})
+        model.register_buffer("scalar", torch.rand(()) > seed)
+        return model
+
+    manifest = m.load_manifest(path)
+    model = bridge_torch.parallelize(make(rank), manifest, mesh_of(manifest))
+    for name, whole in make(0).named_parameters():
+        assert model.get_parameter(name).to_local().shape[0] < 5
+        assert torch.equal(bridge_torch.full_tensor(model, name).view(torch.uint8), whole.view(torch.uint8)), name
+    assert bool(model.scalar.to_local()) is True
+
+
+def test_tensors_of_all_dtypes(tmp_path, ranks):  # noqa: F811
+    modules = [{"path": "", "type": "ParameterDict", "buffers": {"scalar": {"shape": [], "dtype": "bool"}}}]
+    modules[0]["parameters"] = {f"w_{name}": {"shape": [5, 3], "dtype": name} for name in DTYPES}
+    graph = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": modules}
+    rules = "".join(f"  w_{name}: {{spec: [[tp, fsdp], null]}}\n" for name in DTYPES)
+    plan = f"format: tpplan.plan/1\nmesh: {{fsdp: 2, tp: 2}}\nuneven: torch\ndata: {{axes: [fsdp]}}\ntp_plan:\n{rules}"
+    ranks.run(4, spreads_any_dtype, str(bridge.compile_manifest(tmp_path, graph, plan)))

@@ -316,7 +316,7 @@ def _from_first_rank(state, whole):
     for axis, size in reversed(state.manifest.mesh):
         if size > 1:
             group = state.mesh.get_group(axis)
-            torch.distributed.broadcast(whole, torch.distributed.get_global_rank(group, 0), group=group)
+            torch.distributed.broadcast(_raw(whole), torch.distributed.get_global_rank(group, 0), group=group)
     return whole
 
 
@@ -397,11 +397,16 @@ def _padded(tensor, step, length):
     return padded
 
 
+def _raw(tensor):
+    """The bytes of a contiguous tensor: backends do not know all types."""
+    return tensor.reshape(-1).view(torch.uint8)
+
+
 def _all_gather(local, step):
     length = max(sum(piece) for piece in step.pieces)
     mine = _padded(local, step, length)
     gathered = [torch.empty_like(mine) for _ in step.pieces]
-    torch.distributed.all_gather(gathered, mine, group=step.group)
+    torch.distributed.all_gather([_raw(g) for g in gathered], _raw(mine), group=step.group)
     parts = [torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim) for g, piece in zip(gathered, step.pieces)]
     return torch.cat([part[i] for i in range(len(step.before)) for part in parts], step.dim).contiguous()
 
