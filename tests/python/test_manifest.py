@@ -124,6 +124,10 @@ def edits():
         "parameter list": put("parameters", {}),
         "boundary's layout": put("modules", 0, "inputs", 0, "to", ["Replicate", "Shard(0)"]),
         "data axis": put("data", "axes", ["zz"]),
+        "tied to nothing": put("tied", [["a.weight", "nothing"]]),
+        "tied to itself": put("tied", [["a.weight", "a.weight"]]),
+        "tied alone": put("tied", [["a.weight"]]),
+        "tie is no list": put("tied", {}),
         "dropped parameter": lambda d: d["parameters"].pop(),
     }
 

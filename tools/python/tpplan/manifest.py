@@ -115,6 +115,7 @@ class Manifest:
     parameters: dict  # path -> Tensor
     buffers: dict
     modules: tuple  # of Boundary
+    tied: tuple = ()  # groups of paths that are one tensor and cut alike; the first counts in the totals
     data_axes: tuple = ()
     data_dim: int = 0
     fsdp_axis: str | None = None
@@ -291,14 +292,15 @@ def _read(document, name):
         parameters=_read_tensors(_take(name, document, "parameters", list), mesh, uneven),
         buffers=_read_tensors(_take(name, document, "buffers", list, []), mesh, uneven),
         modules=tuple(_read_boundary(entry, mesh) for entry in _take(name, document, "modules", list)),
+        tied=tuple(_list("`tied`", group, str) for group in _list("`tied`", _take(name, document, "tied", list, []), list)),
         data_axes=_axes("`data`", _take("`data`", data, "axes", list), mesh) if data else (),
         data_dim=_take("`data`", data, "dim", int) if data else 0,
         fsdp_axis=_axes("`fsdp`", [_take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
         remat=tuple(_list("`remat`", _take(name, document, "remat", list, []), str)),
         totals=_read_totals(_take(name, document, "totals", dict)),
     )
-    # Names of one tensor are summed once: which ones, only the model tells (check_parameters). Without ties they are these.
-    if manifest.totals["parameters"] >= len(manifest.parameters) and _sum_totals(manifest, manifest.parameters.values()) != manifest.totals:
+    _check_ties(manifest)
+    if _sum_totals(manifest, _counted(manifest)) != manifest.totals:
         raise ManifestError("`totals`", "are not the sums over the parameters", COMPILE_AGAIN)
     return manifest
 
@@ -459,6 +461,24 @@ def _read_totals(totals):
 
 def _bytes(dtype, shape):
     return -(-math.prod(shape) * DTYPE_BITS[dtype] // 8)
+
+
+def _check_ties(manifest):
+    seen = set()
+    for group in manifest.tied:
+        for path in group:
+            if path not in manifest.parameters or path in seen or len(group) < 2:
+                raise ManifestError("`tied`", f"`{_shown(path)}` is no parameter, or is tied twice or alone", COMPILE_AGAIN)
+            seen.add(path)
+            first, other = manifest.parameters[group[0]], manifest.parameters[path]
+            if (first.shape, first.dtype, first.spec, first.segments) != (other.shape, other.dtype, other.spec, other.segments):
+                raise ManifestError("`tied`", f"`{_shown(group[0])}` and `{_shown(path)}` are not cut alike", COMPILE_AGAIN)
+
+
+def _counted(manifest):
+    """The parameters that the totals count: of a tensor's names the first."""
+    again = {path for group in manifest.tied for path in group[1:]}
+    return [tensor for path, tensor in manifest.parameters.items() if path not in again]
 
 
 def _sum_totals(manifest, tensors):
