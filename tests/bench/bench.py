@@ -105,7 +105,8 @@ def main():
     parser.add_argument("--largest", choices=[name for name, *_ in SIZES], default="1m")
     parser.add_argument("--peers", action="store_true")
     arguments = parser.parse_args()
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="tpplan-bench-"))
+    scratch = tempfile.TemporaryDirectory(prefix="tpplan-bench-")
+    folder = pathlib.Path(scratch.name)
     print("| parameters | rules | model file | tpplan | peak | SAX pass | peak | time ratio | peak / file |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, layers, rules in SIZES:

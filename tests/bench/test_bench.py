@@ -1,0 +1,38 @@
+"""The benchmark of the README runs, and measures what it says that it measures. Nothing here depends on how fast a machine is."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import PROGRAM, ROOT
+
+BENCH = ROOT / "tests" / "bench" / "bench.py"
+sanitized = pytest.mark.skipif("TPPLAN_SANITIZED" in os.environ, reason="sanitizers have figures of their own")
+
+
+def test_the_readme_says_how_to_repeat_its_table():
+    assert "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers" in (ROOT / "README.md").read_text()
+
+
+@sanitized
+def test_a_short_run_fills_the_first_row():
+    command = [sys.executable, BENCH, "--build", pathlib.Path(PROGRAM).parent, "--runs", "1", "--largest", "405b"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    head, rule, row = result.stdout.splitlines()
+    assert head.count("|") == rule.count("|") == row.count("|") == 10
+    assert re.match(r"\| 1,137 \| 9 \| [\d.]+ MiB \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \| [\d.]+ \|$", row)
+
+
+@sanitized
+def test_a_program_that_fails_is_no_measurement(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tpplan").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "tpplan").chmod(0o755)
+    for name in ("tpplan_measure", "tpplan_sax_pass"):
+        (tmp_path / "tests" / name).symlink_to(pathlib.Path(PROGRAM).resolve().parent / "tests" / name)
+    result = subprocess.run([sys.executable, BENCH, "--build", tmp_path, "--runs", "1", "--largest", "405b"], capture_output=True, text=True, timeout=120)
+    assert result.returncode != 0 and "failed" in result.stderr
