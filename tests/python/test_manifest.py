@@ -253,6 +253,23 @@ def test_a_rank_gets_its_shards_and_no_more(tmp_path, seed, framework):
             assert numpy.array_equal(numpy.asarray(by_index[name]), expected) and numpy.array_equal(numpy.asarray(by_files[name]), expected)
 
 
+def test_a_tied_tensor_is_found_under_any_of_its_names(tmp_path):
+    bridge.needs("safetensors", "numpy")
+    import numpy
+    from safetensors.numpy import save_file
+
+    weight = {"weight": {"shape": [8, 4], "dtype": "float32"}}
+    model = {
+        "format": "tpplan.model/1", "name": "Model", "framework": "torch", "tied": [["head.weight", "embed.weight"]],
+        "modules": [{"path": "embed", "type": "Embedding", "parameters": weight}, {"path": "head", "type": "Linear", "parameters": weight}],
+    }
+    path = bridge.compile_manifest(tmp_path, model, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {embed: rowwise, head: colwise}\n")
+    for name in ("head.weight", "embed.weight"):
+        save_file({name: numpy.arange(32, dtype="float32").reshape(8, 4)}, tmp_path / "tied.safetensors")
+        shards = loading.load_safetensors(path, tmp_path / "tied.safetensors", 1, framework="numpy")
+        assert numpy.array_equal(shards["embed.weight"], shards["head.weight"]) and shards["embed.weight"][0, 0] == 16
+
+
 def test_files_that_do_not_fit_are_refused(tmp_path):
     bridge.needs("safetensors", "numpy")
     import numpy

@@ -33,8 +33,8 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
     """The shards that `rank` holds of every parameter of the manifest: {path: tensor of the local shape}.
 
     `files` is a safetensors file, a list of them, or a `model.safetensors.index.json`. `framework` is what safetensors calls
-    the kind of tensors to make: "pt" or "numpy". `tied` are groups of paths that name one tensor, as in the model file: a
-    checkpoint holds it under one of them. Raises ManifestError for a tensor that is missing or has another shape or dtype."""
+    the kind of tensors to make: "pt" or "numpy". A checkpoint holds a tied tensor under one of its names: those that the
+    manifest ties, and the groups in `tied` (names that the plan cuts differently, as some of transformers' do). Raises ManifestError for a tensor that is missing or has another shape or dtype."""
     try:
         from safetensors import safe_open
     except ImportError:
@@ -44,7 +44,7 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
     manifest = load_manifest(manifest)
     if not 0 <= rank < device_count(manifest):
         raise ManifestError(f"rank {rank}", f"the manifest is for {device_count(manifest)} ranks", "ranks are counted from 0")
-    other_names = {path: group for group in tied for path in group}
+    other_names = {path: group for group in (*manifest.tied, *tied) for path in group}
     opened, where_is = {}, {}
     try:
         for file in _files_of(files):
