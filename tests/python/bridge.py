@@ -1,0 +1,107 @@
+"""What the tests of tools/python share: the package on the path, compiled manifests, running ranks."""
+
+import json
+import os
+import pathlib
+import socket
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools" / "python"))
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tools" / "python"), os.environ.get("PYTHONPATH", "")])
+
+sys.path.insert(0, str(ROOT / "tests"))
+from conftest import PROGRAM, run, write  # noqa: E402, F401
+
+
+def needs(*modules):
+    """Skips the tests of a file where one of these cannot be imported, and says which; and in a sanitized build, where the
+    frameworks would be tested once more beside a program that is tested enough."""
+    if os.environ.get("TPPLAN_SANITIZED"):
+        pytest.skip("the live tests run with the release build", allow_module_level=True)
+    for module in modules:
+        pytest.importorskip(module, reason=f"{module} is not installed (tests/requirements-live.txt)")
+
+
+def compile_manifest(folder, model, plan, *flags):
+    """Compiles with the real program; the path of the manifest. Fails on errors."""
+    model_path, plan_path = write(folder, model if isinstance(model, dict) else json.dumps(model), plan)
+    output = folder / "manifest.json"
+    result = run("compile", model_path, plan_path, "-o", output, *flags)
+    assert result.returncode == 0, result.stderr.decode(errors="replace")
+    return output
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def serve(rank, count, port, jobs, answers):
+    """One rank: runs the functions that it is sent, and answers with what they raised."""
+    import datetime
+    import traceback
+
+    import torch
+
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=count, timeout=datetime.timedelta(seconds=180))
+    while (job := jobs.get()) is not None:
+        try:
+            job[0](rank, *job[1])
+            answers.put((rank, None))
+        except BaseException:
+            answers.put((rank, traceback.format_exc()))
+
+
+class Ranks:
+    """Processes joined by gloo that live as long as the tests of a file: starting them takes longer than the tests."""
+
+    def __init__(self):
+        self.pools = {}
+
+    def run(self, count, function, *arguments, timeout=240):
+        """Runs function(rank, *arguments) on `count` ranks; fails the test with what a rank raised, and drops these ranks."""
+        import queue
+
+        import torch.multiprocessing
+
+        if count not in self.pools:
+            context = torch.multiprocessing.get_context("spawn")
+            answers, port = context.Queue(), free_port()
+            jobs = [context.Queue() for _ in range(count)]
+            processes = [context.Process(target=serve, args=(r, count, port, jobs[r], answers), daemon=True) for r in range(count)]
+            for process in processes:
+                process.start()
+            self.pools[count] = processes, jobs, answers
+        processes, jobs, answers = self.pools[count]
+        for job in jobs:
+            job.put((function, arguments))
+        for _ in range(count):
+            try:
+                rank, error = answers.get(timeout=timeout)
+            except queue.Empty:
+                rank, error = "?", f"no answer in {timeout} s"
+            if error is not None:
+                self.stop(count)
+                pytest.fail(f"rank {rank} of {count}: {error}", pytrace=False)
+
+    def stop(self, count):
+        for process in self.pools.pop(count)[0]:
+            process.terminate()
+            process.join()
+
+    def stop_all(self):
+        for count in list(self.pools):
+            self.stop(count)
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    pool = Ranks()
+    yield pool
+    pool.stop_all()

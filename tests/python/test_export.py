@@ -1,0 +1,301 @@
+"""Model graphs and plans out of torch: what is written, that tpplan takes it, and what is refused."""
+
+import json
+import random
+import re
+import stat
+import subprocess
+import sys
+
+import bridge
+import pytest
+
+bridge.needs("torch")
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.tensor import Partial, Replicate, Shard  # noqa: E402
+from torch.distributed.tensor import parallel as tp  # noqa: E402
+from torch.distributed.tensor.placement_types import _StridedShard  # noqa: E402
+
+import models  # noqa: E402
+from tpplan import files, plans  # noqa: E402
+from tpplan import manifest as m  # noqa: E402
+from tpplan.export import __main__ as export_main  # noqa: E402
+from tpplan.export import torch_module  # noqa: E402
+
+
+def modules_of(model):
+    return {module["path"]: module for module in torch_module.model_graph(model)["modules"]}
+
+
+class MyProjection(nn.Linear):
+    pass
+
+
+class MyTable(nn.Embedding):
+    pass
+
+
+class MyScale(nn.LayerNorm):
+    pass
+
+
+class OddLinear(nn.Module):
+    """Called Linear, and stored the other way round."""
+
+    def __init__(self):
+        super().__init__()
+        self.in_features, self.out_features = 4, 6
+        self.weight = nn.Parameter(torch.zeros(4, 6))
+
+
+class FusedExperts(nn.Module):
+    def __init__(self, transposed):
+        super().__init__()
+        self.num_experts, self.is_transposed, self.is_concatenated, self.has_gate = 2, transposed, True, True
+        self.gate_up_proj = nn.Parameter(torch.zeros(2, 4, 12) if transposed else torch.zeros(2, 12, 4))
+
+
+def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
+    model = nn.ModuleDict({"plain": nn.Linear(4, 6), "mine": MyProjection(4, 6), "table": MyTable(6, 4), "scale": MyScale(4), "odd": OddLinear(),
+                           "embedding": nn.Embedding(6, 4), "norm": nn.RMSNorm(4)})
+    kinds = {path: module.get("kind") for path, module in modules_of(model).items()}
+    assert kinds == {"": None, "plain": None, "mine": "linear", "table": "embedding", "scale": "norm", "odd": "other", "embedding": None, "norm": None}
+    plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {mine: colwise, table: embedding_colwise, plain: rowwise}\n"
+    manifest = m.load_manifest(bridge.compile_manifest(tmp_path, torch_module.model_graph(model), plan))
+    assert manifest.parameters["mine.weight"].spec == (("tp",), ()) and manifest.parameters["table.weight"].spec == ((), ("tp",))
+
+
+def test_every_kind_is_the_programs(tmp_path):
+    """With or without the written kind, a style cuts what it cuts in torch's own classes."""
+    for module, cut in ((nn.Linear(4, 6), (("tp",), ())), (MyProjection(4, 6), (("tp",), ())), (nn.Embedding(6, 4), ((), ("tp",))), (MyTable(6, 4), ((), ("tp",)))):
+        plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {m: colwise}\n"
+        manifest = m.load_manifest(bridge.compile_manifest(tmp_path, torch_module.model_graph(nn.ModuleDict({"m": module})), plan))
+        assert manifest.parameters["m.weight"].spec == cut
+
+
+def test_facts_of_attention_and_experts():
+    attention = modules_of(nn.ModuleDict({"a": nn.MultiheadAttention(8, 2)}))["a"]
+    assert attention["parameters"]["in_proj_weight"] == {"shape": [24, 8], "dtype": "float32", "dims": ["out", "in"], "segments": {"out": [8, 8, 8]}}
+    assert attention["attributes"] == {"num_heads": 2, "head_dim": 4}
+    llama = modules_of(models.Llama())
+    assert llama["layers.1.self_attn"]["attributes"] == {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}
+    assert llama["rotary"]["buffers"] == {"inv_freq": {"shape": [2], "dtype": "float64"}}
+    for transposed, dims, segments in ((False, None, {"out": [6, 6]}), (True, ["expert", "in", "out"], {"out": [6, 6]})):
+        experts = modules_of(nn.ModuleDict({"e": FusedExperts(transposed)}))["e"]
+        assert experts["attributes"] == {"num_experts": 2}
+        assert experts["parameters"]["gate_up_proj"].get("dims") == dims and experts["parameters"]["gate_up_proj"]["segments"] == segments
+
+
+def test_ties_and_shared_modules_stand_under_all_their_names(tmp_path):
+    graph = torch_module.model_graph(models.Llama(tied=True))
+    assert graph["tied"] == [["embed.weight", "head.weight"]]
+    shared = nn.Linear(4, 4)
+    graph = torch_module.model_graph(nn.ModuleDict({"a": shared, "b": shared}))
+    assert [module["path"] for module in graph["modules"]] == ["", "a", "b"]
+    assert graph["tied"] == [["a.weight", "b.weight"], ["a.bias", "b.bias"]]
+    bridge.compile_manifest(tmp_path, graph, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")
+
+
+def test_names_of_all_kinds_are_written_as_they_are(tmp_path):
+    names = ["<script>", "a b", "\x1b[31m", "ü", "'", '"', "\\", "*", "\u2028", "x" * 1000]
+    model = nn.ModuleDict()
+    for name in names:
+        model.add_module(name, nn.Linear(2, 2, bias=False))
+    path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")
+    assert list(m.load_manifest(path).parameters) == [f"{name}.weight" for name in names]
+
+
+def test_what_has_no_graph_is_refused():
+    loop = nn.Module()
+    loop.inner = nn.Module()
+    loop.inner.again = loop
+    for model, said in ((3, "is no model"), (nn.Linear, "is no model"), (nn.Sequential(nn.LazyLinear(4)), "`0.weight` has no shape yet"), (loop, "contains itself"),
+                        (nn.ParameterDict({"w": nn.Parameter(torch.zeros(2, dtype=torch.uint8).view(torch.bits8), requires_grad=False)}), "`w` has dtype bits8")):
+        with pytest.raises(files.InputError, match=said):
+            torch_module.model_graph(model)
+
+
+# The command.
+
+SOURCE = '''
+import torch
+from torch import nn
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+
+def make(size=8):
+    assert torch.empty(1).is_meta
+    return nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+
+def fails():
+    raise RuntimeError("no \\x1b[31m luck")
+
+def item():
+    return nn.Linear(2, int(torch.ones(1).sum().item()) + 2)
+
+built = nn.Linear(2, 2)
+number = 3
+plan = {"0": ColwiseParallel(), "2": RowwiseParallel(output_layouts=Shard(0), use_local_output=False)}
+rules = [("0/weight", ("tp", None)), (".*", ())]
+'''
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    (tmp_path / "mine_to_export.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine_to_export", raising=False)
+    return tmp_path
+
+
+def export(*arguments):
+    return files.run_command(export_main.main, list(map(str, arguments)))
+
+
+def test_the_command_writes_graph_and_plan_that_compile(package):
+    done = subprocess.run([sys.executable, "-m", "tpplan.export", "--torch", "mine_to_export:make", "--kwargs", '{"size": 16}', "-o", "model.json"],
+                          cwd=package, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE((package / "model.json").stat().st_mode) == 0o666 & ~current_umask()
+    assert export("--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp=4", "-o", package / "plan.yaml") == 0
+    result = bridge.run("compile", package / "model.json", package / "plan.yaml", "-o", package / "manifest.json")
+    assert result.returncode == 0, result.stderr
+    manifest = m.load_manifest(package / "manifest.json")
+    assert manifest.parameters["0.weight"].local_shapes == ((4, 16),) and manifest.parameters["2.weight"].local_shapes == ((16, 4),)
+    assert export("--plan-from", "easylm", "mine_to_export:rules", "--model", package / "model.json", "--mesh", "tp=4", "-o", package / "easy.yaml") == 0
+    assert bridge.run("compile", package / "model.json", package / "easy.yaml").returncode == 0
+    assert export("--torch", "mine_to_export:Model") == export("--torch", "mine_to_export:built") == 0
+
+
+def current_umask():
+    import os
+
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+@pytest.mark.parametrize("arguments, status, said", [
+    (["--torch", "mine_to_export:number"], 2, "no model"), (["--torch", "mine_to_export"], 2, "does not name"), (["--torch", "mine_to_export:no"], 2, "has no"),
+    (["--torch", "absent_module_x:no"], 2, "cannot be imported"), (["--torch", "mine_to_export:fails"], 1, "luck"), (["--torch", "mine_to_export:item"], 1, "meta"),
+    (["--torch", "mine_to_export:make", "--kwargs", "[]"], 2, "--kwargs"), (["--torch", "mine_to_export:make", "--kwargs", "{"], 2, "--kwargs"),
+    (["--torch", "mine_to_export:built", "--kwargs", '{"a": 1}'], 2, "--kwargs"), (["--torch", "mine_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
+    (["--torch", "os:getcwd"], 1, "no model"), (["--plan-from", "torch", "mine_to_export:number"], 1, "no plan"), (["--plan-from", "nobody", "x"], 2, "no plans of"),
+    (["--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp"], 2, "no mesh"), (["--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp=0"], 2, "no mesh"),
+    (["--plan-from", "easylm", "mine_to_export:rules"], 2, "--model"), (["--plan-from", "easylm", "mine_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
+    (["--torch", "mine_to_export:make", "-o", "absent/folder/model.json"], 2, "cannot write"),
+])
+def test_the_command_says_what_is_wrong(package, monkeypatch, capsys, arguments, status, said):
+    monkeypatch.chdir(package)
+    before = set(package.iterdir())
+    assert export(*arguments, *([] if "-o" in arguments else ["-o", "out.json"])) == status
+    error = capsys.readouterr().err
+    assert said in error and "= help:" in error and "\x1b" not in error
+    assert {p for p in set(package.iterdir()) - before if p.name != "__pycache__"} == set()
+
+
+def test_an_item_may_be_built_on_the_cpu(package):
+    assert export("--torch", "mine_to_export:item", "--device", "cpu") == 0
+
+
+def test_an_output_that_is_an_input_is_refused(package):
+    path = package / "model.json"
+    assert export("--torch", "mine_to_export:make", "-o", path) == 0
+    before = path.read_bytes()
+    (package / "link.json").symlink_to(path)
+    assert export("--plan-from", "easylm", "mine_to_export:rules", "--model", path, "-o", package / "link.json") == 2
+    assert path.read_bytes() == before
+
+
+# Plans.
+
+def test_every_style_and_option_of_torch():
+    plan = {
+        "": tp.PrepareModuleOutput(output_layouts=(Partial(), None), desired_output_layouts=(Shard(1), None)),
+        "a": tp.ColwiseParallel(), "b": tp.RowwiseParallel(), "c": tp.SequenceParallel(),
+        "d": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-2), use_local_output=False),
+        "e": tp.RowwiseParallel(input_layouts=Replicate(), output_layouts=Partial(), use_local_output=False),
+        "f": tp.SequenceParallel(sequence_dim=2, use_local_output=True),
+        "g": tp.PrepareModuleInput(input_layouts=(Shard(0), None), desired_input_layouts=(Replicate(), None),
+                                   input_kwarg_layouts={"x": Shard(1)}, desired_input_kwarg_layouts={"x": Replicate()}, use_local_output=True),
+        "h": tp.PrepareModuleInput(input_kwarg_layouts={"x": Shard(1)}, desired_input_kwarg_layouts={"x": Replicate()}),
+        "i": tp.PrepareModuleInputOutput(input_layouts=Shard(0), desired_input_layouts=Replicate(), use_local_input=True,
+                                         output_layouts=Partial("avg"), desired_output_layouts=Replicate(), use_local_output=False),
+        "j": tp.PrepareModuleInputOutput(input_layouts=Shard(0), desired_input_layouts=Replicate(), output_layouts=Shard(1), desired_output_layouts=Shard(1)),
+    }
+    lines = dict(line.strip().split(": ", 1) for line in plans.torch_plan(plan, {"tp": 2}).splitlines()[5:])
+    assert {json.loads(key): value for key, value in lines.items()} == {
+        "": '{style: "prepare_module_output", output_layouts: ["Partial", null], desired_output_layouts: ["Shard(1)", null]}',
+        "a": "colwise", "b": "rowwise", "c": "sequence_parallel",
+        "d": '{style: "colwise", input_layouts: "Shard(1)", output_layouts: "Shard(-2)", use_local_output: false}',
+        "e": '{style: "rowwise", input_layouts: "Replicate", output_layouts: "Partial", use_local_output: false}',
+        "f": '{style: "sequence_parallel", sequence_dim: 2, use_local_output: true}',
+        "g": '{style: "prepare_module_input", input_layouts: ["Shard(0)", null], desired_input_layouts: ["Replicate", null], '
+             'input_kwarg_layouts: {"x": "Shard(1)"}, desired_input_kwarg_layouts: {"x": "Replicate"}, use_local_output: true}',
+        "h": '{style: "prepare_module_input", input_kwarg_layouts: {"x": "Shard(1)"}, desired_input_kwarg_layouts: {"x": "Replicate"}}',
+        "i": '{style: "prepare_module_input_output", input_layouts: ["Shard(0)"], desired_input_layouts: ["Replicate"], output_layouts: ["Partial(avg)"], '
+             'desired_output_layouts: ["Replicate"], use_local_input: true, use_local_output: false}',
+        "j": '{style: "prepare_module_input_output", input_layouts: ["Shard(0)"], desired_input_layouts: ["Replicate"], output_layouts: ["Shard(1)"], '
+             'desired_output_layouts: ["Shard(1)"]}',
+    }
+
+
+def test_every_style_compiles(tmp_path):
+    """What the test above writes, read by the program: each on a module of its own."""
+    graph = torch_module.model_graph(nn.ModuleDict({name: nn.Linear(8, 8) for name in "abcdefghij"}))
+    plan = {name: style for name, style in {
+        "a": tp.ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-2), use_local_output=False), "c": tp.SequenceParallel(sequence_dim=2, use_local_output=True),
+        "e": tp.RowwiseParallel(input_layouts=Replicate(), output_layouts=Partial(), use_local_output=False),
+        "g": tp.PrepareModuleInput(input_layouts=(Shard(0), None), desired_input_layouts=(Replicate(), None), input_kwarg_layouts={"x": Shard(1)},
+                                   desired_input_kwarg_layouts={"x": Replicate()}, use_local_output=True),
+        "i": tp.PrepareModuleInputOutput(input_layouts=Shard(0), desired_input_layouts=Replicate(), use_local_input=True, output_layouts=Partial("avg"),
+                                         desired_output_layouts=Replicate(), use_local_output=False)}.items()}
+    manifest = m.load_manifest(bridge.compile_manifest(tmp_path, graph, plans.torch_plan(plan, {"tp": 2})))
+    found = {boundary.path: boundary for boundary in manifest.modules}
+    assert found["a"].inputs[0].source == ("Shard(1)",) and found["a"].outputs[0].target == ("Shard(-2)",) and found["a"].outputs[0].use_local is False
+    assert found["g"].inputs[-1].kwarg == "x" and found["g"].inputs[0].use_local is True
+    assert found["i"].outputs[0].source == ("Partial(avg)",) and found["i"].outputs[0].use_local is False
+
+
+def test_what_plans_cannot_say_is_refused():
+    class Mine(tp.ColwiseParallel):
+        pass
+
+    for plan, said in (({"a": Mine()}, "`a`: Mine"), ({"a": tp.ColwiseParallel(output_layouts=_StridedShard(0, split_factor=2))}, "no word"), ({"a": 3}, "`a`: int"),
+                       ([], "no plan"), ({3: tp.ColwiseParallel()}, "no plan")):
+        with pytest.raises(files.InputError, match=said):
+            plans.torch_plan(plan, {"tp": 2})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
+    """As EasyLM's match_partition_rules: names joined by `/`, re.search, the first rule counts, scalars stay whole."""
+    chance = random.Random(seed)
+    modules = [{"path": f"params.layer.{i}.{part}", "type": "Dense", "parameters": {"kernel": {"shape": [8, 8], "dtype": "float32"},
+                "bias": {"shape": [8], "dtype": "float32"}}} for i in range(12) for part in ("attention.wq", "attention.wo", "mlp.w1", "norm")]
+    modules.append({"path": "params.scale", "type": "Scale", "parameters": {"value": {"shape": [], "dtype": "float32"}, "one": {"shape": [1, 1], "dtype": "float32"}}})
+    graph = {"format": "tpplan.model/1", "name": "Model", "framework": "jax", "modules": modules}
+    patterns = ["attention/(wq|wk)/kernel", "layer/1/", "wo", "kernel$", "mlp", "(?!x)layer/[0-9]/attention", r"\bnorm\b", "bias", "w1/kernel", "^params/layer/1"]
+    rules = [(pattern, chance.choice([("tp",), ("fsdp",), ("tp", "fsdp"), (None,), ()] if "kernel" in pattern else [("tp",), (("tp", "fsdp"),), (), (None,)]))
+             for pattern in chance.sample(patterns, 6)] + [(".*", ())]
+    shapes = {f"{module['path']}.{name}": p["shape"] for module in modules for name, p in module["parameters"].items()}
+    text = plans.easylm_plan(rules, shapes, {"fsdp": 2, "tp": 4})
+    manifest = m.load_manifest(bridge.compile_manifest(tmp_path, graph, text))
+    for path, shape in shapes.items():
+        spec = next(spec for pattern, spec in rules if re.search(pattern, path.replace(".", "/"))) if len(shape) and set(shape) != {1} else ()
+        expected = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec] + [()] * (len(shape) - len(spec))
+        assert list(manifest.parameters[path].spec) == expected, (path, rules, text)
+
+
+def test_ordered_rules_that_do_not_fit():
+    for rules, said in (([("a", ("tp",))], "no rule matches parameter `b.w`"), ([(".*", ("tp", None, None))], "3 entries"), ([("(", ())], "no list"), (3, "no list"),
+                        ([3], "no list")):
+        with pytest.raises(files.InputError, match=said):
+            plans.easylm_plan(rules, {"b.w": [4, 4]}, {"tp": 2})

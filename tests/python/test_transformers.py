@@ -1,0 +1,143 @@
+"""Models of transformers: their graphs and plans are exported, compiled, and trained under the manifest, against one process;
+and a sample of the comparison that `python -m tpplan.compare_transformers` makes of all of them."""
+
+import json
+
+import bridge
+import pytest
+
+bridge.needs("torch", "transformers")
+
+import torch  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+
+from bridge import ranks  # noqa: E402, F401
+from tpplan import compare_transformers, files, plans  # noqa: E402
+from tpplan import manifest as m  # noqa: E402
+from tpplan import torch as bridge_torch  # noqa: E402
+from tpplan.export import __main__ as export_main  # noqa: E402
+from tpplan.export import torch_module, transformers_model  # noqa: E402
+
+SMALL = dict(vocab_size=32, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             pad_token_id=0, bos_token_id=1, eos_token_id=2, dtype="float64", attn_implementation="eager")
+EXPERTS = dict(num_local_experts=4, num_experts_per_tok=2, experts_implementation="eager")
+TRAINED = {
+    "LlamaForCausalLM": SMALL,
+    "Gemma2ForCausalLM": SMALL | dict(head_dim=8),
+    "Qwen3ForCausalLM": SMALL | dict(head_dim=8),
+    "Phi3ForCausalLM": SMALL,
+    "MixtralForCausalLM": SMALL | EXPERTS,
+    "DeepseekV3ForCausalLM": SMALL | dict(num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
+                                          n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+                                          moe_intermediate_size=16, n_shared_experts=1, experts_implementation="eager"),
+}
+SAMPLE = ("LlamaForCausalLM", "Cohere2ForCausalLM", "MixtralForCausalLM", "Llama4ForCausalLM", "GptOssForCausalLM", "Phi3ForCausalLM")
+
+
+def train_on_rank(rank, name, path, data):
+    manifest = m.load_manifest(path)
+    mesh = init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
+
+    def make(seed):
+        torch.manual_seed(seed)
+        return transformers_model.build(name, TRAINED[name], "cpu")
+
+    torch.manual_seed(3)
+    tokens = torch.randint(3, 32, (4, 6))
+
+    def run(model, tokens):
+        loss = torch.nn.functional.cross_entropy(model(input_ids=tokens).logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum") / 20
+        loss.backward()
+        return loss.detach()
+
+    reference = make(1)
+    expected = run(reference, tokens)
+    model = bridge_torch.parallelize(make(1 + rank), manifest, mesh)
+    if data:
+        tokens = tokens.chunk(2)[mesh.get_local_rank("data")]
+    got = run(model, tokens)
+    if data:
+        torch.distributed.all_reduce(got, group=mesh.get_group("data"))
+    assert abs(got - expected) < 1e-7, (got, expected)
+    for path, tensor in manifest.parameters.items():
+        assert list(model.get_parameter(path).to_local().shape) == m.local_shape(manifest, tensor, rank)
+        gradient = reference.get_parameter(path).grad
+        got = bridge_torch.full_tensor(model, path, gradient=True)
+        assert (got is None) == (gradient is None), path
+        # transformers computes norms and routers in float32, whatever the model's dtype.
+        assert got is None or (got - gradient).abs().max() < 1e-7, path
+
+
+@pytest.mark.parametrize("name, data", [*((name, False) for name in TRAINED), ("MixtralForCausalLM", True)])
+def test_a_shipped_plan_trains_as_one_process_does(tmp_path, ranks, name, data):  # noqa: F811
+    model = transformers_model.build(name, TRAINED[name])
+    plan = plans.transformers_plan(model, {"data": 2, "tp": 2} if data else {"tp": 2})
+    path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), plan.replace("tp_plan:", "data: {axes: [data]}\ntp_plan:") if data else plan)
+    ranks.run(4 if data else 2, train_on_rank, name, str(path), data)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_shipped_plans_shard_as_transformers_shards(name):
+    row = compare_transformers.compare_class(name, bridge.PROGRAM)
+    assert (row.status, row.note) == ("agrees", "") and row.sharded > 0
+
+
+def test_the_comparison_sees_a_difference(monkeypatch):
+    """A plan with one rule less, and a graph with one shape more."""
+    def without_o_proj(model, mesh):
+        return "".join(line for line in plans.transformers_plan(model, mesh).splitlines(True) if "o_proj" not in line)
+
+    monkeypatch.setattr(compare_transformers, "transformers_plan", without_o_proj)
+    row = compare_transformers.compare_class("LlamaForCausalLM", bridge.PROGRAM)
+    assert row.status == "differs" and "o_proj" in row.note
+
+
+def test_the_models_say_what_the_recorded_ones_say():
+    """The recorded graphs of tests/truth, made by transformers 5.23, and ours of the same classes."""
+    import lzma
+
+    recorded = json.loads(lzma.open(bridge.ROOT / "tests/truth/data/transformers.json.xz").read())
+    for name in ("llama", "cohere2", "phi3"):
+        wanted = recorded[name]["model"]
+        wanted = json.loads(wanted) if isinstance(wanted, str) else wanted
+        model = transformers_model.build(wanted["name"], {})
+        graph = torch_module.model_graph(model)
+
+        def bare(tensors):
+            return {n: (t["shape"], t["dtype"]) for n, t in (tensors or {}).items()}
+
+        for ours, theirs in zip(graph["modules"], wanted["modules"], strict=True):
+            assert (ours["path"], ours["type"]) == (theirs["path"], theirs["type"])
+            assert [bare(ours.get(k)) for k in ("parameters", "buffers")] == [bare(theirs.get(k)) for k in ("parameters", "buffers")]
+        assert list(map(sorted, graph["tied"])) == list(map(sorted, wanted["tied"]))
+        plan = plans.transformers_plan(model, {"tp": 2}).splitlines()
+        assert sorted(plan) == sorted(recorded[name]["plan"].splitlines())
+
+
+def export(*arguments):
+    """The exit status of the command."""
+    return files.run_command(export_main.main, list(map(str, arguments)))
+
+
+def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(dict(SMALL, model_type="phi3", architectures=["Phi3ForCausalLM"], auto_map={"AutoConfig": "evil.py--X"})))
+    assert export("--transformers", config, "-o", tmp_path / "model.json") == 0
+    assert export("--plan-from", "transformers", config, "--mesh", "tp=4", "-o", tmp_path / "plan.yaml") == 0
+    result = bridge.run("compile", tmp_path / "model.json", tmp_path / "plan.yaml", "-o", tmp_path / "manifest.json")
+    assert result.returncode == 0, result.stderr
+    graph = json.loads((tmp_path / "model.json").read_text())
+    modules = {module["path"]: module for module in graph["modules"]}
+    assert modules["model.layers.0.self_attn"]["attributes"] == {"num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
+    assert modules["model.layers.0.self_attn.qkv_proj"]["parameters"]["weight"]["segments"] == {"out": [32, 16, 16]}
+    assert modules["model.layers.0.mlp.gate_up_proj"]["parameters"]["weight"]["segments"] == {"out": [48, 48]}
+    before = config.read_bytes()
+    assert export("--transformers", config, "-o", config) == 2 and config.read_bytes() == before
+
+
+@pytest.mark.parametrize("name, kwargs, status", [("Nonsense", "{}", 2), ("AutoModel", "{}", 2), ("PreTrainedModel", "{}", 2), ("os.path", "{}", 2),
+                                                  ("absent/config.json", "{}", 2), ("llama", "[]", 2), ("llama", "{", 2), ("llama", '{"hidden_size": "x"}', 1)])
+def test_what_is_no_model_is_said_so(tmp_path, capsys, name, kwargs, status):
+    assert export("--transformers", name, "--kwargs", kwargs, "-o", tmp_path / "model.json") == status
+    assert "= help:" in capsys.readouterr().err
+    assert not (tmp_path / "model.json").exists()

@@ -1,0 +1,9 @@
+"""The bridge between tpplan and the frameworks: model graphs and plans out of them, sharding manifests into them.
+
+Pure Python; a framework is imported only by the function that needs it.
+"""
+
+from .loading import load_safetensors
+from .manifest import Manifest, ManifestError, load_manifest
+
+__all__ = ["Manifest", "ManifestError", "load_manifest", "load_safetensors"]

@@ -1,0 +1,47 @@
+"""python -m tpplan.export: model graphs and plans out of the frameworks."""
+
+import argparse
+import importlib
+import json
+import sys
+
+from ..files import InputError, printable, read_kwargs, run_command, write_output
+from ..plans import PLAN_SOURCES, read_mesh
+
+# Option, module with build(NAME, kwargs, device) and model_graph(model), help.
+SOURCES = {
+    "torch": ("torch_module", "package.module:NAME of an nn.Module, or of a class or function that makes one"),
+    "transformers": ("transformers_model", "model class, model type or config.json; built without weights"),
+}
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="python -m tpplan.export", description="Writes the model graph of a model, or a plan of a framework, for tpplan.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    for name, (_, text) in SOURCES.items():
+        what.add_argument(f"--{name}", metavar="NAME", help=text)
+    what.add_argument("--plan-from", nargs=2, metavar=("KIND", "NAME"),
+                      help="write a plan: " + "; ".join(f"{kind} {row.help}" for kind, row in PLAN_SOURCES.items()))
+    parser.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration")
+    parser.add_argument("--device", default="meta", help="where a torch model is built (default: meta)")
+    parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")
+    parser.add_argument("--model", metavar="MODEL", help="model graph that an ordered list of rules is resolved against (easylm)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
+    options = parser.parse_args(arguments)
+    kwargs = read_kwargs(options.kwargs)
+    if options.plan_from:
+        kind, name = options.plan_from
+        if kind not in PLAN_SOURCES:
+            raise InputError(f"there are no plans of `{printable(kind)}`", "one of " + ", ".join(PLAN_SOURCES))
+        text = PLAN_SOURCES[kind].make(name, mesh=read_mesh(options.mesh), kwargs=kwargs, model=options.model)
+        write_output(options.output, text, [path for path in (name, options.model) if path])
+        return
+    source = next(name for name in SOURCES if getattr(options, name) is not None)
+    name = getattr(options, source)
+    exporter = importlib.import_module(f"{__package__}.{SOURCES[source][0]}")
+    graph = exporter.model_graph(exporter.build(name, kwargs, options.device))
+    write_output(options.output, json.dumps(graph, indent=1) + "\n", [name])
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main, sys.argv[1:]))

@@ -1,0 +1,206 @@
+"""The model graph of a torch.nn.Module. Only names, shapes and types are read, so a module on the meta device will do."""
+
+from ..files import InputError, find_object, printable
+from ..manifest import DTYPE_BITS
+
+# Attributes that say how many heads and experts a module has, in the order in which they are asked; from the module, then
+# from its `config` (transformers).
+ATTRIBUTE_NAMES = {
+    "num_heads": ("num_heads", "num_attention_heads", "n_heads", "n_head"),
+    "num_kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
+    "head_dim": ("head_dim", "attention_head_size", "key_value_proj_dim"),
+}
+
+# Endings of type names that lib/model/module_kinds.cc reads as the kind; a type with another name says its kind itself.
+NORM_ENDINGS = ("Norm", "Normalization", "NormGated", "Norm1d", "Norm2d", "Norm3d")
+
+# Linear modules whose rows are q, k and v one after the other, each by heads. Others (query_key_value) interleave them.
+QKV_IN_BLOCKS = ("qkv_proj", "Wqkv", "qkv", "wqkv")
+QKV_NOT_IN_BLOCKS = ("CodeGen",)  # families that interleave them under one of these names
+GATE_UP_IN_BLOCKS = ("gate_up_proj",)
+
+
+def build(name, kwargs, device="meta"):
+    """The module that `package.module:NAME` names: a module, or a class or function that makes one from `kwargs`, called
+    on the meta device unless another one is named. Raises InputError."""
+    torch = _torch()
+    made = find_object(name)
+    if not isinstance(made, torch.nn.Module):
+        if not callable(made):
+            raise InputError(f"`{printable(name)}` is {_article(made)}, which is no model", "name an nn.Module, or a class or function that makes one")
+        try:
+            with torch.device(device):
+                made = made(**kwargs)
+        except Exception as error:  # whatever the model's code raises
+            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
+                             "give its arguments with --kwargs; what cannot be built on the meta device may be built with --device cpu", 1) from None
+    elif kwargs:
+        raise InputError(f"`{printable(name)}` is a module already, and takes no --kwargs", "leave them out")
+    return made
+
+
+def model_graph(model, name=None):
+    """The model graph (a dict, as schemas/model.schema.json has it) of an nn.Module. Raises InputError for what is no
+    module, and for parameters that have no shape yet or a type that tpplan does not know."""
+    torch = _torch()
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"{_article(model)} is no model", "give an nn.Module", 1)
+    modules, names = [], {}
+    for path, module in _named_modules(model):
+        entry = {"path": path, "type": type(module).__name__}
+        kind = _kind(torch, module)
+        if kind:
+            entry["kind"] = kind
+        parameters = {n: _tensor(_join(path, n), p) for n, p in module._parameters.items() if p is not None}
+        buffers = {n: _tensor(_join(path, n), b) for n, b in module._buffers.items() if b is not None}
+        if parameters:
+            _add_facts(torch, path, module, parameters)
+            entry["parameters"] = parameters
+        if buffers:
+            entry["buffers"] = buffers
+        attributes = _attributes(torch, module)
+        if attributes:
+            entry["attributes"] = attributes
+        modules.append(entry)
+        for parameter_name, parameter in module._parameters.items():
+            if parameter is not None:
+                names.setdefault(id(parameter), []).append(_join(path, parameter_name))
+    _add_head_segments(modules)
+    return {"format": "tpplan.model/1", "name": name or type(model).__name__, "framework": "torch", "modules": modules,
+            "tied": [paths for paths in names.values() if len(paths) > 1]}
+
+
+def _torch():
+    try:
+        import torch
+    except ImportError:
+        raise InputError("torch is not installed", "pip install torch") from None
+    return torch
+
+
+def _article(value):
+    return f"a value of type {type(value).__module__}.{type(value).__qualname__}"
+
+
+def _join(path, name):
+    return f"{path}.{name}" if path else name
+
+
+def _named_modules(model):
+    """All modules under all their paths, as state_dict names them, parents first. A module inside itself is an error."""
+    def walk(path, module, above):
+        yield path, module
+        for name, child in module._modules.items():
+            if child is None:
+                continue
+            if child in above:
+                raise InputError(f"module `{printable(_join(path, name))}` contains itself", "tpplan needs a tree of modules", 1)
+            yield from walk(_join(path, name), child, above | {child})
+    return walk("", model, {model})
+
+
+def _tensor(path, tensor):
+    import torch
+
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise InputError(f"parameter `{printable(path)}` has no shape yet", "run the model once, so that its lazy modules know their sizes", 1)
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in DTYPE_BITS:
+        raise InputError(f"parameter `{printable(path)}` has dtype {dtype}, which tpplan does not know", "convert it", 1)
+    return {"shape": [int(size) for size in tensor.shape], "dtype": dtype}
+
+
+def _kind(torch, module):
+    """The kind, where the name of the type does not say it or says another one."""
+    nn, name = torch.nn, type(module).__name__
+    norms = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
+    weight = module._parameters.get("weight")
+    if isinstance(module, nn.Linear):
+        return None if name.endswith("Linear") else "linear"
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        says_it = name == "EmbeddingBag" or (name.endswith("Embedding") and not name.endswith(("RotaryEmbedding", "PatchEmbedding")))
+        return None if says_it else "embedding"
+    if isinstance(module, norms):
+        return None if name.endswith(NORM_ENDINGS) else "norm"
+    if name.endswith("Linear") and weight is not None and weight.ndim == 2:
+        sizes = getattr(module, "out_features", None), getattr(module, "in_features", None)
+        return None if None in sizes or tuple(weight.shape) == sizes else "other"
+    if _is_experts(module) and not name.endswith("Experts"):
+        return "experts"
+    return None
+
+
+def _is_experts(module):
+    """Whether the module owns weights of all experts in one, as transformers' experts do."""
+    count = getattr(module, "num_experts", None)
+    return type(count) is int and hasattr(module, "is_transposed") and any(
+        p is not None and p.ndim == 3 and p.shape[0] == count for p in module._parameters.values())
+
+
+def _add_facts(torch, path, module, parameters):
+    """Dims and segments of what the table of module types does not know."""
+    if isinstance(module, torch.nn.MultiheadAttention) and "in_proj_weight" in parameters:
+        size = module.embed_dim
+        parameters["in_proj_weight"] |= {"dims": ["out", "in"], "segments": {"out": [size] * 3}}
+        if "in_proj_bias" in parameters:
+            parameters["in_proj_bias"] |= {"dims": ["out"], "segments": {"out": [size] * 3}}
+    if _is_experts(module):
+        for name, entry in parameters.items():
+            if len(entry["shape"]) != 3:
+                continue
+            if module.is_transposed:
+                entry["dims"] = ["expert", "in", "out"]
+            out = entry["shape"][2 if module.is_transposed else 1]
+            if name in GATE_UP_IN_BLOCKS and getattr(module, "is_concatenated", False) and getattr(module, "has_gate", False) and out % 2 == 0:
+                entry["segments"] = {"out": [out // 2] * 2}
+    if isinstance(module, torch.nn.Linear) and path.rpartition(".")[2] in GATE_UP_IN_BLOCKS:
+        out = module.out_features
+        for entry in parameters.values() if out % 2 == 0 else ():
+            entry["segments"] = {"out": [out // 2] * 2}
+
+
+def _attributes(torch, module):
+    """Heads of an attention module and experts of an experts module."""
+    found = {}
+    if "Attention" in type(module).__name__:
+        for key, candidates in ATTRIBUTE_NAMES.items():
+            for holder in (module, getattr(module, "config", None)):
+                value = next((v for v in (_ask(holder, c) for c in candidates) if type(v) is int and v > 0), None)
+                if value is not None:
+                    found[key] = value
+                    break
+        if "num_heads" not in found:
+            found = {}
+        elif found.get("num_kv_heads") and found["num_heads"] % found["num_kv_heads"]:
+            del found["num_kv_heads"]
+    if _is_experts(module) and module.num_experts > 0:
+        found["num_experts"] = module.num_experts
+    return found
+
+
+def _ask(holder, name):
+    """An attribute, or None where there is none, or where a configuration says that it varies between layers."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # transformers' configurations of unlike layers raise an error of their own
+        return None
+
+
+def _add_head_segments(modules):
+    """Segments q|k|v of fused projections whose size is what the heads of the module around them say."""
+    owners = {module["path"]: module for module in modules}
+    for module in modules:
+        parent, _, leaf = module["path"].rpartition(".")
+        owner = owners.get(parent, {})
+        heads = owner.get("attributes", {})
+        gpt2 = leaf == "c_attn" and module["type"] == "Conv1D"
+        if not gpt2 and (leaf not in QKV_IN_BLOCKS or owner.get("type", "").startswith(QKV_NOT_IN_BLOCKS) or module["type"] != "Linear"):
+            continue
+        if "num_heads" not in heads or "head_dim" not in heads:
+            continue
+        query = heads["num_heads"] * heads["head_dim"]
+        key = heads.get("num_kv_heads", heads["num_heads"]) * heads["head_dim"]
+        for name, entry in module.get("parameters", {}).items():
+            out = entry["shape"][-1 if gpt2 else 0]
+            if name in ("weight", "bias") and out == query + 2 * key:
+                entry["segments"] = {"out": [query, key, key]}

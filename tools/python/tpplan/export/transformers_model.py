@@ -1,0 +1,85 @@
+"""Models of transformers by class, model type or config.json, built on the meta device: nothing is downloaded, no code of
+a checkpoint is run."""
+
+import json
+import os
+
+from ..files import InputError, printable, read_json
+from . import torch_module
+
+
+def build(name, kwargs, device="meta"):
+    """The model of transformers that `name` says: a model class (LlamaForCausalLM), a model type (llama), or the path of a
+    config.json, whose `architectures` names the class. `kwargs` are arguments of the configuration. Raises InputError."""
+    transformers, torch = _transformers(), torch_module._torch()
+    model_class, config = _find(transformers, name, kwargs)
+    try:
+        with torch.device(device):
+            return model_class._from_config(config)
+    except Exception as error:  # whatever the model's code raises
+        raise InputError(f"{model_class.__name__} cannot be built: {type(error).__name__}: {printable(error, 500)}",
+                         "change the configuration with --kwargs; what cannot be built on the meta device may be built with --device cpu", 1) from None
+
+
+def model_graph(model):
+    return torch_module.model_graph(model)
+
+
+def _transformers():
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        import transformers
+    except ImportError:
+        raise InputError("transformers is not installed", "pip install transformers") from None
+    return transformers
+
+
+def _find(transformers, name, kwargs):
+    """The model class and its configuration."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    remedy = "name a class (LlamaForCausalLM), a model type (llama) or a config.json"
+    if name.endswith(".json") or os.path.sep in name:
+        return _find_in_file(transformers, CONFIG_MAPPING, name, kwargs)
+    if name in CONFIG_MAPPING:
+        config = _make_config(CONFIG_MAPPING[name], kwargs)
+        return _class_of(transformers, config, name), config
+    model_class = getattr(transformers, name, None) if name.isidentifier() else None
+    if not isinstance(model_class, type) or not issubclass(model_class, transformers.PreTrainedModel) or model_class.config_class is None:
+        raise InputError(f"transformers {transformers.__version__} has no model `{printable(name)}`", remedy)
+    return model_class, _make_config(model_class.config_class, kwargs)
+
+
+def _find_in_file(transformers, mapping, path, kwargs):
+    try:
+        with open(path, encoding="utf-8") as file:
+            written = read_json(file.read(), printable(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {printable(path)}: {printable(error)}", "give the config.json of a model") from None
+    model_type = written.get("model_type") if isinstance(written, dict) else None
+    if not isinstance(model_type, str) or model_type not in mapping:
+        raise InputError(f"{printable(path)}: transformers {transformers.__version__} knows no model_type {printable(json.dumps(model_type))}",
+                         "give the config.json of a model that needs no code of its own")
+    config = _make_config(mapping[model_type], {k: v for k, v in written.items() if k not in ("model_type", "auto_map")} | kwargs)
+    names = written.get("architectures")
+    named = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+    model_class = getattr(transformers, named, None) if named.isidentifier() else None
+    if isinstance(model_class, type) and issubclass(model_class, transformers.PreTrainedModel):
+        return model_class, config
+    return _class_of(transformers, config, path), config
+
+
+def _make_config(config_class, kwargs):
+    try:
+        return config_class(**kwargs)
+    except Exception as error:
+        raise InputError(f"{config_class.__name__} refuses this: {type(error).__name__}: {printable(error, 500)}", "change --kwargs or the file", 1) from None
+
+
+def _class_of(transformers, config, name):
+    """The class for causal language models of this configuration, or else its base model."""
+    for auto in (transformers.AutoModelForCausalLM, transformers.AutoModel):
+        if type(config) in auto._model_mapping:
+            found = auto._model_mapping[type(config)]
+            return found[0] if isinstance(found, (list, tuple)) else found
+    raise InputError(f"transformers has no model for `{printable(name)}` by itself", "name the model class")

@@ -1,0 +1,235 @@
+"""Plans of the frameworks as plan files (schemas/plan.schema.json), in the dialect in which they mean the same."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Callable
+
+from .files import InputError, find_object, printable
+
+MAX_SIMPLE_KEY = 1000  # YAML: longer keys are written behind a question mark
+
+
+def plan_text(dialect, mesh, rules, more=""):
+    """The YAML of a plan. `mesh` is {axis: size}, `rules` {key: style, or a mapping}; JSON texts are YAML, but for DEL."""
+    lines = []
+    for key, rule in rules.items():
+        text, value = _json(key), rule if isinstance(rule, str) else _flow(rule)
+        lines.append(f"  ? {text}\n  : {value}\n" if len(text.encode()) > MAX_SIMPLE_KEY else f"  {text}: {value}\n")
+    axis = "" if "tp" in mesh else f"axis: {_json(list(mesh)[-1])}\n"
+    written = ", ".join(f"{name if name.isidentifier() and name.isascii() else _json(name)}: {size}" for name, size in mesh.items())
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{written}}}\n{axis}{more}tp_plan:{'' if lines else ' {}'}\n" + "".join(lines)
+
+
+def _json(value):
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _flow(rule):
+    return "{" + ", ".join(f"{key}: {_json(value)}" for key, value in rule.items()) + "}"
+
+
+def read_mesh(text):
+    """{axis: size} of a text such as fsdp=2,tp=4."""
+    mesh = {}
+    for part in text.split(","):
+        name, _, size = part.partition("=")
+        if not name or not size.isascii() or not size.isdigit() or int(size) < 1 or name in mesh:
+            raise InputError(f"--mesh `{printable(text)}` is no mesh", "write axes with sizes, such as fsdp=2,tp=4")
+        mesh[name] = int(size)
+    return mesh
+
+
+# transformers
+
+def from_transformers(name, mesh, kwargs, model=None):
+    """The merged plan that transformers ships for a class, as `tp_plan="auto"` takes it."""
+    from .export import transformers_model
+
+    return transformers_plan(transformers_model.build(name, kwargs), mesh)
+
+
+def transformers_plan(model, mesh):
+    rules = dict(model.tp_plan or {})
+    if not rules:
+        raise InputError(f"transformers ships no plan for {type(model).__name__}", "write a plan of your own", 1)
+    return plan_text("transformers", mesh, rules, "uneven: torch\n")
+
+
+# torch
+
+def from_torch(name, mesh, kwargs, model=None):
+    """A dict for parallelize_module, or a function that makes one from `kwargs`."""
+    found = find_object(name)
+    if callable(found) and not isinstance(found, type) and not hasattr(found, "_apply"):
+        try:
+            found = found(**kwargs)
+        except Exception as error:  # whatever the function raises
+            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1) from None
+    return torch_plan(found, mesh)
+
+
+def torch_plan(plan, mesh):
+    """The plan file of a dict for torch's parallelize_module, {key: ParallelStyle}, or of one style for the whole module."""
+    from torch.distributed.tensor.parallel import style as styles
+
+    if isinstance(plan, styles.ParallelStyle):
+        plan = {"": plan}
+    if not isinstance(plan, dict) or not all(isinstance(key, str) for key in plan):
+        raise InputError("this is no plan for parallelize_module", "name a dict of module names and ParallelStyle objects", 1)
+    return plan_text("torch", mesh, {key: _torch_rule(styles, key, value) for key, value in plan.items()}, "uneven: torch\n")
+
+
+def _torch_rule(styles, key, style):
+    """One style with the options that differ from its defaults (torch 2.13, torch/distributed/tensor/parallel/style.py)."""
+    options = {}
+    kind = type(style)
+    if kind is styles.ColwiseParallel or kind is styles.RowwiseParallel:
+        name = "colwise" if kind is styles.ColwiseParallel else "rowwise"
+        defaults = kind()
+        for option in ("input_layouts", "output_layouts"):
+            if getattr(style, option) != getattr(defaults, option):
+                options[option] = _layout(key, getattr(style, option)[0])
+        local = True
+    elif kind is styles.SequenceParallel:
+        name, local = "sequence_parallel", False
+        if style.sequence_sharding[0].dim != 1:
+            options["sequence_dim"] = style.sequence_sharding[0].dim
+    elif kind is styles.PrepareModuleInput:
+        name, local = "prepare_module_input", False
+        options |= _input_options(key, style)
+    elif kind is styles.PrepareModuleOutput:
+        name, local = "prepare_module_output", True
+        options |= _output_options(key, style)
+    elif kind is styles.PrepareModuleInputOutput:
+        name, local = "prepare_module_input_output", True
+        options |= _input_options(key, style.prepare_module_input) | _output_options(key, style.prepare_module_output)
+        if style.prepare_module_input.use_local_output:
+            options["use_local_input"] = True
+        style = style.prepare_module_output
+    else:
+        raise InputError(f"`{printable(key)}`: {kind.__name__} is not one of torch's styles", "write its rule by hand", 1)
+    if style.use_local_output != local:
+        options["use_local_output"] = bool(style.use_local_output)
+    return {"style": name, **options} if options else name
+
+
+def _input_options(key, style):
+    options = {}
+    if style.input_layouts is not None:
+        options["input_layouts"] = [_layout(key, p) for p in style.input_layouts]
+        options["desired_input_layouts"] = [_layout(key, p) for p in style.desired_input_layouts]
+    if style.input_kwarg_layouts:
+        options["input_kwarg_layouts"] = {n: _layout(key, p) for n, p in style.input_kwarg_layouts.items()}
+        options["desired_input_kwarg_layouts"] = {n: _layout(key, p) for n, p in style.desired_input_kwarg_layouts.items()}
+    return options
+
+
+def _output_options(key, style):
+    return {"output_layouts": [_layout(key, p) for p in style.output_layouts],
+            "desired_output_layouts": [_layout(key, p) for p in style.desired_output_layouts]}
+
+
+def _layout(key, placement):
+    """A torch placement as plans write it."""
+    from torch.distributed.tensor import Partial, Replicate, Shard
+
+    if placement is None:
+        return None
+    if type(placement) is Replicate:
+        return "Replicate"
+    if type(placement) is Shard:
+        return f"Shard({placement.dim})"
+    if type(placement) is Partial and placement.reduce_op in ("sum", "avg", "max", "min"):
+        return "Partial" if placement.reduce_op == "sum" else f"Partial({placement.reduce_op})"
+    raise InputError(f"`{printable(key)}`: plans have no word for the layout {placement}", "use Replicate, Shard or Partial", 1)
+
+
+# EasyLM and its kin: an ordered list of (regular expression, PartitionSpec)
+
+def from_easylm(name, mesh, kwargs, model=None):
+    """An ordered list of (regex, PartitionSpec), or a function that makes one from `kwargs`, resolved against a model graph."""
+    if model is None:
+        raise InputError("an ordered list of rules needs the model: the first rule that matches wins", "give the model graph with --model model.json")
+    found = find_object(name)
+    if callable(found) and not isinstance(found, type):
+        try:
+            found = found(**kwargs)
+        except Exception as error:
+            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1) from None
+    try:
+        with open(model, encoding="utf-8") as file:
+            graph = json.load(file)
+        separator = "/" if graph["framework"] == "keras" else "."
+        shapes = {separator.join(filter(None, (m["path"], n))): p["shape"] for m in graph["modules"] for n, p in m.get("parameters", {}).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export") from None
+    return easylm_plan(found, shapes, mesh, separator)
+
+
+def easylm_plan(rules, shapes, mesh, separator="."):
+    """The plan, in dialect regex, of an ordered list of (regex, PartitionSpec) over the parameters {path: shape}.
+
+    As EasyLM's match_partition_rules has it: names are joined by `/`, re.search, the first rule that matches wins, tensors of
+    one element stay whole, and a parameter without a rule is an error. Keys of tpplan may not disagree, so a rule is
+    written as its own expression only where that matches just the parameters that it wins, and by their paths elsewhere."""
+    compiled = []
+    try:
+        for pattern, spec in rules:
+            compiled.append((pattern, re.compile(pattern), [list(e) if isinstance(e, (tuple, list)) else e for e in spec]))
+    except (TypeError, ValueError, re.error) as error:
+        raise InputError(f"this is no list of (regular expression, PartitionSpec): {printable(error)}", "name such a list", 1) from None
+    won = [[] for _ in compiled]
+    whole = []
+    for path, shape in shapes.items():
+        if not shape or all(size == 1 for size in shape):
+            whole.append(path)
+            continue
+        name = path.replace(separator, "/")
+        winner = next((i for i, (_, expression, _) in enumerate(compiled) if expression.search(name)), None)
+        if winner is None:
+            raise InputError(f"no rule matches parameter `{printable(path)}`", "end the list with a rule for everything: (\".*\", PartitionSpec())", 1)
+        won[winner].append(path)
+    keys = {}
+    for (pattern, _, spec), paths in [*zip(compiled, won), (("", None, []), whole)]:
+        groups = {}
+        for path in paths:
+            if len(spec) > len(shapes[path]):
+                raise InputError(f"rule `{printable(pattern)}` has {len(spec)} entries, and parameter `{printable(path)}` {len(shapes[path])} dims",
+                                 "write a rule of its own for it", 1)
+            groups.setdefault(len(shapes[path]) == len(spec), []).append(path)
+        for is_full, group in groups.items():
+            keys[_expression(pattern, group, shapes, separator)] = {"spec": spec if is_full else [*spec, "..."]}
+    return plan_text("regex", mesh, keys)
+
+
+def _expression(pattern, paths, shapes, separator):
+    """An expression that matches these whole paths and no others: the rule's own, the paths with their numbers left open, or
+    the paths."""
+    wanted = set(paths)
+    numbers_open = {re.sub(r"(?<=[./])\d+(?=\\?[./])", "[0-9]+", re.escape(path).replace("\\.", ".")).replace(".", "\\.") for path in paths}
+    own = f".*(?:{pattern.replace('/', re.escape(separator))}).*" if pattern else None
+    for candidate in (own, "|".join(sorted(numbers_open)), "|".join(sorted(map(re.escape, paths)))):
+        # Expressions that only Python has are left to Python.
+        if candidate is None or re.search(r"\(\?[=!<P]|\\[ZAgbB1-9]", candidate):
+            continue
+        try:
+            matched = {path for path in shapes if re.fullmatch(candidate, path)}
+        except re.error:
+            continue
+        if matched == wanted:
+            return candidate
+    return "|".join(sorted(map(re.escape, paths)))
+
+
+@dataclass(frozen=True)
+class PlanSource:
+    make: Callable  # (name, mesh, kwargs, model) -> text of a plan
+    help: str
+
+
+PLAN_SOURCES = {
+    "transformers": PlanSource(from_transformers, "the plan that transformers ships for a class"),
+    "torch": PlanSource(from_torch, "a dict for parallelize_module, as package.module:NAME"),
+    "easylm": PlanSource(from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"),
+}
