@@ -146,7 +146,7 @@ constexpr ConfigFamily usual(std::string_view model_type, std::string_view prefi
                              std::span<const ModuleRow> attention, std::span<const ModuleRow> mlp, std::span<const ModuleRow> norms) {
   return {.model_type = model_type, .prefix = prefix, .base = "model", .embedding = "embed_tokens", .embedding_type = "Embedding", .dropout = "",
           .layer_type = "$DecoderLayer", .norm = "norm", .norm_type = "$RMSNorm", .norm_bias = Never, .activation_key = "hidden_act", .activation = "silu",
-          .expert_size_key = "", .kv_heads = kv_heads, .head_dim = head_dim, .tied = false, .scaled_embedding = false, .partial_rotary = false,
+          .gelu_is_tanh = false, .expert_size_key = "", .kv_heads = kv_heads, .head_dim = head_dim, .tied = false, .scaled_embedding = false, .partial_rotary = false,
           .rotary_part = 1, .mixed_layers = false, .blocks = {attention, mlp, norms}};
 }
 
@@ -157,6 +157,7 @@ constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefi
   family.scaled_embedding = true;
   family.tied = true;
   family.activation_key = activation_key;
+  family.gelu_is_tanh = activation_key == "hidden_act";  // gemma, not gemma2
   family.activation = "gelu_pytorch_tanh";
   return family;
 }

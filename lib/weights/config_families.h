@@ -44,6 +44,7 @@ struct ConfigFamily {
   std::string_view norm_type;
   BiasWhen norm_bias;
   std::string_view activation_key, activation;  // field, and its default
+  bool gelu_is_tanh;                            // an old spelling, which transformers repairs
   std::string_view expert_size_key;             // of one expert's intermediate size; empty: dense
   int64_t kv_heads, head_dim;     // where the config does not say: 0 as many as heads, hidden over heads
   bool tied;                      // where the config does not say

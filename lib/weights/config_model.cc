@@ -88,7 +88,12 @@ void read_flags(ConfigBuilder& builder) {
   const std::string_view dtype = text_field(config, key, "float32", builder.diagnostics);
   if (std::ranges::find(kDTypes, dtype) == std::end(kDTypes)) fault(builder, find_field(config, key), fmt::format("`{}` is `{}`, which no model is built in", key, dtype), "bfloat16, float16, float32 or float64");
   else find_dtype(dtype, builder.dtype);
-  const std::string_view act = text_field(config, builder.family.activation_key, builder.family.activation, builder.diagnostics);
+  std::string_view act = text_field(config, builder.family.activation_key, builder.family.activation, builder.diagnostics);
+  if (builder.family.gelu_is_tanh && act == "gelu") {
+    report_message(builder.diagnostics, Code::TP6012, value_span(Source::Model, *find_field(config, builder.family.activation_key)),
+                   fmt::format("`gelu` is read as `{}`, as transformers does in this family", builder.family.activation), "write what is meant");
+    act = builder.family.activation;
+  }
   builder.activation = activation_class(act);
   if (!builder.activation.empty()) return;
   const std::string_view nearest = nearest_name(act, activation_names());
@@ -185,12 +190,6 @@ double read_rotary_part(ConfigBuilder& builder) {
   return 1;
 }
 
-void add_buffer(ConfigBuilder& builder, std::string_view name, std::span<const int64_t> shape) {
-  DType dtype = 0;
-  find_dtype("float32", dtype);
-  add_param(builder.graph, name, shape, dtype, true);
-}
-
 void build_graph(ConfigBuilder& builder) {
   ModelGraph& graph = builder.graph;
   const ConfigFamily& family = builder.family;
@@ -200,7 +199,7 @@ void build_graph(ConfigBuilder& builder) {
   add_module(graph, family.base, type_name(builder, "$Model"));
   const ModuleId embedding = add_module(graph, below(family.embedding), type_name(builder, family.embedding_type));
   add_tensor(builder, "weight", {sizes.vocab, sizes.hidden});
-  if (family.scaled_embedding) add_buffer(builder, "embed_scale", {});
+  if (family.scaled_embedding) add_param(graph, "embed_scale", {}, builder.dtype, true);
   if (!family.dropout.empty()) add_module(graph, below(family.dropout), "Dropout");
   add_module(graph, below("layers"), "ModuleList");
   for (int64_t i = 0; i < sizes.layers && !has_errors(builder.diagnostics); ++i) {
@@ -219,11 +218,14 @@ void build_graph(ConfigBuilder& builder) {
   add_module(graph, below("rotary_emb"), type_name(builder, "$RotaryEmbedding"));
   const auto rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
   const int64_t frequencies[] = {(rotated + 1) / 2};
-  for (const std::string_view name : {"inv_freq", "original_inv_freq"}) add_buffer(builder, name, frequencies);
+  DType float32 = 0;
+  find_dtype("float32", float32);
+  for (const std::string_view name : {"inv_freq", "original_inv_freq"}) add_param(graph, name, frequencies, float32, true);
   const ModuleId head = add_module(graph, "lm_head", "Linear");
   add_tensor(builder, "weight", {sizes.vocab, sizes.hidden});
   if (flag_field(builder.config, "tie_word_embeddings", family.tied, builder.diagnostics))
     graph.ties.push_back({.params = {graph.modules[embedding].first_param, graph.modules[head].first_param}});
+  resolve_kinds(graph);
 }
 
 std::string family_names() {

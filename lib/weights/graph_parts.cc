@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/module_kinds.h"
+
 namespace tpplan {
 namespace {
 
@@ -27,6 +29,12 @@ Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64
   graph.sizes.insert(graph.sizes.end(), shape.begin(), shape.end());
   if (!is_buffer) ++graph.modules.back().param_count;
   return (is_buffer ? graph.buffers : graph.params).emplace_back(param);
+}
+
+void resolve_kinds(ModelGraph& graph) {
+  for (Module& module : graph.modules) {
+    if (!module.kind_is_given) module.kind = kind_of_type(graph.framework, type_of(graph, module), module.param_count > 0);
+  }
 }
 
 void set_kind(Module& module, ModuleKind kind) {

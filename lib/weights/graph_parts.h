@@ -16,6 +16,9 @@ ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view t
 // Adds a parameter or buffer of the last module, and the graph's place of it.
 Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64_t> shape, DType dtype, bool is_buffer = false);
 
+// The kinds of modules that were not given one, by their types. Asked once all parameters are there.
+void resolve_kinds(ModelGraph& graph);
+
 void set_kind(Module& module, ModuleKind kind);
 void set_attributes(ModelGraph& graph, Module& module, const ModuleAttributes& attributes);
 

@@ -158,8 +158,9 @@ bool read_index(const std::string& path, WeightFiles& files) {
   for (size_t i = 0; i < resolved.size(); ++i) {
     SafetensorsHeader& header = files.headers.emplace_back();
     FileFindings& of_shard = files.findings.emplace_back(FileFindings{&header.source, {}});
-    if (!read_safetensors_header(resolved[i], header, of_shard.diagnostics, std::min(left, kMaxHeaderBytes))) return false;
+    const bool good = read_safetensors_header(resolved[i], header, of_shard.diagnostics, std::min(left, kMaxHeaderBytes));
     header.source.name = (folder == "." ? fs::path(reader.shards[i]) : folder / reader.shards[i]).string();
+    if (!good) return false;
     left -= header.source.text.size();
   }
   join_tensors(reader);

@@ -21,7 +21,8 @@ def import_config(folder, config, *flags):
 @pytest.mark.parametrize("row", RECORDED, ids=lambda row: row["config"]["model_type"])
 def test_the_graph_is_the_one_that_transformers_builds(row, tmp_path):
     result = import_config(tmp_path, row["config"])
-    assert (result.returncode, result.stderr) == (0, b"")
+    is_gelu_of_gemma = (row["config"]["model_type"], row["config"].get("hidden_act")) == ("gemma", "gelu")
+    assert (result.returncode, codes(result)) == (0, ["TP6012"] if is_gelu_of_gemma else [])
     model = json.loads(result.stdout)
     assert model["name"] == row["model"]["name"]
     for made, recorded in zip(model["modules"], row["model"]["modules"]):
