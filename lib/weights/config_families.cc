@@ -144,10 +144,13 @@ constexpr ModuleRow kNeoxMlp[] = {
 // Most families: model.embed_tokens, model.layers, model.norm.
 constexpr ConfigFamily usual(std::string_view model_type, std::string_view prefix, int64_t kv_heads, int64_t head_dim,
                              std::span<const ModuleRow> attention, std::span<const ModuleRow> mlp, std::span<const ModuleRow> norms) {
-  return {.model_type = model_type, .prefix = prefix, .base = "model", .embedding = "embed_tokens", .embedding_type = "Embedding", .dropout = "",
-          .layer_type = "$DecoderLayer", .norm = "norm", .norm_type = "$RMSNorm", .norm_bias = Never, .activation_key = "hidden_act", .activation = "silu",
-          .gelu_is_tanh = false, .expert_size_key = "", .kv_heads = kv_heads, .head_dim = head_dim, .tied = false, .scaled_embedding = false, .partial_rotary = false,
-          .rotary_part = 1, .mixed_layers = false, .blocks = {attention, mlp, norms}};
+  return {.model_type = model_type, .prefix = prefix,
+          .base = "model", .embedding = "embed_tokens", .embedding_type = "Embedding", .dropout = "",
+          .layer_type = "$DecoderLayer", .norm = "norm", .norm_type = "$RMSNorm", .norm_bias = Never,
+          .activation_key = "hidden_act", .activation = "silu", .gelu_is_tanh = false, .expert_size_key = "",
+          .kv_heads = kv_heads, .head_dim = head_dim, .tied = false, .scaled_embedding = false,
+          .partial_rotary = false, .rotary_part = 1, .mixed_layers = false,
+          .blocks = {attention, mlp, norms}};
 }
 
 constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefix, int64_t kv_heads, std::string_view activation_key,
@@ -226,11 +229,28 @@ struct Activation {
 
 // transformers.activations.ACT2CLS, but for prelu and xielu, which own parameters.
 constexpr Activation kActivations[] = {
-    {"silu", "SiLUActivation"}, {"swish", "SiLU"}, {"gelu", "GELUActivation"}, {"gelu_10", "ClippedGELUActivation"}, {"gelu_fast", "FastGELUActivation"},
-    {"gelu_new", "NewGELUActivation"}, {"gelu_python", "GELUActivation"}, {"gelu_pytorch_tanh", "GELUTanh"}, {"gelu_python_tanh", "GELUTanh"},
-    {"gelu_accurate", "AccurateGELUActivation"}, {"quick_gelu", "QuickGELUActivation"}, {"relu", "ReLU"}, {"relu2", "ReLUSquaredActivation"},
-    {"relu6", "ReLU6"}, {"leaky_relu", "LeakyReLU"}, {"hardswish", "Hardswish"}, {"laplace", "LaplaceActivation"}, {"linear", "LinearActivation"},
-    {"mish", "MishActivation"}, {"sigmoid", "Sigmoid"}, {"sqrtsoftplus", "SqrtSoftplusActivation"}, {"tanh", "Tanh"},
+    {"silu", "SiLUActivation"},
+    {"swish", "SiLU"},
+    {"gelu", "GELUActivation"},
+    {"gelu_10", "ClippedGELUActivation"},
+    {"gelu_fast", "FastGELUActivation"},
+    {"gelu_new", "NewGELUActivation"},
+    {"gelu_python", "GELUActivation"},
+    {"gelu_pytorch_tanh", "GELUTanh"},
+    {"gelu_python_tanh", "GELUTanh"},
+    {"gelu_accurate", "AccurateGELUActivation"},
+    {"quick_gelu", "QuickGELUActivation"},
+    {"relu", "ReLU"},
+    {"relu2", "ReLUSquaredActivation"},
+    {"relu6", "ReLU6"},
+    {"leaky_relu", "LeakyReLU"},
+    {"hardswish", "Hardswish"},
+    {"laplace", "LaplaceActivation"},
+    {"linear", "LinearActivation"},
+    {"mish", "MishActivation"},
+    {"sigmoid", "Sigmoid"},
+    {"sqrtsoftplus", "SqrtSoftplusActivation"},
+    {"tanh", "Tanh"},
 };
 
 }  // namespace

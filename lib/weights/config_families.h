@@ -11,7 +11,8 @@
 namespace tpplan {
 
 // What a dim's size is made of.
-enum class ConfigSize : uint8_t { None, One, Hidden, Intermediate, Query, KeyValue, HeadDim, FusedQkv, ThreeHidden, GateUp, Experts, SharedIntermediate };
+enum class ConfigSize : uint8_t { None, One, Hidden, Intermediate, Query, KeyValue, HeadDim, FusedQkv, ThreeHidden, GateUp, Experts,
+    SharedIntermediate };
 
 // When a bias is there: a flag of the config, with its default in the row of kBiasFlags.
 enum class BiasWhen : uint8_t { Never, Always, AttentionBias, NeoxAttentionBias, MlpBias, QkvBias, UseBias };

@@ -38,11 +38,14 @@ struct ConfigBuilder {
 };
 
 void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, std::string help = {}) {
-  report_message(builder.diagnostics, Code::TP6010, node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node), std::move(message), std::move(help));
+  report_message(builder.diagnostics, Code::TP6010, node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node),
+      std::move(message), std::move(help));
 }
 
 bool needs(const ConfigFamily& family, ConfigSize size) {
-  return std::ranges::any_of(family.blocks, [size](std::span<const ModuleRow> block) { return std::ranges::find(block, size, &ModuleRow::out) != block.end(); });
+  return std::ranges::any_of(family.blocks, [size](std::span<const ModuleRow> block) {
+    return std::ranges::find(block, size, &ModuleRow::out) != block.end();
+  });
 }
 
 void read_dense_layers(ConfigBuilder& builder) {
@@ -51,7 +54,8 @@ void read_dense_layers(ConfigBuilder& builder) {
   if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) return;
   const bool list = tree->nodes[0].kind == JsonKind::Array;
   for (size_t i = 1; list && i < tree->nodes.size(); ++i) {
-    if (tree->nodes[i].kind != JsonKind::Integer) return fault(builder, &tree->nodes[i], "`mlp_only_layers` holds something other than numbers of layers");
+    if (tree->nodes[i].kind != JsonKind::Integer) return fault(builder, &tree->nodes[i],
+        "`mlp_only_layers` holds something other than numbers of layers");
     builder.sizes.dense_layers.push_back(tree->nodes[i].integer);
   }
   if (!list) fault(builder, &tree->nodes[0], fmt::format("`mlp_only_layers` is {}, not an array", json_kind_name(tree->nodes[0].kind)));
@@ -66,14 +70,16 @@ void read_sizes(ConfigBuilder& builder) {
   sizes.hidden = required_field(config, "hidden_size", 1, diagnostics);
   sizes.intermediate = required_field(config, "intermediate_size", 1, diagnostics);
   sizes.layers = required_field(config, "num_hidden_layers", 1, diagnostics);
-  if (sizes.layers > kMaxLayers) fault(builder, find_field(config, "num_hidden_layers"), fmt::format("{} layers are more than {}", sizes.layers, kMaxLayers));
+  if (sizes.layers > kMaxLayers)
+    fault(builder, find_field(config, "num_hidden_layers"), fmt::format("{} layers are more than {}", sizes.layers, kMaxLayers));
   if (sizes.hidden > 0) sizes.heads = read_heads(config, builder.family.kv_heads, builder.family.head_dim, diagnostics);
   if (needs(builder.family, ConfigSize::Experts)) {
     const bool local = find_field(config, "num_local_experts") != nullptr;
     sizes.experts = required_field(config, local ? "num_local_experts" : "num_experts", 1, diagnostics);
     sizes.expert = required_field(config, builder.family.expert_size_key, 1, diagnostics);
   }
-  if (needs(builder.family, ConfigSize::SharedIntermediate)) sizes.shared = required_field(config, "shared_expert_intermediate_size", 1, diagnostics);
+  if (needs(builder.family, ConfigSize::SharedIntermediate))
+    sizes.shared = required_field(config, "shared_expert_intermediate_size", 1, diagnostics);
   if (builder.family.mixed_layers) read_dense_layers(builder);
 }
 
@@ -81,23 +87,28 @@ void read_flags(ConfigBuilder& builder) {
   const ConfigFile& config = builder.config;
   builder.biases = {BiasWhen::Always};
   for (const BiasFlag& flag : bias_flags()) {
-    const bool used = std::ranges::any_of(builder.family.blocks, [&](std::span<const ModuleRow> block) { return std::ranges::find(block, flag.when, &ModuleRow::bias) != block.end(); });
+    const bool used = std::ranges::any_of(builder.family.blocks, [&](std::span<const ModuleRow> block) {
+      return std::ranges::find(block, flag.when, &ModuleRow::bias) != block.end();
+    });
     if (used && flag_field(config, flag.key, flag.otherwise, builder.diagnostics)) builder.biases.push_back(flag.when);
   }
   const std::string_view key = find_field(config, "dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string_view dtype = text_field(config, key, "float32", builder.diagnostics);
-  if (std::ranges::find(kDTypes, dtype) == std::end(kDTypes)) fault(builder, find_field(config, key), fmt::format("`{}` is `{}`, which no model is built in", key, dtype), "bfloat16, float16, float32 or float64");
+  if (std::ranges::find(kDTypes, dtype) == std::end(kDTypes)) fault(builder, find_field(config, key),
+      fmt::format("`{}` is `{}`, which no model is built in", key, dtype), "bfloat16, float16, float32 or float64");
   else find_dtype(dtype, builder.dtype);
   std::string_view act = text_field(config, builder.family.activation_key, builder.family.activation, builder.diagnostics);
   if (builder.family.gelu_is_tanh && act == "gelu") {
     report_message(builder.diagnostics, Code::TP6012, value_span(Source::Model, *find_field(config, builder.family.activation_key)),
-                   fmt::format("`gelu` is read as `{}`, as transformers does in this family", builder.family.activation), "write what is meant");
+                   fmt::format("`gelu` is read as `{}`, as transformers does in this family",
+                       builder.family.activation), "write what is meant");
     act = builder.family.activation;
   }
   builder.activation = activation_class(act);
   if (!builder.activation.empty()) return;
   const std::string_view nearest = nearest_name(act, activation_names());
-  fault(builder, find_field(config, builder.family.activation_key), fmt::format("unknown activation `{}`, or one that owns parameters", act),
+  fault(builder, find_field(config, builder.family.activation_key), fmt::format("unknown activation `{}`, or one that owns parameters",
+      act),
         nearest.empty() ? "silu, gelu, gelu_pytorch_tanh, relu, ..." : fmt::format("did you mean `{}`?", nearest));
 }
 
@@ -106,7 +117,9 @@ void read_flags(ConfigBuilder& builder) {
 std::string_view type_name(ConfigBuilder& builder, std::string_view type) {
   if (type == "@") return builder.activation;
   if (!type.starts_with('$')) return type;
-  const auto known = std::ranges::find_if(builder.graph.types, [&](std::string_view t) { return t.starts_with(builder.family.prefix) && t.substr(builder.family.prefix.size()) == type.substr(1); });
+  const auto known = std::ranges::find_if(builder.graph.types, [&](std::string_view t) {
+    return t.starts_with(builder.family.prefix) && t.substr(builder.family.prefix.size()) == type.substr(1);
+  });
   return known != builder.graph.types.end() ? *known : keep_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
 }
 
@@ -129,11 +142,14 @@ int64_t size_of(const Sizes& sizes, ConfigSize size) {
   return 0;
 }
 
-void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_list<int64_t> shape, std::vector<int64_t> segments = {}, size_t dim = 0) {
+void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_list<int64_t> shape, std::vector<int64_t> segments = {},
+    size_t dim = 0) {
   unsigned __int128 product = 1;
   for (const int64_t size : shape) {
     product *= static_cast<unsigned __int128>(size);
-    if (product >> 63 != 0) return fault(builder, nullptr, fmt::format("`{}` of `{}` would have 2^63 elements or more", name, builder.graph.modules.back().path), "the sizes of the config are too large together");
+    if (product >> 63 == 0) continue;
+    return fault(builder, nullptr, fmt::format("`{}` of `{}` would have 2^63 elements or more", name, builder.graph.modules.back().path),
+                 "the sizes of the config are too large together");
   }
   Param& param = add_param(builder.graph, name, {shape.begin(), shape.size()}, builder.dtype);
   if (!segments.empty()) set_segments(builder.graph, param, dim, std::move(segments));
@@ -173,12 +189,14 @@ double read_rotary_part(ConfigBuilder& builder) {
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
     const JsonTree* tree = find_tree(config, key);
     if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) continue;
-    if (tree->nodes[0].kind != JsonKind::Object) return fault(builder, &tree->nodes[0], fmt::format("`{}` is {}, not an object", key, json_kind_name(tree->nodes[0].kind))), 1;
+    if (tree->nodes[0].kind != JsonKind::Object) return fault(builder, &tree->nodes[0], fmt::format("`{}` is {}, not an object", key,
+        json_kind_name(tree->nodes[0].kind))), 1;
     for (const std::string_view name : {"type", "rope_type"}) {
       const uint32_t at = find_member(*tree, 0, name);
       if (at != 0 && tree->nodes[at].kind == JsonKind::String) rope_type = tree->nodes[at].text;
     }
-    if (const uint32_t at = find_member(*tree, 0, "partial_rotary_factor"); at != 0 && tree->nodes[at].kind != JsonKind::Null) node = &tree->nodes[at];
+    if (const uint32_t at = find_member(*tree, 0, "partial_rotary_factor"); at != 0 &&
+        tree->nodes[at].kind != JsonKind::Null) node = &tree->nodes[at];
   }
   if (!builder.family.partial_rotary && rope_type == "default") return 1;
   if (node == nullptr) return builder.family.rotary_part;
@@ -242,7 +260,8 @@ const ConfigFamily* read_family(const ConfigFile& config, Diagnostics& diagnosti
   const JsonNode& node = *find_field(config, "model_type");
   const ConfigFamily* family = find_config_family(text_field(config, "model_type", "", diagnostics));
   if (family == nullptr && node.kind == JsonKind::String)
-    report_message(diagnostics, Code::TP6011, value_span(Source::Model, node), fmt::format("model_type `{}` is none that is known here", node.text),
+    report_message(diagnostics, Code::TP6011, value_span(Source::Model, node), fmt::format("model_type `{}` is none that is known here",
+        node.text),
                    fmt::format("known are {}; export others with python -m tpplan.export", family_names()));
   return family;
 }
@@ -254,7 +273,8 @@ bool check_architecture(ConfigBuilder& builder) {
   const bool named = tree->nodes[0].kind == JsonKind::Array && tree->nodes.size() > 1 && tree->nodes[1].kind == JsonKind::String;
   if (!named) return fault(builder, &tree->nodes[0], "`architectures` is no list of names of classes"), false;
   if (tree->nodes[1].text == builder.graph.name) return true;
-  report_message(builder.diagnostics, Code::TP6011, value_span(Source::Model, tree->nodes[1]), fmt::format("`{}` is not `{}`", tree->nodes[1].text, builder.graph.name),
+  report_message(builder.diagnostics, Code::TP6011, value_span(Source::Model, tree->nodes[1]), fmt::format("`{}` is not `{}`",
+      tree->nodes[1].text, builder.graph.name),
                  "of each family the causal language model is known; export others with python -m tpplan.export");
   return false;
 }
@@ -273,7 +293,8 @@ bool build_config_model(const ConfigFile& config, ModelGraph& graph, Diagnostics
   for (const std::string_view key : kUnreadParts) {
     const JsonTree* tree = find_tree(config, key);
     if (tree != nullptr && tree->nodes[0].kind != JsonKind::Null)
-      report_message(diagnostics, Code::TP6012, key_span(Source::Model, tree->nodes[0]), fmt::format("`{}` is left unread: the model is the one before quantization", key),
+      report_message(diagnostics, Code::TP6012, key_span(Source::Model, tree->nodes[0]),
+          fmt::format("`{}` is left unread: the model is the one before quantization", key),
                      "import the checkpoint's tensors: tpplan import --from safetensors");
   }
   if (!has_errors(diagnostics)) build_graph(builder);

@@ -24,7 +24,8 @@ ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view t
 }
 
 Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64_t> shape, DType dtype, bool is_buffer) {
-  Param param{.name = name, .module = static_cast<ModuleId>(graph.modules.size() - 1), .shape_begin = static_cast<uint32_t>(graph.sizes.size()),
+  Param param{.name = name, .module = static_cast<ModuleId>(graph.modules.size() - 1),
+      .shape_begin = static_cast<uint32_t>(graph.sizes.size()),
               .ndim = static_cast<uint8_t>(shape.size()), .dtype = dtype, .is_buffer = is_buffer};
   graph.sizes.insert(graph.sizes.end(), shape.begin(), shape.end());
   if (!is_buffer) ++graph.modules.back().param_count;

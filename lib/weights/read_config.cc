@@ -32,7 +32,8 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                                   return true;
                                 }};
   constexpr size_t kMaxValues = 256 * 1024;  // vocabularies stand in some configs
-  return read_json(config.source, Source::Model, visitor, config.strings, diagnostics, {.keys_per_object = kMaxValues, .tree_nodes = kMaxValues});
+  return read_json(config.source, Source::Model, visitor, config.strings, diagnostics, {.keys_per_object = kMaxValues,
+      .tree_nodes = kMaxValues});
 }
 
 const JsonTree* find_tree(const ConfigFile& config, std::string_view key) {
@@ -87,7 +88,8 @@ ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_
   ModuleAttributes heads;
   const auto fault = [&](std::string_view key, std::string message) {
     const JsonNode* node = find_field(config, key);
-    report_message(diagnostics, Code::TP6010, node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node), std::move(message));
+    report_message(diagnostics, Code::TP6010, node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node),
+        std::move(message));
     return ModuleAttributes{};
   };
   heads.num_heads = required_field(config, "num_attention_heads", 1, diagnostics);
@@ -97,7 +99,8 @@ ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_
   heads.num_kv_heads = whole_field(config, kKv, 1, or_default(kKv, kv_default), diagnostics);
   if (heads.num_kv_heads == 0) heads.num_kv_heads = heads.num_heads;
   if (heads.num_heads % heads.num_kv_heads != 0)
-    return fault(kKv, fmt::format("{} do not divide among {}{}", counted(heads.num_heads, "head"), counted(heads.num_kv_heads, "key-value head"),
+    return fault(kKv, fmt::format("{} do not divide among {}{}", counted(heads.num_heads, "head"), counted(heads.num_kv_heads,
+        "key-value head"),
                                   has_field(config, kKv) ? "" : ", as many as there are where the config does not say"));
   heads.head_dim = whole_field(config, kHeadDim, 1, or_default(kHeadDim, head_dim_default), diagnostics);
   if (heads.head_dim != 0) return heads;

@@ -84,7 +84,8 @@ bool read_offsets(HeaderReader& reader, const JsonTree& tree, uint32_t at, Weigh
   if (!pair || !read_whole(tree.nodes[at + 1], tensor.begin) || !read_whole(tree.nodes[at + 2], tensor.end))
     return wrong_form(reader, list, "`data_offsets` is no pair of whole numbers: [begin, end]");
   if (tensor.begin <= tensor.end) return true;
-  return fault(reader, Code::TP6003, value_span(Source::Model, list), fmt::format("tensor `{}` begins at {}, behind its end {}", tensor.name, tensor.begin, tensor.end));
+  return fault(reader, Code::TP6003, value_span(Source::Model, list), fmt::format("tensor `{}` begins at {}, behind its end {}",
+      tensor.name, tensor.begin, tensor.end));
 }
 
 // The bytes that type and shape say, multiplied in the reference's order, which overflows where it does.
@@ -96,14 +97,17 @@ bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor&
   fits = fits && !__builtin_mul_overflow(bits, uint64_t{type.bits}, &bits);
   const Span span = value_span(Source::Model, shape);
   if (!fits) return fault(reader, Code::TP6003, span, fmt::format("the sizes of `{}` multiply to more than 64 bits hold", tensor.name));
-  if (bits % 8 != 0) return fault(reader, Code::TP6003, span, fmt::format("the {} bits of `{}` do not fill whole bytes", bits, tensor.name));
+  if (bits % 8 != 0) return fault(reader, Code::TP6003, span, fmt::format("the {} bits of `{}` do not fill whole bytes", bits,
+      tensor.name));
   if (bits / 8 == tensor.end - tensor.begin) return true;
-  return fault(reader, Code::TP6003, span, fmt::format("tensor `{}` is {} bytes by its type and shape, {} by its offsets", tensor.name, bits / 8, tensor.end - tensor.begin));
+  return fault(reader, Code::TP6003, span, fmt::format("tensor `{}` is {} bytes by its type and shape, {} by its offsets", tensor.name,
+      bits / 8, tensor.end - tensor.begin));
 }
 
 bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
-  if (entry.kind != JsonKind::Object) return wrong_form(reader, entry, fmt::format("tensor `{}` is {}, not an object", entry.key, json_kind_name(entry.kind)));
+  if (entry.kind != JsonKind::Object) return wrong_form(reader, entry, fmt::format("tensor `{}` is {}, not an object", entry.key,
+      json_kind_name(entry.kind)));
   WeightTensor tensor{.name = entry.key, .offset = entry.key_offset};
   uint32_t type = 0, shape = 0, offsets = 0;
   for (uint32_t i = 1; i < entry.end; i = tree.nodes[i].end) {
@@ -117,9 +121,11 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
     }
   }
   for (const auto& [name, index] : {std::pair{"dtype", type}, std::pair{"shape", shape}, std::pair{"data_offsets", offsets}}) {
-    if (index == 0) return fault(reader, Code::TP6002, key_span(Source::Model, entry), fmt::format("tensor `{}` has no `{}`", entry.key, name));
+    if (index == 0) return fault(reader, Code::TP6002, key_span(Source::Model, entry), fmt::format("tensor `{}` has no `{}`", entry.key,
+        name));
   }
-  if (!read_type(reader, tree.nodes[type], tensor) || !read_shape(reader, tree, shape, tensor) || !read_offsets(reader, tree, offsets, tensor)) return false;
+  if (!read_type(reader, tree.nodes[type], tensor) || !read_shape(reader, tree, shape, tensor) || !read_offsets(reader, tree, offsets,
+      tensor)) return false;
   if (!check_size(reader, tree.nodes[shape], tensor)) return false;
   reader.header.tensors.push_back(tensor);
   return true;
@@ -128,10 +134,12 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
 bool read_metadata(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& map = tree.nodes[0];
   if (map.kind == JsonKind::Null) return true;
-  if (map.kind != JsonKind::Object) return wrong_form(reader, map, fmt::format("`{}` is {}, not an object", kMetadata, json_kind_name(map.kind)));
+  if (map.kind != JsonKind::Object) return wrong_form(reader, map, fmt::format("`{}` is {}, not an object", kMetadata,
+      json_kind_name(map.kind)));
   for (uint32_t i = 1; i < map.end; i = tree.nodes[i].end) {
     if (tree.nodes[i].kind != JsonKind::String)
-      return wrong_form(reader, tree.nodes[i], fmt::format("`{}` in `{}` is {}, not a string", tree.nodes[i].key, kMetadata, json_kind_name(tree.nodes[i].kind)));
+      return wrong_form(reader, tree.nodes[i], fmt::format("`{}` in `{}` is {}, not a string", tree.nodes[i].key, kMetadata,
+          json_kind_name(tree.nodes[i].kind)));
     reader.header.metadata.emplace_back(tree.nodes[i].key, tree.nodes[i].text);
   }
   return true;
@@ -152,7 +160,8 @@ bool check_layout(HeaderReader& reader) {
       const bool hole = tensor.begin > filled;
       return fault(reader, Code::TP6003, span,
                    before.data() == nullptr ? fmt::format("no tensor begins at 0: the first one, `{}`, at {}", tensor.name, tensor.begin)
-                                            : fmt::format("tensor `{}` begins at {}, `{}` before it ends at {}: {}", tensor.name, tensor.begin, before, filled,
+                                            : fmt::format("tensor `{}` begins at {}, `{}` before it ends at {}: {}", tensor.name,
+                                                tensor.begin, before, filled,
                                                           hole ? "a hole" : "they overlap"));
     }
     filled = tensor.end;
@@ -160,7 +169,8 @@ bool check_layout(HeaderReader& reader) {
   }
   const uint64_t there = header.file_bytes - header.data_begin;
   if (filled == there) return true;
-  return fault(reader, Code::TP6003, {Source::Model, 0, 1}, fmt::format("the tensors take {} bytes, and {} stand behind the header", filled, there),
+  return fault(reader, Code::TP6003, {Source::Model, 0, 1}, fmt::format("the tensors take {} bytes, and {} stand behind the header",
+      filled, there),
                filled > there ? "the file was cut off: copy it again" : "bytes that belong to no tensor: write the file again");
 }
 
@@ -175,7 +185,8 @@ constexpr Stranger kStrangers[] = {
     {"<!DOCTYPE", "an HTML page stands in place of the weights", "the download was answered with a page: download the file again"},
     {"<!doctype", "an HTML page stands in place of the weights", "the download was answered with a page: download the file again"},
     {"<html", "an HTML page stands in place of the weights", "the download was answered with a page: download the file again"},
-    {"PK\x03\x04", "a zip archive, as torch.save writes it, stands in place of a safetensors file", "convert it: safetensors.torch.save_file"},
+    {"PK\x03\x04", "a zip archive, as torch.save writes it, stands in place of a safetensors file",
+        "convert it: safetensors.torch.save_file"},
     {"GGUF", "a GGUF file stands in place of a safetensors file", "give the safetensors file that it was made from"},
 };
 
@@ -194,13 +205,17 @@ bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagno
   for (const Stranger& stranger : kStrangers) {
     if (text.starts_with(stranger.start)) return refuse(Code::TP6001, std::string(stranger.message), std::string(stranger.help));
   }
-  if (text.size() < kLengthBytes) return refuse(Code::TP6001, fmt::format("{} are too few: a safetensors file starts with 8 bytes that hold the length of its header", counted(text.size(), "byte")));
+  if (text.size() < kLengthBytes) return refuse(Code::TP6001,
+      fmt::format("{} are too few: a safetensors file starts with 8 bytes that hold the length of its header", counted(text.size(),
+          "byte")));
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
   if (length > kMaxHeaderBytes)
-    return refuse(Code::TP6001, fmt::format("the first 8 bytes say that the header has {} bytes, more than the format's {}", length, kMaxHeaderBytes), "this is no safetensors file, or a damaged one");
+    return refuse(Code::TP6001, fmt::format("the first 8 bytes say that the header has {} bytes, more than the format's {}", length,
+        kMaxHeaderBytes), "this is no safetensors file, or a damaged one");
   if (length > header.file_bytes - kLengthBytes)
-    return refuse(Code::TP6001, fmt::format("the header has {} bytes, and {} are in the file", length, header.file_bytes - kLengthBytes), "the file was cut off: copy it again");
+    return refuse(Code::TP6001, fmt::format("the header has {} bytes, and {} are in the file", length,
+        header.file_bytes - kLengthBytes), "the file was cut off: copy it again");
   if (length > max_bytes) return refuse(Code::TP1002, "the headers of all shards together are larger than 256 MiB");
   ReadResult part = read_file_part(path, kLengthBytes, length, header.file_bytes);
   if (part.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", part.reason));

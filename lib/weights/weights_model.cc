@@ -97,12 +97,14 @@ struct ModelBuilder {
 const WeightTensor& tensor_at(const WeightFiles& files, WeightPlace place) { return files.headers[place.file].tensors[place.tensor]; }
 
 // The findings of the file that a tensor is in: with an index the first are those of the index.
-Diagnostics& findings_of(WeightFiles& files, uint32_t file) { return files.findings[file + (files.index.name.empty() ? 0 : 1)].diagnostics; }
+Diagnostics& findings_of(WeightFiles& files,
+    uint32_t file) { return files.findings[file + (files.index.name.empty() ? 0 : 1)].diagnostics; }
 
 void fault(ModelBuilder& builder, WeightPlace place, std::string message, std::string help = {}) {
   const WeightTensor& tensor = tensor_at(builder.files, place);
   ++builder.faults;
-  report_message(findings_of(builder.files, place.file), Code::TP6008, {Source::Model, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)},
+  report_message(findings_of(builder.files, place.file), Code::TP6008, {Source::Model, tensor.offset,
+      static_cast<uint32_t>(tensor.name.size() + 2)},
                  std::move(message), std::move(help));
 }
 
@@ -112,25 +114,31 @@ bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) 
   const WeightTensor& tensor = header.tensors[place.tensor];
   const std::string_view name = tensor.name;
   const size_t dot = name.rfind('.');
-  named = {dot == std::string_view::npos ? name.substr(0, 0) : name.substr(0, dot), dot == std::string_view::npos ? name : name.substr(dot + 1), place};
-  if (name.size() > kMaxPathBytes) return fault(builder, place, fmt::format("a name of {} bytes is longer than {}", name.size(), kMaxPathBytes)), false;
+  named = {dot == std::string_view::npos ? name.substr(0, 0) : name.substr(0, dot),
+      dot == std::string_view::npos ? name : name.substr(dot + 1), place};
+  if (name.size() > kMaxPathBytes) return fault(builder, place, fmt::format("a name of {} bytes is longer than {}", name.size(),
+      kMaxPathBytes)), false;
   if (name.empty() || name.front() == '.' || name.back() == '.' || name.find("..") != std::string_view::npos)
     return fault(builder, place, fmt::format("tensor name `{}` has an empty part", name), "parts between dots are names of modules"), false;
-  if (tensor.ndim > kMaxDims) return fault(builder, place, fmt::format("`{}` has {} dims, more than {}", name, tensor.ndim, kMaxDims)), false;
+  if (tensor.ndim > kMaxDims) return fault(builder, place, fmt::format("`{}` has {} dims, more than {}", name, tensor.ndim,
+      kMaxDims)), false;
   const WeightTypeRow& type = weight_types()[tensor.type];
-  if (type.dtype.empty()) return fault(builder, place, fmt::format("`{}` has dtype {}, which a model file has no name for", name, type.name)), false;
+  if (type.dtype.empty()) return fault(builder, place, fmt::format("`{}` has dtype {}, which a model file has no name for", name,
+      type.name)), false;
   unsigned __int128 product = 1;
   for (const uint64_t size : shape_of(header, tensor)) {
     const bool fits = size <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     if (fits && size != 0) product *= size;
-    if (!fits || product >> 63 != 0) return fault(builder, place, fmt::format("the sizes other than 0 of `{}` multiply to 2^63 elements or more", name)), false;
+    if (!fits || product >> 63 != 0) return fault(builder, place,
+        fmt::format("the sizes other than 0 of `{}` multiply to 2^63 elements or more", name)), false;
   }
   return true;
 }
 
 ModuleKind guess_kind(std::string_view leaf, size_t ndim) {
   for (const GuessRow& row : kGuesses) {
-    const bool fits = row.match == Match::Any || (row.match == Match::Is ? leaf == row.leaf : leaf.find(row.leaf) != std::string_view::npos);
+    const bool holds = row.match == Match::Holds && leaf.find(row.leaf) != std::string_view::npos;
+    const bool fits = row.match == Match::Any || holds || (row.match == Match::Is && leaf == row.leaf);
     if (fits && row.ndim == ndim) return row.kind;
   }
   return ModuleKind::Other;
@@ -183,13 +191,15 @@ void build_module(ModelBuilder& builder, std::span<const NamedTensor> tensors) {
 }
 
 void say_guesses(ModelBuilder& builder, std::string& guesses) {
-  guesses = fmt::format("kinds by names: {} linear, {} embedding, {} norm, {} other", builder.guessed[static_cast<size_t>(ModuleKind::Linear)],
+  guesses = fmt::format("kinds by names: {} linear, {} embedding, {} norm, {} other",
+      builder.guessed[static_cast<size_t>(ModuleKind::Linear)],
                         builder.guessed[static_cast<size_t>(ModuleKind::Embedding)], builder.guessed[static_cast<size_t>(ModuleKind::Norm)],
                         builder.guessed[static_cast<size_t>(ModuleKind::Other)]);
   if (builder.unknown_count == 0) return;
   Diagnostic& d = report_message(builder.files.findings.front().diagnostics, Code::TP6009, {Source::Model, 0, 0},
                                  fmt::format("the name of module `{}` does not say what it is, and it holds a matrix", builder.unknown),
-                                 "styles need its kind: write \"kind\": \"linear\" or the \"dims\" into the model file, or cut it by a `spec` rule");
+                                 "styles need its kind: write \"kind\": \"linear\" or the \"dims\" into the model file, "
+                                 "or cut it by a `spec` rule");
   d.count = builder.unknown_count;
   d.counted = "module";
 }
@@ -207,7 +217,8 @@ bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, Mode
   }
   if (builder.faults > 0) return false;
   if (tensors.empty()) {
-    report_message(files.findings.front().diagnostics, Code::TP6008, {Source::Model, 0, 1}, "the file holds no tensors: there is nothing to shard");
+    report_message(files.findings.front().diagnostics, Code::TP6008, {Source::Model, 0, 1},
+        "the file holds no tensors: there is nothing to shard");
     return false;
   }
   std::ranges::sort(tensors, comes_before);

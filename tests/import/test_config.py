@@ -52,6 +52,13 @@ def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
     assert json.loads((tmp_path / "manifest.json").read_bytes())["parameters"]
 
 
+def test_the_model_that_ships_is_the_one_of_its_config(tmp_path):
+    config = pathlib.Path(__file__).parent / "data" / "llama-3-8b.config.json"
+    made = json.loads(run("import", "--from", "config", config).stdout)
+    shipped = json.loads((ROOT / "plans" / "models" / "llama-3-8b.json").read_bytes())
+    assert [m for m in made["modules"] if "buffers" not in m] == [m for m in shipped["modules"] if m["path"] != "model.rotary_emb"]
+
+
 def without(*names):
     return {key: value for key, value in CONFIG.items() if key not in names}
 

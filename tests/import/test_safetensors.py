@@ -330,6 +330,11 @@ def test_what_is_no_file_is_refused(path, tmp_path):
     assert (result.returncode, codes(result)) == (2, ["TP1001"])
 
 
+def test_an_index_of_too_many_shards_is_an_error(tmp_path):
+    result = import_index(tmp_path, {str(i): str(i) for i in range(10_001)})
+    assert (result.returncode, codes(result)) == (2, ["TP1007"])
+
+
 # ---- hostile: an answer within a second and 256 MiB ----
 
 MIB = 1 << 20

@@ -26,14 +26,16 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   SourceFile file;
   if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics)) read_specs(format.read_specs, file, specs, diagnostics);
   const int status = say(diagnostics, Source::Plan, file, common);
-  return status != kExitFine ? status : write_result(arguments.output, [&](const Sink& sink) { return sink(plan_text(specs, format.name)); });
+  return status != kExitFine ? status : write_result(arguments.output, [&](const Sink& sink) { return sink(plan_text(specs,
+      format.name)); });
 }
 
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
   ImportedModel model;
   format.read_model(arguments.file, arguments.config, model);
   int status = kExitFine;
-  for (FileFindings& findings : model.weights.findings) status = std::max(status, say(findings.diagnostics, Source::Model, *findings.file, common));
+  for (FileFindings& findings : model.weights.findings) status = std::max(status, say(findings.diagnostics, Source::Model,
+      *findings.file, common));
   if (status != kExitFine) return status;
   if (arguments.output != "-" && is_same_file(arguments.output, model.paths)) return refuse_output(arguments.output);
   if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");
@@ -44,7 +46,8 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
 
 int cmd_import(const ImportArguments& arguments, const CommonArguments& common) {
   const ImportFormat& format = *find_import_format(arguments.format);
-  if (!arguments.config.empty() && !format.takes_config) return usage_error(fmt::format("--config: {} has no use for it, safetensors has", format.name));
+  if (!arguments.config.empty() &&
+      !format.takes_config) return usage_error(fmt::format("--config: {} has no use for it, safetensors has", format.name));
   if (arguments.output != "-" && is_same_file(arguments.output, {arguments.file, arguments.config})) return refuse_output(arguments.output);
   return format.product == ImportProduct::Plan ? import_plan(format, arguments, common) : import_model(format, arguments, common);
 }
