@@ -47,7 +47,7 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
 int cmd_import(const ImportArguments& arguments, const CommonArguments& common) {
   const ImportFormat& format = *find_import_format(arguments.format);
   if (!arguments.config.empty() &&
-      !format.takes_config) return usage_error(fmt::format("--config: {} has no use for it, safetensors has", format.name));
+      !format.takes_config) return usage_error(fmt::format("--model-config: {} has no use for it, safetensors has", format.name));
   if (arguments.output != "-" && is_same_file(arguments.output, {arguments.file, arguments.config})) return refuse_output(arguments.output);
   return format.product == ImportProduct::Plan ? import_plan(format, arguments, common) : import_model(format, arguments, common);
 }
