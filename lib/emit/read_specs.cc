@@ -2,15 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-
 #include "base/string_index.h"
 
 namespace tpplan {
 namespace {
-
-constexpr SpecsReader kReaders[] = {
-    {"jax", read_jax_specs}, {"shardy", read_shardy_specs}, {"torch", read_torch_specs}};
 
 bool check_paths(const SpecsFile& specs, Diagnostics& diagnostics) {
   StringIndex index;
@@ -25,12 +20,8 @@ bool check_paths(const SpecsFile& specs, Diagnostics& diagnostics) {
 
 }  // namespace
 
-std::span<const SpecsReader> specs_readers() { return kReaders; }
-
-bool read_specs(std::string_view format, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics) {
-  const auto reader = std::find_if(std::begin(kReaders), std::end(kReaders),
-                                   [format](const SpecsReader& r) { return r.name == format; });
-  return reader->read(file, specs, diagnostics) && check_paths(specs, diagnostics);
+bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics) {
+  return reader(file, specs, diagnostics) && check_paths(specs, diagnostics);
 }
 
 bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::string help) {

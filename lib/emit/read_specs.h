@@ -1,7 +1,6 @@
 // The sharding files of other programs, as `tpplan export` writes them, back into specs.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,16 +28,11 @@ struct SpecsFile {
 
 inline constexpr size_t kMaxSpecsBytes = size_t{512} * 1024 * 1024;
 
-// One row a format. `read` reports what it cannot use (TP7004, places in Source::Plan).
-struct SpecsReader {
-  std::string_view name;
-  bool (*read)(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
-};
+// One format's reader: reports what it cannot use (TP7004, places in Source::Plan).
+using SpecsReader = bool (*)(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
-std::span<const SpecsReader> specs_readers();
-
-// The file as `format` (a name of specs_readers()); false after reporting.
-bool read_specs(std::string_view format, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
+// The file as `reader` reads it, with each path once; false after reporting.
+bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // {"mesh": {"axis_shapes": [...], "axis_names": [...]}, "specs": {path: [null | axis | [axes]]}}
 bool read_jax_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);

@@ -15,6 +15,7 @@ LAYERS = {
     "model": {"base", "diagnostics", "sharding"},
     "plan": {"base", "diagnostics", "sharding"},
     "match": {"base", "diagnostics", "sharding", "model", "plan"},
+    "weights": {"base", "diagnostics", "sharding", "model"},
     "emit": {"base", "diagnostics", "sharding", "manifest"},
     "report": {"base", "diagnostics", "sharding", "manifest", "emit"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},

@@ -68,9 +68,10 @@ struct ExportArguments {
   bool python = false;  // the format's Python form
 };
 
-// A specs file of another program into a plan.
+// A file of another program into a plan or a model.
 struct ImportArguments {
   std::string file, format;
+  std::string config;  // config.json of the weights; empty: none
   std::string output = "-";
 };
 

@@ -32,4 +32,17 @@ int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& fi
   return exit_status(diagnostics);
 }
 
+int refuse_output(const std::string& output) {
+  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is the input\n", escape_for_terminal(output)));
+  return kExitUsage;
+}
+
+int write_result(const std::string& output, const Producer& produce) {
+  const std::string fault = write_output(output, produce);
+  if (fault.empty()) return kExitFine;
+  const std::string name = output == "-" ? "<stdout>" : escape_for_terminal(output);
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n", name, fault));
+  return kExitUsage;
+}
+
 }  // namespace tpplan

@@ -1,10 +1,11 @@
-// Files that commands read, and what is said about them on standard error.
+// Files that commands read and write, and what is said about them on standard error.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "base/source_file.h"
+#include "base/write_file.h"
 #include "commands.h"
 #include "diagnostics/diagnostics.h"
 #include "manifest/manifest.h"
@@ -19,5 +20,11 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
 
 // Prints what was found in one file; the exit status that it calls for.
 int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common);
+
+// Says that the output is one of the inputs; returns kExitUsage.
+int refuse_output(const std::string& output);
+
+// Writes an output whole or not at all; kExitFine, or kExitUsage after saying why not.
+int write_result(const std::string& output, const Producer& produce);
 
 }  // namespace tpplan

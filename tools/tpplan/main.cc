@@ -10,9 +10,9 @@
 #include "base/text.h"
 #include "commands.h"
 #include "emit/emit_formats.h"
-#include "emit/read_specs.h"
 #include "describe_app.h"
 #include "diagnostics/formats.h"
+#include "import_formats.h"
 #include "report/measure_manifest.h"
 #include "settings.h"
 
@@ -74,9 +74,10 @@ void add_export(CLI::App& command, ExportArguments& arguments) {
 }
 
 void add_import(CLI::App& command, ImportArguments& arguments) {
-  command.add_option("FILE", arguments.file, "specs file, as tpplan export writes it")->required();
-  command.add_option("--from", arguments.format, "format of the file: jax, shardy or torch")->required()->type_name("FORMAT")->check(CLI::IsMember(names_of(specs_readers())));
-  command.add_option("-o,--output", arguments.output, "plan file; standard output without it")->type_name("FILE");
+  command.add_option("FILE", arguments.file, "specs file of tpplan export, safetensors file or its index (.json), or config.json")->required();
+  command.add_option("--from", arguments.format, "format of the file: jax, shardy, torch (a plan), safetensors, config (a model)")->required()->type_name("FORMAT")->check(CLI::IsMember(names_of(import_formats())));
+  command.add_option("--model-config", arguments.config, "config.json that says the heads of a safetensors model")->type_name("FILE");
+  command.add_option("-o,--output", arguments.output, "plan or model file; standard output without it")->type_name("FILE");
 }
 
 void add_diff(CLI::App& command, DiffArguments& arguments) {
@@ -181,7 +182,7 @@ int run(int argc, char** argv) {
 
   CLI::App* export_command = app.add_subcommand("export", "write a manifest's shardings as another program reads them");
   add_export(*export_command, export_arguments);
-  CLI::App* import_command = app.add_subcommand("import", "write a plan that compiles to the shardings of another program's file");
+  CLI::App* import_command = app.add_subcommand("import", "make a plan of another program's shardings, or a model of its weights or config");
   add_import(*import_command, import_arguments);
 
   CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of a file format");

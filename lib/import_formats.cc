@@ -1,0 +1,50 @@
+#include "import_formats.h"
+
+#include <algorithm>
+
+#include "weights/config_model.h"
+#include "weights/weights_model.h"
+
+namespace tpplan {
+namespace {
+
+constexpr ImportFormat kFormats[] = {
+    {"jax", ImportProduct::Plan, false, read_jax_specs, nullptr},
+    {"shardy", ImportProduct::Plan, false, read_shardy_specs, nullptr},
+    {"torch", ImportProduct::Plan, false, read_torch_specs, nullptr},
+    {"safetensors", ImportProduct::Model, true, nullptr, import_safetensors},
+    {"config", ImportProduct::Model, false, nullptr, import_config},
+};
+
+}  // namespace
+
+std::span<const ImportFormat> import_formats() { return kFormats; }
+
+const ImportFormat* find_import_format(std::string_view name) {
+  const auto found = std::ranges::find(kFormats, name, &ImportFormat::name);
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+bool import_safetensors(const std::string& path, const std::string& config, ImportedModel& model) {
+  ModuleAttributes heads;
+  model.paths = {path};
+  if (!config.empty()) {
+    model.paths.push_back(config);
+    Diagnostics diagnostics;
+    if (read_config(config, model.config, diagnostics)) heads = read_heads(model.config, 0, 0, diagnostics);
+    const bool good = !has_errors(diagnostics);
+    if (!good) model.weights.findings.push_back({&model.config.source, std::move(diagnostics)});
+    if (!good) return false;
+  }
+  const bool good = read_weight_files(path, model.weights) && build_weights_model(model.weights, heads, model.graph, model.summary);
+  for (const SafetensorsHeader& header : model.weights.headers) model.paths.push_back(header.source.name);
+  return good;
+}
+
+bool import_config(const std::string& path, const std::string&, ImportedModel& model) {
+  FileFindings& findings = model.weights.findings.emplace_back(FileFindings{&model.config.source, {}});
+  model.paths = {path};
+  return read_config(path, model.config, findings.diagnostics) && build_config_model(model.config, model.graph, findings.diagnostics);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,76 @@
+// The decoder families of Hugging Face whose config.json says the whole model: one row a family, modules in tables.
+// As transformers 5.23 builds them (transformers/models/NAME/modeling_NAME.py).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "sharding/dtype.h"
+
+namespace tpplan {
+
+// What a dim's size is made of.
+enum class ConfigSize : uint8_t { None, One, Hidden, Intermediate, Query, KeyValue, HeadDim, FusedQkv, ThreeHidden, GateUp, Experts,
+    SharedIntermediate };
+
+// When a bias is there: a flag of the config, with its default in the row of kBiasFlags.
+enum class BiasWhen : uint8_t { Never, Always, AttentionBias, NeoxAttentionBias, MlpBias, QkvBias, UseBias };
+
+// What a module is beyond its weight [out, in] (or [out]) and bias [out].
+enum class ModuleRole : uint8_t { Plain, Attention, AttentionHeadsOnly, Experts };
+
+// Which layers a module is in, of families that mix dense and sparse ones.
+enum class LayerPart : uint8_t { Any, Dense, Sparse };
+
+// One module of a layer. In `type` a leading `$` stands for the family's prefix, `@` for the class of its activation.
+struct ModuleRow {
+  std::string_view path;  // below the layer
+  std::string_view type;
+  ConfigSize out = ConfigSize::None, in = ConfigSize::None;
+  BiasWhen bias = BiasWhen::Never;
+  ModuleRole role = ModuleRole::Plain;
+  LayerPart part = LayerPart::Any;
+};
+
+struct ConfigFamily {
+  std::string_view model_type;
+  std::string_view prefix;        // LlamaForCausalLM is `Llama` and "ForCausalLM"
+  std::string_view base;          // module of everything but the head
+  std::string_view embedding;     // below the base
+  std::string_view embedding_type;
+  std::string_view dropout;       // behind the embedding; empty: none
+  std::string_view layer_type;
+  std::string_view norm;          // the last one, below the base
+  std::string_view norm_type;
+  BiasWhen norm_bias;
+  std::string_view activation_key, activation;  // field, and its default
+  bool gelu_is_tanh;                            // an old spelling, which transformers repairs
+  std::string_view expert_size_key;             // of one expert's intermediate size; empty: dense
+  int64_t kv_heads, head_dim;     // where the config does not say: 0 as many as heads, hidden over heads
+  bool tied;                      // where the config does not say
+  bool scaled_embedding;          // has a buffer `embed_scale`
+  bool partial_rotary;            // rotates a part of each head, without a rope type too
+  double rotary_part;             // where the config does not say
+  bool mixed_layers;              // decoder_sparse_step and mlp_only_layers say which are sparse
+  std::span<const ModuleRow> blocks[3];  // the modules of a layer, in order
+};
+
+std::span<const ConfigFamily> config_families();
+
+// nullptr when there is none.
+const ConfigFamily* find_config_family(std::string_view model_type);
+
+struct BiasFlag {
+  BiasWhen when;
+  std::string_view key;
+  bool otherwise;
+};
+std::span<const BiasFlag> bias_flags();
+
+// Class of an activation by its name in a config, as transformers' ACT2FN has it; empty: unknown, or one that owns
+// parameters.
+std::string_view activation_class(std::string_view name);
+std::span<const std::string_view> activation_names();
+
+}  // namespace tpplan

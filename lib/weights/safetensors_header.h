@@ -1,0 +1,60 @@
+// The header of a safetensors file: which tensors it holds, and where. The weights themselves are never read.
+// The format: huggingface/safetensors README.md ("Format") and safetensors/src/tensor.rs (0.8).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/source_file.h"
+#include "diagnostics/diagnostics.h"
+
+namespace tpplan {
+
+// Index into weight_types().
+using WeightType = uint8_t;
+
+struct WeightTypeRow {
+  std::string_view name;   // as a header writes it
+  uint8_t bits;            // of one element
+  std::string_view dtype;  // the same type in sharding/dtype.h; empty: a model has no such type
+};
+
+std::span<const WeightTypeRow> weight_types();
+
+// One tensor. Bytes [begin, end) count from SafetensorsHeader::data_begin; little endian, row major.
+struct WeightTensor {
+  std::string_view name;    // points into the header
+  uint64_t begin = 0, end = 0;
+  uint64_t sizes_begin = 0;  // into SafetensorsHeader::sizes
+  uint64_t offset = 0;       // place of the name in the header
+  uint32_t ndim = 0;
+  WeightType type = 0;
+};
+
+struct SafetensorsHeader {
+  SourceFile source;        // the file's name, and the JSON text of its header: places count from the header's first byte
+  uint64_t data_begin = 0;  // first byte of the weights in the file
+  uint64_t file_bytes = 0;
+  std::vector<WeightTensor> tensors;  // in the header's order
+  std::vector<uint64_t> sizes;
+  std::vector<std::pair<std::string_view, std::string_view>> metadata;
+  std::deque<std::string> strings;  // text that does not stand in the header as it is
+};
+
+inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+
+std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const WeightTensor& tensor);
+
+// Reads the header of the file at `path`, at most `max_bytes` of it, and proves it: each tensor takes the bytes that its
+// type and shape say, and together they fill the file without holes and overlaps. Reports every fault (TP6001-TP6004 and
+// those of JSON, places in Source::Model); false after any error. Refuses what the Python package safetensors refuses,
+// and more: a header that does not begin with `{`, a name or key that stands twice, an entry written as an array, values
+// nested deeper than 64 levels, more than 2^20 tensors.
+bool read_safetensors_header(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
+                             uint64_t max_bytes = kMaxHeaderBytes);
+
+}  // namespace tpplan

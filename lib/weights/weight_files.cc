@@ -1,0 +1,205 @@
+#include "weights/weight_files.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/json_reader.h"
+#include "base/read_file.h"
+#include "base/string_index.h"
+
+namespace tpplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFaults = 50;
+constexpr size_t kMaxShards = 10000;
+
+// One line of a weight_map. Its texts live as long as the index's text and the reader's strings.
+struct Mapped {
+  std::string_view name;
+  uint32_t shard = 0;
+  uint64_t offset = 0;
+};
+
+struct IndexReader {
+  WeightFiles& files;
+  Diagnostics& diagnostics;
+  bool has_map = false;
+  std::vector<Mapped> map;
+  std::vector<std::string_view> shards;
+  std::vector<Span> shard_spans;  // where each is named first
+  StringIndex shard_index;
+  std::deque<std::string> strings;
+};
+
+bool fault(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help = {}) {
+  report_message(diagnostics, code, span, std::move(message), std::move(help));
+  return false;
+}
+
+bool check_shard_name(IndexReader& reader, const JsonNode& node) {
+  const std::string_view name = node.text;
+  const bool leaves = name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\\\0",
+      3)) != std::string_view::npos;
+  return !leaves || fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, node),
+      fmt::format("`{}` is no plain name of a file", name),
+                          "an index names files of its own directory: model-00001-of-00002.safetensors");
+}
+
+void read_map(IndexReader& reader, const JsonTree& tree) {
+  const JsonNode& map = tree.nodes[0];
+  reader.has_map = true;
+  if (map.kind != JsonKind::Object) {
+    fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, map), fmt::format("`weight_map` is {}, not an object",
+        json_kind_name(map.kind)));
+    return;
+  }
+  const auto name_of = [&](uint32_t i) { return reader.shards[i]; };
+  for (uint32_t i = 1; i < map.end; i = tree.nodes[i].end) {
+    const JsonNode& node = tree.nodes[i];
+    const Span span = value_span(Source::Model, node);
+    if (node.kind != JsonKind::String) {
+      fault(reader.diagnostics, Code::TP6005, span, fmt::format("the file of `{}` is {}, not a string", node.key,
+          json_kind_name(node.kind)));
+      return;
+    }
+    uint32_t shard = find(reader.shard_index, node.text, name_of);
+    if (shard == kNotFound) {
+      if (!check_shard_name(reader, node)) return;
+      if (reader.shards.size() == kMaxShards) {
+        fault(reader.diagnostics, Code::TP1007, span, fmt::format("the index names more than {} shards", kMaxShards));
+        return;
+      }
+      shard = static_cast<uint32_t>(reader.shards.size());
+      reader.shards.push_back(node.text);
+      reader.shard_spans.push_back(span);
+      insert(reader.shard_index, node.text, shard, name_of);
+    }
+    reader.map.push_back({node.key, shard, node.key_offset});
+  }
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+// The file that a name of the index stands for, links resolved; empty after reporting.
+std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::string_view name, Span span) {
+  std::error_code error;
+  const fs::path home = fs::canonical(folder, error);
+  const fs::path file = error ? fs::path{} : fs::canonical(home / name, error);
+  if (error) {
+    fault(reader.diagnostics, Code::TP6006, span, fmt::format("shard `{}` is not there: {}", name, error.message()),
+        "all shards stand beside the index");
+    return {};
+  }
+  const bool cached = home.parent_path().filename() == "snapshots" && is_inside(file, home.parent_path().parent_path() / "blobs");
+  if (is_inside(file, home) || cached) return file.string();
+  fault(reader.diagnostics, Code::TP6005, span, fmt::format("shard `{}` is a link that leads out of the directory of the index", name),
+      "put the file itself there");
+  return {};
+}
+
+// Each name once, at the shard that the index says.
+void join_tensors(IndexReader& reader) {
+  WeightFiles& files = reader.files;
+  std::vector<uint32_t> at(reader.map.size(), kNotFound);
+  StringIndex index;
+  const auto name_of = [&](uint32_t i) { return reader.map[i].name; };
+  for (uint32_t i = 0; i < reader.map.size(); ++i) insert(index, reader.map[i].name, i, name_of);
+  std::vector<uint32_t> stray(files.headers.size(), kNotFound);  // of each shard the first tensor that is not named
+  std::vector<uint32_t> strays(files.headers.size());
+  const auto too_many_faults = [&] { return reader.diagnostics.list.size() >= kMaxFaults; };
+  for (uint32_t f = 0; f < files.headers.size() && !too_many_faults(); ++f) {
+    const SafetensorsHeader& header = files.headers[f];
+    for (uint32_t t = 0; t < header.tensors.size() && !too_many_faults(); ++t) {
+      const uint32_t i = find(index, header.tensors[t].name, name_of);
+      if (i == kNotFound) {
+        if (stray[f] == kNotFound) stray[f] = t;
+        ++strays[f];
+      } else if (reader.map[i].shard == f) {
+        at[i] = t;
+      } else {
+        fault(reader.diagnostics, Code::TP6006, {Source::Model, reader.map[i].offset, static_cast<uint32_t>(reader.map[i].name.size() + 2)},
+              fmt::format("tensor `{}` stands in `{}`, and the index says `{}`", reader.map[i].name, reader.shards[f],
+                  reader.shards[reader.map[i].shard]));
+      }
+    }
+  }
+  for (uint32_t i = 0; i < reader.map.size() && !too_many_faults(); ++i) {
+    const Mapped& mapped = reader.map[i];
+    if (at[i] != kNotFound) files.tensors.push_back({mapped.shard, at[i]});
+    else fault(reader.diagnostics, Code::TP6006, {Source::Model, mapped.offset, static_cast<uint32_t>(mapped.name.size() + 2)},
+               fmt::format("tensor `{}` is not in `{}`", mapped.name,
+                   reader.shards[mapped.shard]), "index and shards are of one and the same checkpoint");
+  }
+  for (uint32_t f = 0; f < files.headers.size(); ++f) {
+    if (strays[f] == 0) continue;
+    Diagnostic& d = report_message(reader.diagnostics, Code::TP6007, reader.shard_spans[f],
+                                   fmt::format("`{}` holds `{}`, which the index does not name: it is left out", reader.shards[f],
+                                       files.headers[f].tensors[stray[f]].name));
+    d.count = strays[f];
+    d.counted = "tensor";
+  }
+}
+
+bool read_index_map(IndexReader& reader) {
+  const JsonVisitor visitor{.member = [](std::string_view key, Span) { return key == "weight_map" ? JsonMember::Whole : JsonMember::Skip; },
+                            .value =
+                                [&](std::string_view, const JsonTree& tree) {
+                                  read_map(reader, tree);
+                                  return true;
+                                }};
+  if (!read_json(reader.files.index, Source::Model, visitor, reader.strings, reader.diagnostics)) return false;
+  if (has_errors(reader.diagnostics)) return false;
+  if (!reader.has_map) return fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the index has no `weight_map`",
+      "give the model.safetensors.index.json of a checkpoint");
+  return !reader.map.empty() || fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the `weight_map` names no tensors");
+}
+
+bool read_index(const std::string& path, WeightFiles& files) {
+  FileFindings& findings = files.findings.emplace_back(FileFindings{&files.index, {}});
+  IndexReader reader{.files = files, .diagnostics = findings.diagnostics};
+  ReadResult result = read_file(path, kMaxIndexBytes);
+  files.index = std::move(result.file);
+  if (result.fault == ReadFault::TooLarge) return fault(reader.diagnostics, Code::TP1002, {Source::Model, 0, 0},
+      "an index has at most 32 MiB");
+  if (result.fault != ReadFault::None) return fault(reader.diagnostics, Code::TP1001, {Source::Model, 0, 0},
+      fmt::format("cannot read the file: {}", result.reason));
+  if (!read_index_map(reader)) return false;
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  std::vector<std::string> resolved;
+  for (size_t i = 0; i < reader.shards.size(); ++i) resolved.push_back(resolve_shard(reader, folder, reader.shards[i],
+      reader.shard_spans[i]));
+  if (has_errors(reader.diagnostics)) return false;
+  uint64_t left = kMaxHeaderBytesTogether;
+  for (size_t i = 0; i < resolved.size(); ++i) {
+    SafetensorsHeader& header = files.headers.emplace_back();
+    FileFindings& of_shard = files.findings.emplace_back(FileFindings{&header.source, {}});
+    const bool good = read_safetensors_header(resolved[i], header, of_shard.diagnostics, std::min(left, kMaxHeaderBytes));
+    header.source.name = (folder == "." ? fs::path(reader.shards[i]) : folder / reader.shards[i]).string();
+    if (!good) return false;
+    left -= header.source.text.size();
+  }
+  join_tensors(reader);
+  return !has_errors(reader.diagnostics);
+}
+
+bool read_one(const std::string& path, WeightFiles& files) {
+  SafetensorsHeader& header = files.headers.emplace_back();
+  FileFindings& findings = files.findings.emplace_back(FileFindings{&header.source, {}});
+  if (!read_safetensors_header(path, header, findings.diagnostics)) return false;
+  for (uint32_t t = 0; t < header.tensors.size(); ++t) files.tensors.push_back({0, t});
+  return true;
+}
+
+}  // namespace
+
+bool read_weight_files(const std::string& path, WeightFiles& files) {
+  return path.ends_with(".json") ? read_index(path, files) : read_one(path, files);
+}
+
+}  // namespace tpplan

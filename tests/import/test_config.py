@@ -1,0 +1,125 @@
+"""`tpplan import --from config`: the graphs are those that transformers builds, as data/README.md says they were recorded."""
+
+import json
+import lzma
+import pathlib
+
+import pytest
+from conftest import ROOT, codes, run
+
+RECORDED = json.loads(lzma.decompress((pathlib.Path(__file__).parent / "data" / "configs.json.xz").read_bytes()))
+CONFIG = RECORDED[1]["config"]  # a Llama of two layers
+FAMILIES = sorted({row["config"]["model_type"] for row in RECORDED})
+
+
+def import_config(folder, config, *flags):
+    path = folder / "config.json"
+    path.write_bytes(config if isinstance(config, bytes) else json.dumps(config).encode())
+    return run("import", "--from", "config", path.name, *flags, cwd=folder)
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row["config"]["model_type"])
+def test_the_graph_is_the_one_that_transformers_builds(row, tmp_path):
+    result = import_config(tmp_path, row["config"])
+    is_gelu_of_gemma = (row["config"]["model_type"], row["config"].get("hidden_act")) == ("gemma", "gelu")
+    assert (result.returncode, codes(result)) == (0, ["TP6012"] if is_gelu_of_gemma else [])
+    model = json.loads(result.stdout)
+    assert model["name"] == row["model"]["name"]
+    for made, recorded in zip(model["modules"], row["model"]["modules"]):
+        assert made == recorded
+        for group in ("parameters", "buffers"):
+            assert list(made.get(group, {})) == list(recorded.get(group, {}))
+    assert model == row["model"]
+
+
+def test_each_family_is_recorded_with_several_configs():
+    known = import_config_known()
+    assert known == FAMILIES
+    assert all(sum(row["config"]["model_type"] == family for row in RECORDED) >= 3 for family in FAMILIES)
+
+
+def import_config_known():
+    result = run("import", "--from", "config", "-", stdin=b'{"model_type": "unheard_of"}')
+    text = " ".join(result.stderr.decode().split())
+    assert (result.returncode, codes(result)) == (2, ["TP6011"])
+    return sorted(text.split("known are ")[1].split(";")[0].split(", "))
+
+
+def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
+    assert import_config(tmp_path, CONFIG | {"num_key_value_heads": 4}, "-o", "model.json").returncode == 0
+    result = run("compile", tmp_path / "model.json", ROOT / "plans" / "llama.yaml", "--mesh", "tp=4", "-o", tmp_path / "manifest.json")
+    assert result.returncode == 0, result.stderr.decode()
+    assert json.loads((tmp_path / "manifest.json").read_bytes())["parameters"]
+
+
+def test_the_model_that_ships_is_the_one_of_its_config(tmp_path):
+    config = pathlib.Path(__file__).parent / "data" / "llama-3-8b.config.json"
+    made = json.loads(run("import", "--from", "config", config).stdout)
+    shipped = json.loads((ROOT / "plans" / "models" / "llama-3-8b.json").read_bytes())
+    assert [m for m in made["modules"] if "buffers" not in m] == [m for m in shipped["modules"] if m["path"] != "model.rotary_emb"]
+
+
+def without(*names):
+    return {key: value for key, value in CONFIG.items() if key not in names}
+
+
+BAD = {
+    "no model_type": (without("model_type"), "TP6010", (1, 1)),
+    "model_type null": (CONFIG | {"model_type": None}, "TP6010", (1, 1)),
+    "model_type a number": (CONFIG | {"model_type": 3}, "TP6010", None),
+    "unknown model_type": (b'{\n  "model_type": "lama"}', "TP6011", (2, 17)),
+    "another architecture": (CONFIG | {"architectures": ["LlamaModel"]}, "TP6011", None),
+    "architectures no list": (CONFIG | {"architectures": "LlamaForCausalLM"}, "TP6010", None),
+    **{f"no {name}": (without(name), "TP6010", (1, 1)) for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")},
+    "null size": (CONFIG | {"vocab_size": None}, "TP6010", None),
+    "size 0": (CONFIG | {"hidden_size": 0}, "TP6010", None),
+    "negative size": (CONFIG | {"vocab_size": -1}, "TP6010", None),
+    "float size": (b'{"model_type": "llama",\n "vocab_size": 1.5, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}',
+                   "TP6010", (2, 16)),
+    "huge size": (CONFIG | {"vocab_size": 10**30}, "TP6010", None),
+    "2^32": (CONFIG | {"vocab_size": 2**32}, "TP6010", None),
+    "string size": (CONFIG | {"vocab_size": "96"}, "TP6010", None),
+    "too many layers": (CONFIG | {"num_hidden_layers": 10**9}, "TP6010", None),
+    "heads do not divide hidden": (CONFIG | {"num_attention_heads": 3, "num_key_value_heads": 3}, "TP6010", None),
+    "heads among kv heads": (CONFIG | {"num_key_value_heads": 3}, "TP6010", None),
+    "flag no flag": (CONFIG | {"attention_bias": "yes"}, "TP6010", None),
+    "dtype unknown": (CONFIG | {"dtype": "float31"}, "TP6010", None),
+    "activation unknown": (CONFIG | {"hidden_act": "sillu"}, "TP6010", None),
+    "activation with parameters": (CONFIG | {"hidden_act": "prelu"}, "TP6010", None),
+    "rope no object": (CONFIG | {"rope_scaling": [1]}, "TP6010", None),
+    "moe without experts": ({"model_type": "qwen3_moe"} | without("model_type"), "TP6010", None),
+    "not JSON": (b"model_type: llama", "TP1003", (1, 1)),
+    "an array": (b"[]", "TP1003", (1, 1)),
+    "empty": (b"", "TP1008", None),
+    "a key twice": (b'{"model_type": "llama",\n"model_type": "llama"}', "TP1006", (2, 1)),
+    "not UTF-8": (b'{"model_type": "\xff"}', "TP1003", None),
+    "deep": (b'{"a": ' + b"[" * 10**5, "TP1007", None),
+    "too large": (b'{"a": "' + b"x" * (5 << 20) + b'"}', "TP1002", None),
+    "hostile type": (CONFIG | {"model_type": "<script>\x1b[2J\u202e"}, "TP6011", None),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_config_is_an_error_with_a_place(name, tmp_path):
+    content, code, place = BAD[name]
+    result = import_config(tmp_path, content, "-o", "model.json")
+    text = result.stderr.decode()
+    assert result.returncode == 2 and result.stdout == b"", text
+    assert set(codes(result)) == {code}, text
+    assert not (tmp_path / "model.json").exists()
+    line, column = text.split("config.json:", 1)[1].split(":")[:2]
+    assert int(line) >= 1 and int(column) >= 1
+    if place is not None:
+        assert (int(line), int(column)) == place
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_what_is_left_unread_is_a_warning(tmp_path):
+    result = import_config(tmp_path, CONFIG | {"quantization_config": {"bits": 4}})
+    assert (result.returncode, codes(result)) == (0, ["TP6012"])
+
+
+def test_the_config_itself_is_never_the_output(tmp_path):
+    result = import_config(tmp_path, CONFIG, "-o", "config.json")
+    assert (result.returncode, codes(result)) == (2, ["TP1010"])
+    assert json.loads((tmp_path / "config.json").read_bytes()) == CONFIG

@@ -1,0 +1,55 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/write_file.h"
+#include "commands.h"
+#include "emit/read_specs.h"
+#include "emit/write_plan.h"
+#include "import_formats.h"
+#include "inputs.h"
+#include "model/write_model.h"
+
+namespace tpplan {
+namespace {
+
+// Says what was found in one file; the exit status that it calls for.
+int say(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common) {
+  const int status = print_findings(diagnostics, source, file, common);
+  if (status != kExitFine && !common.quiet) print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
+  return status;
+}
+
+int import_plan(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
+  Diagnostics diagnostics;
+  SpecsFile specs;
+  SourceFile file;
+  if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics)) read_specs(format.read_specs, file, specs, diagnostics);
+  const int status = say(diagnostics, Source::Plan, file, common);
+  return status != kExitFine ? status : write_result(arguments.output, [&](const Sink& sink) { return sink(plan_text(specs,
+      format.name)); });
+}
+
+int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
+  ImportedModel model;
+  format.read_model(arguments.file, arguments.config, model);
+  int status = kExitFine;
+  for (FileFindings& findings : model.weights.findings) status = std::max(status, say(findings.diagnostics, Source::Model,
+      *findings.file, common));
+  if (status != kExitFine) return status;
+  if (arguments.output != "-" && is_same_file(arguments.output, model.paths)) return refuse_output(arguments.output);
+  if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");
+  return write_result(arguments.output, [&](const Sink& sink) { return write_model(model.graph, sink); });
+}
+
+}  // namespace
+
+int cmd_import(const ImportArguments& arguments, const CommonArguments& common) {
+  const ImportFormat& format = *find_import_format(arguments.format);
+  if (!arguments.config.empty() &&
+      !format.takes_config) return usage_error(fmt::format("--model-config: {} has no use for it, safetensors has", format.name));
+  if (arguments.output != "-" && is_same_file(arguments.output, {arguments.file, arguments.config})) return refuse_output(arguments.output);
+  return format.product == ImportProduct::Plan ? import_plan(format, arguments, common) : import_model(format, arguments, common);
+}
+
+}  // namespace tpplan
