@@ -206,12 +206,12 @@ def decoder_training(folder):
     assert all(float(jnp.abs(x.value).max()) > 0 for x in bridge_jax.leaves_of(found["sharded"][1]) if x.path)
 
 
-def compare(one, other):
+def compare(one, other, within=1e-9):
     ours = {x.path: x.value for x in bridge_jax.leaves_of(other) if x.path}
     theirs = {x.path: x.value for x in bridge_jax.leaves_of(one) if x.path}
     assert ours.keys() == theirs.keys()
     for path, value in theirs.items():
-        assert np.allclose(value, ours[path], rtol=0, atol=1e-9), path
+        assert np.allclose(value, ours[path], rtol=0, atol=within), path
 
 
 def check_devices(model, manifest, mesh):
@@ -332,7 +332,6 @@ remat: ["layers.0"]
 
 def nnx_training(folder):
     """A Flax NNX model: made sharded under jit, buffers whole, a training step equal to the plain one."""
-    jax.config.update("jax_enable_x64", True)
     graph = jax_tree.model_graph(bridge_jax.abstract(lambda: Net(nnx.Rngs(0))))
     by_path = {module["path"]: module for module in graph["modules"]}
     assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"]["dims"] == ["in", "out", "out_1"]
@@ -362,10 +361,11 @@ def nnx_training(folder):
         expected = step(plain, tokens)
         for again in (other, model):
             found = step(again, jax.device_put(tokens, bridge_jax.batch_sharding(manifest, mesh)))
-            assert abs(float(expected[0]) - float(found[0])) < 1e-9
-            compare(expected[1], found[1])
-            compare(plain, again)
-    assert "sharding_constraint" in str(jax.make_jaxpr(lambda t: nnx.merge(*nnx.split(model))(t))(tokens))
+            assert abs(float(expected[0]) - float(found[0])) < 1e-5
+            compare(expected[1], found[1], 1e-5)
+            compare(plain, again, 1e-5)
+    graph, state = nnx.split(model)
+    assert "sharding_constraint" in str(jax.make_jaxpr(lambda state, tokens: nnx.merge(graph, state)(tokens))(state, tokens))
 
 
 class Small(linen.Module):

@@ -122,6 +122,20 @@ class ManifestParallel(ModelParallel):
         sizes = dict(self.manifest.mesh) if hasattr(self, "manifest") else {}
         return math.prod(sizes[axis] for axis in self.manifest.data_axes) if sizes else 1
 
+    def get_variable_layout(self, variable):
+        found = getattr(variable, "_layout", None)
+        if found is None:
+            found = self._layout_map._layout_map.get(variable.path)
+        return tensor_layout((None,) * len(variable.shape), self.device_mesh) if found is None else found
+
+    def get_tensor_layout(self, path):
+        """Paths of layers at run time begin with the names of the models around them, which paths of variables may lack."""
+        while path:
+            if path in self._layout_map._layout_map:
+                return self._layout_map._layout_map[path]
+            path = path.partition("/")[2]
+        return None
+
     def get_data_layout(self, data_shape):
         axes = [None] * len(data_shape)
         if self.manifest.data_axes and len(axes) > self.manifest.data_dim:
