@@ -58,7 +58,7 @@ def layout_map(manifest, mesh):
         if keras.backend.backend() == "torch":
             from .keras_torch import output_layout
 
-            found[boundary.path + OUTPUT] = output_layout(layout, mesh)
+            found[boundary.path + OUTPUT] = output_layout(layout, mesh, manifest.data_axes)
         elif axes is not None:
             found[boundary.path + OUTPUT] = tensor_layout(axes, mesh)
     return found

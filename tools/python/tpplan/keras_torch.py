@@ -106,22 +106,28 @@ def _to_backend_layout(layout):
     return layout.device_mesh.backend_mesh, placements_of(layout.axes, layout.device_mesh)
 
 
-def output_layout(texts, device_mesh):
+def output_layout(texts, device_mesh, data_axes):
     """A TensorLayout for the output of a layer, by the placements that a manifest writes: their dims may be negative."""
     layout = TensorLayout((), device_mesh)
-    layout._tpplan_placements = texts
+    layout._tpplan_placements = [*zip(texts, [axis in data_axes for axis in device_mesh.axis_names])]
     return layout
 
 
-def _placements_for(layout, ndim):
+def _placements_for(layout, shape):
+    """The placements of a value of that shape. A batch that does not divide is whole on every rank, as its inputs were."""
     texts = getattr(layout, "_tpplan_placements", None)
     if texts is None:
         return layout.backend_layout[1]
-    found = [_placement(text) for text in texts]
+    found, ndim = [_placement(text) for text, _ in texts], len(shape)
     for p in found:
         if isinstance(p, Shard) and not -ndim <= p.dim < ndim:
             raise ManifestError("layout of an output", f"{p} of a value with {ndim} dims", "write a layout that the value has")
-    return [Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in found]
+    found = [Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in found]
+    cuts = [(i, p.dim) for i, (p, (_, is_data)) in enumerate(zip(found, texts)) if isinstance(p, Shard) and is_data]
+    for i, dim in cuts:
+        if shape[dim] % math.prod(layout.device_mesh.shape[j] for j, other in cuts if other == dim):
+            found[i] = Replicate()
+    return found
 
 
 def distribute_tensor(tensor, layout):
@@ -133,7 +139,7 @@ def distribute_tensor(tensor, layout):
 def _distribute(tensor, layout):
     if not isinstance(tensor, torch.Tensor) or tensor.is_meta:
         return tensor
-    mesh, placements = layout.device_mesh.backend_mesh, _placements_for(layout, tensor.ndim)
+    mesh, placements = layout.device_mesh.backend_mesh, _placements_for(layout, tensor.shape)
     if isinstance(tensor, DTensor):
         return tensor if list(tensor.placements) == placements else tensor.redistribute(placements=placements)
     if tensor.requires_grad and not tensor.is_leaf:  # a value that a gradient goes through
@@ -303,7 +309,7 @@ def _direct_assign(original, self, value):
         original(self, _whole(value))
 
 
-def _array(original, self, dtype=None):
+def _array(original, self, dtype=None, copy=None):
     value = core.convert_to_numpy(_whole(self.value))
     return value.astype(dtype) if dtype else value
 
