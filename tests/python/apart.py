@@ -17,7 +17,8 @@ ENVIRONMENTS = {
 def run_apart(file, function, *arguments, framework="jax", ranks=0):
     """Calls file.function(*arguments) in a new process, or on `ranks` processes under torchrun; fails with what it printed."""
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks else [sys.executable]
-    done = subprocess.run([*start, HERE / "apart.py", file, function, *map(str, arguments)], capture_output=True, text=True, timeout=240, check=False,
+    done = subprocess.run([*start, HERE / "apart.py", file, function, *map(str, arguments)], capture_output=True, text=True, timeout=240,
+                          check=False,
                           env={**os.environ, **ENVIRONMENTS[framework], "KERAS_HOME": str(HERE / "absent")})
     if done.returncode:
         pytest.fail(f"{file}.{function}{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}", pytrace=False)

@@ -52,7 +52,8 @@ def indices(seed, folder):
         names = [*axes, "z"] if chance.random() < 0.1 else list(axes)
         spec = []
         for _ in range(len(shape) + (chance.random() < 0.08)):
-            spec.append(chance.choice([None, chance.choice(names), chance.sample(names, min(2, len(names)))]) if chance.random() < 0.7 else None)
+            spec.append(chance.choice([None, chance.choice(names), chance.sample(names, min(2, len(names)))])
+                        if chance.random() < 0.7 else None)
         mesh = mesh_of(axes)
         try:
             sharding = NamedSharding(mesh, PartitionSpec(*[tuple(e) if isinstance(e, list) else e for e in spec]))
@@ -192,7 +193,8 @@ def decoder_training(folder):
         return eqx.apply_updates(model, updates), state, loss, gradients
 
     runs = {"plain": (plain, optimizer.init(eqx.filter(plain, eqx.is_array)), lambda t: t),
-            "sharded": (model, optimizer.init(eqx.filter(model, eqx.is_array)), lambda t: jax.device_put(t, bridge_jax.batch_sharding(manifest, mesh)))}
+            "sharded": (model, optimizer.init(eqx.filter(model, eqx.is_array)),
+                        lambda t: jax.device_put(t, bridge_jax.batch_sharding(manifest, mesh)))}
     check_devices(runs["sharded"][1][0].mu, manifest, mesh)
     for i in range(2):
         tokens = jax.random.randint(jax.random.key(i + 7), (4, 8), 0, 32)
@@ -226,7 +228,8 @@ def check_devices(model, manifest, mesh):
         for shard in leaf.value.addressable_shards:
             rank = rank_of[shard.device]
             runs = [[s.indices(size)[:2]] for s, size in zip(shard.index, tensor.shape)]
-            assert list(shard.data.shape) == m.local_shape(manifest, tensor, rank) and runs == m.local_slice(manifest, tensor, rank), leaf.path
+            assert list(shard.data.shape) == m.local_shape(manifest, tensor, rank) and runs == m.local_slice(manifest, tensor,
+                                                                                                             rank), leaf.path
     return cut
 
 
@@ -273,10 +276,14 @@ STYLES = {"colwise": {2: ("tp", None), 1: ("tp",)}, "rowwise": {2: (None, "tp"),
 
 def seeds_fsdp(folder):
     """A glob plan and FSDP on an Equinox model: the specs of the document's make_parallel and predict_shard_params_fn."""
-    for seed, (fsdp, tp, size, heads, minimum) in enumerate([(2, 4, 16, 4, 64), (4, 2, 24, 4, 0), (2, 2, 12, 4, 500), (8, 1, 40, 8, 100), (4, 2, 20, 2, 2**18)]):
+    for seed, (fsdp, tp, size, heads,
+               minimum) in enumerate([(2, 4, 16, 4, 64), (4, 2, 24, 4, 0), (2, 2, 12, 4, 500), (8, 1, 40, 8, 100), (4, 2, 20, 2, 2**18)]):
         shapes = bridge_jax.abstract(lambda key: Decoder(size, heads, 2, 48, key=key), jax.random.key(seed))  # noqa: B023
-        globs = {"*.query": "colwise", "*.key": "colwise", "*.value": "colwise", "*.output": "rowwise", "*feed_forward.w1": "colwise", "*feed_forward.w2": "rowwise"}
-        plan = plan_of({"fsdp": fsdp, "tp": tp}, globs, f"data: {{axes: [fsdp]}}\nfsdp: {{axis: fsdp, min_weight_size: {minimum}}}\n").replace("axis: fsdp\ndata", "axis: tp\ndata")
+        globs = {"*.query": "colwise", "*.key": "colwise", "*.value": "colwise", "*.output": "rowwise", "*feed_forward.w1": "colwise",
+                 "*feed_forward.w2": "rowwise"}
+        plan = plan_of({"fsdp": fsdp, "tp": tp}, globs,
+                       f"data: {{axes: [fsdp]}}\nfsdp: {{axis: fsdp, min_weight_size: {minimum}}}\n").replace("axis: fsdp\ndata",
+                                                                                                              "axis: tp\ndata")
         manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), jax_tree.model_graph(shapes), plan))
         tree = {}
         for leaf in bridge_jax.leaves_of(shapes):
@@ -285,7 +292,8 @@ def seeds_fsdp(folder):
             style = next((s for key, s in globs.items() if fnmatch.fnmatchcase(leaf.path.rpartition(".")[0], key)), None)
             tree[leaf.path] = Darray(leaf.value, STYLES[style][leaf.value.ndim] if style else None)
         predicted = {}
-        jax.vmap(lambda _: predicted.update(predict_shard_params_fn(tree, "fsdp", minimum)), axis_name="fsdp")(jnp.arange(fsdp))  # noqa: B023
+        jax.vmap(lambda _: predicted.update(predict_shard_params_fn(tree, "fsdp", minimum)),
+                 axis_name="fsdp")(jnp.arange(fsdp))  # noqa: B023
         assert predicted.keys() == manifest.parameters.keys()
         sharded = 0
         for path, darray in predicted.items():
@@ -334,7 +342,9 @@ def nnx_training(folder):
     """A Flax NNX model: made sharded under jit, buffers whole, a training step equal to the plain one."""
     graph = jax_tree.model_graph(bridge_jax.abstract(lambda: Net(nnx.Rngs(0))))
     by_path = {module["path"]: module for module in graph["modules"]}
-    assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"]["dims"] == ["in", "out", "out_1"]
+    assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"]["dims"] == ["in",
+                                                                                                                                   "out",
+                                                                                                                                   "out_1"]
     assert by_path["layers.0"]["attributes"]["logical_axes"] == {"kernel": ["embed", "mlp"]}
     manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), graph, NET_PLAN))
     assert manifest.parameters["attention.out.kernel"].spec == (("tp",), (), ())
@@ -372,7 +382,8 @@ class Small(linen.Module):
     @linen.compact
     def __call__(self, x):
         for i in range(2):
-            x = linen.Dense(8, kernel_init=linen.with_logical_partitioning(linen.initializers.lecun_normal(), ("embed", "mlp") if i else ("mlp", "embed")),
+            x = linen.Dense(8, kernel_init=linen.with_logical_partitioning(linen.initializers.lecun_normal(),
+                                                                           ("embed", "mlp") if i else ("mlp", "embed")),
                             bias_init=linen.with_logical_partitioning(linen.initializers.zeros, ("embed",)))(x)
         return linen.LayerNorm()(x)
 
@@ -386,7 +397,8 @@ def flax_rules(folder):
     kinds = {module["path"]: module.get("kind") for module in graph["modules"]}
     assert kinds["params.Dense_0"] == "linear" and kinds["params.LayerNorm_0"] == "norm"
     mesh = mesh_of({"fsdp": 2, "tp": 4})
-    for rules in ([("embed", "fsdp"), ("mlp", "tp")], [("mlp", ("fsdp", "tp"))], [("mlp", "tp"), ("embed", "tp"), ("embed", "fsdp")], [("mlp", None), ("embed", "tp")]):
+    for rules in ([("embed", "fsdp"), ("mlp", "tp")], [("mlp", ("fsdp", "tp"))], [("mlp", "tp"), ("embed", "tp"), ("embed", "fsdp")],
+                  [("mlp", None), ("embed", "tp")]):
         names = {f"{module['path']}.{name}": module.get("attributes", {}).get("logical_axes", {}).get(name)
                  for module in graph["modules"] for name in module.get("parameters", {})}
         shapes = {f"{module['path']}.{name}": p["shape"] for module in graph["modules"] for name, p in module.get("parameters", {}).items()}
@@ -421,7 +433,8 @@ def refusals(folder):
     refused("has shape", bridge_jax.parallelize, Decoder(24, key=jax.random.key(0)), manifest, mesh)
     refused("no such parameter", bridge_jax.parallelize, Decoder(count=1, key=jax.random.key(0)), manifest, mesh)
     refused("does not have", bridge_jax.initialize, lambda: Decoder(count=3, key=jax.random.key(0)), manifest, mesh)
-    refused("bfloat16 in the model", bridge_jax.parallelize, jax.tree.map(lambda x: x.astype(jnp.bfloat16) if bridge_jax.is_array(x) else x, make()), manifest, mesh)
+    refused("bfloat16 in the model", bridge_jax.parallelize,
+            jax.tree.map(lambda x: x.astype(jnp.bfloat16) if bridge_jax.is_array(x) else x, make()), manifest, mesh)
     parameters = {leaf.path: leaf.value for leaf in bridge_jax.leaves_of(make()) if leaf.path}
     refused("no such module", bridge_jax.parallelize, parameters, manifest, mesh)
     explicit = jax.make_mesh((2, 4), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
@@ -433,7 +446,8 @@ def refusals(folder):
     refused("`w`: dim 0 of size 6 is cut over 4 ranks unevenly", bridge_jax.shardings, uneven, mesh_of({"tp": 4}))
     fused = graph_of({"w": [8]})
     fused["modules"][0]["parameters"]["w"] |= {"dims": ["out"], "segments": {"out": [4, 4]}}
-    refused("segments", bridge_jax.shardings, bridge.compile_manifest(folder, fused, plan_of({"tp": 4}, {"w": {"spec": ["tp"]}})), mesh_of({"tp": 4}))
+    refused("segments", bridge_jax.shardings, bridge.compile_manifest(folder, fused, plan_of({"tp": 4}, {"w": {"spec": ["tp"]}})),
+            mesh_of({"tp": 4}))
     # Layouts that a value has not, or that do not divide, are said and not replicated.
     layout = ("Shard(0)", "Shard(-1)")
     assert bridge_jax.layout_spec(manifest, "x", layout, (4, 8)) == PartitionSpec("fsdp", "tp")
@@ -446,11 +460,13 @@ def refusals(folder):
 
 def constraint_functions(folder):
     """The functions for boundaries, by themselves: arguments, keywords, tuples, what the manifest says nothing of."""
-    graph = {"format": "tpplan.model/1", "name": "M", "framework": "jax", "modules": [{"path": "", "type": "M"}, {"path": "b", "type": "B", "parameters": {
+    graph = {"format": "tpplan.model/1", "name": "M", "framework": "jax",
+             "modules": [{"path": "", "type": "M"}, {"path": "b", "type": "B", "parameters": {
         "w": {"shape": [8, 8], "dtype": "float32"}}}]}
     rule = {"style": "prepare_module_input", "input_layouts": ["Replicate", None], "desired_input_layouts": ["Shard(1)", None],
             "input_kwarg_layouts": {"mask": "Replicate"}, "desired_input_kwarg_layouts": {"mask": "Shard(0)"}}
-    plan = plan_of({"tp": 8}, {"b": rule, "": {"style": "prepare_module_output", "output_layouts": ["Shard(0)", None], "desired_output_layouts": ["Replicate", None]}})
+    plan = plan_of({"tp": 8}, {"b": rule, "": {"style": "prepare_module_output", "output_layouts": ["Shard(0)", None],
+                                               "desired_output_layouts": ["Replicate", None]}})
     manifest = bridge.compile_manifest(pathlib.Path(folder), graph, plan)
     mesh = mesh_of({"tp": 8})
     found = bridge_jax.constraints(manifest, mesh)

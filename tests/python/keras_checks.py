@@ -57,7 +57,8 @@ def batches():
 
 def train(model, optimizer="adam", count=8):
     """Losses of each epoch and of an evaluation, predictions, accuracy."""
-    model.compile(optimizer=keras.optimizers.get(optimizer), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"], jit_compile="auto" if keras.backend.backend() == "jax" else False)
+    model.compile(optimizer=keras.optimizers.get(optimizer), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  metrics=["accuracy"], jit_compile="auto" if keras.backend.backend() == "jax" else False)
     x, y = batches()
     history = model.fit(x, y, batch_size=8, epochs=2, verbose=0, shuffle=False).history
     evaluated = model.evaluate(x, y, batch_size=8, verbose=0)
@@ -159,12 +160,14 @@ def look_ups(seed, folder):
             modules = {}
             for path in paths:
                 owner, _, name = path.rpartition("/")
-                modules.setdefault(owner, {"path": owner, "type": "Layer", "parameters": {}})["parameters"][name] = {"shape": [8, 8], "dtype": "float32"}
+                modules.setdefault(owner, {"path": owner, "type": "Layer", "parameters": {}})["parameters"][name] = {"shape": [8, 8],
+                                                                                                                     "dtype": "float32"}
             graph = {"format": "tpplan.model/1", "name": "M", "framework": "keras", "modules": list(modules.values())}
             found = LayoutMap(DeviceMesh((2, 4), ["data", "model"], np.arange(8)))
             for _ in range(chance.randint(1, 3)):
                 base = chance.choice(paths)
-                key = chance.choice([base, ".*" + base[chance.randint(0, 6):], base[:-2] + ".*", base[:5], base[-4:], ".*/" + chance.choice(["kernel", "bias"]),
+                key = chance.choice([base, ".*" + base[chance.randint(0, 6):], base[:-2] + ".*", base[:5], base[-4:],
+                                     ".*/" + chance.choice(["kernel", "bias"]),
                                      re.sub("[0-9]+", "[0-9]+", base)])
                 if key and key not in list(found):
                     found[key] = chance.choice([("model",), (None, "model"), ("data", "model"), ()])
@@ -191,7 +194,8 @@ def look_ups(seed, folder):
                 assert tensor.spec == tuple((a,) if a else () for a in axes), (mode, path, text)
                 outcomes.add((mode, "cut" if any(axes) else "whole"))
     distribution_lib.re = re
-    assert {(mode, what) for mode in ("fullmatch", "search", "match") for what in ("cut", "whole")} <= outcomes and any(w == "error" for _, w in outcomes)
+    assert {(mode, what) for mode in ("fullmatch", "search", "match")
+            for what in ("cut", "whole")} <= outcomes and any(w == "error" for _, w in outcomes)
 
 
 # torch.
@@ -233,7 +237,8 @@ def fit_on_torch(folder, mesh_text, data, optimizer):
             keras.distribution.set_distribution(bridge_keras.model_parallel(manifest))
             model = make()
         else:
-            mesh = torch.distributed.init_device_mesh("cpu", tuple(s for _, s in manifest.mesh), mesh_dim_names=tuple(a for a, _ in manifest.mesh))
+            mesh = torch.distributed.init_device_mesh("cpu", tuple(s for _, s in manifest.mesh),
+                                                      mesh_dim_names=tuple(a for a, _ in manifest.mesh))
             model = make()
             assert bridge_keras.distribute(model, manifest, mesh) is model
         assert check_torch(model, manifest, rank) >= 6
@@ -311,21 +316,28 @@ def library_on_torch(folder):
                 with bridge_torch.mixed():
                     result = getattr(keras.ops, name)(*((plain, kernel) if turned else (kernel, plain)))
                 expected = getattr(torch, name)(*((plain, whole) if turned else (whole, plain)))
-                assert isinstance(result, DTensor) and list(result.placements) == [Replicate(), Shard(1)] and torch.equal(result.full_tensor(), expected)
+                assert isinstance(result, DTensor) and list(result.placements) == [Replicate(),
+                                                                                   Shard(1)] and torch.equal(result.full_tensor(), expected)
         kernel.assign(np.ones((4, 6), "float32"))
         with bridge_torch.mixed():
             kernel.assign_add(plain)
             kernel.assign_sub(plain * 2)
-        assert kernel.value.to_local().shape == (4, 3) and np.array_equal(kernel.numpy(), np.full((4, 6), -2.0)) and np.array_equal(layer.get_weights()[0], kernel.numpy())
+        assert kernel.value.to_local().shape == (4, 3) and np.array_equal(kernel.numpy(),
+                                                                          np.full((4, 6),
+                                                                                  -2.0)) and np.array_equal(layer.get_weights()[0],
+                                                                                                            kernel.numpy())
         layer.set_weights([whole.numpy(), np.zeros(6, "float32")])
-        assert torch.equal(kernel.value.to_local(), whole[:, 3 * rank:3 * rank + 3]) and torch.equal(keras_torch.all_gather_variable(kernel), whole)
+        assert torch.equal(kernel.value.to_local(),
+                           whole[:, 3 * rank:3 * rank + 3]) and torch.equal(keras_torch.all_gather_variable(kernel), whole)
         mine = torch.full((2, 2), float(rank + 1))
         assert torch.equal(keras_torch.all_reduce(mine, "sum", "model"), torch.full((2, 2), 3.0))
-        assert torch.equal(keras_torch.all_reduce(mine, "mean"), torch.full((2, 2), 1.5)) and torch.equal(keras_torch.all_reduce(mine, "sum", "data"), mine)
+        assert torch.equal(keras_torch.all_reduce(mine, "mean"),
+                           torch.full((2, 2), 1.5)) and torch.equal(keras_torch.all_reduce(mine, "sum", "data"), mine)
         assert keras_torch.all_gather(torch.full((2, rank + 1), rank), 1, "model").tolist() == [[0, 1, 1]] * 2
         layout = bridge_keras.tensor_layout(("model", None), mesh)
         batch = torch.arange(8.0).reshape(4, 2) + 100 * rank
-        assert torch.equal(keras_torch.distribute_data_input(batch, layout).to_local(), torch.arange(8.0).reshape(4, 2)[2 * rank:2 * rank + 2])
+        assert torch.equal(keras_torch.distribute_data_input(batch, layout).to_local(),
+                           torch.arange(8.0).reshape(4, 2)[2 * rank:2 * rank + 2])
         assert list(keras_torch.distribute_data_input(batch[:3], layout).placements) == [Replicate(), Replicate()]
     dist.destroy_process_group()
 
@@ -346,7 +358,8 @@ def refusals(folder):
     refused("embed/embeddings", bridge_keras.distribute, model, document, mesh)
     refused("no DeviceMesh", bridge_keras.layout_map, path, 3)
     refused("the manifest is for", bridge_keras.layout_map, path, DeviceMesh((1, 1), ["model", "batch"], ["cpu:0"]))
-    refused("does not have", bridge_keras.distribute, keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2, name="x")]), path, mesh)
+    refused("does not have", bridge_keras.distribute, keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2, name="x")]), path,
+            mesh)
     refused("not built", bridge_keras.distribute, keras.Sequential([keras.layers.Dense(2)]), path, mesh)
     refused("no model", bridge_keras.distribute, 3, path, mesh)
     big = bridge.compile_manifest(folder, keras_model.model_graph(model), PLAN % ("batch: 8, model: 2", "batch"))

@@ -69,7 +69,10 @@ def test_the_command_writes_graphs_and_plans_that_compile(package):
     assert graph["framework"] == "jax" and [m["path"] for m in graph["modules"]] == ["", "layers", "layers.0", "layers.1", "layers.2"]
     assert graph["modules"][2] == {"path": "layers.0", "type": "Linear", "parameters": {"weight": {"shape": [64, 16], "dtype": "float32"},
                                                                                         "bias": {"shape": [64], "dtype": "float32"}}}
-    assert bridge.run("compile", *bridge.write(package, graph, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {layers.0: colwise, layers.2: rowwise}\n")).returncode == 0
+    assert bridge.run("compile",
+                      *bridge.write(package, graph,
+                                    "format: tpplan.plan/1\nmesh: {tp: 2}\n"
+                                    "tp_plan: {layers.0: colwise, layers.2: rowwise}\n")).returncode == 0
     assert export("--jax", "trees_to_export:Net", "-o", "net.json") == 0
     assert export("--plan-from", "flax", "trees_to_export:rules", "--model", "net.json", "--mesh", "tp=4", "-o", "net.yaml") == 0
     result = bridge.run("compile", "net.json", "net.yaml", "-o", "manifest.json")
@@ -77,15 +80,21 @@ def test_the_command_writes_graphs_and_plans_that_compile(package):
     assert {p["path"]: p["spec"] for p in json.loads((package / "manifest.json").read_text())["parameters"]} == {
         "linear.kernel": [None, "tp"], "linear.bias": [None]}
     assert export("--jax", "trees_to_export:tree", "-o", "tree.json") == 0
-    assert bridge.run("compile", *bridge.write(package, (package / "tree.json").read_text(), "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")).returncode == 0
+    assert bridge.run("compile", *bridge.write(package, (package / "tree.json").read_text(),
+                                               "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")).returncode == 0
 
 
 @pytest.mark.parametrize("arguments, status, said", [
-    (["--jax", "trees_to_export:number"], 1, "no model"), (["--jax", "trees_to_export:fails"], 1, "luck"), (["--jax", "trees_to_export:looks"], 1, "eval_shape"),
-    (["--jax", "trees_to_export:keys"], 1, "dtype key<fry>"), (["--jax", "trees_to_export:dots"], 1, "two arrays"), (["--jax", "trees_to_export:absent"], 2, "has no"),
-    (["--jax", "trees_to_export:tree", "--kwargs", '{"a": 1}'], 2, "--kwargs"), (["--jax", "trees_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
-    (["--plan-from", "flax", "trees_to_export:rules"], 2, "--model"), (["--plan-from", "flax", "trees_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
-    (["--plan-from", "flax", "trees_to_export:number", "--model", "net.json"], 1, "Flax refuses"), (["--plan-from", "flax", "trees_to_export:rules", "--model", "bare.json"], 1, "annotate"),
+    (["--jax", "trees_to_export:number"], 1, "no model"), (["--jax", "trees_to_export:fails"], 1, "luck"),
+                                                     (["--jax", "trees_to_export:looks"], 1, "eval_shape"),
+    (["--jax", "trees_to_export:keys"], 1, "dtype key<fry>"), (["--jax", "trees_to_export:dots"], 1, "two arrays"),
+                                                     (["--jax", "trees_to_export:absent"], 2, "has no"),
+    (["--jax", "trees_to_export:tree", "--kwargs", '{"a": 1}'], 2, "--kwargs"),
+                                                     (["--jax", "trees_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
+    (["--plan-from", "flax", "trees_to_export:rules"], 2,
+     "--model"), (["--plan-from", "flax", "trees_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
+    (["--plan-from", "flax", "trees_to_export:number", "--model", "net.json"], 1,
+     "Flax refuses"), (["--plan-from", "flax", "trees_to_export:rules", "--model", "bare.json"], 1, "annotate"),
 ])
 def test_the_command_says_what_is_wrong(package, capsys, arguments, status, said):
     assert export("--jax", "trees_to_export:Net", "-o", "net.json") == export("--jax", "trees_to_export:make", "-o", "bare.json") == 0

@@ -29,7 +29,8 @@ def test_look_ups_are_those_of_keras(tmp_path, seed):
     run_apart("keras_checks", "look_ups", seed, tmp_path)
 
 
-@pytest.mark.parametrize("mesh, data, optimizer", [("batch: 1, model: 2", "batch", "adam"), ("batch: 2, model: 1", "batch", "sgd"), ("model: 2", "", "adam")])
+@pytest.mark.parametrize("mesh, data, optimizer",
+                         [("batch: 1, model: 2", "batch", "adam"), ("batch: 2, model: 1", "batch", "sgd"), ("model: 2", "", "adam")])
 def test_fit_on_two_processes(tmp_path, mesh, data, optimizer):
     run_apart("keras_checks", "fit_on_torch", tmp_path, mesh, data, optimizer, framework="torch", ranks=2)
 
@@ -42,7 +43,8 @@ SOURCE = '''
 import keras
 
 def make(units=8):
-    return keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(units, name="up"), keras.layers.Dropout(0.5), keras.layers.Dense(4, name="down"),
+    return keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(units, name="up"), keras.layers.Dropout(0.5),
+                             keras.layers.Dense(4, name="down"),
                              keras.layers.BatchNormalization(name="norm")], name="net")
 
 def heads():
@@ -73,7 +75,8 @@ def test_the_command_writes_graphs_and_plans(tmp_path, backend):
     (tmp_path / "layers_to_export.py").write_text(SOURCE)
 
     def export(*arguments):
-        return subprocess.run([sys.executable, "-m", "tpplan.export", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False,
+        return subprocess.run([sys.executable, "-m", "tpplan.export", *arguments], cwd=tmp_path, capture_output=True, text=True,
+                              check=False,
                               env={**os.environ, **ENVIRONMENTS[backend]})
 
     done = export("--keras", "layers_to_export:make", "--kwargs", '{"units": 16}', "-o", "model.json")
@@ -94,7 +97,9 @@ def test_the_command_writes_graphs_and_plans(tmp_path, backend):
         return
     assert export("--keras", "layers_to_export:heads", "-o", "heads.json").returncode == 0
     modules = {module["path"]: module for module in json.loads((tmp_path / "heads.json").read_text())["modules"]}
-    assert modules["mha"]["attributes"] == {"num_heads": 4, "head_dim": 2} and modules["mha/query"]["parameters"]["kernel"]["dims"] == ["in", "out", "out_1"]
+    assert modules["mha"]["attributes"] == {"num_heads": 4,
+                                            "head_dim": 2} and modules["mha/query"]["parameters"]["kernel"]["dims"] == ["in", "out",
+                                                                                                                        "out_1"]
     for name, status, said in (("number", 2, "no model"), ("unbuilt", 1, "not built"), ("absent", 2, "has no")):
         done = export("--keras", f"layers_to_export:{name}", "-o", "out.json")
         assert done.returncode == status and said in done.stderr and "= help:" in done.stderr and not (tmp_path / "out.json").exists()

@@ -259,7 +259,8 @@ def _spec_of(manifest, tensor):
     for dim, axes in enumerate(tensor.spec):
         count = math.prod(sizes[axis] for axis in axes)
         if count > 1 and len(tensor.segments.get(dim) or ()) > 1:
-            raise ManifestError(where, f"dim {dim} has segments, which JAX cannot cut each by itself", "keep the parts in parameters of their own")
+            raise ManifestError(where, f"dim {dim} has segments, which JAX cannot cut each by itself",
+                                "keep the parts in parameters of their own")
         if tensor.shape[dim] % count:
             raise ManifestError(where, f"dim {dim} of size {tensor.shape[dim]} is cut over {count} ranks unevenly, which JAX refuses",
                                 "compile with `uneven: error`, which names what to change")
@@ -275,7 +276,8 @@ def constraints(manifest, mesh, *, batched=True):
     _check_mesh(manifest, mesh)
     types = set(getattr(mesh, "axis_types", ()))
     if manifest.modules and any("Auto" not in str(kind) for kind in types):
-        raise ManifestError("`mesh`", "constraints need axes of type Auto", "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))")
+        raise ManifestError("`mesh`", "constraints need axes of type Auto",
+                            "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))")
     return {boundary.path: _constraint(manifest, mesh, boundary, batched) for boundary in manifest.modules}
 
 
@@ -324,11 +326,13 @@ def layout_spec(manifest, path, layout, shape, batched=True):
         dim = len(shape) + dim if dim < 0 else dim - (not batched and dim > manifest.data_dim)
         if not 0 <= dim < len(shape):
             raise ManifestError(f"module `{_shown(path)}`", f"Shard({given}) of a value of shape {list(shape)}",
-                                "count layouts from the end where modules are called under vmap" if batched else "write a layout that the value has")
+                                "count layouts from the end where modules are called under vmap"
+                                if batched else "write a layout that the value has")
         entries[dim].append(axis)
     for dim, axes in enumerate(entries):
         if shape[dim] % math.prod(sizes[axis] for axis in axes):
-            raise ManifestError(f"module `{_shown(path)}`", f"dim {dim} of a value of shape {list(shape)} is cut over {', '.join(axes)} unevenly",
+            raise ManifestError(f"module `{_shown(path)}`",
+                                f"dim {dim} of a value of shape {list(shape)} is cut over {', '.join(axes)} unevenly",
                                 "give it a size that the axes divide")
     return PartitionSpec(*[tuple(axes) if axes else None for axes in entries])
 
@@ -342,8 +346,9 @@ def _wrappers(model, manifest, mesh, batched):
         wanted[path] = wanted.get(path, (None, False))[0], True
     for path in wanted:
         if not callable(_module_at(model, path)):
-            raise ManifestError(f"module `{_shown(path)}`", "has a boundary or is in `remat`, and the model has no such module that can be called",
-                                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it, and shardings(...) for the arrays")
+            raise ManifestError(f"module `{_shown(path)}`",
+                                "has a boundary or is in `remat`, and the model has no such module that can be called",
+                                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it, shardings(...) for arrays")
     return wanted
 
 

@@ -34,7 +34,8 @@ def device_mesh(manifest, devices=None):
         devices = keras.distribution.list_devices()
     count = math.prod(size for _, size in manifest.mesh)
     if len(devices) < count:
-        raise ManifestError("`mesh`", f"the manifest is for {count} devices, there are {len(devices)}", "start more, or compile the plan with --mesh")
+        raise ManifestError("`mesh`", f"the manifest is for {count} devices, there are {len(devices)}",
+                            "start more, or compile the plan with --mesh")
     return DeviceMesh(tuple(size for _, size in manifest.mesh), [name for name, _ in manifest.mesh], np.array(devices)[:count])
 
 
@@ -71,7 +72,8 @@ def _axes_of(manifest, tensor):
 
         return tuple(_spec_of(manifest, tensor))
     if any(tensor.segments.get(dim) for dim, axes in enumerate(tensor.spec) if axes):
-        raise ManifestError(f"parameter `{_shown(tensor.path)}`", "is cut by segments, which layouts of Keras cannot say", "keep the parts in layers of their own")
+        raise ManifestError(f"parameter `{_shown(tensor.path)}`", "is cut by segments, which layouts of Keras cannot say",
+                            "keep the parts in layers of their own")
     return tuple(None if not axes else axes[0] if len(axes) == 1 else tuple(axes) for axes in tensor.spec)
 
 
@@ -83,7 +85,8 @@ def _output_axes(manifest, layout):
             dims.setdefault(int(text[6:-1]), []).append(axis)
     if any(dim < 0 for dim in dims):
         return None
-    return tuple(tuple(dims[d]) if len(dims.get(d, ())) > 1 else dims[d][0] if d in dims else None for d in range(max(dims, default=-1) + 1))
+    return tuple(tuple(dims[d]) if len(dims.get(d, ())) > 1 else dims[d][0] if d in dims else None
+                 for d in range(max(dims, default=-1) + 1))
 
 
 def _checked_mesh(manifest, mesh):
@@ -93,7 +96,8 @@ def _checked_mesh(manifest, mesh):
 
         mesh = keras_mesh(mesh)
     if not isinstance(mesh, DeviceMesh):
-        raise ManifestError("`mesh`", f"{type(mesh).__name__} is no DeviceMesh of Keras", "make one with tpplan.keras.device_mesh(manifest)")
+        raise ManifestError("`mesh`", f"{type(mesh).__name__} is no DeviceMesh of Keras",
+                            "make one with tpplan.keras.device_mesh(manifest)")
     check_mesh(manifest, list(zip(mesh.axis_names, mesh.shape)))
     return mesh
 
@@ -175,7 +179,8 @@ def distribute(model, manifest, mesh=None):
     check_model(model, manifest)
     distribution = model_parallel(manifest, mesh)
     if getattr(model, "optimizer", None) is not None and model.optimizer.built:
-        raise ManifestError("model", "its optimizer has variables already", "distribute the model before it is trained, and compile it anew")
+        raise ManifestError("model", "its optimizer has variables already",
+                            "distribute the model before it is trained, and compile it anew")
     if keras.backend.backend() == "torch":
         from .keras_torch import spread_variables
 

@@ -18,7 +18,8 @@ def from_keras(name, mesh, kwargs, model=None):
         try:
             found = found(**kwargs)
         except Exception as error:  # whatever the function raises
-            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1) from None
+            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
+                             "give its arguments with --kwargs", 1) from None
     return keras_plan(found, mesh)
 
 
@@ -48,9 +49,11 @@ def _output_rule(key, axes, batch):
     """The layout of a layer's output: what prepare_module_output says, for one axis beside that of the batch."""
     cuts = [(dim, axis) for dim, axis in enumerate(axes) if axis is not None and not (dim == 0 and axis == batch)]
     if len(cuts) > 1 or any(isinstance(axis, list) for _, axis in cuts):
-        raise InputError(f"`{printable(key)}`: plans have no word for the layout {axes} of an output", "take the key out, and write its rule by hand", 1)
+        raise InputError(f"`{printable(key)}`: plans have no word for the layout {axes} of an output",
+                         "take the key out, and write its rule by hand", 1)
     layout = f"Shard({cuts[0][0]})" if cuts else "Replicate"
-    return {"style": "prepare_module_output", "output_layouts": layout, "desired_output_layouts": layout} | ({"axis": cuts[0][1]} if cuts else {})
+    return {"style": "prepare_module_output", "output_layouts": layout,
+            "desired_output_layouts": layout} | ({"axis": cuts[0][1]} if cuts else {})
 
 
 def _match_of(layout_map):

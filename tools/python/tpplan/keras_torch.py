@@ -69,7 +69,8 @@ def _to_backend_mesh(device_mesh):
     initialize()
     ranks = [int(str(device).partition(":")[2] or 0) for device in device_mesh.devices.flatten()]
     kind = str(device_mesh.devices.flatten()[0]).partition(":")[0].replace("gpu", "cuda")
-    return torch.distributed.DeviceMesh(kind, torch.tensor(ranks).reshape(device_mesh.devices.shape), mesh_dim_names=tuple(device_mesh.axis_names))
+    return torch.distributed.DeviceMesh(kind, torch.tensor(ranks).reshape(device_mesh.devices.shape),
+                                        mesh_dim_names=tuple(device_mesh.axis_names))
 
 
 def keras_mesh(mesh):
@@ -86,7 +87,8 @@ def keras_mesh(mesh):
 
 def mesh_info(device_mesh):
     """Shape, axis names and devices of a mesh."""
-    return {"shape": tuple(device_mesh.shape), "axis_names": tuple(device_mesh.axis_names), "devices": [str(d) for d in device_mesh.devices.flatten()]}
+    return {"shape": tuple(device_mesh.shape), "axis_names": tuple(device_mesh.axis_names),
+            "devices": [str(d) for d in device_mesh.devices.flatten()]}
 
 
 # Layouts.
@@ -242,7 +244,8 @@ def all_gather(tensor, axis, axis_name):
 def _current_mesh():
     distribution = keras.distribution.distribution()
     if distribution is None:
-        raise ManifestError("`mesh`", "there is no current distribution", "keras.distribution.set_distribution(tpplan.keras.model_parallel(manifest))")
+        raise ManifestError("`mesh`", "there is no current distribution",
+                            "keras.distribution.set_distribution(tpplan.keras.model_parallel(manifest))")
     return distribution.device_mesh.backend_mesh
 
 
@@ -383,9 +386,11 @@ def install():
     if library.distribution_lib is here:
         return
     if DTensor is None:
-        raise ManifestError("torch", f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)", "install torch 2.5 or later, with distributed")
+        raise ManifestError("torch", f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)",
+                            "install torch 2.5 or later, with distributed")
     if library.distribution_lib is not None:
-        raise ManifestError("Keras", f"Keras {keras.__version__} distributes on torch by itself", "give its ModelParallel tpplan.keras.layout_map(manifest, mesh)")
+        raise ManifestError("Keras", f"Keras {keras.__version__} distributes on torch by itself",
+                            "give its ModelParallel tpplan.keras.layout_map(manifest, mesh)")
     library.distribution_lib = here
     for owner, name, replacement in PATCHES:
         setattr(owner, name, _patched(getattr(owner, name), replacement))

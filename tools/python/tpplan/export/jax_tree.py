@@ -9,7 +9,8 @@ from ..manifest import DTYPE_BITS, ManifestError
 LINEN_KINDS = {("kernel", 2): "linear", ("embedding", 2): "embedding", ("scale", 1): "norm"}
 
 # Attributes that say how many heads a module has, in the order in which they are asked.
-ATTRIBUTE_NAMES = {"num_heads": ("num_heads", "num_query_heads"), "num_kv_heads": ("num_kv_heads", "num_key_value_heads"), "head_dim": ("head_dim", "qk_size")}
+ATTRIBUTE_NAMES = {"num_heads": ("num_heads", "num_query_heads"), "num_kv_heads": ("num_kv_heads", "num_key_value_heads"),
+                   "head_dim": ("head_dim", "qk_size")}
 
 
 def build(name, kwargs, device="meta"):
@@ -59,7 +60,8 @@ def model_graph(tree, name=None):
     except ManifestError as error:
         raise InputError(f"{error.place} {error.reason}", error.remedy, 1) from None
     if not any(leaf.path for leaf in leaves):
-        raise InputError(f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is no model", "give a tree of arrays, or of shapes", 1)
+        raise InputError(f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is no model",
+                         "give a tree of arrays, or of shapes", 1)
     modules = {}
     _walk(jax_bridge, tree, "", modules)
     wanted = {leaf.path: leaf for leaf in leaves if leaf.path is not None}
@@ -88,7 +90,8 @@ def _holds(path, wanted):
 def _add_tensor(module, name, path, leaf):
     dtype = str(leaf.value.dtype)
     if dtype not in DTYPE_BITS:
-        raise InputError(f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know", "convert it, or keep it out of the tree", 1)
+        raise InputError(f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know",
+                         "convert it, or keep it out of the tree", 1)
     entry = {"shape": [int(size) for size in leaf.value.shape], "dtype": dtype}
     dims = _dims(module["node"], name, len(entry["shape"]))
     if dims:
@@ -131,7 +134,8 @@ def _finish(module):
     node = module.pop("node")
     kind = None
     if isinstance(node, dict):
-        kind = next((LINEN_KINDS[n, len(p["shape"])] for n, p in module.get("parameters", {}).items() if (n, len(p["shape"])) in LINEN_KINDS), None)
+        kind = next((LINEN_KINDS[n, len(p["shape"])] for n,
+                     p in module.get("parameters", {}).items() if (n, len(p["shape"])) in LINEN_KINDS), None)
     elif type(node).__name__ == "LinearGeneral":
         kind = "linear"
     if kind:

@@ -20,12 +20,13 @@ def build(name, kwargs, device="meta"):
             raise InputError(f"`{printable(name)}` is a model already, and takes no --kwargs", "leave them out")
         return made
     if not callable(made):
-        raise InputError(f"`{printable(name)}` is {_article(made)}, which is no model", "name a Keras model, or a class or function that makes one")
+        raise InputError(f"`{printable(name)}` is {_article(made)}, which is no model",
+                         "name a Keras model, or a class or function that makes one")
     try:
         return _abstract(keras, device, lambda: made(**kwargs))
     except Exception as error:  # whatever the model's code raises
         raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-                         "give its arguments with --kwargs; build the model in a function, and export the model that it made where it needs values", 1) from None
+                         "give its arguments with --kwargs; what needs values as it is made is named as a model that is made already", 1) from None
 
 
 def _abstract(keras, device, make):
@@ -56,15 +57,17 @@ def _article(value):
 
 
 def model_graph(model, name=None):
-    """The model graph (a dict) of a Keras model or layer; the states of random generators are no weights. Raises InputError for what is no model, what is not built yet,
-    and for two variables of one path, which a LayoutMap cannot tell apart."""
+    """The model graph (a dict) of a Keras model or layer; the states of random generators are no weights.
+
+    Raises InputError for what is no model, what is not built yet, and for two variables of one path, which a LayoutMap cannot tell apart."""
     keras = _keras()
     if not isinstance(model, keras.layers.Layer):
         raise InputError(f"{_article(model)} is no model", "give a Keras model", 1)
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Layer)]
     unbuilt = next((layer for layer in layers if not layer.built), None)
     if unbuilt is not None:
-        raise InputError(f"layer `{printable(unbuilt.path)}` is not built, and has no weights yet", "call model.build(input_shape), or the model once", 1)
+        raise InputError(f"layer `{printable(unbuilt.path)}` is not built, and has no weights yet",
+                         "call model.build(input_shape), or the model once", 1)
     modules, seen = {}, {}
     for layer in layers:
         if layer is model or (layer.path and not _own(layer)):
@@ -72,7 +75,8 @@ def model_graph(model, name=None):
         for kind, variables in (("parameters", layer._trainable_variables), ("buffers", layer._non_trainable_variables)):
             for variable in variables:
                 _add(modules, seen, layer, kind, variable)
-    return {"format": "tpplan.model/1", "name": name or type(model).__name__, "framework": "keras", "modules": list(modules.values()), "tied": []}
+    return {"format": "tpplan.model/1", "name": name or type(model).__name__, "framework": "keras", "modules": list(modules.values()),
+            "tied": []}
 
 
 def _own(layer):
