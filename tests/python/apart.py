@@ -26,3 +26,6 @@ def run_apart(file, function, *arguments, framework="jax", ranks=0):
 
 if __name__ == "__main__":
     getattr(__import__(sys.argv[1]), sys.argv[2])(*sys.argv[3:])
+    if "RANK" in os.environ:  # gloo's threads may still run when the interpreter takes the process down, and abort it
+        sys.stdout.flush()
+        os._exit(0)

@@ -348,7 +348,7 @@ def _wrappers(model, manifest, mesh, batched):
         if not callable(_module_at(model, path)):
             raise ManifestError(f"module `{_shown(path)}`",
                                 "has a boundary or is in `remat`, and the model has no such module that can be called",
-                                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it, shardings(...) for arrays")
+                                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it")
     return wanted
 
 

@@ -26,7 +26,7 @@ def build(name, kwargs, device="meta"):
         return _abstract(keras, device, lambda: made(**kwargs))
     except Exception as error:  # whatever the model's code raises
         raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-                         "give its arguments with --kwargs; what needs values as it is made is named as a model that is made already", 1) from None
+                         "give its arguments with --kwargs; where making it needs values, name a model that is made already", 1) from None
 
 
 def _abstract(keras, device, make):
@@ -59,7 +59,8 @@ def _article(value):
 def model_graph(model, name=None):
     """The model graph (a dict) of a Keras model or layer; the states of random generators are no weights.
 
-    Raises InputError for what is no model, what is not built yet, and for two variables of one path, which a LayoutMap cannot tell apart."""
+    Raises InputError for what is no model, what is not built yet, and for two variables of
+    one path, which a LayoutMap cannot tell apart."""
     keras = _keras()
     if not isinstance(model, keras.layers.Layer):
         raise InputError(f"{_article(model)} is no model", "give a Keras model", 1)
