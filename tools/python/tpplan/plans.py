@@ -251,8 +251,24 @@ class PlanSource:
     help: str
 
 
+# Keras and Flax, in files of their own
+
+def from_keras(name, mesh, kwargs, model=None):
+    from .keras_plan import from_keras
+
+    return from_keras(name, mesh, kwargs, model)
+
+
+def from_flax(name, mesh, kwargs, model=None):
+    from .flax_plan import from_flax
+
+    return from_flax(name, mesh, kwargs, model)
+
+
 PLAN_SOURCES = {
     "transformers": PlanSource(from_transformers, "the plan that transformers ships for a class"),
     "torch": PlanSource(from_torch, "a dict for parallelize_module, as package.module:NAME"),
     "easylm": PlanSource(from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"),
+    "keras": PlanSource(from_keras, "a LayoutMap, or a ModelParallel with one, as package.module:NAME"),
+    "flax": PlanSource(from_flax, "logical axis rules of Flax, as package.module:NAME, with --model"),
 }

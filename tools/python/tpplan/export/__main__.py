@@ -12,6 +12,8 @@ from ..plans import PLAN_SOURCES, read_mesh
 SOURCES = {
     "torch": ("torch_module", "package.module:NAME of an nn.Module, or of a class or function that makes one"),
     "transformers": ("transformers_model", "model class, model type or config.json; built without weights"),
+    "jax": ("jax_tree", "package.module:NAME of a pytree (Equinox, Flax), or of a class or function that makes one; built abstractly"),
+    "keras": ("keras_model", "package.module:NAME of a Keras 3 model, or of a class or function that makes one"),
 }
 
 
@@ -31,7 +33,7 @@ def main(arguments):
     parser.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration")
     parser.add_argument("--device", default="meta", help="where a torch model is built (default: meta)")
     parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")
-    parser.add_argument("--model", metavar="MODEL", help="model graph that an ordered list of rules is resolved against (easylm)")
+    parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm, flax)")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
     options = parser.parse_args(arguments)
     kwargs = read_kwargs(options.kwargs)

@@ -1,0 +1,32 @@
+"""Runs functions of a test file in processes of their own: frameworks read their environment once, when they are imported."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ENVIRONMENTS = {
+    "jax": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"},
+    "torch": {"KERAS_BACKEND": "torch", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+}
+
+
+def run_apart(file, function, *arguments, framework="jax", ranks=0):
+    """Calls file.function(*arguments) in a new process, or on `ranks` processes under torchrun; fails with what it printed."""
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks else [sys.executable]
+    done = subprocess.run([*start, HERE / "apart.py", file, function, *map(str, arguments)], capture_output=True, text=True, timeout=240,
+                          check=False,
+                          env={**os.environ, **ENVIRONMENTS[framework], "KERAS_HOME": os.path.join(tempfile.gettempdir(), "tpplan-keras")})
+    if done.returncode:
+        pytest.fail(f"{file}.{function}{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}", pytrace=False)
+
+
+if __name__ == "__main__":
+    getattr(__import__(sys.argv[1]), sys.argv[2])(*sys.argv[3:])
+    if "RANK" in os.environ:  # gloo's threads may still run when the interpreter takes the process down, and abort it
+        sys.stdout.flush()
+        os._exit(0)

@@ -1,0 +1,484 @@
+"""What test_jax.py runs, each in a process with eight devices."""
+
+import dataclasses
+import fnmatch
+import json
+import logging
+import pathlib
+import random
+
+import bridge
+import equinox as eqx
+import flax.linen as linen
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tpplan import flax_plan
+from tpplan import jax as bridge_jax
+from tpplan import manifest as m
+from tpplan.export import jax_tree
+
+
+def mesh_of(axes):
+    count = int(np.prod(list(axes.values())))
+    return Mesh(np.array(jax.devices()[:count]).reshape(list(axes.values())), tuple(axes))
+
+
+def graph_of(shapes):
+    return {"format": "tpplan.model/1", "name": "Tree", "framework": "jax", "modules": [
+        {"path": "", "type": "Tree", "parameters": {name: {"shape": list(shape), "dtype": "float32"} for name, shape in shapes.items()}}]}
+
+
+def plan_of(axes, rules, more=""):
+    return f"format: tpplan.plan/1\nmesh: {json.dumps(axes)}\naxis: {list(axes)[0]}\n{more}tp_plan: {json.dumps(rules)}\n"
+
+
+# Placements.
+
+def indices(seed, folder):
+    """JAX's devices_indices_map is what `tpplan show --rank` prints; what JAX refuses tpplan refuses."""
+    chance = random.Random(int(seed))
+    folder = pathlib.Path(folder)
+    accepted = refused = 0
+    for _ in range(24):
+        axes = chance.choice([{"a": 8}, {"a": 2, "b": 4}, {"b": 4, "a": 2}, {"a": 2, "b": 2, "c": 2}, {"a": 1, "b": 8}, {"a": 3, "b": 2}])
+        shape = [chance.choice([0, 1, 2, 3, 4, 6, 8, 12, 16, 24]) for _ in range(chance.randint(1, 4))]
+        names = [*axes, "z"] if chance.random() < 0.1 else list(axes)
+        spec = []
+        for _ in range(len(shape) + (chance.random() < 0.08)):
+            spec.append(chance.choice([None, chance.choice(names), chance.sample(names, min(2, len(names)))])
+                        if chance.random() < 0.7 else None)
+        mesh = mesh_of(axes)
+        try:
+            sharding = NamedSharding(mesh, PartitionSpec(*[tuple(e) if isinstance(e, list) else e for e in spec]))
+            sharding.check_compatible_aval(tuple(shape))
+            sharding.shard_shape(tuple(shape))
+        except Exception:
+            sharding = None
+        bridge.write(folder, graph_of({"w": shape}), plan_of(axes, {"w": {"spec": spec}}))
+        result = bridge.run("compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "manifest.json", "--allow", "TP4006")
+        assert result.returncode == (0 if sharding is not None else 1), (axes, shape, spec, result.stderr.decode())
+        if sharding is None:
+            refused += 1
+            continue
+        accepted += 1
+        ours = bridge_jax.shardings(folder / "manifest.json", mesh)["w"]
+        assert ours.is_equivalent_to(sharding, len(shape))
+        found = sharding.devices_indices_map(tuple(shape))
+        for rank, device in enumerate(mesh.devices.flat):
+            shown = bridge.run("show", folder / "manifest.json", "--rank", rank, "--format", "json")
+            (line,) = shown.stdout.decode().splitlines()
+            theirs = [[list(s.indices(size)[:2])] for s, size in zip(found[device], shape)]
+            assert [[list(run) for run in runs] for runs in json.loads(line)["intervals"]] == theirs, (axes, shape, spec, rank)
+    assert accepted >= 5 and refused >= 3, (accepted, refused)
+
+
+# A decoder in Equinox.
+
+class Attention(eqx.Module):
+    query: eqx.nn.Linear
+    key: eqx.nn.Linear
+    value: eqx.nn.Linear
+    output: eqx.nn.Linear
+    num_heads: int
+
+    def __init__(self, size, heads, key):
+        keys = jax.random.split(key, 4)
+        self.query, self.key, self.value, self.output = (eqx.nn.Linear(size, size, use_bias=i == 3, key=k) for i, k in enumerate(keys))
+        self.num_heads = heads
+
+    def __call__(self, x):
+        q, k, v = (jax.vmap(part)(x).reshape(x.shape[0], self.num_heads, -1) for part in (self.query, self.key, self.value))
+        weights = jax.nn.softmax(jnp.einsum("shd,thd->hst", q, k) / q.shape[-1] ** 0.5)
+        return jax.vmap(self.output)(jnp.einsum("hst,thd->shd", weights, v).reshape(x.shape))
+
+
+class FeedForward(eqx.Module):
+    w1: eqx.nn.Linear
+    w2: eqx.nn.Linear
+
+    def __init__(self, size, key):
+        self.w1, self.w2 = (eqx.nn.Linear(*sizes, key=k) for sizes, k in zip(((size, 4 * size), (4 * size, size)), jax.random.split(key)))
+
+    def __call__(self, x):
+        return jax.vmap(self.w2)(jax.nn.gelu(jax.vmap(self.w1)(x)))
+
+
+class Block(eqx.Module):
+    norm: eqx.nn.LayerNorm
+    attention: Attention
+    feed_forward: FeedForward
+
+    def __init__(self, size, heads, key):
+        one, two = jax.random.split(key)
+        self.norm, self.attention, self.feed_forward = eqx.nn.LayerNorm(size), Attention(size, heads, one), FeedForward(size, two)
+
+    def __call__(self, x):
+        x = x + self.attention(jax.vmap(self.norm)(x))
+        return x + self.feed_forward(x)
+
+
+class Decoder(eqx.Module):
+    embedding: eqx.nn.Embedding
+    layers: tuple
+    head: eqx.nn.Linear
+    activation: object
+
+    def __init__(self, size=16, heads=4, count=2, vocabulary=32, *, key):
+        keys = jax.random.split(key, count + 2)
+        self.embedding = eqx.nn.Embedding(vocabulary, size, key=keys[0])
+        self.layers = tuple(Block(size, heads, k) for k in keys[2:])
+        self.head = eqx.nn.Linear(size, vocabulary, key=keys[1])
+        self.activation = jax.nn.relu
+
+    def __call__(self, tokens):
+        x = jax.vmap(self.embedding)(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return jax.vmap(self.head)(self.activation(x))
+
+
+DECODER_PLAN = """format: tpplan.plan/1
+mesh: {fsdp: 2, tp: 4}
+tp_plan:
+  "*.query": colwise
+  "*.key": colwise
+  "*.value": colwise
+  "*.output": rowwise
+  "*.w1": colwise
+  "*.w2": rowwise
+  "head": {style: colwise, output_layouts: Replicate}
+  "embedding": {spec: [null, tp]}
+data: {axes: [fsdp], dim: 0}
+fsdp: {axis: fsdp, min_weight_size: 64}
+remat: ["layers.*"]
+"""
+
+
+def loss_of(model, tokens):
+    logits = jax.vmap(model, spmd_axis_name="fsdp")(tokens)
+    return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), (tokens[..., None] + 1) % 32, -1))
+
+
+def decoder_training(folder):
+    """Initialised sharded, trained two steps by Adam: losses, gradients and weights of the plain run, and each device
+    holds what the manifest says."""
+    jax.config.update("jax_enable_x64", True)
+    make = lambda key: Decoder(count=1, key=key)  # noqa: E731
+    plain = make(jax.random.key(1))
+    shapes = bridge_jax.abstract(make, jax.random.key(1))
+    assert jax.tree.structure(shapes) == jax.tree.structure(plain) and shapes.activation is jax.nn.relu
+    graph = jax_tree.model_graph(shapes)
+    assert graph == jax_tree.model_graph(plain)
+    manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), graph, DECODER_PLAN))
+    mesh = mesh_of({"fsdp": 2, "tp": 4})
+    model = bridge_jax.initialize(make, manifest, mesh, jax.random.key(1), batched=False)
+    assert check_devices(model, manifest, mesh) > 6
+    assert check_devices(bridge_jax.parallelize(plain, manifest, mesh, batched=False), manifest, mesh) > 6
+    compare(plain, model)
+    jaxpr = str(eqx.filter_make_jaxpr(eqx.filter_value_and_grad(loss_of))(model, jnp.zeros((4, 8), int))[0])
+    assert jaxpr.count("checkpoint[") + jaxpr.count("remat") >= 1 and jaxpr.count("sharding_constraint") >= 6
+
+    optimizer = optax.adam(1e-2)
+
+    def step(model, state, tokens):
+        loss, gradients = eqx.filter_value_and_grad(loss_of)(model, tokens)
+        updates, state = optimizer.update(gradients, state, model)
+        return eqx.apply_updates(model, updates), state, loss, gradients
+
+    runs = {"plain": (plain, optimizer.init(eqx.filter(plain, eqx.is_array)), lambda t: t),
+            "sharded": (model, optimizer.init(eqx.filter(model, eqx.is_array)),
+                        lambda t: jax.device_put(t, bridge_jax.batch_sharding(manifest, mesh)))}
+    check_devices(runs["sharded"][1][0].mu, manifest, mesh)
+    for i in range(2):
+        tokens = jax.random.randint(jax.random.key(i + 7), (4, 8), 0, 32)
+        found = {}
+        for name, (model, state, place) in runs.items():
+            model, state, loss, gradients = eqx.filter_jit(step)(model, state, place(tokens))
+            runs[name], found[name] = (model, state, place), (loss, gradients)
+        assert abs(float(found["plain"][0]) - float(found["sharded"][0])) < 1e-9
+        compare(found["plain"][1], found["sharded"][1])
+        compare(runs["plain"][0], runs["sharded"][0])
+    assert all(float(jnp.abs(x.value).max()) > 0 for x in bridge_jax.leaves_of(found["sharded"][1]) if x.path)
+
+
+def compare(one, other, within=1e-9):
+    ours = {x.path: x.value for x in bridge_jax.leaves_of(other) if x.path}
+    theirs = {x.path: x.value for x in bridge_jax.leaves_of(one) if x.path}
+    assert ours.keys() == theirs.keys()
+    for path, value in theirs.items():
+        assert np.allclose(value, ours[path], rtol=0, atol=within), path
+
+
+def check_devices(model, manifest, mesh):
+    """Each device holds the rank's piece; the number of arrays that are cut."""
+    rank_of = {device: rank for rank, device in enumerate(mesh.devices.flat)}
+    cut = 0
+    for leaf in bridge_jax.leaves_of(model):
+        if leaf.path is None or leaf.path not in manifest.parameters:
+            continue
+        tensor = manifest.parameters[leaf.path]
+        cut += any(tensor.spec)
+        for shard in leaf.value.addressable_shards:
+            rank = rank_of[shard.device]
+            runs = [[s.indices(size)[:2]] for s, size in zip(shard.index, tensor.shape)]
+            assert list(shard.data.shape) == m.local_shape(manifest, tensor, rank) and runs == m.local_slice(manifest, tensor,
+                                                                                                             rank), leaf.path
+    return cut
+
+
+# FSDP as in the document that the planner's `largest_dim` comes from, with its Darray and its function.
+
+@jtu.register_dataclass
+@dataclasses.dataclass
+class Darray:
+    value: jax.Array | None
+    pspec: tuple | None = dataclasses.field(metadata=dict(static=True), default=None)
+
+
+def predict_shard_params_fn(model, axis_name, min_weight_size=2**18):
+    axis_size = jax.lax.psum(1, axis_name)
+
+    def _shard(node):
+        if isinstance(node, Darray):
+            value, pspec = node.value, node.pspec
+            if value is None:
+                return node
+            if pspec is None:
+                pspec = (None,) * value.ndim
+            if len(pspec) != value.ndim:
+                raise ValueError("attribute names on Darray should have the same dimension with the attribute value")
+            if axis_name in pspec:
+                logging.warning(f"Parameter {value.shape} with names {pspec} already sharded on axis {axis_name}.")
+                return Darray(value=None, pspec=pspec)
+            if value.size <= min_weight_size:
+                return Darray(value=None, pspec=pspec)
+            shape = value.shape
+            idx = np.argsort(shape)[::-1]
+            for i in idx:
+                if shape[i] % axis_size == 0 and pspec[i] is None:
+                    return Darray(value=None, pspec=pspec[:i] + (axis_name,) + pspec[i + 1:])
+            logging.warning(f"Could not shard {value.shape} with names {pspec} on axis {axis_name}, no suitable axis found")
+            return Darray(value=None, pspec=pspec)
+        return node
+
+    return jtu.tree_map(_shard, model, is_leaf=lambda x: isinstance(x, Darray))
+
+
+STYLES = {"colwise": {2: ("tp", None), 1: ("tp",)}, "rowwise": {2: (None, "tp"), 1: None}}
+
+
+def seeds_fsdp(folder):
+    """A glob plan and FSDP on an Equinox model: the specs of the document's make_parallel and predict_shard_params_fn."""
+    for seed, (fsdp, tp, size, heads,
+               minimum) in enumerate([(2, 4, 16, 4, 64), (4, 2, 24, 4, 0), (2, 2, 12, 4, 500), (8, 1, 40, 8, 100), (4, 2, 20, 2, 2**18)]):
+        shapes = bridge_jax.abstract(lambda key: Decoder(size, heads, 2, 48, key=key), jax.random.key(seed))  # noqa: B023
+        globs = {"*.query": "colwise", "*.key": "colwise", "*.value": "colwise", "*.output": "rowwise", "*feed_forward.w1": "colwise",
+                 "*feed_forward.w2": "rowwise"}
+        plan = plan_of({"fsdp": fsdp, "tp": tp}, globs,
+                       f"data: {{axes: [fsdp]}}\nfsdp: {{axis: fsdp, min_weight_size: {minimum}}}\n").replace("axis: fsdp\ndata",
+                                                                                                              "axis: tp\ndata")
+        manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), jax_tree.model_graph(shapes), plan))
+        tree = {}
+        for leaf in bridge_jax.leaves_of(shapes):
+            if leaf.path is None:
+                continue
+            style = next((s for key, s in globs.items() if fnmatch.fnmatchcase(leaf.path.rpartition(".")[0], key)), None)
+            tree[leaf.path] = Darray(leaf.value, STYLES[style][leaf.value.ndim] if style else None)
+        predicted = {}
+        jax.vmap(lambda _: predicted.update(predict_shard_params_fn(tree, "fsdp", minimum)),
+                 axis_name="fsdp")(jnp.arange(fsdp))  # noqa: B023
+        assert predicted.keys() == manifest.parameters.keys()
+        sharded = 0
+        for path, darray in predicted.items():
+            spec = tuple(() if e is None else (e,) for e in darray.pspec)
+            assert manifest.parameters[path].spec == spec, (path, tree[path], darray.pspec, manifest.parameters[path].spec)
+            sharded += any("fsdp" in e for e in spec)
+        assert (sharded > 0) == (minimum < 2**18)
+        ours = bridge_jax.shardings(manifest, mesh_of({"fsdp": fsdp, "tp": tp}))
+        assert all(ours[path].spec == PartitionSpec(*darray.pspec) for path, darray in predicted.items())
+
+
+# Flax.
+
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        named = nnx.with_partitioning(nnx.initializers.lecun_normal(), ("embed", "mlp"))
+        self.embed = nnx.Embed(16, 8, rngs=rngs)
+        self.attention = nnx.MultiHeadAttention(4, 8, rngs=rngs, decode=False)
+        self.layers = nnx.List([nnx.Linear(8, 16, rngs=rngs, kernel_init=named), nnx.Linear(16, 8, rngs=rngs)])
+        self.norm = nnx.BatchNorm(8, rngs=rngs)
+        self.dropout = nnx.Dropout(0.0, rngs=rngs)
+        self.head = nnx.Linear(8, 16, rngs=rngs)
+
+    def __call__(self, tokens):
+        x = self.embed(tokens)
+        x = x + self.dropout(self.attention(x))
+        x = x + self.layers[1](nnx.relu(self.layers[0](x)))
+        return self.head(self.norm(x))
+
+
+NET_PLAN = """format: tpplan.plan/1
+mesh: {data: 2, tp: 4}
+tp_plan:
+  "attention.query": {style: colwise, output_layouts: Shard(2)}
+  "attention.key": {style: colwise, output_layouts: Shard(2)}
+  "attention.value": {style: colwise, output_layouts: Shard(2)}
+  "attention.out.kernel": {spec: [tp, null, null]}
+  "layers.0": colwise
+  "layers.1": rowwise
+data: {axes: [data], dim: 0}
+remat: ["layers.0"]
+"""
+
+
+def nnx_training(folder):
+    """A Flax NNX model: made sharded under jit, buffers whole, a training step equal to the plain one."""
+    graph = jax_tree.model_graph(bridge_jax.abstract(lambda: Net(nnx.Rngs(0))))
+    by_path = {module["path"]: module for module in graph["modules"]}
+    assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"]["dims"] == ["in",
+                                                                                                                                   "out",
+                                                                                                                                   "out_1"]
+    assert by_path["layers.0"]["attributes"]["logical_axes"] == {"kernel": ["embed", "mlp"]}
+    manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), graph, NET_PLAN))
+    assert manifest.parameters["attention.out.kernel"].spec == (("tp",), (), ())
+    mesh = mesh_of({"data": 2, "tp": 4})
+    with nnx.use_eager_sharding(False):
+        plain = Net(nnx.Rngs(0))
+        other = bridge_jax.parallelize(Net(nnx.Rngs(0)), manifest, mesh)
+    model = bridge_jax.initialize(lambda: Net(nnx.Rngs(0)), manifest, mesh)
+    tokens = jax.random.randint(jax.random.key(5), (4, 6), 0, 16)
+
+    def loss_fn(model, tokens):
+        return jnp.mean(jnp.square(model(tokens) - 1.0))
+
+    @nnx.jit
+    def step(model, tokens):
+        loss, gradients = nnx.value_and_grad(loss_fn)(model, tokens)
+        parameters = nnx.state(model, nnx.Param)
+        nnx.update(model, jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradients))
+        return loss, gradients
+
+    for again in (other, model):
+        assert isinstance(again, Net) and check_devices(again, manifest, mesh) >= 8
+    for i in range(2):
+        expected = step(plain, tokens)
+        for again in (other, model):
+            found = step(again, jax.device_put(tokens, bridge_jax.batch_sharding(manifest, mesh)))
+            assert abs(float(expected[0]) - float(found[0])) < 1e-5
+            compare(expected[1], found[1], 1e-5)
+            compare(plain, again, 1e-5)
+    graph, state = nnx.split(model)
+    assert "sharding_constraint" in str(jax.make_jaxpr(lambda state, tokens: nnx.merge(graph, state)(tokens))(state, tokens))
+
+
+class Small(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        for i in range(2):
+            x = linen.Dense(8, kernel_init=linen.with_logical_partitioning(linen.initializers.lecun_normal(),
+                                                                           ("embed", "mlp") if i else ("mlp", "embed")),
+                            bias_init=linen.with_logical_partitioning(linen.initializers.zeros, ("embed",)))(x)
+        return linen.LayerNorm()(x)
+
+
+def flax_rules(folder):
+    """Logical axis rules as a plan: the shardings that Flax itself makes of them, on dicts of parameters and boxes."""
+    folder = pathlib.Path(folder)
+    tree = jax.eval_shape(lambda: Small().init(jax.random.key(0), jnp.ones((1, 8))))
+    graph = jax_tree.model_graph(tree)
+    (folder / "model.json").write_text(json.dumps(graph))
+    kinds = {module["path"]: module.get("kind") for module in graph["modules"]}
+    assert kinds["params.Dense_0"] == "linear" and kinds["params.LayerNorm_0"] == "norm"
+    mesh = mesh_of({"fsdp": 2, "tp": 4})
+    for rules in ([("embed", "fsdp"), ("mlp", "tp")], [("mlp", ("fsdp", "tp"))], [("mlp", "tp"), ("embed", "tp"), ("embed", "fsdp")],
+                  [("mlp", None), ("embed", "tp")]):
+        names = {f"{module['path']}.{name}": module.get("attributes", {}).get("logical_axes", {}).get(name)
+                 for module in graph["modules"] for name in module.get("parameters", {})}
+        shapes = {f"{module['path']}.{name}": p["shape"] for module in graph["modules"] for name, p in module.get("parameters", {}).items()}
+        text = flax_plan.flax_plan(rules, names, shapes, {"fsdp": 2, "tp": 4})
+        manifest = bridge.compile_manifest(folder, graph, text, "--allow", "TP4006")
+        ours = bridge_jax.shardings(manifest, mesh, tree)
+        theirs = linen.logical_to_mesh_sharding(linen.get_partition_spec(tree), mesh, rules)
+        flat = jax.tree.leaves(theirs, is_leaf=lambda x: isinstance(x, NamedSharding))
+        assert len(flat) == len(jax.tree.leaves(ours)) == 6
+        for leaf, a, b in zip(bridge_jax.leaves_of(tree), jax.tree.leaves(ours), flat):
+            assert a.is_equivalent_to(b, leaf.value.ndim), (leaf.path, a, b, rules)
+    assert jax.tree.structure(ours) == jax.tree.structure(tree)
+
+
+# What is refused.
+
+def refusals(folder):
+    folder = pathlib.Path(folder)
+    make = lambda: Decoder(key=jax.random.key(0))  # noqa: E731
+    graph = jax_tree.model_graph(bridge_jax.abstract(make))
+    path = bridge.compile_manifest(folder, graph, DECODER_PLAN)
+    manifest, document = m.load_manifest(path), json.loads(path.read_text())
+    mesh = mesh_of({"fsdp": 2, "tp": 4})
+
+    def refused(said, function, *arguments, **options):
+        with pytest.raises(m.ManifestError, match=said):
+            function(*arguments, **options)
+
+    refused("the manifest is for", bridge_jax.shardings, manifest, mesh_of({"tp": 4, "fsdp": 2}))
+    refused("the manifest is for", bridge_jax.shardings, manifest, mesh_of({"fsdp": 2, "model": 4}))
+    refused("no mesh of JAX", bridge_jax.shardings, manifest, 3)
+    refused("has shape", bridge_jax.parallelize, Decoder(24, key=jax.random.key(0)), manifest, mesh)
+    refused("no such parameter", bridge_jax.parallelize, Decoder(count=1, key=jax.random.key(0)), manifest, mesh)
+    refused("does not have", bridge_jax.initialize, lambda: Decoder(count=3, key=jax.random.key(0)), manifest, mesh)
+    refused("bfloat16 in the model", bridge_jax.parallelize,
+            jax.tree.map(lambda x: x.astype(jnp.bfloat16) if bridge_jax.is_array(x) else x, make()), manifest, mesh)
+    parameters = {leaf.path: leaf.value for leaf in bridge_jax.leaves_of(make()) if leaf.path}
+    refused("no such module", bridge_jax.parallelize, parameters, manifest, mesh)
+    explicit = jax.make_mesh((2, 4), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    refused("type Auto", bridge_jax.constraints, manifest, explicit)
+    edited = json.loads(json.dumps(document))
+    edited["parameters"][0]["spec"] = [None, None]
+    refused("not what its spec says", bridge_jax.shardings, edited, mesh)
+    uneven = bridge.compile_manifest(folder, graph_of({"w": [6]}), plan_of({"tp": 4}, {"w": {"spec": ["tp"]}}, "uneven: torch\n"))
+    refused("`w`: dim 0 of size 6 is cut over 4 ranks unevenly", bridge_jax.shardings, uneven, mesh_of({"tp": 4}))
+    fused = graph_of({"w": [8]})
+    fused["modules"][0]["parameters"]["w"] |= {"dims": ["out"], "segments": {"out": [4, 4]}}
+    refused("segments", bridge_jax.shardings, bridge.compile_manifest(folder, fused, plan_of({"tp": 4}, {"w": {"spec": ["tp"]}})),
+            mesh_of({"tp": 4}))
+    # Layouts that a value has not, or that do not divide, are said and not replicated.
+    layout = ("Shard(0)", "Shard(-1)")
+    assert bridge_jax.layout_spec(manifest, "x", layout, (4, 8)) == PartitionSpec("fsdp", "tp")
+    assert bridge_jax.layout_spec(manifest, "x", layout, (8,), batched=False) == PartitionSpec("tp")
+    assert bridge_jax.layout_spec(manifest, "x", ("Shard(0)", "Shard(1)"), (8, 3), batched=False) == PartitionSpec("tp", None)
+    refused("unevenly", bridge_jax.layout_spec, manifest, "x", layout, (4, 6))
+    refused(r"Shard\(2\)", bridge_jax.layout_spec, manifest, "x", ("Shard(0)", "Shard(2)"), (4, 8))
+    refused("two arrays", bridge_jax.leaves_of, {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}})
+
+
+def constraint_functions(folder):
+    """The functions for boundaries, by themselves: arguments, keywords, tuples, what the manifest says nothing of."""
+    graph = {"format": "tpplan.model/1", "name": "M", "framework": "jax",
+             "modules": [{"path": "", "type": "M"}, {"path": "b", "type": "B", "parameters": {
+        "w": {"shape": [8, 8], "dtype": "float32"}}}]}
+    rule = {"style": "prepare_module_input", "input_layouts": ["Replicate", None], "desired_input_layouts": ["Shard(1)", None],
+            "input_kwarg_layouts": {"mask": "Replicate"}, "desired_input_kwarg_layouts": {"mask": "Shard(0)"}}
+    plan = plan_of({"tp": 8}, {"b": rule, "": {"style": "prepare_module_output", "output_layouts": ["Shard(0)", None],
+                                               "desired_output_layouts": ["Replicate", None]}})
+    manifest = bridge.compile_manifest(pathlib.Path(folder), graph, plan)
+    mesh = mesh_of({"tp": 8})
+    found = bridge_jax.constraints(manifest, mesh)
+    x = jnp.ones((8, 8))
+
+    def inputs(x, y, mask):
+        (x, y), kwargs = found["b"].inputs((x, y), {"mask": mask, "other": 3})
+        assert kwargs["other"] == 3
+        return x, y, kwargs["mask"]
+
+    a, _, mask = jax.jit(inputs)(x, x, x)
+    assert a.sharding.spec == PartitionSpec(None, "tp") and mask.sharding.spec[0] == "tp"
+    cut = jax.device_put(x, NamedSharding(mesh, PartitionSpec("tp")))
+    whole, left = jax.jit(lambda a, b: found[""].outputs((a, b)))(cut, cut)
+    assert whole.sharding.is_fully_replicated and not left.sharding.is_fully_replicated

@@ -1,0 +1,152 @@
+"""The model graph of a JAX model: any pytree of arrays or shapes (Equinox modules, Flax NNX modules, dicts of parameters)."""
+
+import inspect
+
+from ..files import InputError, find_object, printable
+from ..manifest import DTYPE_BITS, ManifestError
+
+# The leaves of Flax Linen's dicts of parameters, whose modules have no types: the kind of the module that has them.
+LINEN_KINDS = {("kernel", 2): "linear", ("embedding", 2): "embedding", ("scale", 1): "norm"}
+
+# Attributes that say how many heads a module has, in the order in which they are asked.
+ATTRIBUTE_NAMES = {"num_heads": ("num_heads", "num_query_heads"), "num_kv_heads": ("num_kv_heads", "num_key_value_heads"),
+                   "head_dim": ("head_dim", "qk_size")}
+
+
+def build(name, kwargs, device="meta"):
+    """What `package.module:NAME` names: a pytree, or what a class or function makes from `kwargs` under jax.eval_shape: no
+    memory, no values. An argument `key` or `rngs` without a default, which JSON cannot say, is given. Raises InputError."""
+    jax_bridge = _jax_bridge()
+    made = find_object(name)
+    if not callable(made) or any(leaf.path is not None for leaf in jax_bridge.leaves_of(made)):
+        if kwargs:
+            raise InputError(f"`{printable(name)}` is a model already, and takes no --kwargs", "leave them out")
+        return made
+    try:
+        return jax_bridge.abstract(lambda: made(**kwargs, **_randomness(made, kwargs)))
+    except Exception as error:  # whatever the model's code raises
+        raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
+                         "give its arguments with --kwargs; it runs under jax.eval_shape, where arrays have no values", 1) from None
+
+
+def _randomness(made, kwargs):
+    import jax
+
+    try:
+        parameters = inspect.signature(made.__init__ if isinstance(made, type) else made).parameters
+    except (TypeError, ValueError):
+        return {}
+    given = {}
+    for name, value in (("key", lambda: jax.random.key(0)), ("rngs", lambda: __import__("flax.nnx").nnx.Rngs(0))):
+        if name in parameters and parameters[name].default is inspect.Parameter.empty and name not in kwargs:
+            given[name] = value()
+    return given
+
+
+def _jax_bridge():
+    try:
+        from .. import jax as jax_bridge
+    except ImportError:
+        raise InputError("jax is not installed", "pip install jax") from None
+    return jax_bridge
+
+
+def model_graph(tree, name=None):
+    """The model graph (a dict) of a pytree. A node with arrays of its own is a module, and so are the nodes above it. Names
+    of partitioning (Linen's boxes, NNX's metadata) are written as the attribute `logical_axes`. Raises InputError."""
+    jax_bridge = _jax_bridge()
+    try:
+        leaves = jax_bridge.leaves_of(tree)
+    except ManifestError as error:
+        raise InputError(f"{error.place} {error.reason}", error.remedy, 1) from None
+    if not any(leaf.path for leaf in leaves):
+        raise InputError(f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is no model",
+                         "give a tree of arrays, or of shapes", 1)
+    modules = {}
+    _walk(jax_bridge, tree, "", modules)
+    wanted = {leaf.path: leaf for leaf in leaves if leaf.path is not None}
+    for path, leaf in wanted.items():
+        owner = next(module for module in (path.rpartition(".")[0], "") if module in modules)
+        _add_tensor(modules[owner], path[len(owner) + 1:] if owner else path, path, leaf)
+    kept = [_finish(module) for path, module in modules.items() if _holds(path, wanted)]
+    return {"format": "tpplan.model/1", "name": name or type(tree).__name__, "framework": "jax", "modules": kept,
+            "tied": jax_bridge.ties_of([leaf for leaf in leaves if leaf.is_parameter])}
+
+
+def _walk(jax_bridge, node, path, modules):
+    """All nodes that are no leaves, by path, parents first."""
+    children, _ = jax_bridge.children_of(node)
+    if not children or jax_bridge.is_box(node):
+        return
+    modules[path] = {"path": path, "type": type(node).__name__, "node": node}
+    for name, child in children:
+        _walk(jax_bridge, child, jax_bridge.join(path, name), modules)
+
+
+def _holds(path, wanted):
+    return not path or any(p.startswith(path + ".") for p in wanted)
+
+
+def _add_tensor(module, name, path, leaf):
+    dtype = str(leaf.value.dtype)
+    if dtype not in DTYPE_BITS:
+        raise InputError(f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know",
+                         "convert it, or keep it out of the tree", 1)
+    entry = {"shape": [int(size) for size in leaf.value.shape], "dtype": dtype}
+    dims = _dims(module["node"], name, len(entry["shape"]))
+    if dims:
+        entry["dims"] = dims
+    module.setdefault("parameters" if leaf.is_parameter else "buffers", {})[name] = entry
+    names = _logical_names(leaf.box)
+    if names:
+        module.setdefault("attributes", {}).setdefault("logical_axes", {})[name] = names
+
+
+def _logical_names(box):
+    """The names that a model gives the dims of an array, for rules such as Flax's."""
+    names = getattr(box, "names", None)
+    if names is None and hasattr(box, "get_metadata"):
+        metadata = box.get_metadata()
+        names = metadata.get("out_sharding", metadata.get("sharding_names", metadata.get("sharding")))
+    if not isinstance(names, (tuple, list)) or any(n is not None and not isinstance(n, (str, tuple)) for n in names):
+        return None
+    return [list(n) if isinstance(n, tuple) else n for n in names]
+
+
+def _dims(node, name, ndim):
+    """Names of the dims of Flax's LinearGeneral, which keeps its inputs and outputs apart: the first of each is what a
+    style cuts (heads)."""
+    if type(node).__name__ != "LinearGeneral" or name not in ("kernel", "bias") or not hasattr(node, "out_features"):
+        return None
+    outs = _group("out", node.out_features)
+    ins = _group("in", node.in_features)
+    dims = ins + outs if name == "kernel" else outs
+    return dims if len(dims) == ndim else None
+
+
+def _group(word, features):
+    count = len(features) if isinstance(features, (tuple, list)) else 1
+    return [word] + [f"{word}_{i}" for i in range(1, count)]
+
+
+def _finish(module):
+    """The module as it is written: kind and attributes in, the node out."""
+    node = module.pop("node")
+    kind = None
+    if isinstance(node, dict):
+        kind = next((LINEN_KINDS[n, len(p["shape"])] for n,
+                     p in module.get("parameters", {}).items() if (n, len(p["shape"])) in LINEN_KINDS), None)
+    elif type(node).__name__ == "LinearGeneral":
+        kind = "linear"
+    if kind:
+        module["kind"] = kind
+    if "Attention" in type(node).__name__:
+        found = {}
+        for key, candidates in ATTRIBUTE_NAMES.items():
+            value = next((v for v in (getattr(node, c, None) for c in candidates) if type(v) is int and v > 0), None)
+            if value is not None:
+                found[key] = value
+        if "num_heads" in found:
+            module["attributes"] = found | module.get("attributes", {})
+    order = ("path", "type", "kind", "parameters", "buffers", "attributes")
+    return {key: module[key] for key in order if key in module}

@@ -1,0 +1,65 @@
+"""A LayoutMap of Keras as a plan file, in the dialect keras."""
+
+from . import plans
+from .files import InputError, find_object, printable
+
+OUTPUT = "/output"  # what Keras appends to a layer's path to look up the layout of its output
+
+
+def from_keras(name, mesh, kwargs, model=None):
+    """A keras.distribution.LayoutMap or ModelParallel, or a function that makes one from `kwargs`. Names and sizes of the
+    mesh are the map's own where it has a DeviceMesh."""
+    try:
+        import keras
+    except ImportError as error:
+        raise InputError(f"keras cannot be imported: {printable(error)}", "pip install keras, and set KERAS_BACKEND") from None
+    found = find_object(name)
+    if callable(found) and not isinstance(found, keras.distribution.LayoutMap):
+        try:
+            found = found(**kwargs)
+        except Exception as error:  # whatever the function raises
+            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
+                             "give its arguments with --kwargs", 1) from None
+    return keras_plan(found, mesh)
+
+
+def keras_plan(found, mesh):
+    """The plan of a LayoutMap or ModelParallel. A short layout leaves the last dims whole, as in Keras."""
+    from keras.distribution import LayoutMap, ModelParallel
+
+    batch = found.batch_dim_name if isinstance(found, ModelParallel) else None
+    found = found._layout_map if isinstance(found, ModelParallel) else found
+    if not isinstance(found, LayoutMap):
+        raise InputError("this is no LayoutMap", "name a keras.distribution.LayoutMap or ModelParallel, or a function that makes one", 1)
+    if found.device_mesh is not None:
+        mesh = {str(axis): int(size) for axis, size in zip(found.device_mesh.axis_names, found.device_mesh.shape)}
+    batch = batch or (next(iter(mesh)) if len(mesh) > 1 else None)
+    rules = {}
+    for key, layout in found.items():
+        axes = [list(axis) if isinstance(axis, tuple) else axis for axis in layout.axes]
+        if key.endswith(OUTPUT):
+            rules[key.removesuffix(OUTPUT)] = _output_rule(key, axes, batch)
+        else:
+            rules[key] = {"spec": [*axes, "..."]}
+    data = f"data: {{axes: [{plans._json(batch)}], dim: 0}}\n" if len(mesh) > 1 else ""
+    return plans.plan_text("keras", mesh, rules, f"keras_match: {_match_of(LayoutMap)}\n{data}")
+
+
+def _output_rule(key, axes, batch):
+    """The layout of a layer's output: what prepare_module_output says, for one axis beside that of the batch."""
+    cuts = [(dim, axis) for dim, axis in enumerate(axes) if axis is not None and not (dim == 0 and axis == batch)]
+    if len(cuts) > 1 or any(isinstance(axis, list) for _, axis in cuts):
+        raise InputError(f"`{printable(key)}`: plans have no word for the layout {axes} of an output",
+                         "take the key out, and write its rule by hand", 1)
+    layout = f"Shard({cuts[0][0]})" if cuts else "Replicate"
+    return {"style": "prepare_module_output", "output_layouts": layout,
+            "desired_output_layouts": layout} | ({"axis": cuts[0][1]} if cuts else {})
+
+
+def _match_of(layout_map):
+    """How this Keras matches keys: by fullmatch (3.15), by search before, by match in its first versions."""
+    probe = layout_map(None)
+    probe["b"] = ()
+    if probe["ab"] is not None:
+        return "search"
+    return "match" if probe["ba"] is not None else "fullmatch"
