@@ -107,13 +107,14 @@ def main():
     arguments = parser.parse_args()
     scratch = tempfile.TemporaryDirectory(prefix="tpplan-bench-")
     folder = pathlib.Path(scratch.name)
-    print("| parameters | rules | model file | tpplan | peak | SAX pass | peak | time ratio | peak / file |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| parameters | rules | model file | compile | peak | peak / file | check | SAX pass | peak | check / SAX |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, layers, rules in SIZES:
         model, plan, manifest = folder / f"{name}.json", folder / f"{name}.yaml", folder / "manifest.json"
         write_model(model, layers)
         write_plan(plan, rules)
         commands = {"tpplan": [arguments.build / "tpplan", "compile", model, plan, "-o", manifest, "-q"],
+                    "check": [arguments.build / "tpplan", "check", model, plan, "-q"],
                     "sax": [arguments.build / "tests" / "tpplan_sax_pass", model]}
         for command in commands.values():
             measure(arguments.build, command)
@@ -125,12 +126,13 @@ def main():
         peak = {key: max(mib for _, mib in runs) for key, runs in results.items()}
         size = model.stat().st_size / 2**20
         print(f"| {layers * 9 + 3:,} | {rules} | {size:.1f} MiB | {time['tpplan'] * 1e3:.1f} ms | {peak['tpplan']:.1f} MiB | "
-              f"{time['sax'] * 1e3:.1f} ms | {peak['sax']:.1f} MiB | {time['tpplan'] / time['sax']:.2f} | {peak['tpplan'] / size:.1f} |",
+              f"{peak['tpplan'] / size:.1f} | {time['check'] * 1e3:.1f} ms | {time['sax'] * 1e3:.1f} ms | {peak['sax']:.1f} MiB | "
+              f"{time['check'] / time['sax']:.2f} |",
               flush=True)
         if arguments.peers and name in ("405b", "36k"):
             for peer, script in PEERS.items():
                 seconds, mib = measure(arguments.build, [sys.executable, "-c", script, layers])
-                print(f"| {layers * 9 + 3:,} | | {peer} | {seconds * 1e3:.0f} ms | {mib:.0f} MiB | | | | |", flush=True)
+                print(f"| {layers * 9 + 3:,} | | {peer} | {seconds * 1e3:.0f} ms | {mib:.0f} MiB | | | | | |", flush=True)
         model.unlink()
         if name == arguments.largest:
             break
