@@ -229,7 +229,7 @@ struct TreeBuilder {
       if (set.keys.capacity() > 1024) set.keys = {};
       set.index.used = 0;
       if (set.index.slots.size() > 1024) set.index.slots.clear();
-      std::fill(set.index.slots.begin(), set.index.slots.end(), kNotFound);
+      std::fill(set.index.slots.begin(), set.index.slots.end(), StringSlot{});
     }
     next_token(true);
     return true;

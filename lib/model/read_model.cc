@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMaxFaults = 50;
 constexpr size_t kMaxModules = 2 * 1024 * 1024;
+constexpr size_t kMaxTypes = 64 * 1024;
 constexpr size_t kMaxTiedNames = 2 * 1024 * 1024;
 constexpr uint32_t kMaxSegments = 65536;
 constexpr std::string_view kTopKeys[] = {"format", "name", "framework", "modules", "tied", "graph", "$schema", "metadata"};
@@ -283,6 +284,9 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   if (attributes != 0) read_attributes(reader, tree, attributes, module);
   const auto id = static_cast<ModuleId>(graph.modules.size());
   const auto path_of_module = [&graph](uint32_t i) { return graph.modules[i].path; };
+  if (graph.types.size() > kMaxTypes) {
+    return fault(reader, Code::TP1007, value_span(Source::Model, tree.nodes[type]), fmt::format("the model has more than {} module types", kMaxTypes));
+  }
   graph.modules.push_back(module);
   if (const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module); earlier != kNotFound) {
     ++reader.faults;
