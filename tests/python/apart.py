@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 import pytest
+from bridge import free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 ENVIRONMENTS = {
@@ -17,7 +18,10 @@ ENVIRONMENTS = {
 
 def run_apart(file, function, *arguments, framework="jax", ranks=0):
     """Calls file.function(*arguments) in a new process, or on `ranks` processes under torchrun; fails with what it printed."""
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks else [sys.executable]
+    start = [sys.executable]
+    if ranks:  # by address: a machine need not know its own name
+        start += ["-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(ranks), "--local-addr", "127.0.0.1",
+                  "--master-addr", "127.0.0.1", "--master-port", str(free_port())]
     done = subprocess.run([*start, HERE / "apart.py", file, function, *map(str, arguments)], capture_output=True, text=True, timeout=240,
                           check=False,
                           env={**os.environ, **ENVIRONMENTS[framework], "KERAS_HOME": os.path.join(tempfile.gettempdir(), "tpplan-keras")})
