@@ -47,11 +47,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
     diff = diff_manifests(old_manifest, manifest);
     against = ReportAgainst{.manifest = &old_manifest, .diff = &diff};
   }
-  const std::string fault = write_output(arguments.output, [&](const Sink& sink) { return render_html(manifest, measure, against, sink); });
-  if (fault.empty()) return kExitFine;
-  const std::string name = arguments.output == "-" ? "<stdout>" : escape_for_terminal(arguments.output);
-  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n", name, fault));
-  return kExitUsage;
+  return write_result(arguments.output, [&](const Sink& sink) { return render_html(manifest, measure, against, sink); });
 }
 
 }  // namespace tpplan
