@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "manifest/path_pattern.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -34,12 +35,10 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
     const ParamLayout& layout = layout_of(manifest, param);
     if (!counted[i] || !is_replicated(layout.sharding.spec)) continue;
     std::string pattern = path_pattern(path_of(manifest, param));
-    uint64_t elements = 1;
-    for (const int64_t size : layout.shape) elements *= static_cast<uint64_t>(size);
     ReplicatedGroup& group = groups[pattern];
     group.pattern = std::move(pattern);
     ++group.count;
-    group.bytes += byte_size(layout.dtype, elements);
+    group.bytes += bytes_of(layout.dtype, layout.shape);
   }
   std::vector<ReplicatedGroup> sorted;
   for (auto& [pattern, group] : groups) sorted.push_back(std::move(group));

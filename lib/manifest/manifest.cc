@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sharding/shard_slice.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 
@@ -58,12 +59,6 @@ const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh
 
 namespace {
 
-uint64_t bytes_of(DType dtype, std::span<const int64_t> shape) {
-  uint64_t elements = 1;
-  for (const int64_t size : shape) elements *= static_cast<uint64_t>(size);
-  return byte_size(dtype, elements);
-}
-
 bool add(uint64_t& sum, uint64_t a, uint64_t b) {
   uint64_t product = 0;
   return b != kTooManyBytes && !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
@@ -103,10 +98,8 @@ bool sum_totals(Manifest& manifest) {
   for (size_t i = 0; i < uses.size(); ++i) {
     const ParamLayout& layout = manifest.layouts[i];
     const uint64_t bytes = bytes_of(layout.dtype, layout.shape);
-    uint64_t elements = 1;
-    for (const int64_t size : layout.shape) elements *= static_cast<uint64_t>(size);
     totals.parameters += uses[i];
-    good = add(totals.elements, uses[i], elements) && add(totals.bytes, uses[i], bytes) && good;
+    good = add(totals.elements, uses[i], elements_of(layout.shape)) && add(totals.bytes, uses[i], bytes) && good;
     if (is_replicated(layout.sharding.spec)) good = add(totals.replicated_bytes_per_rank, uses[i], bytes) && good;
     if (layout.local_shapes.size() == 1) good = add(even, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;
     else good = add(uneven_max, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;  // the first piece is the largest

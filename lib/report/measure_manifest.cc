@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "sharding/tensor_size.h"
+
 namespace tpplan {
 namespace {
 
@@ -22,12 +24,6 @@ struct Sum {
 void add(Sum& sum, uint64_t a, uint64_t times) {
   uint64_t product = 0;
   sum.overflow |= __builtin_mul_overflow(a, times, &product) || __builtin_add_overflow(sum.value, product, &sum.value);
-}
-
-uint64_t elements_of(std::span<const int64_t> shape) {
-  uint64_t elements = 1;
-  for (const int64_t size : shape) elements *= static_cast<uint64_t>(size);
-  return elements;
 }
 
 bool is_trained(DType dtype) {
@@ -209,7 +205,7 @@ const Optimizer* find_optimizer(std::string_view name) {
   return found == std::end(kOptimizers) ? nullptr : &*found;
 }
 
-uint64_t whole_bytes(const ParamLayout& layout) { return byte_size(layout.dtype, elements_of(layout.shape)); }
+uint64_t whole_bytes(const ParamLayout& layout) { return bytes_of(layout.dtype, layout.shape); }
 
 ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer) {
   ManifestMeasure measure;
