@@ -9,6 +9,7 @@
 #include "match/nearest_path.h"
 #include "match/pattern.h"
 #include "sharding/check_sharding.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -97,7 +98,7 @@ void report_decision(const TpPlan& plan, const ModelGraph& graph, ParamId id, co
 FsdpChoice choose_fsdp_dim(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh, const FsdpSettings& fsdp) {
   if (uses_axis(sharding.spec, fsdp.axis)) return {FsdpDecision::AlreadyOnAxis};
   if (fsdp.policy == FsdpPolicy::Dim0) return shape.empty() ? FsdpChoice{} : FsdpChoice{FsdpDecision::Sharded, 0};
-  if (element_count(shape) <= fsdp.min_weight_size) return {FsdpDecision::TooSmall};
+  if (elements_of(shape) <= static_cast<uint64_t>(fsdp.min_weight_size)) return {FsdpDecision::TooSmall};
   return fsdp.policy == FsdpPolicy::LargestDim ? largest_dim(shape, sharding, mesh.axes[fsdp.axis].size)
                                                : compose(shape, sharding, mesh, fsdp.axis);
 }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "model/module_kinds.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -14,8 +15,8 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
   uint64_t count = 0, bytes = 0, all_bytes = 0, largest_bytes = 0;
   ParamId largest = 0;
   for (ParamId id = 0; id < table.params.size(); ++id) {
-    const int64_t elements = element_count(shape_of(graph, graph.params[id]));
-    const uint64_t size = byte_size(graph.params[id].dtype, static_cast<uint64_t>(elements));
+    const uint64_t elements = elements_of(shape_of(graph, graph.params[id]));
+    const uint64_t size = byte_size(graph.params[id].dtype, elements);
     all_bytes += size;
     if (table.params[id].rule != kNoRule || elements <= kLargeParameter || !is_replicated(sharding_of(table, id).spec)) continue;
     ++count;

@@ -9,7 +9,7 @@ namespace tpplan {
 
 // Parameters above this many elements that end up whole on every rank without a rule are reported (the size from which
 // FSDP shards by default).
-inline constexpr int64_t kLargeParameter = int64_t{1} << 18;
+inline constexpr uint64_t kLargeParameter = uint64_t{1} << 18;
 
 // TP4006 large parameters that no rule matches and that stay replicated (one diagnostic, the largest named), TP4007 mesh axes
 // that nothing uses, TP5019 norms between sharded operations whose gradient is a sum over the axis that nothing takes:

@@ -45,7 +45,7 @@ std::string other_dim_help(const FaultPlace& at) {
 std::string division_help(const FaultPlace& at) {
   std::vector<std::string> ways_out;
   const int64_t size = at.fault.size, ways = at.fault.ways;
-  const int64_t padded = (size / ways + 1) * ways;
+  const uint64_t padded = (static_cast<uint64_t>(size / ways) + 1) * static_cast<uint64_t>(ways);  // sizes are below 2^63
   if (at.module.kind == ModuleKind::Embedding) ways_out.push_back(fmt::format("pad the vocabulary to {}", padded));
   const std::string other = other_dim_help(at);
   if (!other.empty()) ways_out.push_back(other);

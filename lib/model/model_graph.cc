@@ -16,12 +16,6 @@ std::span<const Param> params_of(const ModelGraph& graph, const Module& module) 
   return {graph.params.data() + module.first_param, module.param_count};
 }
 
-int64_t element_count(std::span<const int64_t> shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
 void assign_path(std::string& path, const ModelGraph& graph, const Param& param) {
   const std::string_view module = graph.modules[param.module].path;
   path.assign(module);

@@ -91,9 +91,6 @@ std::span<const int64_t> shape_of(const ModelGraph& graph, const Param& param);
 std::string_view type_of(const ModelGraph& graph, const Module& module);
 std::span<const Param> params_of(const ModelGraph& graph, const Module& module);
 
-// Product of the sizes; readers keep it below 2^63.
-int64_t element_count(std::span<const int64_t> shape);
-
 // "model.embed_tokens" + "weight" in the framework's writing. The second form reuses the buffer's memory.
 std::string path_of(const ModelGraph& graph, const Param& param);
 void assign_path(std::string& path, const ModelGraph& graph, const Param& param);

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "match/nearest_path.h"
 #include "model/module_kinds.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -35,7 +36,7 @@ std::string match_line(const Session& s, const ParamMatch& match) {
 std::string fsdp_line(const Compilation& c, ParamId id) {
   const FsdpSettings& fsdp = *c.plan.fsdp;
   const std::string& axis = c.plan.mesh.axes[fsdp.axis].name;
-  const int64_t elements = element_count(shape_of(c.graph, c.graph.params[id]));
+  const uint64_t elements = elements_of(shape_of(c.graph, c.graph.params[id]));
   switch (c.shardings.params[id].fsdp) {
     case FsdpDecision::Sharded: {
       const PartitionSpec& spec = sharding_of(c.shardings, id).spec;
