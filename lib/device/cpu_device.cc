@@ -1,0 +1,93 @@
+// The CPU's memory and arithmetic: the reference that other devices are held to.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "device/device.h"
+#include "device/host_arithmetic.h"
+
+namespace tpplan {
+namespace {
+
+// Blocks are mapped, so that the kernel hands out zeroed pages and takes them back at once; the length stands before them.
+constexpr uint64_t kHead = 4096;
+
+void* allocate(uint64_t bytes) {
+  if (bytes > UINT64_MAX - kHead) return nullptr;
+  void* block = mmap(nullptr, bytes + kHead, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return nullptr;
+  if (bytes >= (uint64_t{4} << 20)) madvise(block, bytes + kHead, MADV_HUGEPAGE);
+  *static_cast<uint64_t*>(block) = bytes + kHead;
+  return static_cast<char*>(block) + kHead;
+}
+
+void release(void* memory) {
+  if (memory == nullptr) return;
+  void* block = static_cast<char*>(memory) - kHead;
+  munmap(block, *static_cast<uint64_t*>(block));
+}
+
+// What the kernel says can be taken without swapping, and what the control group allows.
+uint64_t free_bytes() {
+  uint64_t free = UINT64_MAX;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string word; meminfo >> word;) {
+    if (word != "MemAvailable:") continue;
+    meminfo >> free;
+    free *= 1024;
+    break;
+  }
+  uint64_t limit = 0, used = 0;
+  std::ifstream max_file("/sys/fs/cgroup/memory.max"), current_file("/sys/fs/cgroup/memory.current");
+  if (max_file >> limit && current_file >> used) free = std::min(free, limit > used ? limit - used : 0);
+  return free;
+}
+
+void copy(void* to, const void* from, uint64_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+void copy_dim(char* to, const char* from, const StridedCopy& how, size_t dim) {
+  if (dim == how.counts.size()) {
+    std::memcpy(to, from, how.run_bytes);
+    return;
+  }
+  for (uint64_t i = 0; i < how.counts[dim]; ++i) copy_dim(to + i * how.to_strides[dim], from + i * how.from_strides[dim], how, dim + 1);
+}
+
+void copy_strided(void* to, const void* from, const StridedCopy& how) {
+  if (how.run_bytes != 0) copy_dim(static_cast<char*>(to), static_cast<const char*>(from), how, 0);
+}
+
+void multiply(float* y, const float* a, const float* b, const Product& p) {
+  if (!p.accumulate) std::fill(y, y + p.m * p.n, 0.0f);
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t l = 0; l < p.k; ++l) {
+      const float left = p.transpose_a ? a[l * p.m + i] : a[i * p.k + l];
+      float* row = y + i * p.n;
+      if (p.transpose_b) {
+        for (int64_t j = 0; j < p.n; ++j) row[j] += left * b[j * p.k + l];
+      } else {
+        for (int64_t j = 0; j < p.n; ++j) row[j] += left * b[l * p.n + j];
+      }
+    }
+  }
+}
+
+void use(int) {}
+void synchronize() {}
+
+}  // namespace
+
+const Device& cpu_device() {
+  static const Device device = {.name = "cpu", .allocate = allocate, .release = release, .free_bytes = free_bytes,
+                                .allocate_staging = allocate, .release_staging = release, .from_host = copy, .to_host = copy,
+                                .copy = copy, .copy_strided = copy_strided, .reduce = reduce_on_host, .multiply = multiply,
+                                .use = use, .synchronize = synchronize};
+  return device;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,74 @@
+// How ranks talk: one table of functions for each backend, with the same results to the byte.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "sharding/dtype.h"
+#include "sharding/placement.h"
+
+namespace tpplan {
+
+// The ranks that take part in one collective, in the order of their place on the mesh axis (or of the world).
+struct Group {
+  std::vector<int> ranks;  // world ranks
+  size_t self = 0;         // the calling rank's place in `ranks`
+};
+
+// What a rank does at the moment: what is named when it, or another rank waiting for it, fails.
+struct Step {
+  uint64_t number = 0;
+  std::string what;  // "all_gather over tp, model.layers.0.mlp.gate_proj", "load model.embed_tokens.weight"
+};
+
+struct Comm;
+
+// Every function is called by all ranks of the group, in the same order on each; buffers are memory of comm.device
+// (`texts` excepted). They return false after a failure, which stands in comm.fault: a rank that is gone or late by more
+// than comm.deadline seconds, a library's error. After a failure every further call returns false at once.
+// Zero bytes and zero counts are legal, and every rank takes part all the same. Byte and element counts of one call
+// agree between ranks; `in` and `out` do not overlap.
+struct Backend {
+  std::string_view name;  // "local", "nccl", "mpi"
+  // out: the `bytes[i]` bytes of each member i, one after the other; `in` holds bytes[self].
+  bool (*all_gather)(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes);
+  // in: send_bytes[i] for each member i, one after the other; out: receive_bytes[i] from each.
+  bool (*all_to_all)(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> send_bytes, void* out,
+                     std::span<const uint64_t> receive_bytes);
+  // `data` becomes the reduction over the members.
+  bool (*all_reduce)(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op);
+  // in: elements[i] for each member i, one after the other; out: the reduction of the members' run `self`.
+  bool (*reduce_scatter)(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements,
+                         DType dtype, ReduceOp op);
+  // Host side, over all ranks of the job: every rank's text, by rank. Also a barrier.
+  bool (*gather_texts)(Comm& comm, std::string_view mine, std::vector<std::string>& all);
+};
+
+// One rank's connection to the others.
+struct Comm {
+  int rank = 0;
+  int world = 1;
+  int local_rank = 0;        // among the ranks of this node
+  std::vector<int> node;     // ranks of this node, ascending, this one among them
+  std::vector<int> process;  // ranks of this process, ascending: all of them with `local`
+  const Backend* backend = nullptr;
+  const Device* device = nullptr;
+  double deadline = 60;      // seconds that a step may wait for another rank
+  Step step;                 // set by begin_step
+  std::string fault;         // the first failure, naming rank and step; empty: none
+  std::shared_ptr<void> state;  // the backend's own
+};
+
+// Names what comes next; numbers count up. Cheap enough for every step.
+void begin_step(Comm& comm, std::string what);
+
+// Makes this rank's failure known: the other ranks' calls fail within their deadlines and name this rank, its step and
+// the reason.
+void fail(Comm& comm, std::string reason);
+
+}  // namespace tpplan

@@ -1,0 +1,41 @@
+// A rank's shards in memory: what load and init fill, and verify, run, save and reshard read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "manifest/manifest.h"
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+
+// One parameter or buffer as this rank holds it: row major, without gaps, dims as local_shape says. Names of one tied tensor
+// share memory.
+struct Shard {
+  std::string_view path;                        // in the manifest
+  const ParamLayout* layout = nullptr;
+  std::vector<std::vector<Interval>> slice;     // shard_slice of this rank: runs of global indices, per dim
+  std::vector<int64_t> shape;                   // local shape
+  uint64_t bytes = 0;
+  void* data = nullptr;                         // memory of `device`; nullptr when empty
+};
+
+struct ShardStore {
+  const Manifest* manifest = nullptr;
+  const Device* device = nullptr;
+  int rank = 0;
+  std::vector<Shard> shards;  // parameters in the manifest's order, then buffers
+  std::vector<std::shared_ptr<void>> memory;
+};
+
+// The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error, before
+// anything is allocated, when the device has less than that free.
+ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
+uint64_t bytes_of_rank(const Manifest& manifest, int rank);
+
+}  // namespace tpplan
