@@ -18,6 +18,10 @@ LAYERS = {
     "weights": {"base", "diagnostics", "sharding", "model"},
     "emit": {"base", "diagnostics", "sharding", "manifest"},
     "report": {"base", "diagnostics", "sharding", "manifest", "emit"},
+    "device": {"sharding"},
+    "ranks": {"base", "sharding", "device"},
+    "shards": {"base", "diagnostics", "sharding", "manifest", "weights", "device", "ranks"},
+    "run": {"base", "sharding", "manifest", "device", "ranks"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
 }
 
@@ -27,7 +31,7 @@ THIRD_PARTY = {
     "openssl/": {"lib/base/sha256.cc"},
     "yaml-cpp/": {"lib/plan/yaml_tree.cc"},
     "re2/": {"lib/match/pattern.cc"},
-    "CLI/": {"tools/tpplan/main.cc", "tools/tpplan/describe_app.cc"},
+    "CLI/": {"tools/tpplan/main.cc", "tools/tpplan/describe_app.cc", "tools/tpplan-exec/main.cc"},
     "spdlog/spdlog.h": {"tools/tpplan/trace.cc"},
     "spdlog/sinks": {"tools/tpplan/trace.cc"},
 }

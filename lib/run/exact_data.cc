@@ -1,0 +1,123 @@
+#include "run/exact_data.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "device/host_arithmetic.h"
+
+namespace tpplan {
+namespace {
+
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+template <typename T>
+void put(char* out, T value) {
+  std::memcpy(out, &value, sizeof value);
+}
+
+template <typename T>
+void put_number(char* out, int value) {
+  put(out, static_cast<T>(value));
+}
+
+struct NumberRow {
+  std::string_view dtype;
+  void (*put)(char* out, int value);
+  int lowest = -2;  // of the values
+};
+
+constexpr NumberRow kNumbers[] = {
+    {"float32", put_number<float>},
+    {"bfloat16", [](char* out, int value) { put(out, bfloat16_of_float(static_cast<float>(value))); }},
+    {"float16", [](char* out, int value) { put(out, half_of_float(static_cast<float>(value))); }},
+    {"float64", put_number<double>},
+    {"int8", put_number<int8_t>},
+    {"uint8", put_number<uint8_t>, 0},
+    {"int16", put_number<int16_t>},
+    {"uint16", put_number<uint16_t>, 0},
+    {"int32", put_number<int32_t>},
+    {"uint32", put_number<uint32_t>, 0},
+    {"int64", put_number<int64_t>},
+    {"uint64", put_number<uint64_t>, 0},
+};
+
+const NumberRow* row_of(DType dtype) {
+  const auto* row = std::ranges::find(kNumbers, dtypes()[dtype].name, &NumberRow::dtype);
+  return row == std::end(kNumbers) ? nullptr : row;
+}
+
+// The contributions that make up a rank's value: every coordinate of the axes that are reduced, its own on the open ones.
+std::vector<uint64_t> parts_of(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate, std::span<const AxisId> open) {
+  std::vector<uint64_t> parts = {0};
+  for (const AxisId axis : tensor.partial) {
+    const uint64_t size = static_cast<uint64_t>(mesh.axes[axis].size);
+    const bool own = std::ranges::find(open, axis) != open.end();
+    std::vector<uint64_t> next;
+    for (const uint64_t part : parts) {
+      for (uint64_t i = 0; i < size; ++i) {
+        if (!own || i == static_cast<uint64_t>(coordinate[axis])) next.push_back(part * size + i);
+      }
+    }
+    parts = std::move(next);
+  }
+  return parts;
+}
+
+int reduced_value(const ExactTensor& tensor, uint64_t index, std::span<const uint64_t> parts, int lowest, int scale) {
+  int result = exact_value(tensor.salt, index, parts[0]) + 2 + lowest;
+  for (const uint64_t part : parts.subspan(1)) {
+    const int value = exact_value(tensor.salt, index, part) + 2 + lowest;
+    result = tensor.op == ReduceOp::Max ? std::max(result, value) : tensor.op == ReduceOp::Min ? std::min(result, value) : result + value;
+  }
+  return tensor.op == ReduceOp::Avg ? result * scale / static_cast<int>(parts.size()) : result;
+}
+
+}  // namespace
+
+int exact_value(uint64_t salt, uint64_t index, uint64_t part) {
+  return static_cast<int>(mixed(mixed(salt + 0x9e3779b97f4a7c15u * (part + 1)) + index) % 5) - 2;
+}
+
+bool has_arithmetic(DType dtype) { return row_of(dtype) != nullptr; }
+
+std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate,
+                              const std::vector<std::vector<Interval>>& slice, std::span<const AxisId> open) {
+  const NumberRow* row = row_of(tensor.dtype);
+  const size_t width = dtypes()[tensor.dtype].bits / 8;
+  const std::vector<uint64_t> parts = parts_of(tensor, mesh, coordinate, open);
+  // An average stays whole when every contribution is a multiple of the number of contributions.
+  int scale = 1;
+  for (const AxisId axis : tensor.partial) scale *= static_cast<int>(mesh.axes[axis].size);
+  uint64_t count = 1;
+  for (const std::vector<Interval>& runs : slice) {
+    uint64_t length_of_dim = 0;
+    for (const Interval& run : runs) length_of_dim += static_cast<uint64_t>(length(run));
+    count *= length_of_dim;
+  }
+  std::vector<char> bytes(count * width);
+  char* out = bytes.data();
+  const std::function<void(size_t, uint64_t)> fill = [&](size_t dim, uint64_t index) {
+    if (dim == slice.size()) {
+      if (row != nullptr) {
+        row->put(out, reduced_value(tensor, index, parts, row->lowest, scale));
+      } else {
+        for (size_t i = 0; i < width; ++i) out[i] = static_cast<char>(mixed(tensor.salt + index * width + i));
+      }
+      out += width;
+      return;
+    }
+    for (const Interval& run : slice[dim]) {
+      for (int64_t i = run.begin; i < run.end; ++i) fill(dim + 1, index * static_cast<uint64_t>(tensor.shape[dim]) + static_cast<uint64_t>(i));
+    }
+  };
+  if (count != 0) fill(0, 0);
+  return bytes;
+}
+
+}  // namespace tpplan

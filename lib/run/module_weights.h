@@ -1,0 +1,23 @@
+// The weight of each module that multiplies: linear and embedding modules, by path.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// y = x W over the dims called "in" and "out"; an embedding is the same with one-hot rows as x.
+struct ModuleWeight {
+  const ManifestParam* param = nullptr;
+  size_t in = 0, out = 0;  // dims of the weight
+  bool is_embedding = false;
+};
+
+// By module path: each two-dimensional parameter of a linear or embedding module. A module with several has the first one.
+std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest& manifest);
+
+}  // namespace tpplan

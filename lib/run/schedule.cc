@@ -1,0 +1,175 @@
+#include "run/schedule.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "manifest/path_pattern.h"
+#include "run/module_weights.h"
+
+namespace tpplan {
+namespace {
+
+constexpr int64_t kUnknownFeatures = 64;
+
+struct Builder {
+  const Manifest& manifest;
+  const ScheduleOptions& options;
+  std::unordered_map<std::string_view, ModuleWeight> weights;
+  std::vector<std::pair<std::string_view, int64_t>> inner_features;  // module path, `in` of its weight, by path
+  DType float32 = 0, int64 = 0;
+  Schedule schedule;
+  std::unordered_map<std::string, size_t> known;  // what an entry does -> its place
+};
+
+std::string key_of(const ScheduleEntry& entry) {
+  std::string key = fmt::format("{} {} {} {}", static_cast<int>(entry.part), entry.pattern, fmt::join(entry.shape, ","), entry.dtype);
+  for (const Placement& placement : entry.from) key += ' ' + to_text(placement);
+  for (const Collective& c : entry.collectives) key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
+  return key;
+}
+
+void add(Builder& b, ScheduleEntry entry) {
+  if (entry.collectives.empty()) return;
+  entry.pattern = path_pattern(entry.path);
+  const auto [place, is_new] = b.known.try_emplace(key_of(entry), b.schedule.entries.size());
+  if (is_new) b.schedule.entries.push_back(std::move(entry));
+  ++b.schedule.entries[place->second].count;
+}
+
+// The features of a value at a module's boundary.
+int64_t features_of(const Builder& b, std::string_view module, SchedulePart part) {
+  const auto own = b.weights.find(module);
+  if (own != b.weights.end()) {
+    const ModuleWeight& weight = own->second;
+    return layout_of(b.manifest, *weight.param).shape[part == SchedulePart::Input ? weight.in : weight.out];
+  }
+  // Paths inside the module follow it in the order of paths.
+  const auto inside = std::ranges::lower_bound(b.inner_features, module, {}, [](const auto& row) { return row.first; });
+  return inside != b.inner_features.end() && inside->first.starts_with(module) ? inside->second : kUnknownFeatures;
+}
+
+// The shape of a value whose dims these placements name: one sequence for each piece of the batch.
+std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> from, std::span<const Placement> to, size_t ndim, int64_t features) {
+  int64_t batch = 1;
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    size_t dims = ndim;
+    for (const Placement& p : {from[axis], to[axis]}) {
+      if (p.kind != PlacementKind::Shard && p.kind != PlacementKind::StridedShard) continue;
+      dims = std::max(dims, p.dim < 0 ? static_cast<size_t>(-p.dim) : static_cast<size_t>(p.dim) + 1);
+    }
+    ndim = std::max(ndim, dims);
+  }
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    const bool cuts_batch = std::ranges::any_of(std::initializer_list<Placement>{from[axis], to[axis]}, [&](const Placement& p) {
+      return (p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard) && (p.dim == 0 || p.dim + static_cast<int>(ndim) == 0);
+    });
+    if (cuts_batch) batch *= b.manifest.mesh.axes[axis].size;
+  }
+  std::vector<int64_t> shape(ndim, 2);
+  shape[0] = batch;
+  if (ndim > 1) shape[1] = b.options.tokens;
+  if (ndim > 2) shape[ndim - 1] = features;
+  return shape;
+}
+
+// What a gradient looks like that arrives at `to`: sums are open on the axes over which it is reduced on its way.
+std::vector<Placement> arriving(const ManifestValue& value) {
+  std::vector<Placement> placements = *value.to;
+  for (const Collective& c : value.backward) {
+    if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter) placements[c.axis] = {.kind = PlacementKind::Partial};
+  }
+  for (Placement& placement : placements) {
+    const bool reduced = std::ranges::any_of(value.backward, [&](const Collective& c) { return c.axis == static_cast<AxisId>(&placement - placements.data()); });
+    if (placement.kind == PlacementKind::Partial && !reduced) placement = {};
+  }
+  return placements;
+}
+
+void add_value(Builder& b, std::string_view module, const ManifestValue& value, SchedulePart part) {
+  if (!value.from || !value.to) return;
+  const auto own = b.weights.find(module);
+  const bool ids = part == SchedulePart::Input && own != b.weights.end() && own->second.is_embedding;
+  ScheduleEntry entry{.part = part, .path = std::string(module), .dtype = ids ? b.int64 : b.float32, .from = *value.from, .collectives = value.forward};
+  entry.shape = value_shape(b, *value.from, *value.to, ids ? 2 : 3, features_of(b, module, part));
+  for (const Collective& c : value.forward) entry.after.push_back((*value.to)[c.axis]);
+  add(b, entry);
+  if (ids) return;  // ids have no gradient
+  entry.part = SchedulePart::Gradient;
+  entry.from = arriving(value);
+  entry.collectives = value.backward;
+  entry.after.clear();
+  for (const Collective& c : value.backward) {
+    const Placement& before = (*value.from)[c.axis];
+    entry.after.push_back(before.kind == PlacementKind::Partial ? Placement{} : before);
+  }
+  add(b, std::move(entry));
+}
+
+void add_modules(Builder& b) {
+  for (const ManifestModule& module : b.manifest.modules) {
+    const ModuleLayout& layout = layout_of(b.manifest, module);
+    for (const ManifestValue& value : layout.inputs) add_value(b, path_of(b.manifest, module), value, SchedulePart::Input);
+    for (const ManifestValue& value : layout.outputs) add_value(b, path_of(b.manifest, module), value, SchedulePart::Output);
+  }
+}
+
+// The dim that an axis cuts.
+std::optional<int> dim_of(const PartitionSpec& spec, AxisId axis) {
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    if (std::ranges::find(spec[dim], axis) != spec[dim].end()) return static_cast<int>(dim);
+  }
+  return std::nullopt;
+}
+
+void add_param(Builder& b, const ManifestParam& param) {
+  const ParamLayout& layout = layout_of(b.manifest, param);
+  if (!layout.sharding.segments.empty()) {
+    b.schedule.packed += b.manifest.fsdp || !layout.grad_reduce.empty();
+    return;
+  }
+  ScheduleEntry entry{.part = SchedulePart::Gather, .path = std::string(path_of(b.manifest, param)), .shape = layout.shape, .dtype = layout.dtype,
+                      .from = *layout.placements};
+  if (b.manifest.fsdp) {
+    const AxisId axis = b.manifest.fsdp->axis;
+    if (const auto dim = dim_of(layout.sharding.spec, axis)) {
+      entry.collectives.push_back({.kind = CollectiveKind::AllGather, .axis = axis, .dim = *dim});
+      entry.after.emplace_back();
+    }
+  }
+  add(b, entry);
+  entry.part = SchedulePart::Reduce;
+  entry.collectives.clear();
+  entry.after.clear();
+  for (const GradReduce& reduce : layout.grad_reduce) {
+    entry.after.push_back((*layout.placements)[reduce.axis]);
+    entry.from[reduce.axis] = {.kind = PlacementKind::Partial};
+    const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
+    entry.collectives.push_back({.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
+                                 .dim = scatter ? dim_of(layout.sharding.spec, reduce.axis).value_or(0) : 0});
+  }
+  add(b, std::move(entry));
+}
+
+}  // namespace
+
+std::string_view to_text(SchedulePart part) {
+  constexpr std::string_view names[] = {"input", "output", "gradient", "gather", "reduce"};
+  return names[static_cast<size_t>(part)];
+}
+
+Schedule build_schedule(const Manifest& manifest, const ScheduleOptions& options) {
+  Builder b{.manifest = manifest, .options = options, .weights = module_weights(manifest)};
+  find_dtype("float32", b.float32);
+  find_dtype("int64", b.int64);
+  for (const auto& [path, weight] : b.weights) {
+    if (!weight.is_embedding) b.inner_features.emplace_back(path, layout_of(manifest, *weight.param).shape[weight.in]);
+  }
+  std::ranges::sort(b.inner_features);
+  add_modules(b);
+  for (const ManifestParam& param : manifest.parameters) add_param(b, param);
+  return std::move(b.schedule);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,46 @@
+// The manifest's redistributions as one ordered list: what every rank runs, in the order in which all of them run it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+enum class SchedulePart : uint8_t { Input, Output, Gradient, Gather, Reduce };
+
+// "input", "output", "gradient", "gather", "reduce".
+std::string_view to_text(SchedulePart part);
+
+// A tensor that is redistributed: a value at a module's boundary going forward (Input, Output) or its gradient going back
+// (Gradient); a parameter gathered for its module (Gather), or its gradient summed and scattered (Reduce). Those that agree in everything but the
+// path are one entry.
+struct ScheduleEntry {
+  SchedulePart part{};
+  std::string path;              // the first of them
+  std::string pattern;           // all of them: numbers as `*`
+  uint64_t count = 0;            // how many there are in the model
+  std::vector<int64_t> shape;    // of the whole tensor; an activation's is [batch, tokens, features]
+  DType dtype = 0;
+  std::vector<Placement> from;
+  std::vector<Collective> collectives;
+  std::vector<Placement> after;  // of each collective: the placement of its axis once it is done
+};
+
+struct ScheduleOptions {
+  int64_t tokens = 8;  // of each sequence; the batch is as many sequences as there are pieces of it
+};
+
+// What stands in the manifest and is not run: packed parameters, whose segments are cut each by itself.
+struct Schedule {
+  std::vector<ScheduleEntry> entries;
+  uint64_t packed = 0;
+};
+
+// In the manifest's order: modules (forward, then backward), then parameters. An activation has the features of its
+// module's weight or, where the module has none, of the first linear weight inside it, else 64; it is float32, ids are int64.
+Schedule build_schedule(const Manifest& manifest, const ScheduleOptions& options);
+
+}  // namespace tpplan
