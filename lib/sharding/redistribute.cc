@@ -1,5 +1,7 @@
 #include "sharding/redistribute.h"
 
+#include <algorithm>
+
 namespace tpplan {
 
 std::string_view to_text(CollectiveKind kind) {
@@ -13,24 +15,46 @@ std::string_view to_text(CollectiveKind kind) {
   return "";
 }
 
-std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from, std::span<const Placement> to) {
-  std::vector<Collective> steps;
-  const auto is_shard = [](const Placement& p) { return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard; };
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i] == to[i]) continue;
-    const auto axis = static_cast<AxisId>(i);
-    if (to[i].kind == PlacementKind::Partial) return std::nullopt;
-    if (from[i].kind == PlacementKind::Partial) {
-      const bool scatter = is_shard(to[i]);
-      steps.push_back({.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = axis, .dim = scatter ? to[i].dim : 0});
-    } else if (is_shard(from[i]) && is_shard(to[i])) {
-      steps.push_back({.kind = CollectiveKind::AllToAll, .axis = axis, .dim = to[i].dim, .from_dim = from[i].dim});
-    } else if (is_shard(from[i])) {
-      steps.push_back({.kind = CollectiveKind::AllGather, .axis = axis, .dim = from[i].dim});
-    } else {
-      steps.push_back({.kind = CollectiveKind::LocalSlice, .axis = axis, .dim = to[i].dim});
-    }
+namespace {
+
+bool is_shard(const Placement& p) { return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard; }
+
+Collective collective_of(AxisId axis, const Placement& from, const Placement& to) {
+  if (from.kind == PlacementKind::Partial) {
+    return is_shard(to) ? Collective{.kind = CollectiveKind::ReduceScatter, .axis = axis, .dim = to.dim}
+                        : Collective{.kind = CollectiveKind::AllReduce, .axis = axis};
   }
+  if (is_shard(from) && is_shard(to)) return {.kind = CollectiveKind::AllToAll, .axis = axis, .dim = to.dim, .from_dim = from.dim};
+  if (is_shard(from)) return {.kind = CollectiveKind::AllGather, .axis = axis, .dim = from.dim};
+  return {.kind = CollectiveKind::LocalSlice, .axis = axis, .dim = to.dim};
+}
+
+// True when the axes to the left of `axis` cut the dim that `axis` shall cut in the same way now as they do in the end.
+bool cut_alike_before(const std::vector<Placement>& current, std::span<const Placement> to, size_t axis) {
+  if (to[axis].kind != PlacementKind::Shard) return true;
+  const auto cuts = [&](const Placement& p) { return p.kind == PlacementKind::Shard && p.dim == to[axis].dim; };
+  for (size_t i = 0; i < axis; ++i) {
+    if (cuts(current[i]) != cuts(to[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from, std::span<const Placement> to) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != to[i] && to[i].kind == PlacementKind::Partial) return std::nullopt;
+  }
+  std::vector<Collective> steps;
+  std::vector<Placement> current(from.begin(), from.end());
+  const auto change = [&](size_t axis, const Placement& target) {
+    if (current[axis] != target) steps.push_back(collective_of(static_cast<AxisId>(axis), current[axis], target));
+    current[axis] = target;
+  };
+  if (std::any_of(from.begin(), from.end(), is_shard)) {
+    for (size_t i = from.size(); i-- > 0;) change(i, cut_alike_before(current, to, i) ? to[i] : Placement{});
+  }
+  for (size_t i = 0; i < from.size(); ++i) change(i, to[i]);
   return steps;
 }
 

@@ -135,6 +135,19 @@ TEST_CASE("redistribute needs the collectives that DTensor needs") {
   CHECK(one(shard(0), kPartial) == "error");
 }
 
+TEST_CASE("two cuts of one dim are undone from the inner one to the outer one, as DTensor does") {
+  const auto steps = [](std::vector<Placement> from, std::vector<Placement> to) {
+    std::string text;
+    for (const Collective& c : *redistribute(from, to)) text += std::string(to_text(c.kind)) + " " + std::to_string(c.axis) + "; ";
+    return text;
+  };
+  CHECK(steps({shard(0), shard(0)}, {kReplicate, kReplicate}) == "all_gather 1; all_gather 0; ");
+  CHECK(steps({shard(0), shard(0)}, {kReplicate, shard(0)}) == "all_gather 1; all_gather 0; slice 1; ");
+  CHECK(steps({kReplicate, kReplicate}, {shard(0), shard(0)}) == "slice 0; slice 1; ");
+  CHECK(steps({kPartial, kPartial}, {shard(0), kReplicate}) == "reduce_scatter 0; all_reduce 1; ");
+  CHECK(steps({shard(0), shard(1)}, {shard(1), shard(0)}) == "all_gather 1; all_to_all 0; slice 1; ");
+}
+
 TEST_CASE("gradients go back by what the value came through") {
   const auto back = [](Placement from, Placement arriving) {
     const auto steps = redistribute_gradient(std::span(&from, 1), std::span(&arriving, 1));
