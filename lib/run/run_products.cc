@@ -197,8 +197,7 @@ bool make_filled(Work& w, LocalTensor& tensor, Value value) {
 
 bool redistribute_all(Work& w, LocalTensor& tensor, const std::vector<Collective>& steps, const std::vector<Placement>& target) {
   for (const Collective& step : steps) {
-    const Placement& after = target[step.axis];
-    if (!redistribute_step(w.comm, w.mesh, step, tensor, after.kind == PlacementKind::Partial ? Placement{} : after)) return false;
+    if (!redistribute_step(w.comm, w.mesh, step, tensor, after_step(step, target))) return false;
   }
   return true;
 }
@@ -343,9 +342,9 @@ bool gradient_of_weight(Work& w, const LocalTensor& x, const LocalTensor& dy, Pr
   for (const GradReduce& reduce : layout.grad_reduce) {
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
     if (placements[reduce.axis].kind != PlacementKind::Partial) continue;  // the axis cuts no tokens here: every rank has the whole sum
-    const Placement after = (*layout.placements)[reduce.axis];
-    const Collective step{.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis, .dim = scatter ? after.dim : 0};
-    if (!redistribute_step(w.comm, w.mesh, step, gradient, after)) return false;
+    const Collective step{.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
+                          .dim = scatter ? (*layout.placements)[reduce.axis].dim : 0};
+    if (!redistribute_step(w.comm, w.mesh, step, gradient, after_step(step, *layout.placements))) return false;
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is counted so.
   std::vector<Interval> piece;

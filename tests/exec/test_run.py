@@ -1,0 +1,124 @@
+"""`tpplan-exec run`: a manifest's redistributions and products on test data, against the unsharded result."""
+
+import json
+
+import pytest
+from executor import execute
+from small_models import PLANS, TENSOR, llama, plan
+
+
+@pytest.fixture
+def runs(compiles, tmp_path):
+    """runs(plan, change, *flags): compiles the small decoder, changes the manifest, runs it; exit status and document."""
+
+    def run_(plan_text, change=lambda manifest: None, *flags):
+        manifest = compiles(llama(), plan_text)
+        change(manifest)
+        path = tmp_path / "manifest.json"
+        path.write_text(json.dumps(manifest))
+        result = execute("run", path, "--json", "--iterations", 1, "--warmup", 0, "--tokens", 5, *flags)
+        assert result.returncode in (0, 1), result.stderr
+        return result.returncode, json.loads(result.stdout)
+
+    return run_
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_compiled_plan_computes_what_the_whole_model_computes(runs, name):
+    status, document = runs(PLANS[name])
+    assert status == 0 and document["wrong_steps"] == 0
+    assert all(step["ran"] and step["wrong"] == 0 for step in document["redistributions"])
+    for product in document["products"]:
+        assert product["fault"] is None and product["y"]["elements"] > 0 and product["dw"]["elements"] > 0
+        assert product["dx"]["elements"] > 0 or product["kind"] == "embedding"
+    assert document["ranks"] == len(set(range(document["ranks"])))
+
+
+def kinds(document):
+    return {c["kind"] for step in document["redistributions"] for c in step["collectives"]}
+
+
+def test_sequence_parallel_runs_gathers_and_scatters_both_ways(runs):
+    _, document = runs(PLANS["sequence parallel"])
+    assert {"all_gather", "reduce_scatter"} <= kinds(document)
+    assert {"input", "output", "gradient", "reduce"} <= {step["part"] for step in document["redistributions"]}
+
+
+def test_fsdp_gathers_parameters_and_scatters_their_gradients(runs):
+    _, document = runs(PLANS["fsdp alone"])
+    parts = {step["part"]: step for step in document["redistributions"]}
+    assert [c["kind"] for c in parts["gather"]["collectives"]] == ["all_gather"]
+    assert [c["kind"] for c in parts["reduce"]["collectives"]] == ["reduce_scatter"]
+    assert parts["gather"]["collectives"][0]["ranks"] == 3
+
+
+def test_a_layout_that_changes_its_dim_is_an_all_to_all(runs):
+    rules = TENSOR | {"model.norm": {"style": "prepare_module_input", "input_layouts": "Shard(1)", "desired_input_layouts": "Shard(0)"}}
+    status, document = runs(plan({"tp": 2}, rules))
+    assert status == 0 and "all_to_all" in kinds(document)
+
+
+def test_layers_that_agree_are_one_step_with_a_count(runs):
+    _, document = runs(PLANS["tp 2"])
+    gate = [product for product in document["products"] if product["pattern"] == "model.layers.*.mlp.gate_proj"]
+    assert [product["count"] for product in gate] == [2]
+
+
+def forget(**where):
+    """A change that takes the collectives of one kind of step out of a manifest."""
+
+    def change(manifest):
+        for record in manifest[where["table"]]:
+            if record["path"].endswith(where["path"]):
+                where["edit"](record)
+
+    return change
+
+
+# Manifests that no compiler writes: what is wrong with each, and the product that finds it.
+def forget_sum(module):
+    module["outputs"][0].pop("forward")
+    module["outputs"][0]["to"] = module["outputs"][0]["from"] = ["Replicate"]
+
+
+def test_an_output_whose_sum_is_forgotten_is_wrong(runs):
+    status, document = runs(PLANS["tp 2"], forget(table="modules", path="0.mlp.down_proj", edit=forget_sum))
+    wrong = [product for product in document["products"] if product["fault"]]
+    assert status == 1 and [product["path"] for product in wrong] == ["model.layers.0.mlp.down_proj"]
+    assert "Partial(sum)" in wrong[0]["fault"]
+
+
+def test_a_gradient_that_nobody_sums_is_wrong(runs):
+    status, document = runs(PLANS["data x tp"], forget(table="parameters", path="0.mlp.up_proj.weight", edit=lambda record: record.update(grad_reduce=[])))
+    wrong = [product for product in document["products"] if product["dw"]["wrong"]]
+    assert status == 1 and [product["path"] for product in wrong] == ["model.layers.0.mlp.up_proj"]
+    assert wrong[0]["y"]["wrong"] == 0
+
+
+def test_an_input_in_another_layout_than_the_weight_needs_is_wrong(runs):
+    def edit(module):
+        module["inputs"][0]["from"] = module["inputs"][0]["to"] = ["Replicate"]
+
+    status, document = runs(PLANS["tp 2"], forget(table="modules", path="1.self_attn.o_proj", edit=edit))
+    assert status == 1 and [product["path"] for product in document["products"] if product["fault"]] == ["model.layers.1.self_attn.o_proj"]
+
+
+def test_people_get_a_table_of_80_columns_and_a_verdict(compiles, tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(compiles(llama(), PLANS["sequence parallel"])))
+    result = execute("run", path, "--iterations", 1)
+    assert result.returncode == 0 and result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80, max(lines, key=len)
+    assert lines[0] == "SmallLlama on [tp=4]: 4 ranks, local on cpu"
+    assert "equal the unsharded result" in lines[-1]
+    assert execute("run", path, "--quiet").stdout.count("\n") <= 2
+
+
+def test_a_manifest_that_lies_about_its_shards_is_refused_before_anything_runs(compiles, tmp_path):
+    manifest = compiles(llama(), PLANS["tp 2"])
+    manifest["parameters"][3]["local_shape"][0] += 1
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(manifest))
+    result = execute("run", path)
+    assert result.returncode == 1 and "TP7002" in result.stderr and result.stdout == ""
