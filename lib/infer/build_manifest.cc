@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "match/select_modules.h"
+#include "model/module_kinds.h"
 
 namespace tpplan {
 namespace {
@@ -23,6 +24,15 @@ struct Builder {
 std::string_view policy_name(FsdpPolicy policy) {
   static constexpr std::string_view names[] = {"largest_dim", "compose", "dim0"};
   return names[static_cast<size_t>(policy)];
+}
+
+// Who runs a product needs to know which module a parameter is of and which of its dims is which.
+bool names_kind(ModuleKind kind) { return kind == ModuleKind::Linear || kind == ModuleKind::Embedding || kind == ModuleKind::Norm; }
+
+std::span<const std::string_view> named_dims(const ModelGraph& graph, const Param& param) {
+  const Module& module = graph.modules[param.module];
+  const bool named = !param.is_buffer && (module.kind == ModuleKind::Linear || module.kind == ModuleKind::Embedding);
+  return named ? dims_of(graph, module, param) : std::span<const std::string_view>();
 }
 
 ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sharding, RuleId rule, Reason reason) {
@@ -44,14 +54,19 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   layout.reason = to_text(reason);
   layout.replicas = device_count(b.plan.mesh) / shard_count(sharding.spec, b.plan.mesh);
   if (!param.is_buffer) layout.grad_reduce = grad_reduce_of(b.plan, sharding, rule);
+  const ModuleKind kind = b.graph.modules[param.module].kind;
+  if (!param.is_buffer && names_kind(kind)) layout.kind = to_text(kind);
+  for (const std::string_view dim : named_dims(b.graph, param)) layout.dims.emplace_back(dim);
   return layout;
 }
 
 uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule, Reason reason) {
   const std::span<const int64_t> shape = shape_of(b.graph, param);
   b.key.assign(reinterpret_cast<const char*>(shape.data()), shape.size_bytes());
-  const uint32_t facts[] = {sharding_id, rule, static_cast<uint32_t>(reason) << 16 | static_cast<uint32_t>(param.dtype) << 8 | param.is_buffer};
+  const uint32_t facts[] = {sharding_id, rule, static_cast<uint32_t>(reason) << 16 | static_cast<uint32_t>(param.dtype) << 8 | param.is_buffer,
+                            static_cast<uint32_t>(b.graph.modules[param.module].kind)};
   b.key.append(reinterpret_cast<const char*>(facts), sizeof facts);
+  for (const std::string_view dim : named_dims(b.graph, param)) b.key.append(dim).push_back('\0');
   const auto [known, is_new] = b.layout_index.try_emplace(b.key, static_cast<uint32_t>(b.manifest.layouts.size()));
   if (is_new) b.manifest.layouts.push_back(make_layout(b, param, sharding, rule, reason));
   return known->second;

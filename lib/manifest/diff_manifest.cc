@@ -144,6 +144,8 @@ constexpr FieldRow<ParamLayout> kParamFields[] = {
     {"grad_reduce", [](const M& m, const P& p) -> Word {
        return {grad_reduce_words(p.grad_reduce, m.mesh), grad_reduce_json(p.grad_reduce, m.mesh)};
      }},
+    {"kind", [](const M&, const P& p) -> Word { return {p.kind.empty() ? "none" : p.kind, p.kind.empty() ? "null" : json_text(p.kind)}; }},
+    {"dims", [](const M&, const P& p) -> Word { return {list_words(p.dims), p.dims.empty() ? "null" : names_json(p.dims)}; }},
 };
 
 using L = ModuleLayout;

@@ -46,6 +46,8 @@ struct ParamLayout {
   std::string reason;                // rule | fsdp | rule+fsdp | default | tied
   int64_t replicas = 1;              // ranks that hold the same element
   std::vector<GradReduce> grad_reduce;
+  std::string kind;               // of the module that it belongs to: linear | embedding | norm; empty: none of these
+  std::vector<std::string> dims;  // names of the dims, "out" and "in" of a linear or an embedding; empty: nobody says
 };
 
 // A path is a piece of Manifest::names.

@@ -171,6 +171,28 @@ bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string
   return true;
 }
 
+bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names, std::string_view what) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, fmt::format("a list of {}s", what))) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    names.emplace_back(tree.nodes[i].text);
+    return expect(reader, tree.nodes[i], JsonKind::String, fmt::format("a {}", what));
+  });
+}
+
+// What the parameter's module computes, and its dims by name. Manifests that were written before have neither.
+bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  static constexpr std::string_view kinds[] = {"linear", "embedding", "norm"};
+  uint32_t kind = 0, dims = 0;
+  if (!optional_member(reader, tree, 0, "kind", JsonKind::String, kind) || !optional_member(reader, tree, 0, "dims", JsonKind::Array, dims)) return false;
+  if (kind != 0) layout.kind = tree.nodes[kind].text;
+  if (kind != 0 && std::find(std::begin(kinds), std::end(kinds), layout.kind) == std::end(kinds)) {
+    return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[kind]), fmt::format("unknown kind `{}`", layout.kind));
+  }
+  if (dims != 0 && !read_names(reader, tree, dims, layout.dims, "dim")) return false;
+  if (dims == 0 || layout.dims.size() == layout.shape.size()) return true;
+  return fault(reader, Code::TP7002, value_span(Source::Manifest, tree.nodes[dims]), fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
+}
+
 bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array), dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  spec = member(reader, tree, 0, "spec", JsonKind::Array), reason = member(reader, tree, 0, "reason", JsonKind::String),
@@ -187,7 +209,7 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
          read_placements(reader, tree, placements, layout.placements) &&
          (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
-         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout);
+         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout) && read_kind(reader, tree, layout);
 }
 
 bool read_param(ManifestReader& reader, const JsonTree& tree, const std::string& text, bool is_buffer) {
@@ -314,14 +336,6 @@ bool read_module(ManifestReader& reader, const JsonTree& tree) {
   return read_rule_index(reader, tree, 0, layout.rule) && read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
 }
 
-bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names) {
-  if (!expect(reader, tree.nodes[at], JsonKind::Array, "a list of paths")) return false;
-  return for_each(tree, at, [&](uint32_t i) {
-    names.emplace_back(tree.nodes[i].text);
-    return expect(reader, tree.nodes[i], JsonKind::String, "a path");
-  });
-}
-
 bool read_data(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`data`")) return false;
@@ -342,7 +356,7 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   if (!optional_member(reader, tree, 0, "policy", JsonKind::String, policy) || !optional_member(reader, tree, 0, "min_weight_size", JsonKind::Integer, size)) return false;
   if (policy != 0) fsdp.policy = tree.nodes[policy].text;
   if (size != 0) fsdp.min_weight_size = tree.nodes[size].integer;
-  return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units);
+  return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units, "path");
 }
 
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
@@ -400,7 +414,7 @@ constexpr MemberRow kMembers[] = {
     {"uneven", JsonMember::Whole, read_uneven}, {"rules", JsonMember::Elements, read_rule}, {"modules", JsonMember::Elements, read_module},
     {"tied", JsonMember::Elements, read_tie},
     {"data", JsonMember::Whole, read_data},     {"fsdp", JsonMember::Whole, read_fsdp},     {"totals", JsonMember::Whole, read_totals},
-    {"remat", JsonMember::Whole, [](ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat); }},
+    {"remat", JsonMember::Whole, [](ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat, "path"); }},
 };
 
 bool same_totals(const ManifestTotals& a, const ManifestTotals& b) {

@@ -18,6 +18,8 @@ std::string layout_json(const ParamLayout& layout, const Mesh& mesh) {
   out += fmt::format(", \"style\": {}, \"rule\": {}", layout.style.empty() ? "null" : json_text(layout.style), layout.rule == kNoManifestRule ? "null" : std::to_string(layout.rule));
   out += fmt::format(", \"reason\": \"{}\", \"replicas\": {}, \"grad_reduce\": ", layout.reason, layout.replicas);
   out += grad_reduce_json(layout.grad_reduce, mesh);
+  if (!layout.kind.empty()) out += fmt::format(", \"kind\": {}", json_text(layout.kind));
+  if (!layout.dims.empty()) out += fmt::format(", \"dims\": {}", names_json(layout.dims));
   return out + "}";
 }
 

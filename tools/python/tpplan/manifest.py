@@ -84,6 +84,8 @@ class Tensor:
     reason: str
     replicas: int
     grad_reduce: tuple  # (axis, "all_reduce" | "reduce_scatter")
+    kind: str | None = None  # of its module: linear, embedding or norm; None for others
+    dims: tuple = ()  # names of the dims of a linear's or embedding's parameter; () where nobody says
 
 
 @dataclass(frozen=True)
@@ -356,7 +358,11 @@ def _read_tensor(where, path, entry, mesh, uneven):
         _take(where, entry, "reason", str),
         _take(where, entry, "replicas", int),
         reduces,
+        _take(where, entry, "kind", str, None),
+        tuple(_list(where, _take(where, entry, "dims", list, []), str)),
     )
+    if tensor.dims and len(tensor.dims) != len(shape):
+        raise ManifestError(where, f"{len(tensor.dims)} names of dims for {len(shape)} dims", COMPILE_AGAIN)
     _prove(where, tensor, mesh, uneven)
     return tensor
 
