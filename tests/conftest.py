@@ -9,6 +9,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
+EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
 
 
 def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):

@@ -1,12 +1,9 @@
 """tpplan-exec for the tests: it stands beside the program that TPPLAN names."""
 
 import os
-import pathlib
 import subprocess
 
-from conftest import PROGRAM
-
-EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
+from conftest import EXECUTOR
 
 
 def execute(*arguments, env=None, cwd=None, timeout=120):
