@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "manifest/path_pattern.h"
 #include "run/exact_tensor.h"
+#include "run/memory_vote.h"
 
 namespace tpplan {
 namespace {
@@ -409,10 +410,9 @@ bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& prod
   find_dtype("float32", w.float32);
   begin_step(comm, "product of " + product.path);
   if (!lay_out(w, result)) return true;
-  // The ranks decide together whether there is memory: each says what it needs and has.
-  std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, std::to_string(comm.device->free_bytes() / comm.process.size() < bytes_needed(w)), all)) return false;
-  if (std::ranges::any_of(all, [](const std::string& text) { return text == "1"; })) {
+  bool enough = false;
+  if (!vote_on_memory(comm, bytes_needed(w), enough)) return false;
+  if (!enough) {
     result.fault = ProductFault::NoMemory;
     result.reason = fmt::format("a rank's part of it takes {}, more than is free", human_bytes(bytes_needed(w)));
     return true;

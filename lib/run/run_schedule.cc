@@ -2,7 +2,11 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
+#include "base/text.h"
 #include "run/exact_tensor.h"
+#include "run/memory_vote.h"
 
 namespace tpplan {
 namespace {
@@ -34,18 +38,43 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
   return true;
 }
 
+// About what a rank's memory and the host hold at the peak: the largest of the boxes on the way, before and after a step, and
+// what it is compared with.
+uint64_t bytes_needed(const Comm& comm, const Mesh& mesh, const ScheduleEntry& entry) {
+  std::vector<Placement> placements = entry.from;
+  uint64_t most = 0;
+  for (size_t i = 0; i <= entry.collectives.size(); ++i) {
+    std::vector<Interval> box;
+    uint64_t elements = 1;
+    if (!box_of(entry.shape, placements, mesh, comm.rank, box)) return 0;  // the step itself says why
+    for (const Interval& run : box) elements *= static_cast<uint64_t>(length(run));
+    most = std::max(most, byte_size(entry.dtype, elements));
+    if (i < entry.collectives.size()) placements[entry.collectives[i].axis] = entry.after[i];
+  }
+  return most > kTooManyBytes / 4 ? kTooManyBytes : most * 4;
+}
+
+// Why an entry cannot be run here, in `reason`; false after a fault.
+bool can_run(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, std::string& reason) {
+  if (dtypes()[entry.dtype].bits < 8 || (!has_arithmetic(entry.dtype) && needs_arithmetic(entry))) {
+    reason = fmt::format("{} has no arithmetic", dtypes()[entry.dtype].name);
+    return true;
+  }
+  bool enough = false;
+  if (!vote_on_memory(comm, bytes_needed(comm, mesh, entry), enough)) return false;
+  if (!enough) reason = fmt::format("a rank needs {}, more than is free", human_bytes(bytes_needed(comm, mesh, entry)));
+  return true;
+}
+
 }  // namespace
 
 bool run_schedule(Comm& comm, const Mesh& mesh, const Schedule& schedule, const RunOptions& options, ScheduleResult& result) {
   result.entries.assign(schedule.entries.size(), {});
   for (uint32_t id = 0; id < schedule.entries.size(); ++id) {
     const ScheduleEntry& entry = schedule.entries[id];
-    const bool runs = dtypes()[entry.dtype].bits >= 8 && (has_arithmetic(entry.dtype) || !needs_arithmetic(entry));
-    if (!runs) {
-      result.entries[id].summed = false;
-    } else if (!run_entry(comm, mesh, entry, id, options, result)) {
-      return false;
-    }
+    begin_step(comm, fmt::format("{} of {}", to_text(entry.part), entry.path));
+    if (!can_run(comm, mesh, entry, result.entries[id].not_run)) return false;
+    if (result.entries[id].not_run.empty() && !run_entry(comm, mesh, entry, id, options, result)) return false;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "manifest/manifest.h"
@@ -27,7 +28,7 @@ struct CollectiveResult {
 struct EntryResult {
   uint64_t elements = 0;  // this rank holds at the end
   uint64_t wrong = 0;     // that differ from the unsharded tensor
-  bool summed = true;     // false: the dtype has no arithmetic, and the entry was not run
+  std::string not_run;    // why it was not run, the same on every rank; empty: it was
 };
 
 struct ScheduleResult {

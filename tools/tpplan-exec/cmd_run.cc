@@ -108,7 +108,7 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
   for (uint32_t id = 0; id < outcome.schedule.entries.size(); ++id) {
     const ScheduleEntry& entry = outcome.schedule.entries[id];
     const EntryResult& result = outcome.redistributions.entries[id];
-    const std::string verdict = result.summed ? wrong_text(result.wrong, result.elements) : "not run: its type has no arithmetic";
+    const std::string verdict = result.not_run.empty() ? wrong_text(result.wrong, result.elements) : "not run: " + result.not_run;
     out += fmt::format("{} {}\n  {} x {}, {}\n", to_text(entry.part), escape_for_terminal(entry.pattern), entry.count, shape_text(entry), verdict);
     for (; next < outcome.redistributions.collectives.size() && outcome.redistributions.collectives[next].entry == id; ++next) {
       const CollectiveResult& c = outcome.redistributions.collectives[next];
@@ -154,7 +154,7 @@ std::string summary_text(const Outcome& outcome) {
   std::string out = wrong == 0 ? fmt::format("\nall {} redistributions and products equal the unsharded result\n", steps)
                                : fmt::format("\n{} of {} redistributions and products are WRONG\n", wrong, steps);
   const auto not_run = std::ranges::count_if(outcome.results, [](const ProductResult& r) { return r.fault == ProductFault::NoMemory; }) +
-                       std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& e) { return !e.summed; });
+                       std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& e) { return !e.not_run.empty(); });
   if (not_run != 0) out += fmt::format("{} not run\n", counted(static_cast<uint64_t>(not_run), "step"));
   if (outcome.schedule.packed != 0) out += fmt::format("{} with segments: FSDP's gathers and sums of them are not run\n", counted(outcome.schedule.packed, "packed parameter"));
   return out;
@@ -172,9 +172,9 @@ std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobA
   for (uint32_t id = 0; id < outcome.schedule.entries.size(); ++id) {
     const ScheduleEntry& entry = outcome.schedule.entries[id];
     const EntryResult& result = outcome.redistributions.entries[id];
-    out += fmt::format("{}\n {{\"part\": \"{}\", \"path\": {}, \"pattern\": {}, \"count\": {}, \"shape\": [{}], \"dtype\": \"{}\", \"ran\": {}, \"elements\": {}, \"wrong\": {}, \"collectives\": [",
+    out += fmt::format("{}\n {{\"part\": \"{}\", \"path\": {}, \"pattern\": {}, \"count\": {}, \"shape\": [{}], \"dtype\": \"{}\", \"not_run\": {}, \"elements\": {}, \"wrong\": {}, \"collectives\": [",
                        id == 0 ? "" : ",", to_text(entry.part), json_text(entry.path), json_text(entry.pattern), entry.count, fmt::join(entry.shape, ", "),
-                       dtypes()[entry.dtype].name, result.summed, result.elements, result.wrong);
+                       dtypes()[entry.dtype].name, result.not_run.empty() ? "null" : json_text(result.not_run), result.elements, result.wrong);
     for (bool first = true; next < outcome.redistributions.collectives.size() && outcome.redistributions.collectives[next].entry == id; ++next, first = false) {
       const CollectiveResult& c = outcome.redistributions.collectives[next];
       const Bandwidth bandwidth = bandwidth_of(c.collective.kind, c.bytes, c.seconds, static_cast<int>(c.ranks));
@@ -187,10 +187,10 @@ std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobA
   for (size_t i = 0; i < outcome.products.size(); ++i) {
     const ModuleProduct& product = outcome.products[i];
     const ProductResult& r = outcome.results[i];
-    out += fmt::format("{}\n {{\"path\": {}, \"pattern\": {}, \"count\": {}, \"kind\": \"{}\", \"shape\": [{}], \"ran\": {}, \"fault\": {}, \"seconds\": {:.9f}, "
+    out += fmt::format("{}\n {{\"path\": {}, \"pattern\": {}, \"count\": {}, \"kind\": \"{}\", \"shape\": [{}], \"not_run\": {}, \"fault\": {}, \"seconds\": {:.9f}, "
                        "\"y\": {{\"elements\": {}, \"wrong\": {}}}, \"dx\": {{\"elements\": {}, \"wrong\": {}}}, \"dw\": {{\"elements\": {}, \"wrong\": {}}}}}",
                        i == 0 ? "" : ",", json_text(product.path), json_text(product.pattern), product.count, product.weight.is_embedding ? "embedding" : "linear",
-                       fmt::join(layout_of(manifest, *product.weight.param).shape, ", "), r.fault == ProductFault::None, r.reason.empty() ? "null" : json_text(r.reason), r.seconds,
+                       fmt::join(layout_of(manifest, *product.weight.param).shape, ", "), r.fault == ProductFault::NoMemory ? json_text(r.reason) : "null", is_wrong(r) && !r.reason.empty() ? json_text(r.reason) : "null", r.seconds,
                        r.elements, r.wrong, r.input_elements, r.input_wrong, r.weight_elements, r.weight_wrong);
   }
   return out + fmt::format("],\n\"packed_not_run\": {}, \"wrong_steps\": {}}}\n", outcome.schedule.packed, count_wrong_steps(outcome));
