@@ -35,7 +35,14 @@ struct ShardStore {
 
 // The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error, before
 // anything is allocated, when the device has less than that free.
+// bytes_of_rank counts tied names once, and the gaps that keep shards aligned.
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
 uint64_t bytes_of_rank(const Manifest& manifest, int rank);
+
+// For each parameter the one of its tied names that stands first in the manifest; an untied one itself.
+std::vector<uint32_t> first_of_tied(const Manifest& manifest);
+
+// Parameter or buffer number `index`, counted as in ShardStore::shards.
+const ManifestParam& tensor_of(const Manifest& manifest, size_t index);
 
 }  // namespace tpplan

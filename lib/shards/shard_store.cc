@@ -1,0 +1,83 @@
+#include "shards/shard_store.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "base/text.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kAlignment = 256;  // of a shard: what GPU libraries want
+
+}  // namespace
+
+std::vector<uint32_t> first_of_tied(const Manifest& manifest) {
+  std::vector<uint32_t> first(manifest.parameters.size());
+  std::iota(first.begin(), first.end(), 0u);
+  for (const std::vector<uint32_t>& group : manifest.tied) {
+    const uint32_t least = *std::ranges::min_element(group);
+    for (const uint32_t member : group) first[member] = least;
+  }
+  return first;
+}
+
+const ManifestParam& tensor_of(const Manifest& manifest, size_t index) {
+  const size_t parameters = manifest.parameters.size();
+  return index < parameters ? manifest.parameters[index] : manifest.buffers[index - parameters];
+}
+
+uint64_t bytes_of_rank(const Manifest& manifest, int rank) {
+  const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+  const std::vector<uint32_t> first = first_of_tied(manifest);
+  uint64_t bytes = 0;
+  const auto add = [&](const ManifestParam& param) {
+    const ParamLayout& layout = layout_of(manifest, param);
+    const uint64_t more = bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate));
+    if (more == kTooManyBytes || __builtin_add_overflow(bytes, (more + kAlignment - 1) / kAlignment * kAlignment, &bytes))
+      throw std::runtime_error(fmt::format("the shards of rank {} take more bytes than 64 bits count", rank));
+  };
+  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) {
+    if (first[i] == i) add(manifest.parameters[i]);
+  }
+  for (const ManifestParam& buffer : manifest.buffers) add(buffer);
+  return bytes;
+}
+
+ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device) {
+  const uint64_t needed = bytes_of_rank(manifest, rank), free = device.free_bytes();
+  const auto refuse = [&] {
+    return std::runtime_error(fmt::format("the shards of rank {} take {}, and {} of memory are free on the {}; use more ranks, or free memory",
+                                          rank, human_bytes(needed), human_bytes(free), device.name == "cpu" ? "host" : "GPU"));
+  };
+  if (needed > free) throw refuse();
+  ShardStore store{.manifest = &manifest, .device = &device, .rank = rank};
+  char* memory = needed == 0 ? nullptr : static_cast<char*>(device.allocate(needed));
+  if (needed != 0 && memory == nullptr) throw refuse();
+  if (memory != nullptr) store.memory.emplace_back(memory, [release = device.release](void* block) { release(block); });
+  const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+  const std::vector<uint32_t> first = first_of_tied(manifest);
+  store.shards.reserve(manifest.parameters.size() + manifest.buffers.size());
+  uint64_t used = 0;
+  const auto add = [&](const ManifestParam& param, const Shard* tied) {
+    const ParamLayout& layout = layout_of(manifest, param);
+    Shard& shard = store.shards.emplace_back();
+    shard.path = path_of(manifest, param);
+    shard.layout = &layout;
+    shard.slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
+    shard.shape = local_shape_of(layout, manifest.mesh, coordinate);
+    shard.bytes = bytes_of(layout.dtype, shard.shape);
+    if (shard.bytes == 0) return;
+    shard.data = tied != nullptr ? tied->data : memory + used;
+    if (tied == nullptr) used += (shard.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) add(manifest.parameters[i], first[i] == i ? nullptr : &store.shards[first[i]]);
+  for (const ManifestParam& buffer : manifest.buffers) add(buffer, nullptr);
+  return store;
+}
+
+}  // namespace tpplan
