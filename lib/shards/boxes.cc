@@ -60,6 +60,20 @@ Box intersect(const Box& a, const Box& b) {
   return out;
 }
 
+uint64_t row_bytes(const HeldBox& held, size_t dim) {
+  uint64_t bytes = 1;
+  for (size_t d = dim; d < held.sizes.size(); ++d) bytes *= held.sizes[d];
+  return bytes;
+}
+
+HeldBox packed(const Box& box) {
+  HeldBox held{.box = box, .at = std::vector<uint64_t>(box.begin.size()), .sizes = {}};
+  for (size_t d = 0; d < box.begin.size(); ++d) held.sizes.push_back(box.end[d] - box.begin[d]);
+  return held;
+}
+
+HeldBox within(const Box& box, std::span<const uint64_t> sizes) { return {.box = box, .at = box.begin, .sizes = {sizes.begin(), sizes.end()}}; }
+
 uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global) {
   uint64_t offset = 0;
   for (size_t d = 0; d < global.size(); ++d) offset = offset * held.sizes[d] + (global[d] - held.box.begin[d] + held.at[d]);

@@ -31,6 +31,13 @@ struct HeldBox {
   std::vector<uint64_t> at, sizes;
 };
 
+// Bytes of one index of dim `dim` - 1: the product of the block's sizes from `dim` on.
+uint64_t row_bytes(const HeldBox& held, size_t dim);
+
+// A box as a block of its own, without gaps; and as a part of the whole tensor.
+HeldBox packed(const Box& box);
+HeldBox within(const Box& box, std::span<const uint64_t> sizes);
+
 // Where global index `global`, which lies in the box, stands: bytes from the start of the block.
 uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global);
 
@@ -43,6 +50,28 @@ bool is_first_holder(const ParamLayout& layout, const Mesh& mesh, std::span<cons
 
 // Says why boxes do not fill a tensor of these sizes with every byte in exactly one of them; empty when they do.
 std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> boxes);
+
+// Calls visit(from_offset, to_offset, bytes) for each run of `box`, which lies in both blocks, that is contiguous in both; in
+// row-major order. Stops when visit returns false, and then returns false.
+template <typename Visit>
+bool for_each_run(const HeldBox& from, const HeldBox& to, const Box& box, Visit visit) {
+  if (is_empty(box)) return true;
+  size_t inner = box.begin.size() - 1;  // the runs' first dim: those behind it are whole in both
+  uint64_t run = box.end[inner] - box.begin[inner];
+  while (inner > 0 && run == row_bytes(from, inner) && run == row_bytes(to, inner)) {
+    --inner;
+    run *= box.end[inner] - box.begin[inner];
+  }
+  for (std::vector<uint64_t> index = box.begin;;) {
+    if (!visit(offset_of(from, index), offset_of(to, index), run)) return false;
+    size_t d = inner;
+    while (d > 0 && ++index[d - 1] == box.end[d - 1]) {
+      --d;
+      index[d] = box.begin[d];
+    }
+    if (d == 0) return true;
+  }
+}
 
 // "[0:4, 8:16]"
 std::string to_text(const Box& box);

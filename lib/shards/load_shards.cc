@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -14,12 +13,12 @@
 #include "shards/plan_reads.h"
 #include "shards/read_item.h"
 #include "shards/work_queue.h"
+#include "shards/work_together.h"
 
 namespace tpplan {
 namespace {
 
 constexpr uint64_t kMinBlock = 64 * 1024, kMaxBlock = uint64_t{2} << 20;
-constexpr double kHeartbeat = 0.1;  // seconds between signs of life
 
 // Cells in file order, and where the items of each begin to count.
 struct CellList {
@@ -86,23 +85,6 @@ bool is_shared(const ReadCell& cell) {
   });
 }
 
-// While threads read, ranks of other processes show each other that they are alive; returns when all have ended.
-std::string wait_with_others(Comm& comm, WorkQueue& queue) {
-  std::vector<std::string> all;
-  for (bool busy = true; busy;) {
-    const bool mine = wait_for_work(queue, kHeartbeat);
-    if (!comm.backend->gather_texts(comm, mine ? (queue.fault.empty() ? "done" : "failed: " + queue.fault) : "busy", all)) {
-      stop_work(queue, comm.fault);
-      break;
-    }
-    busy = std::ranges::find(all, "busy") != all.end();
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank].starts_with("failed: ") && static_cast<int>(rank) != comm.rank) stop_work(queue, fmt::format("rank {} {}", rank, all[rank]));
-    }
-  }
-  return finish_work(queue, "", 0);
-}
-
 }  // namespace
 
 int reading_threads(const Comm& comm, int asked) {
@@ -143,7 +125,7 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
     else read_through_staging(to, list, block, gpu, work);
   });
   begin_step(comm, "load: reading shards");
-  const std::string fault = alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : wait_with_others(comm, queue);
+  const std::string fault = alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
   if (!fault.empty()) throw std::runtime_error(fault);
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};

@@ -31,25 +31,30 @@ const ManifestParam& tensor_of(const Manifest& manifest, size_t index) {
   return index < parameters ? manifest.parameters[index] : manifest.buffers[index - parameters];
 }
 
-uint64_t bytes_of_rank(const Manifest& manifest, int rank) {
+namespace {
+
+// Bytes of all shards of a rank, each filled up to a multiple of `alignment`.
+uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
   const std::vector<uint32_t> first = first_of_tied(manifest);
   uint64_t bytes = 0;
-  const auto add = [&](const ManifestParam& param) {
-    const ParamLayout& layout = layout_of(manifest, param);
+  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+    if (i < first.size() && first[i] != i) continue;
+    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     const uint64_t more = bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate));
-    if (more == kTooManyBytes || __builtin_add_overflow(bytes, (more + kAlignment - 1) / kAlignment * kAlignment, &bytes))
+    if (more > kTooManyBytes - alignment || __builtin_add_overflow(bytes, (more + alignment - 1) / alignment * alignment, &bytes))
       throw std::runtime_error(fmt::format("the shards of rank {} take more bytes than 64 bits count", rank));
-  };
-  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) {
-    if (first[i] == i) add(manifest.parameters[i]);
   }
-  for (const ManifestParam& buffer : manifest.buffers) add(buffer);
   return bytes;
 }
 
+}  // namespace
+
+uint64_t bytes_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, 1); }
+uint64_t memory_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, kAlignment); }
+
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device) {
-  const uint64_t needed = bytes_of_rank(manifest, rank), free = device.free_bytes();
+  const uint64_t needed = memory_of_rank(manifest, rank), free = device.free_bytes();
   const auto refuse = [&] {
     return std::runtime_error(fmt::format("the shards of rank {} take {}, and {} of memory are free on the {}; use more ranks, or free memory",
                                           rank, human_bytes(needed), human_bytes(free), device.name == "cpu" ? "host" : "GPU"));

@@ -35,9 +35,10 @@ struct ShardStore {
 
 // The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error, before
 // anything is allocated, when the device has less than that free.
-// bytes_of_rank counts tied names once, and the gaps that keep shards aligned.
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
+// Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them aligned.
 uint64_t bytes_of_rank(const Manifest& manifest, int rank);
+uint64_t memory_of_rank(const Manifest& manifest, int rank);
 
 // For each parameter the one of its tied names that stands first in the manifest; an untied one itself.
 std::vector<uint32_t> first_of_tied(const Manifest& manifest);

@@ -13,7 +13,7 @@ namespace tpplan {
 
 // Work in progress. A fault stops all threads after the piece that they are at.
 struct WorkQueue {
-  uint64_t count = 0;
+  std::atomic<uint64_t> count{0};  // may become less while threads work
   std::atomic<uint64_t> next{0};
   std::atomic<int> running{0};
   std::atomic<uint64_t> done_bytes{0};

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "diagnostics/render.h"
+#include "shards/shard_folder.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -24,7 +25,7 @@ void print_header_findings(WeightFiles& weights, int& status) {
 
 void fill(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
   uint64_t needed = 0;
-  for (const int rank : comm.process) needed += bytes_of_rank(manifest, rank);
+  for (const int rank : comm.process) needed += memory_of_rank(manifest, rank);
   const uint64_t free = comm.device->free_bytes();
   if (needed > free)
     throw std::runtime_error(fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
@@ -45,6 +46,16 @@ int open_source(const std::string& path, const Manifest& manifest, const JobArgu
     for (const std::string& warning : source.warnings) print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
   }
   return good ? status : std::max(status, source.status);
+}
+
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source) {
+  std::string written_by;
+  const std::string fault = read_note(folder, written_by);
+  if (!fault.empty()) return refuse(2, fault);
+  if (!written_by.empty() && written_by != input.sha256)
+    return refuse(1, fmt::format("{}: was written by another manifest: its SHA-256 is {}..., that of {} is {}...", escape_for_terminal(folder), written_by.substr(0, 12),
+                                 escape_for_terminal(input.file.name), input.sha256.substr(0, 12)));
+  return open_source(folder, input.manifest, job, source);
 }
 
 ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {

@@ -26,6 +26,9 @@ struct ManifestInput {
 // Opens weights for a manifest and prints what is found; the exit status that it calls for, 0 when they fit.
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source);
 
+// The same for a folder of shards, which must have been written by this manifest if it says by which.
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source);
+
 // The shards of the ranks of this process: filled by the first of their threads that comes, while the others wait.
 struct SharedShards {
   std::once_flag filled;
