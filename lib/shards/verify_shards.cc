@@ -149,7 +149,7 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
     // Blocks are taken in order, and those before this one are compared to their end: the least number is the first.
     const std::lock_guard lock(verifier.mutex);
     if (number < verifier.first.block) verifier.first = {number, std::move(difference)};
-    queue.count = std::min(queue.count, number);
+    queue.count = std::min<uint64_t>(queue.count, number);
   }
 }
 
