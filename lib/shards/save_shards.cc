@@ -1,14 +1,12 @@
 #include "shards/save_shards.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <filesystem>
 
-#include "base/write_file.h"
 #include "sharding/tensor_size.h"
 #include "shards/boxes.h"
 #include "shards/new_folder.h"
+#include "shards/shard_files.h"
 #include "shards/shard_folder.h"
 #include "shards/write_safetensors.h"
 
@@ -20,22 +18,6 @@ struct Part {
   const Shard* shard = nullptr;
   HeldBox held;
 };
-
-bool is_left_out(const SaveOptions& options, size_t index) { return index < options.left_out.size() && options.left_out[index]; }
-
-// The boxes of a shard that its rank writes: none when another rank that holds them comes first.
-std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard) {
-  const Mesh& mesh = store.manifest->mesh;
-  if (!is_first_holder(*shard.layout, mesh, coordinate_of(mesh, store.rank))) return {};
-  return held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice);
-}
-
-// A box's begin or sizes as elements, with the tensor's own number of dims.
-std::vector<uint64_t> in_elements(std::vector<uint64_t> bytes, const ParamLayout& layout) {
-  if (layout.shape.empty()) return {};
-  bytes.back() = bytes.back() * 8 / dtypes()[layout.dtype].bits;
-  return bytes;
-}
 
 // Copies `box` of the shard block by block through host memory: put(where, bytes, count) gets runs as they lie in `to`.
 template <typename Put>
@@ -85,47 +67,24 @@ void write_run(RunWriter& writer, const void* data, uint64_t count, uint64_t off
   writer.bytes.insert(writer.bytes.end(), begin, begin + count);
 }
 
-uint64_t write_part_file(const ShardStore& store, const std::vector<Part>& parts, const std::string& path, uint64_t staging) {
-  std::vector<WriteEntry> entries;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const ParamLayout& layout = *parts[i].shard->layout;
-    const HeldBox whole = packed(parts[i].held.box);
-    entries.push_back({.name = parts[i].shard->path, .type = weight_type_of(layout.dtype), .shape = in_elements(whole.sizes, layout), .bytes = bytes_in(whole.box),
-                       .saved_offsets = in_elements(whole.box.begin, layout), .source = i});
-  }
-  const std::string head = lay_out(entries, true);
-  const OutputFile file = create_file(path);
-  write_at(file, head.data(), head.size(), 0);
-  RunWriter writer{.file = file, .offset = head.size()};
-  for (const WriteEntry& entry : entries) {
-    const Part& part = parts[entry.source];
-    copy_out(store, part, packed(part.held.box), staging, [&](uint64_t where, const void* data, uint64_t count) { write_run(writer, data, count, entry.offset + where, staging); });
+uint64_t write_shard_file(const ShardStore& store, const ShardFile& shard_file, const std::string& folder, uint64_t staging) {
+  const OutputFile file = create_file((std::filesystem::path(folder) / shard_file.name).string());
+  write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
+  RunWriter writer{.file = file, .offset = shard_file.head.size()};
+  for (const FilePiece& piece : shard_file.pieces) {
+    copy_out(store, {&store.shards[piece.shard], piece.held}, packed(piece.held.box), staging,
+             [&](uint64_t where, const void* data, uint64_t count) { write_run(writer, data, count, piece.offset + where, staging); });
   }
   flush(writer);
   sync_file(file);
   return writer.offset;
 }
 
-// Files of this rank: the first has the first box of every shard, the next one the second boxes of those that have several.
-std::vector<std::vector<Part>> list_files(const ShardStore& store, const SaveOptions& options) {
-  std::vector<std::vector<Part>> files;
-  for (size_t i = 0; i < store.shards.size(); ++i) {
-    const Shard& shard = store.shards[i];
-    if (is_left_out(options, i)) continue;
-    std::vector<HeldBox> boxes = written_boxes(store, shard);
-    const std::vector<uint64_t> none(byte_sizes(shard.layout->shape, shard.layout->dtype));
-    if (store.rank == 0 && elements_of(shard.layout->shape) == 0) boxes.push_back({.box = {std::vector<uint64_t>(none.size()), none}, .at = std::vector<uint64_t>(none.size()), .sizes = none});
-    if (boxes.size() > files.size()) files.resize(boxes.size());
-    for (size_t run = 0; run < boxes.size(); ++run) files[run].push_back({&shard, std::move(boxes[run])});
-  }
-  return files;
-}
-
 // Entries of the one file: every tensor whole. The same on every rank.
 std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions& options) {
   std::vector<WriteEntry> entries;
   for (size_t i = 0; i < store.shards.size(); ++i) {
-    if (is_left_out(options, i)) continue;
+    if (i < options.left_out.size() && options.left_out[i]) continue;
     const ParamLayout& layout = *store.shards[i].layout;
     entries.push_back({.name = store.shards[i].path, .type = weight_type_of(layout.dtype), .shape = {layout.shape.begin(), layout.shape.end()},
                        .bytes = bytes_of(layout.dtype, layout.shape), .saved_offsets = {}, .source = i});
@@ -139,15 +98,9 @@ SaveResult save_shards(Comm& comm, const ShardStore& store, const SaveOptions& o
   SaveResult result;
   FolderSteps steps;
   steps.write = [&](const std::string& folder) {
-    const std::vector<std::vector<Part>> files = list_files(store, options);
-    for (size_t i = 0; i < files.size(); ++i)
-      result.bytes += write_part_file(store, files[i], (std::filesystem::path(folder) / shard_file_name(store.rank, i, files.size())).string(), options.staging);
+    for (const ShardFile& file : list_shard_files(store, options.left_out)) result.bytes += write_shard_file(store, file, folder, options.staging);
   };
-  steps.finish = [&](const std::string& folder) {
-    const std::string note = (std::filesystem::path(folder) / kFolderNote).string();
-    const std::string fault = write_output(note, [&](const Sink& sink) { return sink(note_text(options.manifest_sha256, store.manifest->mesh)); });
-    if (!fault.empty()) throw std::runtime_error(fmt::format("{}: {}", note, fault));
-  };
+  steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
   result.fault = write_folder(comm, options.path, steps);
   return result;
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 #include "base/json_reader.h"
 #include "base/read_file.h"
 #include "base/text.h"
+#include "base/write_file.h"
 
 namespace tpplan {
 namespace {
@@ -88,14 +90,17 @@ std::string shard_file_name(int rank, size_t part, size_t parts) {
   return fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", rank + 1, part + 1, parts);
 }
 
-std::string note_text(std::string_view manifest_sha256, const Mesh& mesh) {
+void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh) {
   std::string axes;
   for (const MeshAxis& axis : mesh.axes) {
     axes += axes.empty() ? "{\"name\": " : ", {\"name\": ";
     append_json_string(axes, axis.name);
     axes += fmt::format(", \"size\": {}}}", axis.size);
   }
-  return fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\",\n \"mesh\": [{}]}}\n", kNoteFormat, manifest_sha256, axes);
+  const std::string text = fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\",\n \"mesh\": [{}]}}\n", kNoteFormat, manifest_sha256, axes);
+  const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
+  const std::string fault = write_output(path, [&](const Sink& sink) { return sink(text); });
+  if (!fault.empty()) throw std::runtime_error(fmt::format("{}: {}", escape_for_terminal(path), fault));
 }
 
 std::string read_note(const std::string& folder, std::string& manifest_sha256) {

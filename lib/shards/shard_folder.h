@@ -31,9 +31,9 @@ bool read_shard_headers(const std::string& folder, std::span<const std::string> 
 // "shard-00002-model-00001-of-00001.safetensors": file `part` of `parts` of a rank; torch counts all of them from 1.
 std::string shard_file_name(int rank, size_t part, size_t parts);
 
-// The note's text, and its manifest hash read back: the fault, or empty. A folder without a note was written by torch:
-// `manifest_sha256` stays empty.
-std::string note_text(std::string_view manifest_sha256, const Mesh& mesh);
+// Writes the note; throws std::runtime_error. Reads its manifest hash back: returns the fault, or empty. A folder without a
+// note was written by torch: `manifest_sha256` stays empty.
+void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh);
 std::string read_note(const std::string& folder, std::string& manifest_sha256);
 
 }  // namespace tpplan

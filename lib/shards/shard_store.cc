@@ -53,6 +53,19 @@ uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
 uint64_t bytes_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, 1); }
 uint64_t memory_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, kAlignment); }
 
+ShardStore describe_shards(const Manifest& manifest, int rank) {
+  ShardStore store{.manifest = &manifest, .rank = rank};
+  const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+    const ManifestParam& param = tensor_of(manifest, i);
+    const ParamLayout& layout = layout_of(manifest, param);
+    const std::vector<int64_t>& shape = local_shape_of(layout, manifest.mesh, coordinate);
+    store.shards.push_back({.path = path_of(manifest, param), .layout = &layout, .slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate), .shape = shape,
+                            .bytes = bytes_of(layout.dtype, shape)});
+  }
+  return store;
+}
+
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device) {
   const uint64_t needed = memory_of_rank(manifest, rank), free = device.free_bytes();
   const auto refuse = [&] {
@@ -60,28 +73,19 @@ ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& dev
                                           rank, human_bytes(needed), human_bytes(free), device.name == "cpu" ? "host" : "GPU"));
   };
   if (needed > free) throw refuse();
-  ShardStore store{.manifest = &manifest, .device = &device, .rank = rank};
+  ShardStore store = describe_shards(manifest, rank);
+  store.device = &device;
   char* memory = needed == 0 ? nullptr : static_cast<char*>(device.allocate(needed));
   if (needed != 0 && memory == nullptr) throw refuse();
   if (memory != nullptr) store.memory.emplace_back(memory, [release = device.release](void* block) { release(block); });
-  const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
   const std::vector<uint32_t> first = first_of_tied(manifest);
-  store.shards.reserve(manifest.parameters.size() + manifest.buffers.size());
-  uint64_t used = 0;
-  const auto add = [&](const ManifestParam& param, const Shard* tied) {
-    const ParamLayout& layout = layout_of(manifest, param);
-    Shard& shard = store.shards.emplace_back();
-    shard.path = path_of(manifest, param);
-    shard.layout = &layout;
-    shard.slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
-    shard.shape = local_shape_of(layout, manifest.mesh, coordinate);
-    shard.bytes = bytes_of(layout.dtype, shard.shape);
-    if (shard.bytes == 0) return;
-    shard.data = tied != nullptr ? tied->data : memory + used;
-    if (tied == nullptr) used += (shard.bytes + kAlignment - 1) / kAlignment * kAlignment;
-  };
-  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) add(manifest.parameters[i], first[i] == i ? nullptr : &store.shards[first[i]]);
-  for (const ManifestParam& buffer : manifest.buffers) add(buffer, nullptr);
+  for (size_t i = 0; i < store.shards.size(); ++i) {
+    Shard& shard = store.shards[i];
+    if (shard.bytes == 0) continue;
+    const bool tied = i < first.size() && first[i] != i;
+    shard.data = tied ? store.shards[first[i]].data : memory;
+    if (!tied) memory += (shard.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
   return store;
 }
 

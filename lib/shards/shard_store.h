@@ -36,6 +36,9 @@ struct ShardStore {
 // The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error, before
 // anything is allocated, when the device has less than that free.
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
+// The same without memory: data is nullptr everywhere.
+ShardStore describe_shards(const Manifest& manifest, int rank);
+
 // Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them aligned.
 uint64_t bytes_of_rank(const Manifest& manifest, int rank);
 uint64_t memory_of_rank(const Manifest& manifest, int rank);
