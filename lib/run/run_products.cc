@@ -389,6 +389,28 @@ uint64_t bytes_needed(const Work& w) {
 
 }  // namespace
 
+namespace {
+
+// All that a product depends on.
+std::string key_of(const Manifest& manifest, const std::string& pattern, const ModuleWeight& weight, const ModuleLayout& module) {
+  const ParamLayout& layout = layout_of(manifest, *weight.param);
+  std::string key = fmt::format("{} {} {} {} {}", pattern, weight.is_embedding, weight.out, fmt::join(layout.shape, ","), to_text(layout.sharding.spec, manifest.mesh));
+  for (const GradReduce& reduce : layout.grad_reduce) key += fmt::format(" g{}.{}", reduce.axis, static_cast<int>(reduce.kind));
+  for (const auto* values : {&module.inputs, &module.outputs}) {
+    key += " |";
+    for (const ManifestValue& value : *values) {
+      for (const auto* placements : {&value.from, &value.to}) key += *placements ? layout_text(**placements) : "null";
+      for (const auto* steps : {&value.forward, &value.backward}) {
+        key += " :";
+        for (const Collective& c : *steps) key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
+      }
+    }
+  }
+  return key;
+}
+
+}  // namespace
+
 std::vector<ModuleProduct> list_products(const Manifest& manifest) {
   const auto weights = module_weights(manifest);
   std::vector<ModuleProduct> products;
@@ -398,7 +420,7 @@ std::vector<ModuleProduct> list_products(const Manifest& manifest) {
     const auto weight = weights.find(path);
     if (weight == weights.end() || !layout_of(manifest, *weight->second.param).sharding.segments.empty()) continue;
     const std::string pattern = path_pattern(path);
-    const auto [place, is_new] = known.try_emplace(fmt::format("{} {} {}", pattern, weight->second.param->layout, module.layout), products.size());
+    const auto [place, is_new] = known.try_emplace(key_of(manifest, pattern, weight->second, layout_of(manifest, module)), products.size());
     if (is_new) products.push_back({.path = std::string(path), .pattern = pattern, .weight = weight->second, .layout = &layout_of(manifest, module)});
     ++products[place->second].count;
   }

@@ -18,7 +18,7 @@ struct Builder {
   const Manifest& manifest;
   const ScheduleOptions& options;
   std::unordered_map<std::string_view, ModuleWeight> weights;
-  std::vector<std::pair<std::string_view, int64_t>> inner_features;  // module path, `in` of its weight, by path
+  std::unordered_map<std::string_view, std::pair<int64_t, int64_t>> inner;  // of a container: `in` of the first linear inside it, `out` of the last
   DType float32 = 0, int64 = 0;
   Schedule schedule;
   std::unordered_map<std::string, size_t> known;  // what an entry does -> its place
@@ -39,6 +39,22 @@ void add(Builder& b, ScheduleEntry entry) {
   ++b.schedule.entries[place->second].count;
 }
 
+void find_inner_features(Builder& b) {
+  for (const ManifestParam& param : b.manifest.parameters) {
+    std::string_view path = path_of(b.manifest, param);
+    path = path.substr(0, std::min(path.find_last_of("./"), path.size()));
+    const auto own = b.weights.find(path);
+    if (own == b.weights.end() || own->second.is_embedding || own->second.param != &param) continue;
+    const std::vector<int64_t>& shape = layout_of(b.manifest, param).shape;
+    while (!path.empty()) {
+      const size_t end = path.find_last_of("./");
+      path = path.substr(0, end == std::string_view::npos ? 0 : end);
+      const auto [place, is_new] = b.inner.try_emplace(path, shape[own->second.in], 0);
+      place->second.second = shape[own->second.out];
+    }
+  }
+}
+
 // The features of a value at a module's boundary.
 int64_t features_of(const Builder& b, std::string_view module, SchedulePart part) {
   const auto own = b.weights.find(module);
@@ -46,9 +62,9 @@ int64_t features_of(const Builder& b, std::string_view module, SchedulePart part
     const ModuleWeight& weight = own->second;
     return layout_of(b.manifest, *weight.param).shape[part == SchedulePart::Input ? weight.in : weight.out];
   }
-  // Paths inside the module follow it in the order of paths.
-  const auto inside = std::ranges::lower_bound(b.inner_features, module, {}, [](const auto& row) { return row.first; });
-  return inside != b.inner_features.end() && inside->first.starts_with(module) ? inside->second : kUnknownFeatures;
+  const auto inner = b.inner.find(module);
+  if (inner == b.inner.end()) return kUnknownFeatures;
+  return part == SchedulePart::Input ? inner->second.first : inner->second.second;
 }
 
 // The shape of a value whose dims these placements name: one sequence for each piece of the batch.
@@ -161,10 +177,7 @@ Schedule build_schedule(const Manifest& manifest, const ScheduleOptions& options
   Builder b{.manifest = manifest, .options = options, .weights = module_weights(manifest)};
   find_dtype("float32", b.float32);
   find_dtype("int64", b.int64);
-  for (const auto& [path, weight] : b.weights) {
-    if (!weight.is_embedding) b.inner_features.emplace_back(path, layout_of(manifest, *weight.param).shape[weight.in]);
-  }
-  std::ranges::sort(b.inner_features);
+  find_inner_features(b);
   add_modules(b);
   for (const ManifestParam& param : manifest.parameters) add_param(b, param);
   return std::move(b.schedule);

@@ -40,7 +40,8 @@ struct Schedule {
 };
 
 // In the manifest's order: modules (forward, then backward), then parameters. An activation has the features of its
-// module's weight or, where the module has none, of the first linear weight inside it, else 64; it is float32, ids are int64.
+// module's weight or, where the module has none, of the first (for an output the last) linear weight inside it, else 64; it is float32,
+// ids are int64.
 Schedule build_schedule(const Manifest& manifest, const ScheduleOptions& options);
 
 }  // namespace tpplan

@@ -4,13 +4,12 @@ import json
 
 
 def llama(layers=2, hidden=24, ffn=40, vocab=50, tied=False):
-    """A decoder as torch writes it; heads of 4."""
+    """A decoder as torch writes it; it says nothing of heads, so that any number of ranks may cut it."""
     modules = [{"path": "", "type": "LlamaForCausalLM"},
                {"path": "model.embed_tokens", "type": "Embedding", "parameters": {"weight": tensor(vocab, hidden)}}]
     for i in range(layers):
         at = f"model.layers.{i}"
-        modules += [{"path": at, "type": "LlamaDecoderLayer"},
-                    {"path": f"{at}.self_attn", "type": "LlamaAttention", "attributes": {"num_heads": hidden // 4, "num_kv_heads": hidden // 4, "head_dim": 4}}]
+        modules += [{"path": at, "type": "LlamaDecoderLayer"}, {"path": f"{at}.self_attn", "type": "LlamaAttention"}]
         modules += [linear(f"{at}.self_attn.{name}_proj", hidden, hidden) for name in "qkvo"]
         modules += [{"path": f"{at}.mlp", "type": "LlamaMLP"}, linear(f"{at}.mlp.gate_proj", ffn, hidden), linear(f"{at}.mlp.up_proj", ffn, hidden),
                     linear(f"{at}.mlp.down_proj", hidden, ffn)]
@@ -58,5 +57,5 @@ PLANS = {
     "fsdp dim0 x tp with sequence parallel": plan({"fsdp": 2, "tp": 2}, SEQUENCE, uneven="torch", data=DATA, fsdp={"axis": "fsdp", "policy": "dim0"}),
     "fsdp on the largest dim x tp": plan({"fsdp": 2, "tp": 2}, TENSOR, uneven="torch", data=DATA, fsdp={"axis": "fsdp", "min_weight_size": 0}),
     "fsdp and no data": plan({"fsdp": 2, "tp": 2}, TENSOR, fsdp={"axis": "fsdp", "policy": "dim0"}),
-    "fsdp alone": plan({"fsdp": 3}, {"lm_head": "replicate"}, uneven="torch", data=DATA, fsdp={"axis": "fsdp", "policy": "dim0"}),
+    "fsdp alone": plan({"fsdp": 3}, {"lm_head": "replicate"}, axis="fsdp", uneven="torch", data=DATA, fsdp={"axis": "fsdp", "policy": "dim0"}),
 }

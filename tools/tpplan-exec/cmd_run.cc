@@ -103,7 +103,7 @@ std::string shape_text(const ScheduleEntry& entry) { return fmt::format("{}[{}]"
 
 std::string redistributions_text(const Manifest& manifest, const Outcome& outcome) {
   if (outcome.schedule.entries.empty()) return "No redistributions: nothing in this manifest communicates.\n";
-  std::string out = fmt::format("{:<38}{:>6}{:>10}{:>11}{:>8}{:>8}\n", "redistributions", "ranks", "bytes", "time", "algbw", "busbw");
+  std::string out = fmt::format("{:<37}{:>6}{:>10}{:>11}{:>8}{:>8}\n", "redistributions (bandwidths in GB/s)", "ranks", "bytes", "time", "algbw", "busbw");
   size_t next = 0;
   for (uint32_t id = 0; id < outcome.schedule.entries.size(); ++id) {
     const ScheduleEntry& entry = outcome.schedule.entries[id];
@@ -113,7 +113,7 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
     for (; next < outcome.redistributions.collectives.size() && outcome.redistributions.collectives[next].entry == id; ++next) {
       const CollectiveResult& c = outcome.redistributions.collectives[next];
       const Bandwidth bandwidth = bandwidth_of(c.collective.kind, c.bytes, c.seconds, static_cast<int>(c.ranks));
-      out += fmt::format("  {:<36}{:>6}{:>10}{:>11}{:>8.2f}{:>8.2f}\n", axis_text(manifest.mesh, c.collective), c.ranks, human_bytes(c.bytes), time_text(c.seconds),
+      out += fmt::format("  {:<35}{:>6}{:>10}{:>11}{:>8.2f}{:>8.2f}\n", axis_text(manifest.mesh, c.collective), c.ranks, human_bytes(c.bytes), time_text(c.seconds),
                          bandwidth.algorithm / 1e9, bandwidth.bus / 1e9);
     }
   }
