@@ -35,7 +35,7 @@ struct Work {
   PartitionSpec weight_spec;                  // without FSDP's axis
   std::vector<Placement> x_from, x_to;        // of x
   std::vector<Placement> y_from, y_to;        // of y
-  std::vector<Interval> weight_box;           // by the weight's dims
+  std::vector<std::vector<int64_t>> weight_indices;  // by the weight's dims: global indices of the rank's part
 };
 
 Placement shard(int dim) { return {.kind = PlacementKind::Shard, .dim = dim}; }
@@ -91,10 +91,25 @@ std::string layout_text(const std::vector<Placement>& placements) {
   return "[" + join(parts, ", ") + "]";
 }
 
+bool uses_fsdp(const Work& w, const ParamLayout& layout) { return w.manifest.fsdp && uses_axis(layout.sharding.spec, w.manifest.fsdp->axis); }
+
+std::vector<int64_t> indices_of(std::span<const Interval> runs) {
+  std::vector<int64_t> indices;
+  for (const Interval& run : runs) {
+    for (int64_t i = run.begin; i < run.end; ++i) indices.push_back(i);
+  }
+  return indices;
+}
+
 // Lays everything out; false, with the reason in `result`, when the boundary does not fit the weight.
 bool lay_out(Work& w, ProductResult& result) {
   const ModuleWeight& weight = w.product.weight;
   const ParamLayout& layout = layout_of(w.manifest, *weight.param);
+  if (!layout.sharding.segments.empty() && (uses_fsdp(w, layout) || !is_even(layout.shape, layout.sharding, w.mesh))) {
+    result.fault = ProductFault::Packed;
+    result.reason = "its segments are cut by FSDP too, or unevenly";
+    return false;
+  }
   w.in = layout.shape[weight.in];
   w.out = layout.shape[weight.out];
   w.weight_spec = layout.sharding.spec;
@@ -135,8 +150,8 @@ bool lay_out(Work& w, ProductResult& result) {
     result.reason = fmt::format("its weight leaves an output of {}, the boundary takes it for {}", layout_text(given), layout_text(w.y_from));
     return false;
   }
-  const std::vector<std::vector<Interval>> slice = shard_slice(layout.shape, {.spec = w.weight_spec, .segments = {}}, w.mesh, w.coordinate);
-  for (const std::vector<Interval>& runs : slice) w.weight_box.push_back(runs.front());
+  const std::vector<std::vector<Interval>> slice = shard_slice(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh, w.coordinate);
+  for (const std::vector<Interval>& runs : slice) w.weight_indices.push_back(indices_of(runs));
   return true;
 }
 
@@ -170,6 +185,14 @@ std::vector<int64_t> rows_in(const Work& w, const std::vector<Interval>& interva
   return rows;
 }
 
+// The global features of an activation whose last dim is the weight's dim `dim`: where it is cut as the weight is, the weight's
+// indices (those of a packed weight are several runs), else its box.
+std::vector<int64_t> features_in(const Work& w, const LocalTensor& tensor, size_t dim) {
+  const DimAxes& axes = w.weight_spec[dim];
+  const bool as_weight = !axes.empty() && std::ranges::all_of(axes, [&](AxisId axis) { return tensor.placements[axis] == shard(2); });
+  return as_weight ? w.weight_indices[dim] : indices_of(std::span(&box(w, tensor)[2], 1));
+}
+
 std::vector<float> floats_of(const Work& w, const LocalTensor& tensor) {
   std::vector<float> values(tensor.bytes / sizeof(float));
   const std::vector<char> bytes = host_bytes(w.comm, tensor);
@@ -183,14 +206,15 @@ void put_floats(const Work& w, LocalTensor& tensor, const std::vector<float>& va
 }
 
 // Where the layout is Partial, the first rank of the axis holds the values and the others hold zeros.
-bool make_filled(Work& w, LocalTensor& tensor, Value value) {
+bool make_filled(Work& w, LocalTensor& tensor, Value value, size_t dim) {
   if (!allocate_local(w.comm, w.mesh, tensor)) return false;
   const std::vector<AxisId> open = open_axes(tensor.placements);
   const bool holds = std::ranges::all_of(open, [&](AxisId axis) { return w.coordinate[axis] == 0; });
   const std::vector<Interval> intervals = box(w, tensor);
+  const std::vector<int64_t> features = features_in(w, tensor, dim);
   std::vector<float> values;
   for (const int64_t row : rows_in(w, intervals)) {
-    for (int64_t f = intervals[2].begin; f < intervals[2].end; ++f) values.push_back(holds ? static_cast<float>(value(w, row, f)) : 0.0f);
+    for (const int64_t f : features) values.push_back(holds ? static_cast<float>(value(w, row, f)) : 0.0f);
   }
   put_floats(w, tensor, values);
   return true;
@@ -231,8 +255,9 @@ void multiply(Work& w, float* y, const void* a, const void* b, const Product& pr
 }
 
 // Elements of the result that differ from sum over k of value(row, k) W(k, f), W's factors at `f` being `at` and along k `along`.
-uint64_t wrong_products(const Work& w, const LocalTensor& tensor, Value value, int64_t length_k, uint64_t along, uint64_t at) {
+uint64_t wrong_products(const Work& w, const LocalTensor& tensor, size_t dim, Value value, int64_t length_k, uint64_t along, uint64_t at) {
   const std::vector<Interval> intervals = box(w, tensor);
+  const std::vector<int64_t> features = features_in(w, tensor, dim);
   const std::vector<float> found = floats_of(w, tensor);
   uint64_t wrong = 0;
   size_t next = 0;
@@ -248,12 +273,15 @@ uint64_t wrong_products(const Work& w, const LocalTensor& tensor, Value value, i
       sum1 += v * along1[static_cast<size_t>(k)];
       sum2 += v * along2[static_cast<size_t>(k)];
     }
-    for (int64_t f = intervals[2].begin; f < intervals[2].end; ++f) {
+    for (const int64_t f : features) {
       wrong += found[next++] != static_cast<float>(sum1 * factor(at, f) + sum2 * factor(at + 1, f));
     }
   }
   return wrong;
 }
+
+// Indices of a dim of the weight that the rank has.
+int64_t count(const Work& w, size_t dim) { return static_cast<int64_t>(w.weight_indices[dim].size()); }
 
 bool forward(Work& w, const DeviceFloats& weight, LocalTensor& x, ProductResult& result) {
   const ModuleWeight& shape = w.product.weight;
@@ -262,12 +290,12 @@ bool forward(Work& w, const DeviceFloats& weight, LocalTensor& x, ProductResult&
   const std::vector<Interval> y_box = box(w, y);
   const int64_t rows = length(y_box[0]) * length(y_box[1]);
   multiply(w, static_cast<float*>(y.data.get()), x.data.get(), weight.get(),
-           {.m = rows, .n = length(w.weight_box[shape.out]), .k = length(w.weight_box[shape.in]), .transpose_b = shape.out == 0}, result);
+           {.m = rows, .n = count(w, shape.out), .k = count(w, shape.in), .transpose_b = shape.out == 0}, result);
   const ManifestValue* output = first_value(w.product.layout->outputs);
   if (output != nullptr && !redistribute_all(w, y, output->forward, w.y_to)) return false;
   if (!close_sums(w, y)) return false;
   result.elements = y.bytes / sizeof(float);
-  result.wrong = wrong_products(w, y, x_value, w.in, kSaltV, kSaltU);
+  result.wrong = wrong_products(w, y, shape.out, x_value, w.in, kSaltV, kSaltU);
   return true;
 }
 
@@ -278,7 +306,7 @@ bool gradient_of_output(Work& w, LocalTensor& dy, ProductResult& result) {
   for (Placement& p : target) p = p.kind == PlacementKind::Partial ? Placement{} : p;
   dy = make_tensor(w, w.product.path + " gradient of output", w.out, arriving);
   const ManifestValue* output = first_value(w.product.layout->outputs);
-  if (!make_filled(w, dy, dy_value)) return false;
+  if (!make_filled(w, dy, dy_value, w.product.weight.out)) return false;
   if (output != nullptr && !redistribute_all(w, dy, output->backward, target)) return false;
   if (dy.placements == target) return true;
   result.fault = ProductFault::GradientLayout;
@@ -294,26 +322,26 @@ bool gradient_of_input(Work& w, const DeviceFloats& weight, const LocalTensor& d
   if (!allocate_local(w.comm, w.mesh, dx)) return false;
   const std::vector<Interval> dx_box = box(w, dx);
   multiply(w, static_cast<float*>(dx.data.get()), dy.data.get(), weight.get(),
-           {.m = length(dx_box[0]) * length(dx_box[1]), .n = length(w.weight_box[shape.in]), .k = length(w.weight_box[shape.out]), .transpose_b = shape.in == 0}, result);
+           {.m = length(dx_box[0]) * length(dx_box[1]), .n = count(w, shape.in), .k = count(w, shape.out), .transpose_b = shape.in == 0}, result);
   const ManifestValue* input = first_value(w.product.layout->inputs);
   if (input != nullptr && !redistribute_all(w, dx, input->backward, w.x_from)) return false;
   if (!close_sums(w, dx)) return false;
   result.input_elements = dx.bytes / sizeof(float);
-  result.input_wrong = wrong_products(w, dx, dy_value, w.out, kSaltU, kSaltV);
+  result.input_wrong = wrong_products(w, dx, shape.in, dy_value, w.out, kSaltU, kSaltV);
   return true;
 }
 
 // Elements of the rank's piece of dW that differ from the sum over all tokens of x dy.
-uint64_t wrong_gradients(const Work& w, const LocalTensor& gradient, const std::vector<Interval>& piece) {
+uint64_t wrong_gradients(const Work& w, const LocalTensor& gradient, const std::vector<std::vector<int64_t>>& piece) {
   const ModuleWeight& shape = w.product.weight;
   const std::vector<float> found = floats_of(w, gradient);
-  const Interval out = piece[shape.out], in = piece[shape.in];
-  std::vector<float> expected(found.size(), 0.0f), left(static_cast<size_t>(length(piece[0]))), right(static_cast<size_t>(length(piece[1])));
+  const std::vector<int64_t>&out = piece[shape.out], &in = piece[shape.in];
+  std::vector<float> expected(found.size(), 0.0f), left(piece[0].size()), right(piece[1].size());
   for (int64_t row = 0; row < w.batch * w.tokens; ++row) {
     std::vector<float>& outs = shape.out == 0 ? left : right;
     std::vector<float>& ins = shape.out == 0 ? right : left;
-    for (int64_t o = out.begin; o < out.end; ++o) outs[static_cast<size_t>(o - out.begin)] = static_cast<float>(dy_value(w, row, o));
-    for (int64_t i = in.begin; i < in.end; ++i) ins[static_cast<size_t>(i - in.begin)] = static_cast<float>(x_value(w, row, i));
+    for (size_t o = 0; o < out.size(); ++o) outs[o] = static_cast<float>(dy_value(w, row, out[o]));
+    for (size_t i = 0; i < in.size(); ++i) ins[i] = static_cast<float>(x_value(w, row, in[i]));
     for (size_t a = 0; a < left.size(); ++a) {
       if (left[a] == 0.0f) continue;
       float* to = expected.data() + a * right.size();
@@ -328,7 +356,9 @@ uint64_t wrong_gradients(const Work& w, const LocalTensor& gradient, const std::
 bool gradient_of_weight(Work& w, const LocalTensor& x, const LocalTensor& dy, ProductResult& result) {
   const ModuleWeight& shape = w.product.weight;
   const ParamLayout& layout = layout_of(w.manifest, *shape.param);
-  std::vector<Placement> placements = *layout.placements;
+  // A packed weight's gradient has the shape of a plain one.
+  const std::vector<Placement> cut = *placements_of({.spec = layout.sharding.spec, .segments = {}}, w.mesh);
+  std::vector<Placement> placements = cut;
   // Sums over the tokens are open on every axis that cuts them.
   for (size_t axis = 0; axis < placements.size(); ++axis) {
     if (w.manifest.fsdp && w.manifest.fsdp->axis == axis) placements[axis] = {};
@@ -339,17 +369,21 @@ bool gradient_of_weight(Work& w, const LocalTensor& x, const LocalTensor& dy, Pr
   const std::vector<Interval> dy_box = box(w, dy);
   const bool out_first = shape.out == 0;
   multiply(w, static_cast<float*>(gradient.data.get()), out_first ? dy.data.get() : x.data.get(), out_first ? x.data.get() : dy.data.get(),
-           {.m = length(w.weight_box[0]), .n = length(w.weight_box[1]), .k = length(dy_box[0]) * length(dy_box[1]), .transpose_a = true}, result);
+           {.m = count(w, 0), .n = count(w, 1), .k = length(dy_box[0]) * length(dy_box[1]), .transpose_a = true}, result);
   for (const GradReduce& reduce : layout.grad_reduce) {
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
     if (placements[reduce.axis].kind != PlacementKind::Partial) continue;  // the axis cuts no tokens here: every rank has the whole sum
     const Collective step{.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
-                          .dim = scatter ? (*layout.placements)[reduce.axis].dim : 0};
-    if (!redistribute_step(w.comm, w.mesh, step, gradient, after_step(step, *layout.placements))) return false;
+                          .dim = scatter ? cut[reduce.axis].dim : 0};
+    if (!redistribute_step(w.comm, w.mesh, step, gradient, after_step(step, cut))) return false;
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is counted so.
-  std::vector<Interval> piece;
-  box_of(gradient.shape, gradient.placements, w.mesh, w.comm.rank, piece);
+  std::vector<std::vector<int64_t>> piece = w.weight_indices;
+  if (layout.sharding.segments.empty()) {
+    std::vector<Interval> intervals;
+    box_of(gradient.shape, gradient.placements, w.mesh, w.comm.rank, intervals);
+    for (size_t dim = 0; dim < piece.size(); ++dim) piece[dim] = indices_of(std::span(&intervals[dim], 1));
+  }
   result.weight_elements = gradient.bytes / sizeof(float);
   result.weight_wrong = wrong_gradients(w, gradient, piece);
   return true;
@@ -357,13 +391,12 @@ bool gradient_of_weight(Work& w, const LocalTensor& x, const LocalTensor& dy, Pr
 
 // The rank's part of the weight as the product uses it.
 bool fill_weight(Work& w, DeviceFloats& weight) {
-  const Interval rows = w.weight_box[0], columns = w.weight_box[1];
-  if (!allocate_floats(w, length(rows) * length(columns), weight)) return false;
+  if (!allocate_floats(w, count(w, 0) * count(w, 1), weight)) return false;
   const bool out_first = w.product.weight.out == 0;
-  std::vector<float> values(static_cast<size_t>(length(rows) * length(columns)));
-  size_t next = 0;
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    for (int64_t c = columns.begin; c < columns.end; ++c) values[next++] = static_cast<float>(out_first ? weight_value(r, c) : weight_value(c, r));
+  std::vector<float> values;
+  values.reserve(w.weight_indices[0].size() * w.weight_indices[1].size());
+  for (const int64_t r : w.weight_indices[0]) {
+    for (const int64_t c : w.weight_indices[1]) values.push_back(static_cast<float>(out_first ? weight_value(r, c) : weight_value(c, r)));
   }
   if (!values.empty()) w.comm.device->from_host(weight.data.get(), values.data(), values.size() * sizeof(float));
   w.comm.device->synchronize();
@@ -376,15 +409,15 @@ bool make_input(Work& w, LocalTensor& x) {
   x = make_tensor(w, w.product.path + " input", w.in, w.x_from);
   if (!w.product.weight.is_embedding) {
     const ManifestValue* input = first_value(w.product.layout->inputs);
-    return make_filled(w, x, x_value) && (input == nullptr || redistribute_all(w, x, input->forward, w.x_to));
+    return make_filled(w, x, x_value, w.product.weight.in) && (input == nullptr || redistribute_all(w, x, input->forward, w.x_to));
   }
   x.placements = x_needed(w, w.x_to);
-  return make_filled(w, x, x_value);
+  return make_filled(w, x, x_value, w.product.weight.in);
 }
 
 // Bytes that the rank's part of the product takes at its peak, about: the weight, its gradient, and their copies on the host.
 uint64_t bytes_needed(const Work& w) {
-  return static_cast<uint64_t>(length(w.weight_box[0])) * static_cast<uint64_t>(length(w.weight_box[1])) * sizeof(float) * 4;
+  return static_cast<uint64_t>(w.weight_indices[0].size()) * w.weight_indices[1].size() * sizeof(float) * 4;
 }
 
 }  // namespace
@@ -395,6 +428,7 @@ namespace {
 std::string key_of(const Manifest& manifest, const std::string& pattern, const ModuleWeight& weight, const ModuleLayout& module) {
   const ParamLayout& layout = layout_of(manifest, *weight.param);
   std::string key = fmt::format("{} {} {} {} {}", pattern, weight.is_embedding, weight.out, fmt::join(layout.shape, ","), to_text(layout.sharding.spec, manifest.mesh));
+  for (const DimSegments& segments : layout.sharding.segments) key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
   for (const GradReduce& reduce : layout.grad_reduce) key += fmt::format(" g{}.{}", reduce.axis, static_cast<int>(reduce.kind));
   for (const auto* values : {&module.inputs, &module.outputs}) {
     key += " |";
@@ -418,7 +452,7 @@ std::vector<ModuleProduct> list_products(const Manifest& manifest) {
   for (const ManifestModule& module : manifest.modules) {
     const std::string_view path = path_of(manifest, module);
     const auto weight = weights.find(path);
-    if (weight == weights.end() || !layout_of(manifest, *weight->second.param).sharding.segments.empty()) continue;
+    if (weight == weights.end()) continue;
     const std::string pattern = path_pattern(path);
     const auto [place, is_new] = known.try_emplace(key_of(manifest, pattern, weight->second, layout_of(manifest, module)), products.size());
     if (is_new) products.push_back({.path = std::string(path), .pattern = pattern, .weight = weight->second, .layout = &layout_of(manifest, module)});

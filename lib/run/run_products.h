@@ -19,10 +19,12 @@ struct ModuleProduct {
   const ModuleLayout* layout = nullptr;
 };
 
-// In the manifest's order: modules with a boundary and a weight that is no packed one.
+// In the manifest's order: modules with a boundary and a weight.
 std::vector<ModuleProduct> list_products(const Manifest& manifest);
 
-enum class ProductFault : uint8_t { None, InputLayout, OutputLayout, GradientLayout, NoMemory };
+// NoMemory and Packed: not run here, and nothing is wrong. The others are faults of the manifest.
+enum class ProductFault : uint8_t { None, NoMemory, Packed, InputLayout, OutputLayout, GradientLayout };
+inline bool is_wrong(ProductFault fault) { return fault > ProductFault::Packed; }
 
 // One product on one rank: elements that this rank holds, and how many differ from the unsharded product.
 struct ProductResult {

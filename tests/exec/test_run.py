@@ -4,7 +4,7 @@ import json
 
 import pytest
 from executor import execute
-from small_models import PLANS, TENSOR, llama, plan
+from small_models import PLANS, TENSOR, linear, llama, plan
 
 
 @pytest.fixture
@@ -122,3 +122,39 @@ def test_a_manifest_that_lies_about_its_shards_is_refused_before_anything_runs(c
     path.write_text(json.dumps(manifest))
     result = execute("run", path)
     assert result.returncode == 1 and "TP7002" in result.stderr and result.stdout == ""
+
+
+def packed():
+    """Fused weights: q|k|v cut each by itself, and gate|up."""
+    qkv, gate_up = linear("block.qkv", 24, 8), linear("block.gate_up", 32, 8)
+    qkv["parameters"]["weight"]["segments"] = {"out": [12, 6, 6]}
+    gate_up["parameters"]["weight"]["segments"] = {"out": [16, 16]}
+    return {"format": "tpplan.model/1", "name": "Packed", "framework": "torch", "modules": [{"path": "", "type": "Packed"}, qkv, gate_up]}
+
+
+def test_packed_weights_are_multiplied_segment_by_segment(compiles, tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(compiles(packed(), plan({"dp": 2, "tp": 2}, {"block.qkv": "colwise", "block.gate_up": "colwise"}, data={"axes": ["dp"], "dim": 0}))))
+    result = execute("run", path, "--json", "--iterations", 1)
+    products = json.loads(result.stdout)["products"]
+    assert result.returncode == 0 and [p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] for p in products] == [0, 0]
+    assert all(p["not_run"] is None and p["fault"] is None for p in products)
+
+
+def test_gathering_a_packed_output_mixes_its_segments_up_and_is_wrong(compiles, tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(compiles(packed(), plan({"tp": 2}, {"block.gate_up": {"style": "colwise", "output_layouts": "Replicate"}}))))
+    result = execute("run", path, "--json", "--iterations", 1)
+    assert result.returncode == 1 and json.loads(result.stdout)["products"][0]["y"]["wrong"] > 0
+
+
+def test_weights_written_in_out_are_multiplied_as_those_written_out_in(compiles, tmp_path):
+    """Keras' Dense is (in, out), where torch's Linear is (out, in)."""
+    model = {"format": "tpplan.model/1", "name": "Dense", "framework": "keras", "modules": [
+        {"path": "up", "type": "Dense", "parameters": {"kernel": {"shape": [6, 14], "dtype": "float32"}}},
+        {"path": "down", "type": "Dense", "parameters": {"kernel": {"shape": [14, 6], "dtype": "float32"}}}]}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(compiles(model, plan({"tp": 3}, {"up": "colwise", "down": "rowwise"}, uneven="torch"))))
+    result = execute("run", path, "--json", "--iterations", 1)
+    document = json.loads(result.stdout)
+    assert result.returncode == 0 and [p["shape"] for p in document["products"]] == [[6, 14], [14, 6]]

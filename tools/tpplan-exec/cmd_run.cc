@@ -129,7 +129,7 @@ std::string products_text(const Manifest& manifest, const Outcome& outcome) {
     out += fmt::format("{}product {}\n  {} x {} [{}], ", out.empty() ? "\n" : "", escape_for_terminal(product.pattern), product.count,
                        product.weight.is_embedding ? "embedding" : "linear", fmt::join(layout.shape, ", "));
     if (result.fault != ProductFault::None) {
-      out += fmt::format("{}: {}\n", result.fault == ProductFault::NoMemory ? "not run" : "WRONG", result.reason);
+      out += fmt::format("{}: {}\n", is_wrong(result.fault) ? "WRONG" : "not run", result.reason);
       continue;
     }
     out += fmt::format("{}\n  y {}", time_text(result.seconds), wrong_text(result.wrong, result.elements));
@@ -140,8 +140,7 @@ std::string products_text(const Manifest& manifest, const Outcome& outcome) {
 }
 
 bool is_wrong(const ProductResult& r) {
-  const bool fault = r.fault != ProductFault::None && r.fault != ProductFault::NoMemory;
-  return fault || r.wrong + r.input_wrong + r.weight_wrong != 0;
+  return is_wrong(r.fault) || r.wrong + r.input_wrong + r.weight_wrong != 0;
 }
 
 uint64_t count_wrong_steps(const Outcome& outcome) {
@@ -153,7 +152,7 @@ std::string summary_text(const Outcome& outcome) {
   const uint64_t wrong = count_wrong_steps(outcome), steps = outcome.schedule.entries.size() + outcome.results.size();
   std::string out = wrong == 0 ? fmt::format("\nall {} redistributions and products equal the unsharded result\n", steps)
                                : fmt::format("\n{} of {} redistributions and products are WRONG\n", wrong, steps);
-  const auto not_run = std::ranges::count_if(outcome.results, [](const ProductResult& r) { return r.fault == ProductFault::NoMemory; }) +
+  const auto not_run = std::ranges::count_if(outcome.results, [](const ProductResult& r) { return r.fault != ProductFault::None && !is_wrong(r.fault); }) +
                        std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& e) { return !e.not_run.empty(); });
   if (not_run != 0) out += fmt::format("{} not run\n", counted(static_cast<uint64_t>(not_run), "step"));
   if (outcome.schedule.packed != 0) out += fmt::format("{} with segments: FSDP's gathers and sums of them are not run\n", counted(outcome.schedule.packed, "packed parameter"));
@@ -190,7 +189,7 @@ std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobA
     out += fmt::format("{}\n {{\"path\": {}, \"pattern\": {}, \"count\": {}, \"kind\": \"{}\", \"shape\": [{}], \"not_run\": {}, \"fault\": {}, \"seconds\": {:.9f}, "
                        "\"y\": {{\"elements\": {}, \"wrong\": {}}}, \"dx\": {{\"elements\": {}, \"wrong\": {}}}, \"dw\": {{\"elements\": {}, \"wrong\": {}}}}}",
                        i == 0 ? "" : ",", json_text(product.path), json_text(product.pattern), product.count, product.weight.is_embedding ? "embedding" : "linear",
-                       fmt::join(layout_of(manifest, *product.weight.param).shape, ", "), r.fault == ProductFault::NoMemory ? json_text(r.reason) : "null", is_wrong(r) && !r.reason.empty() ? json_text(r.reason) : "null", r.seconds,
+                       fmt::join(layout_of(manifest, *product.weight.param).shape, ", "), r.reason.empty() || is_wrong(r.fault) ? "null" : json_text(r.reason), is_wrong(r.fault) ? json_text(r.reason) : "null", r.seconds,
                        r.elements, r.wrong, r.input_elements, r.input_wrong, r.weight_elements, r.weight_wrong);
   }
   return out + fmt::format("],\n\"packed_not_run\": {}, \"wrong_steps\": {}}}\n", outcome.schedule.packed, count_wrong_steps(outcome));
