@@ -45,16 +45,44 @@ bool reduce_as(void* to, const void* from, uint64_t elements, ReduceOp op) {
   return true;
 }
 
+template <typename T>
+bool divide_as(void* data, uint64_t elements, uint64_t count) {
+  T* a = static_cast<T*>(data);
+  for (uint64_t i = 0; i < elements; ++i) {
+    if constexpr (std::is_class_v<T>) {
+      a[i] = T::of(static_cast<float>(a[i]) / static_cast<float>(count));
+    } else if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
+      a[i] = static_cast<T>(static_cast<int64_t>(a[i]) / static_cast<int64_t>(count));
+    } else if constexpr (std::is_integral_v<T>) {
+      a[i] = static_cast<T>(a[i] / count);
+    } else {
+      a[i] /= static_cast<T>(count);
+    }
+  }
+  return true;
+}
+
 struct Row {
   std::string_view dtype;
   bool (*reduce)(void*, const void*, uint64_t, ReduceOp);
+  bool (*divide)(void*, uint64_t, uint64_t);
 };
 
+template <typename T>
+constexpr Row row(std::string_view dtype) {
+  return {dtype, reduce_as<T>, divide_as<T>};
+}
+
 constexpr Row kRows[] = {
-    {"float32", reduce_as<float>},   {"bfloat16", reduce_as<Bfloat16>}, {"float16", reduce_as<Half>},   {"float64", reduce_as<double>},
-    {"int8", reduce_as<int8_t>},     {"uint8", reduce_as<uint8_t>},     {"int16", reduce_as<int16_t>},  {"uint16", reduce_as<uint16_t>},
-    {"int32", reduce_as<int32_t>},   {"uint32", reduce_as<uint32_t>},   {"int64", reduce_as<int64_t>},  {"uint64", reduce_as<uint64_t>},
+    row<float>("float32"), row<Bfloat16>("bfloat16"), row<Half>("float16"),    row<double>("float64"),
+    row<int8_t>("int8"),   row<uint8_t>("uint8"),     row<int16_t>("int16"),   row<uint16_t>("uint16"),
+    row<int32_t>("int32"), row<uint32_t>("uint32"),   row<int64_t>("int64"),   row<uint64_t>("uint64"),
 };
+
+const Row* find_row(DType dtype) {
+  const auto* found = std::ranges::find(kRows, dtypes()[dtype].name, &Row::dtype);
+  return found != std::end(kRows) ? found : nullptr;
+}
 
 }  // namespace
 
@@ -88,9 +116,13 @@ uint16_t bfloat16_of_float(float value) {
 }
 
 bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op) {
-  const std::string_view name = dtypes()[dtype].name;
-  const auto* row = std::ranges::find(kRows, name, &Row::dtype);
-  return row != std::end(kRows) && row->reduce(to, from, elements, op);
+  const Row* found = find_row(dtype);
+  return found != nullptr && found->reduce(to, from, elements, op);
+}
+
+bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count) {
+  const Row* found = find_row(dtype);
+  return found != nullptr && found->divide(data, elements, count);
 }
 
 }  // namespace tpplan

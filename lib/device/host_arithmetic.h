@@ -18,4 +18,7 @@ uint16_t bfloat16_of_float(float value);
 // without arithmetic: all but float16, bfloat16, float32, float64 and whole numbers of 8 to 64 bits.
 bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op);
 
+// data[i] /= count, the other half of Avg: rounded once, whole numbers towards zero. False for a dtype without arithmetic.
+bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count);
+
 }  // namespace tpplan
