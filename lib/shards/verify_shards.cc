@@ -111,14 +111,24 @@ std::string compare_block(Verifier& verifier, const Block& block, std::span<cons
   return "";
 }
 
-void list_blocks(Verifier& verifier) {
+// True when one of the boxes has rows of the block: only then it is read.
+bool is_held(const SourcePiece& piece, const Block& block, std::span<const Held> holders) {
+  const uint64_t row = row_bytes(packed(piece.box), 1), low = piece.box.begin[0] + block.begin / row, high = piece.box.begin[0] + (block.end + row - 1) / row;
+  return std::ranges::any_of(holders, [&](const Held& held) { return held.box.box.begin[0] < high && low < held.box.box.end[0]; });
+}
+
+void list_blocks(Verifier& verifier, std::span<const ShardStore> stores) {
   std::set<std::pair<uint32_t, uint64_t>> seen;  // a tied name may stand for the same bytes
   for (uint32_t i = 0; i < verifier.source.tensors.size(); ++i) {
     const std::vector<SourcePiece>& pieces = verifier.source.tensors[i].pieces;
+    const std::vector<Held> holders = holders_of(stores, i);
     for (uint32_t p = 0; p < pieces.size(); ++p) {
       if (!seen.insert({pieces[p].file, pieces[p].offset}).second) continue;
       const uint64_t bytes = bytes_in(pieces[p].box);
-      for (uint64_t begin = 0; begin < bytes; begin += kBlock) verifier.blocks.push_back({i, p, begin, std::min(bytes, begin + kBlock)});
+      for (uint64_t begin = 0; begin < bytes; begin += kBlock) {
+        const Block block{i, p, begin, std::min(bytes, begin + kBlock)};
+        if (is_held(pieces[p], block, holders)) verifier.blocks.push_back(block);
+      }
     }
   }
 }
@@ -178,7 +188,7 @@ std::vector<std::string> tiling_faults(const Manifest& manifest) {
 VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads, bool progress) {
   const auto start = std::chrono::steady_clock::now();
   Verifier verifier{.manifest = *stores.front().manifest, .source = source, .blocks = {}, .mutex = {}, .first = {}};
-  list_blocks(verifier);
+  list_blocks(verifier, stores);
   uint64_t total = 0;
   for (const Block& block : verifier.blocks) total += block.end - block.begin;
   const bool alone = comm.process.size() == static_cast<size_t>(comm.world), on_host = comm.device->name == "cpu";

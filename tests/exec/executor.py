@@ -1,12 +1,24 @@
-"""tpplan-exec for the tests: it stands beside the program that TPPLAN names."""
+"""What the tests of the executor share."""
 
 import os
+import pathlib
 import subprocess
+import sys
 
-from conftest import EXECUTOR
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from conftest import EXECUTOR, PROGRAM, ROOT, run  # noqa: E402, F401
+
+# Variables of this machine that would make a rank of a test's process.
+LAUNCHERS = ("TPPLAN_", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")
 
 
-def execute(*arguments, env=None, cwd=None, timeout=120):
+def execute(*arguments, env=None, cwd=None, timeout=120, **more):
     """Runs tpplan-exec; the result has returncode, stdout and stderr as text."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TPPLAN_", "SLURM_", "OMPI_", "PMI_")) and k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    return subprocess.run([EXECUTOR, *map(str, arguments)], capture_output=True, text=True, env=clean | (env or {}), cwd=cwd, timeout=timeout)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
+    return subprocess.run([EXECUTOR, *map(str, arguments)], capture_output=True, text=True, errors="replace", env=clean | (env or {}), cwd=cwd, timeout=timeout, **more)
+
+
+def succeeds(*arguments, **more):
+    result = execute(*arguments, **more)
+    assert result.returncode == 0, result.stderr
+    return result

@@ -79,10 +79,13 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
     load_once(comm, input.manifest, loaded, job, shared.shards);
     const bool equal = arguments.weights.empty() || compare_once(comm, weights, job, shared);
     if (!equal && comm.rank == comm.process.front()) refuse(1, shared.result.difference);
-    std::vector<std::string> all;  // nobody goes on where another rank found a difference
-    if (!comm.backend->gather_texts(comm, equal ? "equal" : "differs", all)) return 1;
-    for (const std::string& text : all) {
-      if (text != "equal") return 1;
+    std::vector<std::string> all;  // the bytes that each rank found equal; nobody goes on where another found a difference
+    if (!comm.backend->gather_texts(comm, equal ? fmt::format("{}", shared.result.compared_bytes) : "differs", all)) return 1;
+    VerifyResult total{.seconds = shared.result.seconds};
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      int64_t bytes = 0;
+      if (!parse_decimal(all[rank], bytes)) return 1;
+      if (rank % comm.process.size() == 0) total.compared_bytes += static_cast<uint64_t>(bytes);
     }
     int found = 0;
     if (hashes) {
@@ -90,7 +93,7 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
       const Checksums checksums = hash_shards(comm, leads ? std::span<const ShardStore>(shared.shards.stores) : std::span<const ShardStore>(), loaded.missing, job.threads);
       if (comm.rank == 0) found = use_checksums(arguments, input, checksums);
     }
-    if (comm.rank == 0 && found == 0) print_result(arguments, input, shared.result, job);
+    if (comm.rank == 0 && found == 0) print_result(arguments, input, total, job);
     return found;
   });
 }
