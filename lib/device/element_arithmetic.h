@@ -102,6 +102,20 @@ TPPLAN_HOST_DEVICE T reduced(T a, T b, ReduceOp op) {
   }
 }
 
+// a / count with one rounding, whole numbers towards zero: the other half of Avg. NaN as in `reduced`.
+template <typename T>
+TPPLAN_HOST_DEVICE T divided(T a, uint64_t count) {
+  if constexpr (std::is_class_v<T>) {
+    return T::of(divided<float>(a, count));
+  } else if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(a) / static_cast<int64_t>(count));
+    return static_cast<T>(a / count);
+  } else {
+    const T quotient = a / static_cast<T>(count);
+    return quotient == quotient ? quotient : plain_nan<T>();
+  }
+}
+
 // Calls visit(T{}) with the C++ type of the dtype called `name`; false for a dtype without arithmetic: all but float16,
 // bfloat16, float32, float64 and whole numbers of 8 to 64 bits.
 template <typename Visit>

@@ -11,4 +11,12 @@ bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, 
   });
 }
 
+bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count) {
+  return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
+    using T = decltype(zero);
+    T* a = static_cast<T*>(data);
+    for (uint64_t i = 0; i < elements; ++i) a[i] = divided(a[i], count);
+  });
+}
+
 }  // namespace tpplan
