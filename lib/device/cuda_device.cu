@@ -170,6 +170,7 @@ void multiply(float* y, const float* a, const float* b, const Product& p) {
 void use(int index) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (count == 1) index = 0;  // a launcher may have left each rank one GPU of its own
   if (index < 0 || index >= count) {
     throw std::runtime_error("GPU " + std::to_string(index) + " is wanted, and this machine has " + std::to_string(count) +
                              ": start one rank a GPU, or see CUDA_VISIBLE_DEVICES");
