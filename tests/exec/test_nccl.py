@@ -3,6 +3,7 @@ processes. This proves our side of the calls: grouping, unequal and empty pieces
 something fails. It proves nothing about NCCL or about GPUs; test_gpu.py runs where there are some."""
 
 import collections
+import math
 import os
 import pathlib
 import socket
@@ -12,7 +13,8 @@ import time
 import pytest
 
 TPPLAN = pathlib.Path(os.environ["TPPLAN"])
-DRIVER = str(TPPLAN.parent / "tests" / "tpplan_collectives")
+COLLECTIVES = str(TPPLAN.parent / "tests" / "tpplan_collectives")
+RANKS = str(TPPLAN.parent / "tests" / "tpplan_ranks")
 FAKE = str(TPPLAN.parent / "tests" / "libtpplan_fake_nccl.so")
 DEADLINE = 2
 
@@ -23,8 +25,12 @@ def free_port():
         return s.getsockname()[1]
 
 
-def run_local(world):
-    done = subprocess.run([DRIVER, "local", "cpu", str(world), "20"], capture_output=True, text=True, timeout=60)
+def collectives(backend, world):
+    return [COLLECTIVES, backend, "cpu", str(world), str(DEADLINE)]
+
+
+def run_local(command, **environment):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -33,16 +39,16 @@ class Job(collections.namedtuple("Job", "statuses outputs errors seconds log")):
     """What the ranks of one job came to; `log` has a line for each call of the stand-in: rank, function, numbers."""
 
 
-def run_job(tmp_path, world, wait=60, **environment):
+def run_job(tmp_path, world, command=None, **environment):
     folder = tmp_path / f"nccl-{time.monotonic_ns()}"
     folder.mkdir()
     shared = {**os.environ, "TPPLAN_NCCL_LIBRARY": FAKE, "FAKE_NCCL_DIR": str(folder), "FAKE_NCCL_LOG": str(folder / "log"), "WORLD_SIZE": str(world),
               "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **environment}
     start = time.monotonic()
-    ranks = [subprocess.Popen([DRIVER, "nccl", "cpu", str(world), str(DEADLINE)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ranks = [subprocess.Popen(command or collectives("nccl", world), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(world)]
     try:
-        ends = [rank.communicate(timeout=wait) for rank in ranks]
+        ends = [rank.communicate(timeout=60) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
@@ -54,8 +60,17 @@ def run_job(tmp_path, world, wait=60, **environment):
 def test_every_rank_gets_what_local_gives_it(tmp_path, world):
     job = run_job(tmp_path, world)
     assert job.statuses == [0] * world, job.errors
-    assert job.outputs[0] == run_local(world)
+    assert job.outputs[0] == run_local(collectives("local", world))
     assert job.outputs[0].count("\n") > 300 * world
+
+
+@pytest.mark.parametrize("mesh, what", [("2x2", "cases"), ("3", "cases"), ("4", "sizes")])
+def test_redistributions_give_what_local_gives(tmp_path, mesh, what):
+    world = math.prod(map(int, mesh.split("x")))
+    settings = {"TPPLAN_EXEC_DEVICE": "cpu", "TPPLAN_DRIVER_SKIPS": "uint16"}
+    job = run_job(tmp_path, world, [RANKS, "nccl", mesh, what, "20"], **settings)
+    assert job.statuses == [0] * world, job.errors
+    assert job.outputs[0] == run_local([RANKS, "local", mesh, what], **settings)
 
 
 def test_pieces_of_one_size_go_by_one_collective_and_others_by_a_group_without_padding(tmp_path):
@@ -146,7 +161,7 @@ def test_ranks_with_different_versions_of_nccl_are_refused(tmp_path):
     folder.mkdir()
     shared = {**os.environ, "TPPLAN_NCCL_LIBRARY": FAKE, "FAKE_NCCL_DIR": str(folder), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    ranks = [subprocess.Popen([DRIVER, "nccl", "cpu", "2", "5"], stderr=subprocess.PIPE, text=True,
+    ranks = [subprocess.Popen(collectives("nccl", 2), stderr=subprocess.PIPE, text=True,
                               env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "FAKE_NCCL_VERSION": version})
              for rank, version in enumerate(["22304", "23203"])]
     errors = [rank.communicate(timeout=30)[1] for rank in ranks]
