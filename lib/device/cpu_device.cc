@@ -79,6 +79,8 @@ void multiply(float* y, const float* a, const float* b, const Product& p) {
 
 void use(int) {}
 void synchronize() {}
+bool done() { return true; }
+void* stream() { return nullptr; }
 
 }  // namespace
 
@@ -86,7 +88,7 @@ const Device& cpu_device() {
   static const Device device = {.name = "cpu", .allocate = allocate, .release = release, .free_bytes = free_bytes,
                                 .allocate_staging = allocate, .release_staging = release, .from_host = copy, .to_host = copy,
                                 .copy = copy, .copy_strided = copy_strided, .reduce = reduce_on_host, .multiply = multiply,
-                                .use = use, .synchronize = synchronize};
+                                .use = use, .synchronize = synchronize, .done = done, .stream = stream};
   return device;
 }
 

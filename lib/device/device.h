@@ -30,7 +30,7 @@ struct Product {
 // that fails throws std::runtime_error with the device's own words; allocate returns nullptr when no memory is left.
 struct Device {
   std::string_view name;  // "cpu", "cuda"
-  void* (*allocate)(uint64_t bytes);
+  void* (*allocate)(uint64_t bytes);            // zeroed
   void (*release)(void* memory);
   uint64_t (*free_bytes)();                     // memory that allocate could give now
   void* (*allocate_staging)(uint64_t bytes);    // host memory that copies quickly to and from the device (pinned)
@@ -45,6 +45,8 @@ struct Device {
   void (*multiply)(float* y, const float* a, const float* b, const Product& product);
   void (*use)(int index);  // makes GPU `index` current for the calling thread; nothing on the CPU
   void (*synchronize)();
+  bool (*done)();     // whether synchronize would return at once; for those who wait with a deadline
+  void* (*stream)();  // where the calling thread's work is queued, for libraries: a cudaStream_t; nullptr on the CPU
 };
 
 const Device& cpu_device();

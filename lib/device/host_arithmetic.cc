@@ -1,96 +1,22 @@
 #include "device/host_arithmetic.h"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <type_traits>
-
 namespace tpplan {
-namespace {
-
-struct Half {
-  uint16_t bits;
-  operator float() const { return float_of_half(bits); }
-  static Half of(float value) { return {half_of_float(value)}; }
-};
-
-struct Bfloat16 {
-  uint16_t bits;
-  operator float() const { return float_of_bfloat16(bits); }
-  static Bfloat16 of(float value) { return {bfloat16_of_float(value)}; }
-};
-
-template <typename T>
-T reduced(T a, T b, ReduceOp op) {
-  if (op == ReduceOp::Max) return std::max(a, b);
-  if (op == ReduceOp::Min) return std::min(a, b);
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));  // wraps, as everywhere
-  } else {
-    return a + b;
-  }
-}
-
-template <typename T>
-bool reduce_as(void* to, const void* from, uint64_t elements, ReduceOp op) {
-  T* a = static_cast<T*>(to);
-  const T* b = static_cast<const T*>(from);
-  for (uint64_t i = 0; i < elements; ++i) {
-    if constexpr (std::is_class_v<T>) {
-      a[i] = T::of(reduced<float>(a[i], b[i], op));
-    } else {
-      a[i] = reduced(a[i], b[i], op);
-    }
-  }
-  return true;
-}
-
-struct Row {
-  std::string_view dtype;
-  bool (*reduce)(void*, const void*, uint64_t, ReduceOp);
-};
-
-constexpr Row kRows[] = {
-    {"float32", reduce_as<float>},   {"bfloat16", reduce_as<Bfloat16>}, {"float16", reduce_as<Half>},   {"float64", reduce_as<double>},
-    {"int8", reduce_as<int8_t>},     {"uint8", reduce_as<uint8_t>},     {"int16", reduce_as<int16_t>},  {"uint16", reduce_as<uint16_t>},
-    {"int32", reduce_as<int32_t>},   {"uint32", reduce_as<uint32_t>},   {"int64", reduce_as<int64_t>},  {"uint64", reduce_as<uint64_t>},
-};
-
-}  // namespace
-
-float float_of_half(uint16_t bits) {
-  const uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu, fraction = bits & 0x3ffu;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-  const float magnitude = std::ldexp(static_cast<float>(fraction), -24);
-  return sign != 0 ? -magnitude : magnitude;
-}
-
-uint16_t half_of_float(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
-  const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // 65520 and more round to infinity
-  if (magnitude < 0x38800000u) {                        // below 2^-14: a multiple of 2^-24
-    const float scaled = std::bit_cast<float>(magnitude) * 16777216.0f;
-    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(scaled)));
-  }
-  const uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
-  return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
-}
-
-float float_of_bfloat16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-uint16_t bfloat16_of_float(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
 
 bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op) {
-  const std::string_view name = dtypes()[dtype].name;
-  const auto* row = std::ranges::find(kRows, name, &Row::dtype);
-  return row != std::end(kRows) && row->reduce(to, from, elements, op);
+  return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
+    using T = decltype(zero);
+    T* a = static_cast<T*>(to);
+    const T* b = static_cast<const T*>(from);
+    for (uint64_t i = 0; i < elements; ++i) a[i] = reduced(a[i], b[i], op);
+  });
+}
+
+bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count) {
+  return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
+    using T = decltype(zero);
+    T* a = static_cast<T*>(data);
+    for (uint64_t i = 0; i < elements; ++i) a[i] = divided(a[i], count);
+  });
 }
 
 }  // namespace tpplan

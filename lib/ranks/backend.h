@@ -47,7 +47,11 @@ struct Backend {
                          DType dtype, ReduceOp op);
   // Host side, over all ranks of the job: every rank's text, by rank. Also a barrier.
   bool (*gather_texts)(Comm& comm, std::string_view mine, std::vector<std::string>& all);
+  // Makes comm.step, comm.calls and, once there is one, comm.fault known to the other ranks. Cheap while there is no fault.
+  void (*tell)(Comm& comm);
 };
+
+struct Control;  // ranks/control.h
 
 // One rank's connection to the others.
 struct Comm {
@@ -60,15 +64,21 @@ struct Comm {
   const Device* device = nullptr;
   double deadline = 60;      // seconds that a step may wait for another rank
   Step step;                 // set by begin_step
+  uint64_t calls = 0;        // of the backend, that this rank has entered; who has fewer than others is who they wait for
   std::string fault;         // the first failure, naming rank and step; empty: none
   std::shared_ptr<void> state;  // the backend's own
+  std::shared_ptr<Control> control;  // to ranks in other processes; null with `local`
 };
 
-// Names what comes next; numbers count up. Cheap enough for every step.
+// Names what comes next; numbers count up from 1. Cheap enough for every step. For tests, the environment variable
+// TPPLAN_EXEC_FAULT="rank=2,step=5,kind=exit|hang|throw" makes that rank die, sleep or throw as it begins that step.
 void begin_step(Comm& comm, std::string what);
 
 // Makes this rank's failure known: the other ranks' calls fail within their deadlines and name this rank, its step and
 // the reason.
 void fail(Comm& comm, std::string reason);
+
+// What every function of a backend begins with: false after a failure, else counts the call and lets the others know.
+bool enter_call(Comm& comm);
 
 }  // namespace tpplan

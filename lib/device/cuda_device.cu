@@ -1,0 +1,200 @@
+// A GPU's memory and arithmetic. Each host thread has a stream of its own, on which its work stands in order.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "device/cublas.h"
+#include "device/device.h"
+#include "device/kernel_bodies.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kThreads = 256, kMaxBlocks = 16384;  // of one launch; threads stride over what is more
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  int index = -1;
+  cudaGetDevice(&index);
+  throw std::runtime_error("GPU " + std::to_string(index) + ": " + cudaGetErrorName(error) + " (" + cudaGetErrorString(error) + ") in " + what);
+}
+
+int current_device() {
+  int index = 0;
+  check(cudaGetDevice(&index), "cudaGetDevice");
+  return index;
+}
+
+cudaStream_t queue() {
+  struct Release {
+    void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  };
+  thread_local std::unique_ptr<CUstream_st, Release> stream;
+  thread_local int owner = -1;
+  if (const int index = current_device(); index != owner) {
+    cudaStream_t created = nullptr;
+    check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    stream.reset(created);
+    owner = index;
+  }
+  return stream.get();
+}
+
+void synchronize() { check(cudaStreamSynchronize(queue()), "cudaStreamSynchronize"); }
+
+bool done() {
+  const cudaError_t state = cudaStreamQuery(queue());
+  if (state == cudaErrorNotReady) return false;
+  check(state, "cudaStreamQuery");
+  return true;
+}
+
+void* stream() { return queue(); }
+
+// nullptr for the errors that say that memory is short, of which none may stay behind for the next call to report.
+template <typename Call>
+void* allocated(Call call, const char* what) {
+  void* memory = nullptr;
+  const cudaError_t error = call(&memory);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(error, what);
+  return memory;
+}
+
+void* allocate(uint64_t bytes) {
+  const uint64_t size = std::max<uint64_t>(bytes, 1);
+  void* memory = allocated([&](void** at) { return cudaMalloc(at, size); }, "cudaMalloc");
+  if (memory == nullptr) return nullptr;
+  check(cudaMemsetAsync(memory, 0, size, queue()), "cudaMemsetAsync");
+  synchronize();  // another thread may be the first to write
+  return memory;
+}
+
+void release(void* memory) { check(cudaFree(memory), "cudaFree"); }
+
+uint64_t free_bytes() {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+
+void* allocate_staging(uint64_t bytes) {
+  return allocated([&](void** at) { return cudaHostAlloc(at, std::max<uint64_t>(bytes, 1), cudaHostAllocPortable); }, "cudaHostAlloc");
+}
+
+void release_staging(void* memory) { check(cudaFreeHost(memory), "cudaFreeHost"); }
+
+void from_host(void* to, const void* from, uint64_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue()), "cudaMemcpyAsync to the GPU");
+  cudaPointerAttributes attributes = {};
+  check(cudaPointerGetAttributes(&attributes, from), "cudaPointerGetAttributes");
+  if (attributes.type != cudaMemoryTypeHost) synchronize();  // not pinned: the caller may overwrite it now
+}
+
+void to_host(void* to, const void* from, uint64_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue()), "cudaMemcpyAsync from the GPU");
+  synchronize();
+}
+
+void copy(void* to, const void* from, uint64_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue()), "cudaMemcpyAsync");
+}
+
+unsigned blocks_for(uint64_t items) { return static_cast<unsigned>(std::clamp<uint64_t>((items + kThreads - 1) / kThreads, 1, kMaxBlocks)); }
+
+__device__ uint64_t thread_number() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ uint64_t thread_count() { return uint64_t{gridDim.x} * blockDim.x; }
+
+template <typename Unit>
+__global__ void copy_kernel(void* to, const void* from, StridedPlan plan) {
+  copy_units<Unit>(to, from, plan, thread_number(), thread_count());
+}
+
+template <typename T>
+__global__ void reduce_kernel(T* to, const T* from, uint64_t elements, ReduceOp op) {
+  reduce_elements(to, from, elements, op, thread_number(), thread_count());
+}
+
+__global__ void multiply_kernel(float* y, const float* a, const float* b, Product product) {
+  multiply_elements(y, a, b, product, thread_number(), thread_count());
+}
+
+using CopyKernel = void (*)(void*, const void*, StridedPlan);
+
+CopyKernel copy_kernel_of(uint64_t unit) {
+  switch (unit) {
+    case 1: return copy_kernel<uint8_t>;
+    case 2: return copy_kernel<uint16_t>;
+    case 4: return copy_kernel<uint32_t>;
+    case 8: return copy_kernel<uint64_t>;
+    default: return copy_kernel<Unit16>;
+  }
+}
+
+void copy_strided(void* to, const void* from, const StridedCopy& how) {
+  for (const StridedPlan& plan : plan_strided_copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), how)) {
+    if (plan.dims == 0) {  // one run
+      copy(static_cast<char*>(to) + plan.to_offset, static_cast<const char*>(from) + plan.from_offset, plan.units * plan.unit);
+      continue;
+    }
+    copy_kernel_of(plan.unit)<<<blocks_for(plan.units), kThreads, 0, queue()>>>(to, from, plan);
+    check(cudaGetLastError(), "the kernel that copies strides");
+  }
+}
+
+bool reduce(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op) {
+  return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
+    using T = decltype(zero);
+    if (elements == 0) return;
+    reduce_kernel<T><<<blocks_for(elements), kThreads, 0, queue()>>>(static_cast<T*>(to), static_cast<const T*>(from), elements, op);
+    check(cudaGetLastError(), "the kernel that reduces");
+  });
+}
+
+void multiply(float* y, const float* a, const float* b, const Product& p) {
+  if (p.m == 0 || p.n == 0) return;
+  if (p.k != 0 && multiply_by_cublas(queue(), current_device(), y, a, b, p)) return;
+  multiply_kernel<<<blocks_for(static_cast<uint64_t>(p.m) * static_cast<uint64_t>(p.n)), kThreads, 0, queue()>>>(y, a, b, p);
+  check(cudaGetLastError(), "the kernel that multiplies");
+}
+
+void use(int index) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (count == 1) index = 0;  // a launcher may have left each rank one GPU of its own
+  if (index < 0 || index >= count) {
+    throw std::runtime_error("GPU " + std::to_string(index) + " is wanted, and this machine has " + std::to_string(count) +
+                             ": start one rank a GPU, or see CUDA_VISIBLE_DEVICES");
+  }
+  check(cudaSetDevice(index), "cudaSetDevice");
+}
+
+}  // namespace
+
+const Device* cuda_device(std::string& reason) {
+  static const Device device = {.name = "cuda", .allocate = allocate, .release = release, .free_bytes = free_bytes,
+                                .allocate_staging = allocate_staging, .release_staging = release_staging, .from_host = from_host,
+                                .to_host = to_host, .copy = copy, .copy_strided = copy_strided, .reduce = reduce, .multiply = multiply,
+                                .use = use, .synchronize = synchronize, .done = done, .stream = stream};
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+    reason = "there is no NVIDIA driver (libcuda.so.1) here";
+    return nullptr;
+  }
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
+    reason = std::string("no GPU can be used: ") + (error != cudaSuccess ? cudaGetErrorString(error) : "the driver finds none");
+    return nullptr;
+  }
+  return &device;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,59 @@
+// What one thread of a GPU kernel does. Compiled for the CPU as well, where the tests run every thread after the other.
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.h"
+#include "device/element_arithmetic.h"
+#include "device/strided_plan.h"
+
+namespace tpplan {
+
+// Sixteen bytes that one instruction moves.
+struct alignas(16) Unit16 {
+  uint64_t low, high;
+};
+
+// Bytes from the copy's start to unit `i`, on both sides.
+TPPLAN_HOST_DEVICE inline void unit_offsets(const StridedPlan& plan, uint64_t i, uint64_t& from, uint64_t& to) {
+  uint64_t run = i / plan.run_units;
+  from = plan.from_offset + (i - run * plan.run_units) * plan.unit;
+  to = plan.to_offset + (i - run * plan.run_units) * plan.unit;
+  for (int dim = plan.dims - 1; dim >= 0; --dim) {
+    const uint64_t outer = run / plan.counts[dim], index = run - outer * plan.counts[dim];
+    from += index * plan.from_strides[dim];
+    to += index * plan.to_strides[dim];
+    run = outer;
+  }
+}
+
+// Thread `thread` of `threads`; Unit is of plan.unit bytes.
+template <typename Unit>
+TPPLAN_HOST_DEVICE void copy_units(void* to, const void* from, const StridedPlan& plan, uint64_t thread, uint64_t threads) {
+  for (uint64_t i = thread; i < plan.units; i += threads) {
+    uint64_t from_offset, to_offset;
+    unit_offsets(plan, i, from_offset, to_offset);
+    *reinterpret_cast<Unit*>(static_cast<char*>(to) + to_offset) = *reinterpret_cast<const Unit*>(static_cast<const char*>(from) + from_offset);
+  }
+}
+
+template <typename T>
+TPPLAN_HOST_DEVICE void reduce_elements(T* to, const T* from, uint64_t elements, ReduceOp op, uint64_t thread, uint64_t threads) {
+  for (uint64_t i = thread; i < elements; i += threads) to[i] = reduced(to[i], from[i], op);
+}
+
+// Elements of y = a x b, each the sum over k in order: with -fmad=false the same bits as a plain loop on the CPU.
+TPPLAN_HOST_DEVICE inline void multiply_elements(float* y, const float* a, const float* b, const Product& p, uint64_t thread, uint64_t threads) {
+  const uint64_t m = static_cast<uint64_t>(p.m), n = static_cast<uint64_t>(p.n), k = static_cast<uint64_t>(p.k);
+  for (uint64_t i = thread; i < m * n; i += threads) {
+    const uint64_t row = i / n, column = i - row * n;
+    float sum = p.accumulate ? y[i] : 0.0f;
+    for (uint64_t l = 0; l < k; ++l) {
+      const float left = p.transpose_a ? a[l * m + row] : a[row * k + l];
+      sum += left * (p.transpose_b ? b[column * k + l] : b[l * n + column]);
+    }
+    y[i] = sum;
+  }
+}
+
+}  // namespace tpplan

@@ -1,0 +1,85 @@
+#include "device/nccl_library.h"
+
+#include <dlfcn.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <cstdlib>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+template <typename F>
+bool find_symbol(void* library, const char* name, F& function, std::string& reason) {
+  function = reinterpret_cast<F>(dlsym(library, name));
+  if (function == nullptr) reason = fmt::format("it has no function {}", name);
+  return function != nullptr;
+}
+
+bool find_functions(void* library, NcclFunctions& f, std::string& reason) {
+  return find_symbol(library, "ncclGetUniqueId", f.get_unique_id, reason) &&
+         find_symbol(library, "ncclCommInitRankConfig", f.comm_init_rank_config, reason) &&
+         find_symbol(library, "ncclCommFinalize", f.comm_finalize, reason) &&
+         find_symbol(library, "ncclCommDestroy", f.comm_destroy, reason) &&
+         find_symbol(library, "ncclCommAbort", f.comm_abort, reason) &&
+         find_symbol(library, "ncclCommGetAsyncError", f.comm_get_async_error, reason) &&
+         find_symbol(library, "ncclGetErrorString", f.get_error_string, reason) &&
+         find_symbol(library, "ncclGetLastError", f.get_last_error, reason) &&
+         find_symbol(library, "ncclGroupStart", f.group_start, reason) &&
+         find_symbol(library, "ncclGroupEnd", f.group_end, reason) &&
+         find_symbol(library, "ncclAllGather", f.all_gather, reason) &&
+         find_symbol(library, "ncclBroadcast", f.broadcast, reason) &&
+         find_symbol(library, "ncclAllReduce", f.all_reduce, reason) &&
+         find_symbol(library, "ncclReduce", f.reduce, reason) &&
+         find_symbol(library, "ncclReduceScatter", f.reduce_scatter, reason) &&
+         find_symbol(library, "ncclSend", f.send, reason) &&
+         find_symbol(library, "ncclRecv", f.receive, reason);
+}
+
+// The version is asked for first: an old NCCL lacks functions, and its age is the better reason.
+bool prove_library(void* library, NcclLibrary& nccl) {
+  if (!find_symbol(library, "ncclGetVersion", nccl.functions.get_version, nccl.reason)) return false;
+  if (nccl.functions.get_version(&nccl.version) != NcclResult::Success) {
+    nccl.reason = "ncclGetVersion fails";
+    return false;
+  }
+  if (nccl.version < kOldestNccl) {
+    nccl.reason = fmt::format("NCCL {} is too old: {} and later have communicators that do not block", nccl_version_text(nccl.version),
+                              nccl_version_text(kOldestNccl));
+    return false;
+  }
+  return find_functions(library, nccl.functions, nccl.reason);
+}
+
+NcclLibrary open_library() {
+  NcclLibrary nccl;
+  const char* named = std::getenv("TPPLAN_NCCL_LIBRARY");
+  const std::string name = named != nullptr && *named != '\0' ? named : "libnccl.so.2";
+  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    nccl.reason = fmt::format("NCCL cannot be opened: {}",
+                              escape_for_terminal(why != nullptr ? why : name));
+  } else if (prove_library(library, nccl)) {
+    nccl.library = name;
+    nccl.takes_host_memory = dlsym(library, "tpplan_takes_host_memory") != nullptr;
+  } else {
+    nccl.reason = fmt::format("{}: {}", escape_for_terminal(name), nccl.reason);
+  }
+  return nccl;
+}
+
+}  // namespace
+
+const NcclLibrary& nccl_library() {
+  static const NcclLibrary nccl = open_library();
+  return nccl;
+}
+
+std::string nccl_version_text(int version) {
+  return version < 10000 ? fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100)
+                         : fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace tpplan

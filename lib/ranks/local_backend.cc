@@ -1,0 +1,214 @@
+// All ranks are threads of this process and read each other's memory: the reference that the other backends are held to.
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <numeric>
+#include <system_error>
+#include <thread>
+
+#include "base/text.h"
+#include "device/host_arithmetic.h"
+#include "ranks/backends.h"
+#include "ranks/local_board.h"
+
+namespace tpplan {
+namespace {
+
+constexpr int kMostLocalRanks = 4096;  // threads
+
+Board& board_of(const Comm& comm) { return *static_cast<Board*>(comm.state.get()); }
+
+char* at(void* memory, uint64_t offset) { return static_cast<char*>(memory) + offset; }
+const char* at(const void* memory, uint64_t offset) { return static_cast<const char*>(memory) + offset; }
+
+uint64_t sum_before(std::span<const uint64_t> sizes, size_t place) {
+  return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(place), uint64_t{0});
+}
+
+// One call: everybody hands out, `read` takes what it needs from the others' slots, and nobody leaves before all have read.
+template <typename Read>
+bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read) {
+  if (!enter_call(comm)) return false;
+  Board& board = board_of(comm);
+  comm.device->synchronize();
+  const std::vector<BoardSlot>* slots = meet(board, comm, group, &slot);
+  if (slots == nullptr) return false;
+  if (!read(*slots)) return false;
+  comm.device->synchronize();
+  return meet(board, comm, group, nullptr) != nullptr;
+}
+
+bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes) {
+  return take_part(comm, group, {.in = in}, [&](const std::vector<BoardSlot>& slots) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < slots.size(); offset += bytes[i++]) {
+      if (bytes[i] != 0) comm.device->copy(at(out, offset), slots[i].in, bytes[i]);
+    }
+    return true;
+  });
+}
+
+bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> send_bytes, void* out,
+                std::span<const uint64_t> receive_bytes) {
+  return take_part(comm, group, {.in = in, .sizes = send_bytes}, [&](const std::vector<BoardSlot>& slots) {
+    uint64_t offset = 0;
+    for (size_t i = 0; i < slots.size(); offset += receive_bytes[i++]) {
+      if (slots[i].sizes[group.self] != receive_bytes[i]) {
+        fail(comm, fmt::format("rank {} sends {} bytes where {} are expected", group.ranks[i], slots[i].sizes[group.self], receive_bytes[i]));
+        return false;
+      }
+      if (receive_bytes[i] != 0) comm.device->copy(at(out, offset), at(slots[i].in, sum_before(slots[i].sizes, group.self)), receive_bytes[i]);
+    }
+    return true;
+  });
+}
+
+// to = op(to, from), or the fault that names the type.
+bool add(Comm& comm, void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op) {
+  if (comm.device->reduce(to, from, elements, dtype, op)) return true;
+  fail(comm, fmt::format("{} has no arithmetic here: it cannot be summed over ranks", dtypes()[dtype].name));
+  return false;
+}
+
+// What Avg leaves to do after the sum. The device's table has no division, and averages are rare: by way of the host.
+void divide(Comm& comm, void* data, uint64_t elements, DType dtype, size_t ranks, ReduceOp op) {
+  if (op != ReduceOp::Avg || elements == 0) return;
+  const uint64_t bytes = byte_size(dtype, elements);
+  void* staging = comm.device->allocate_staging(bytes);
+  if (staging == nullptr) throw std::bad_alloc();
+  comm.device->to_host(staging, data, bytes);
+  divide_on_host(staging, elements, dtype, ranks);
+  comm.device->from_host(data, staging, bytes);
+  comm.device->synchronize();
+  comm.device->release_staging(staging);
+}
+
+// Each member reduces one piece of the data, in the first member's memory and in member order, and hands it to the others.
+bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
+  return take_part(comm, group, {.out = data}, [&](const std::vector<BoardSlot>& slots) {
+    const uint64_t count = slots.size(), self = group.self, width = byte_size(dtype, 1);
+    const uint64_t begin = elements / count * self + std::min(elements % count, self);
+    const uint64_t length = elements / count + (self < elements % count);
+    if (length == 0) return true;
+    char* first = at(slots[0].out, begin * width);
+    for (size_t i = 1; i < count; ++i) {
+      if (!add(comm, first, at(slots[i].out, begin * width), length, dtype, op)) return false;
+    }
+    divide(comm, first, length, dtype, count, op);
+    for (size_t i = 1; i < count; ++i) comm.device->copy(at(slots[i].out, begin * width), first, length * width);
+    return true;
+  });
+}
+
+bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
+                    ReduceOp op) {
+  return take_part(comm, group, {.in = in}, [&](const std::vector<BoardSlot>& slots) {
+    const uint64_t width = byte_size(dtype, 1), length = elements[group.self], begin = sum_before(elements, group.self) * width;
+    if (length == 0) return true;
+    comm.device->copy(out, at(slots[0].in, begin), length * width);
+    for (size_t i = 1; i < slots.size(); ++i) {
+      if (!add(comm, out, at(slots[i].in, begin), length, dtype, op)) return false;
+    }
+    divide(comm, out, length, dtype, slots.size(), op);
+    return true;
+  });
+}
+
+bool gather_texts(Comm& comm, std::string_view mine, std::vector<std::string>& all) {
+  const Group everyone{.ranks = comm.process, .self = static_cast<size_t>(comm.rank)};
+  return take_part(comm, everyone, {.text = mine}, [&](const std::vector<BoardSlot>& slots) {
+    all.clear();
+    for (const BoardSlot& slot : slots) all.emplace_back(slot.text);
+    return true;
+  });
+}
+
+void tell(Comm& comm) {
+  Board& board = board_of(comm);
+  const std::lock_guard lock(board.mutex);
+  RankState& state = board.ranks[static_cast<size_t>(comm.rank)];
+  state.step = comm.step;
+  state.calls = comm.calls;
+  if (!comm.fault.empty() && board.fault.empty()) board.fault = comm.fault;
+  if (comm.fault.empty()) comm.fault = board.fault;
+  if (!board.fault.empty()) board.changed.notify_all();
+}
+
+constexpr Backend kLocal = {.name = "local", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
+                            .reduce_scatter = reduce_scatter, .gather_texts = gather_texts, .tell = tell};
+
+// One rank's whole life; returns its status.
+int live(Comm& comm, const RankBody& body) {
+  int status = 1;
+  try {
+    comm.device->use(0);
+    status = body(comm);
+    if (!comm.fault.empty()) status = std::max(status, 1);
+  } catch (const std::bad_alloc&) {
+    fail(comm, "out of memory");
+    status = 3;
+  } catch (const std::exception& error) {
+    fail(comm, escape_for_terminal(error.what()));
+  }
+  return status;
+}
+
+// Waits until all bodies have returned; after a failure for no longer than it takes a rank that still works to notice.
+bool wait_for_ranks(Board& board) {
+  std::unique_lock lock(board.mutex);
+  board.changed.wait(lock, [&] { return board.running == 0 || !board.fault.empty(); });
+  return board.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1), [&] { return board.running == 0; });
+}
+
+}  // namespace
+
+const Backend* local_backend(std::string&) { return &kLocal; }
+
+int run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body, std::string& fault) {
+  if (options.world > kMostLocalRanks) {
+    fault = fmt::format("{} ranks are more than the {} that --backend local runs in one process: start them with --backend mpi or nccl",
+                        options.world, kMostLocalRanks);
+    return 3;
+  }
+  const auto world = static_cast<size_t>(options.world);
+  const auto board = std::make_shared<Board>();
+  board->ranks.resize(world);
+  board->statuses.resize(world);
+  board->running = world;
+  Comm model{.world = options.world, .backend = &kLocal, .device = &device, .deadline = options.deadline, .state = board};
+  model.process.resize(world);
+  std::iota(model.process.begin(), model.process.end(), 0);
+  model.node = model.process;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.world; ++rank) {
+    Comm comm = model;
+    comm.rank = comm.local_rank = rank;
+    try {
+      threads.emplace_back([comm = std::move(comm), &body]() mutable {
+        const int status = live(comm, body);
+        post_end(board_of(comm), comm.rank, status);
+      });
+    } catch (const std::system_error& error) {
+      for (int missing = rank; missing < options.world; ++missing) post_end(*board, missing, 3);
+      post_fault(*board, fmt::format("rank {} cannot be started: {}: allow more threads (ulimit -u)", rank, error.what()));
+      break;
+    }
+  }
+  const bool all_ended = wait_for_ranks(*board);
+  if (!all_ended) {  // a rank that cannot be woken: it would use what the caller is about to take down
+    const std::lock_guard lock(board->mutex);
+    const std::string text = fmt::format("tpplan-exec: error: {}\n", board->fault);
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
+    _exit(1);
+  }
+  for (std::thread& thread : threads) thread.join();
+  fault = board->fault;
+  const int status = std::ranges::max(board->statuses);
+  return fault.empty() ? status : std::max(status, 1);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,72 @@
+#include "ranks/local_board.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tpplan {
+namespace {
+
+// A member that ended without having come; -1: none.
+int ended_member(const Board& board, const Group& group, const BoardGroup& point) {
+  for (size_t i = 0; i < group.ranks.size(); ++i) {
+    if (!point.here[i] && board.ranks[static_cast<size_t>(group.ranks[i])].ended) return group.ranks[i];
+  }
+  return -1;
+}
+
+}  // namespace
+
+const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group, const BoardSlot* slot) {
+  std::unique_lock lock(board.mutex);
+  BoardGroup& point = board.groups[group.ranks];
+  if (point.slots.empty()) {
+    point.slots.resize(group.ranks.size());
+    point.here.resize(group.ranks.size());
+  }
+  const uint64_t round = point.round;
+  if (slot != nullptr) point.slots[group.self] = *slot;
+  point.here[group.self] = true;
+  if (++point.arrived == group.ranks.size()) {
+    point.arrived = 0;
+    point.here.assign(group.ranks.size(), false);
+    ++point.round;
+    board.changed.notify_all();
+  }
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::duration<double>(comm.deadline));
+  int ended = -1;
+  const auto is_over = [&] {
+    return point.round != round || !board.fault.empty() || (ended = ended_member(board, group, point)) >= 0;
+  };
+  const bool in_time = board.changed.wait_until(lock, deadline, is_over);
+  if (board.fault.empty() && point.round == round) {
+    if (!in_time) {
+      board.fault = describe_late(board.ranks, comm.rank, comm.deadline);
+    } else {
+      board.fault = fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}", ended,
+                                to_text(board.ranks[static_cast<size_t>(ended)].step), board.statuses[static_cast<size_t>(ended)], comm.rank,
+                                to_text(comm.step));
+    }
+    board.changed.notify_all();
+  }
+  if (board.fault.empty()) return &point.slots;
+  comm.fault = board.fault;
+  return nullptr;
+}
+
+void post_fault(Board& board, const std::string& fault) {
+  const std::lock_guard lock(board.mutex);
+  if (board.fault.empty()) board.fault = fault;
+  board.changed.notify_all();
+}
+
+void post_end(Board& board, int rank, int status) {
+  const std::lock_guard lock(board.mutex);
+  board.ranks[static_cast<size_t>(rank)].ended = true;
+  board.statuses[static_cast<size_t>(rank)] = status;
+  --board.running;
+  board.changed.notify_all();
+}
+
+}  // namespace tpplan

@@ -1,0 +1,51 @@
+// The board that the ranks of one process share: what each hands out, where each stands, the first failure.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ranks/roster.h"
+
+namespace tpplan {
+
+// What a rank hands out for one call.
+struct BoardSlot {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::span<const uint64_t> sizes;
+  std::string_view text;
+};
+
+// A meeting point of the same ranks over and over.
+struct BoardGroup {
+  std::vector<BoardSlot> slots;  // by place in the group
+  std::vector<bool> here;
+  size_t arrived = 0;
+  uint64_t round = 0;  // complete meetings
+};
+
+struct Board {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::vector<int>, BoardGroup> groups;
+  std::vector<RankState> ranks;
+  std::vector<int> statuses;  // of ranks that ended
+  size_t running = 0;         // ranks whose body has not returned
+  std::string fault;
+};
+
+// Waits until every member of the group is here, and returns where all their slots stand; nullptr with comm.fault set when
+// that cannot be: a failure anywhere, a member that ended, the deadline. The others may read `slot` until the group meets
+// again, without one.
+const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group, const BoardSlot* slot);
+
+// Records the first failure and wakes everybody.
+void post_fault(Board& board, const std::string& fault);
+
+// A rank's body has returned.
+void post_end(Board& board, int rank, int status);
+
+}  // namespace tpplan

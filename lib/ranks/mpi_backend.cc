@@ -1,0 +1,336 @@
+// Ranks over Open MPI. All moves are non-blocking messages between pairs, so that every wait has a deadline, no count passes
+// an int, and no group needs a communicator; reductions are made here, in member order, as `local` makes them.
+#include <sched.h>
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/text.h"
+#include "device/host_arithmetic.h"
+#include "ranks/backends.h"
+#include "ranks/control.h"
+#include "ranks/mpi_library.h"
+#include "ranks/sockets.h"
+
+namespace tpplan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTag = 7;
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of one message; larger moves are several
+
+const MpiLibrary& library_of(const Comm& comm) { return *static_cast<const MpiLibrary*>(comm.state.get()); }
+
+// A member's part of a move.
+struct Part {
+  uint64_t offset = 0, bytes = 0;
+};
+
+std::vector<Part> parts_of(std::span<const uint64_t> bytes) {
+  std::vector<Part> parts;
+  uint64_t offset = 0;
+  for (const uint64_t size : bytes) {
+    parts.push_back({offset, size});
+    offset += size;
+  }
+  return parts;
+}
+
+uint64_t total(const std::vector<Part>& parts) { return parts.empty() ? 0 : parts.back().offset + parts.back().bytes; }
+
+bool check(Comm& comm, int error, const char* what) {
+  if (error == kMpiSuccess) return true;
+  std::array<char, kMpiMaxText + 1> text{};
+  int length = 0;
+  library_of(comm).error_string(error, text.data(), &length);
+  fail(comm, fmt::format("{}: {}", what, escape_for_terminal(text.data())));
+  return false;
+}
+
+// Waits until all messages are through. Tests by turns and yields: ranks may share a processor.
+bool finish(Comm& comm, std::vector<MpiRequest>& requests) {
+  const Clock::time_point start = Clock::now();
+  int idle = 0;
+  for (size_t i = 0; i < requests.size();) {
+    int done = 0;
+    if (!check(comm, library_of(comm).test(&requests[i], &done, nullptr), "MPI_Test")) return false;
+    if (done != 0) {
+      ++i;
+      idle = 0;
+      continue;
+    }
+    if (!may_wait(comm, start)) return false;
+    if (++idle < 2000) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  return true;
+}
+
+// Sends `out` of `from` to every member and receives `in` of each into `to`; the own part is copied. Host memory.
+bool move(Comm& comm, const Group& group, const void* from, const std::vector<Part>& out, void* to, const std::vector<Part>& in) {
+  const MpiLibrary& mpi = library_of(comm);
+  std::vector<MpiRequest> requests;
+  const auto post = [&](const Part& part, auto&& start) {
+    for (uint64_t sent = 0; sent < part.bytes; sent += kMostBytes) {
+      requests.push_back(nullptr);
+      if (!start(part.offset + sent, static_cast<int>(std::min(kMostBytes, part.bytes - sent)), &requests.back())) return false;
+    }
+    return true;
+  };
+  const size_t count = group.ranks.size();
+  for (size_t step = 1; step < count; ++step) {
+    const size_t peer = (group.self + count - step) % count;
+    const bool posted = post(in[peer], [&](uint64_t offset, int bytes, MpiRequest* request) {
+      return check(comm, mpi.irecv(static_cast<char*>(to) + offset, bytes, mpi.byte, group.ranks[peer], kTag, mpi.world, request), "MPI_Irecv");
+    });
+    if (!posted) return false;
+  }
+  for (size_t step = 1; step < count; ++step) {
+    const size_t peer = (group.self + step) % count;
+    const bool posted = post(out[peer], [&](uint64_t offset, int bytes, MpiRequest* request) {
+      return check(comm, mpi.isend(static_cast<const char*>(from) + offset, bytes, mpi.byte, group.ranks[peer], kTag, mpi.world, request), "MPI_Isend");
+    });
+    if (!posted) return false;
+  }
+  if (in[group.self].bytes != 0) {
+    std::memcpy(static_cast<char*>(to) + in[group.self].offset, static_cast<const char*>(from) + out[group.self].offset, in[group.self].bytes);
+  }
+  return finish(comm, requests);
+}
+
+// Memory of the device as the host sees it: itself on the CPU, else a copy.
+struct HostBlock {
+  void* data = nullptr;
+  std::shared_ptr<void> own;
+};
+
+bool is_on_host(const Comm& comm) { return comm.device == &cpu_device(); }
+
+HostBlock host_block(const Comm& comm, uint64_t bytes) {
+  HostBlock block;
+  if (bytes == 0) return block;
+  block.data = comm.device->allocate_staging(bytes);
+  if (block.data == nullptr) throw std::bad_alloc();
+  block.own = {block.data, comm.device->release_staging};
+  return block;
+}
+
+HostBlock read_block(const Comm& comm, const void* memory, uint64_t bytes) {
+  if (is_on_host(comm)) return {.data = const_cast<void*>(memory)};
+  HostBlock block = host_block(comm, bytes);
+  if (bytes != 0) comm.device->to_host(block.data, memory, bytes);
+  return block;
+}
+
+HostBlock write_block(const Comm& comm, void* memory, uint64_t bytes) { return is_on_host(comm) ? HostBlock{.data = memory} : host_block(comm, bytes); }
+
+void put_back(const Comm& comm, const HostBlock& block, void* memory, uint64_t bytes) {
+  if (block.data == memory || bytes == 0) return;
+  comm.device->from_host(memory, block.data, bytes);
+  comm.device->synchronize();
+}
+
+bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes) {
+  if (!enter_call(comm)) return false;
+  const std::vector<Part> parts = parts_of(bytes);
+  const HostBlock from = read_block(comm, in, bytes[group.self]), to = write_block(comm, out, total(parts));
+  if (!move(comm, group, from.data, std::vector<Part>(parts.size(), {0, bytes[group.self]}), to.data, parts)) return false;
+  put_back(comm, to, out, total(parts));
+  return true;
+}
+
+bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> send_bytes, void* out,
+                std::span<const uint64_t> receive_bytes) {
+  if (!enter_call(comm)) return false;
+  const std::vector<Part> sent = parts_of(send_bytes), received = parts_of(receive_bytes);
+  const HostBlock from = read_block(comm, in, total(sent)), to = write_block(comm, out, total(received));
+  if (!move(comm, group, from.data, sent, to.data, received)) return false;
+  put_back(comm, to, out, total(received));
+  return true;
+}
+
+// The reduction of every member's run `self`, into `result`: all of `in` and `result` in host memory.
+bool reduce_runs(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> elements, void* result, DType dtype, ReduceOp op) {
+  const uint64_t own = elements[group.self], bytes = byte_size(dtype, own);
+  std::vector<uint64_t> send_bytes;
+  for (const uint64_t run : elements) send_bytes.push_back(byte_size(dtype, run));
+  const std::vector<Part> received = parts_of(std::vector<uint64_t>(elements.size(), bytes));
+  const HostBlock runs = host_block(comm, total(received));
+  if (!move(comm, group, in, parts_of(send_bytes), runs.data, received)) return false;
+  if (own == 0) return true;
+  std::memcpy(result, runs.data, bytes);
+  for (size_t i = 1; i < received.size(); ++i) reduce_on_host(result, static_cast<char*>(runs.data) + received[i].offset, own, dtype, op);
+  if (op == ReduceOp::Avg) divide_on_host(result, own, dtype, elements.size());
+  return true;
+}
+
+bool can_reduce(Comm& comm, DType dtype) {
+  if (reduce_on_host(nullptr, nullptr, 0, dtype, ReduceOp::Sum)) return true;
+  fail(comm, fmt::format("{} has no arithmetic here: it cannot be summed over ranks", dtypes()[dtype].name));
+  return false;
+}
+
+bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype, ReduceOp op) {
+  if (!enter_call(comm) || !can_reduce(comm, dtype)) return false;
+  uint64_t all = 0;
+  for (const uint64_t run : elements) all += run;
+  const uint64_t bytes = byte_size(dtype, elements[group.self]);
+  const HostBlock from = read_block(comm, in, byte_size(dtype, all)), to = write_block(comm, out, bytes);
+  if (!reduce_runs(comm, group, from.data, elements, to.data, dtype, op)) return false;
+  put_back(comm, to, out, bytes);
+  return true;
+}
+
+// A piece for each member, reduced there and handed to all.
+bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
+  if (!enter_call(comm) || !can_reduce(comm, dtype)) return false;
+  const uint64_t count = group.ranks.size(), bytes = byte_size(dtype, elements);
+  std::vector<uint64_t> pieces, piece_bytes;
+  for (uint64_t i = 0; i < count; ++i) {
+    pieces.push_back(elements / count + (i < elements % count));
+    piece_bytes.push_back(byte_size(dtype, pieces.back()));
+  }
+  const HostBlock block = read_block(comm, data, bytes), reduced = host_block(comm, piece_bytes[group.self]);
+  if (!reduce_runs(comm, group, block.data, pieces, reduced.data, dtype, op)) return false;
+  const std::vector<Part> parts = parts_of(piece_bytes);
+  if (!move(comm, group, reduced.data, std::vector<Part>(count, {0, piece_bytes[group.self]}), block.data, parts)) return false;
+  put_back(comm, block, data, bytes);
+  return true;
+}
+
+constexpr Backend kMpi = {.name = "mpi", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
+                          .reduce_scatter = reduce_scatter, .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+
+// Ends the process when a call that cannot be given up takes longer than the deadline.
+template <typename Call>
+int within_deadline(double seconds, const std::string& late, Call call) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::thread guard([&] {
+    std::unique_lock lock(mutex);
+    const auto end = std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
+    if (changed.wait_until(lock, end, [&] { return done; })) return;
+    const std::string text = "tpplan-exec: error: " + late + "\n";
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
+    _exit(1);
+  });
+  const int result = call();
+  {
+    const std::lock_guard lock(mutex);
+    done = true;
+  }
+  changed.notify_all();
+  guard.join();
+  return result;
+}
+
+// Rank 0's host identity and port, from rank 0 to all, over MPI.
+bool spread_endpoint(Comm& comm, std::string& host, int& port) {
+  constexpr size_t kBytes = 1024;
+  std::array<char, kBytes> text{};
+  if (comm.rank == 0) std::snprintf(text.data(), kBytes, "%d %s", port, host.c_str());
+  const MpiLibrary& mpi = library_of(comm);
+  std::vector<MpiRequest> requests(comm.rank == 0 ? static_cast<size_t>(comm.world) - 1 : 1, nullptr);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const bool fine = comm.rank == 0 ? check(comm, mpi.isend(text.data(), kBytes, mpi.byte, static_cast<int>(i) + 1, kTag, mpi.world, &requests[i]), "MPI_Isend")
+                                     : check(comm, mpi.irecv(text.data(), kBytes, mpi.byte, 0, kTag, mpi.world, &requests[i]), "MPI_Irecv");
+    if (!fine) return false;
+  }
+  const Clock::time_point start = Clock::now();
+  for (size_t i = 0; i < requests.size();) {
+    int done = 0;
+    if (!check(comm, mpi.test(&requests[i], &done, nullptr), "MPI_Test")) return false;
+    if (done != 0) {
+      ++i;
+      continue;
+    }
+    if (std::chrono::duration<double>(Clock::now() - start).count() > comm.deadline) {
+      fail(comm, fmt::format("no word from {} over MPI within {:.3g} s", comm.rank == 0 ? "the other ranks" : "rank 0", comm.deadline));
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  text.back() = '\0';
+  const std::string_view all = text.data();
+  const size_t space = all.find(' ');
+  int64_t number = 0;
+  if (space == std::string_view::npos || !parse_decimal(all.substr(0, space), number)) return false;
+  port = static_cast<int>(number);
+  host = all.substr(space + 1);
+  return true;
+}
+
+// The channel beside MPI: where MASTER_ADDR says, before MPI_Init, so that who is missing can be named; else at a port of
+// rank 0's choice.
+bool join_by_mpi(Comm& comm, MeetOptions meeting, std::string& fault) {
+  const std::string mine = host_identity();
+  std::string host = mine;
+  if (comm.rank == 0) {
+    meeting.listener = listen_at(comm.world == 1 ? "127.0.0.1" : "::", meeting.port, fault);
+    if (meeting.listener < 0) meeting.listener = listen_at("0.0.0.0", meeting.port, fault);  // a machine without IPv6
+    if (meeting.listener < 0) return false;
+    fault.clear();
+  }
+  if (!spread_endpoint(comm, host, meeting.port)) {
+    fault = comm.fault;
+    return false;
+  }
+  meeting.address = "127.0.0.1";
+  if (host != mine) meeting.address = host.substr(0, host.find(' '));
+  return join_job(comm, meeting, fault);
+}
+
+}  // namespace
+
+const Backend* mpi_backend(std::string& reason) { return mpi_library(reason) != nullptr ? &kMpi : nullptr; }
+
+bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault) {
+  const MpiLibrary* mpi = mpi_library(fault);
+  if (mpi == nullptr) return false;
+  const Backend* backend = std::exchange(comm.backend, nullptr);  // nobody can be told yet
+  comm.state = {const_cast<MpiLibrary*>(mpi), [](void*) {}};
+  MeetOptions meeting{.rank = who.rank, .world = who.world, .address = who.address, .port = who.has_address ? who.port : 0,
+                      .deadline = options.deadline, .agreement = options.agreement};
+  if (who.has_address && !join_job(comm, meeting, fault)) return false;
+  int provided = 0;
+  const std::string late = fmt::format("rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started", who.rank,
+                                       options.deadline, who.world);
+  int error = within_deadline(options.deadline, late, [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
+  mpi->comm_set_errhandler(mpi->world, mpi->errors_return);
+  int rank = -1, world = -1;
+  if (error == kMpiSuccess) error = mpi->comm_rank(mpi->world, &rank);
+  if (error == kMpiSuccess) error = mpi->comm_size(mpi->world, &world);
+  if (!check(comm, error, "MPI_Init")) {
+    fault = comm.fault;
+    return false;
+  }
+  if (rank != who.rank || world != who.world) {
+    fault = fmt::format("{} calls this process rank {} of {}, and MPI calls it rank {} of {}: start the ranks with Open MPI's mpirun",
+                        who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world);
+    return false;
+  }
+  if (!who.has_address && !join_by_mpi(comm, meeting, fault)) return false;
+  comm.backend = backend;
+  return true;
+}
+
+void finish_mpi(Comm& comm) {
+  const std::string late = fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline);
+  within_deadline(comm.deadline, late, [&] { return library_of(comm).finalize(); });
+}
+
+}  // namespace tpplan

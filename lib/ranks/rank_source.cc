@@ -1,0 +1,155 @@
+#include "ranks/rank_source.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <vector>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+// How one launcher calls its variables; empty: it has none for that.
+struct SourceRow {
+  std::string_view name;
+  const char* rank;
+  const char* world;
+  const char* local_rank;
+  const char* local_world;
+  const char* only_with;        // without this variable the others are somebody else's
+  bool may_start_launchers;     // one a node, each of which starts ranks of its own
+};
+
+constexpr SourceRow kSources[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", false},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "", false},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", false},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", "SLURM_STEP_ID", true},
+};
+
+constexpr const char* kAddressVariables[] = {"MASTER_ADDR", "MASTER_PORT", "TPPLAN_EXEC_PORT"};
+
+struct Found {
+  const SourceRow* row = nullptr;
+  RankIdentity identity;
+};
+
+constexpr int64_t kMostRanks = int64_t{1} << 31;
+
+bool is_set(const Environment& environment, const char* name) { return *name != '\0' && environment(name) != nullptr; }
+
+// Reads a variable that holds a number below `limit`; true and `value` untouched where it is not set.
+bool read_number(const Environment& environment, const char* name, int64_t limit, int& value, std::string& fault) {
+  if (!is_set(environment, name)) return true;
+  const std::string text = environment(name);
+  int64_t number = 0;
+  if (!parse_decimal(text, number) || number >= limit) {
+    fault = fmt::format("{} is \"{}\", which is no number below {}: start the ranks with torchrun, mpirun or srun, or unset it", name,
+                        escape_for_terminal(text.substr(0, 80)), limit);
+    return false;
+  }
+  value = static_cast<int>(number);
+  return true;
+}
+
+bool read_source(const Environment& environment, const SourceRow& row, RankIdentity& identity, std::string& fault) {
+  if (!is_set(environment, row.rank) || !is_set(environment, row.world)) {
+    const bool has_rank = is_set(environment, row.rank);
+    fault = fmt::format("{} is set and {} is not: {} sets both; set the other too, or unset it", has_rank ? row.rank : row.world,
+                        has_rank ? row.world : row.rank, row.name);
+    return false;
+  }
+  identity.source = row.name;
+  if (!read_number(environment, row.world, kMostRanks, identity.world, fault) ||
+      !read_number(environment, row.rank, kMostRanks, identity.rank, fault) ||
+      !read_number(environment, row.local_rank, kMostRanks, identity.local_rank, fault) ||
+      !read_number(environment, row.local_world, kMostRanks, identity.local_world, fault)) {
+    return false;
+  }
+  if (identity.rank >= identity.world) {
+    fault = fmt::format("{}={} is not below {}={}: ranks count from 0", row.rank, identity.rank, row.world, identity.world);
+    return false;
+  }
+  if (identity.local_world >= 0 && identity.local_rank >= identity.local_world) {
+    fault = fmt::format("{}={} is not below {}={}: ranks count from 0", row.local_rank, identity.local_rank, row.local_world, identity.local_world);
+    return false;
+  }
+  return true;
+}
+
+// True when `outer` started one launcher a node, which then started `inner`.
+bool started_launchers(const Found& outer, const RankIdentity& inner) {
+  if (!outer.row->may_start_launchers || inner.local_world <= 0 || inner.local_rank < 0) return false;
+  return int64_t{outer.identity.world} * inner.local_world == inner.world &&
+         int64_t{outer.identity.rank} * inner.local_world + inner.local_rank == inner.rank;
+}
+
+bool agree(const Found& first, const Found& other, std::string& fault) {
+  if (started_launchers(other, first.identity)) return true;
+  const auto differ = [&](const char* a, int left, const char* b, int right) {
+    if (left == right || left < 0 || right < 0) return false;
+    fault = fmt::format("{} and {} disagree: {}={}, {}={}: unset the ones that do not belong to this job", first.row->name, other.row->name, a,
+                        left, b, right);
+    return true;
+  };
+  return !differ(first.row->world, first.identity.world, other.row->world, other.identity.world) &&
+         !differ(first.row->rank, first.identity.rank, other.row->rank, other.identity.rank) &&
+         !differ(first.row->local_rank, first.identity.local_rank, other.row->local_rank, other.identity.local_rank);
+}
+
+bool read_address(const Environment& environment, RankIdentity& identity, std::string& fault) {
+  if (is_set(environment, "MASTER_ADDR")) {
+    identity.address = environment("MASTER_ADDR");
+    identity.has_address = true;
+    if (identity.address.empty() || identity.address.size() > 255) {
+      fault = "MASTER_ADDR is no host name or address: set it to the host of rank 0";
+      return false;
+    }
+  }
+  const bool chosen = is_set(environment, "TPPLAN_EXEC_PORT");
+  const char* name = chosen ? "TPPLAN_EXEC_PORT" : "MASTER_PORT";
+  identity.has_address = identity.has_address || is_set(environment, name);
+  if (!read_number(environment, name, 65536, identity.port, fault)) return false;
+  if (identity.port == 0) {
+    fault = fmt::format("{} is 0: all ranks have to know the port before rank 0 listens; choose one from 1024 to 65535", name);
+    return false;
+  }
+  const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
+  if (!chosen && agent != nullptr && std::string_view(agent) == "True") identity.port += identity.port < 65535 ? 1 : -1;
+  return true;
+}
+
+}  // namespace
+
+bool find_rank(const Environment& environment, RankIdentity& identity, std::string& fault) {
+  std::vector<Found> all;
+  for (const SourceRow& row : kSources) {
+    if (*row.only_with != '\0' && (!is_set(environment, row.only_with) || !is_set(environment, row.rank))) continue;
+    if (!is_set(environment, row.rank) && !is_set(environment, row.world)) continue;
+    Found found{.row = &row};
+    if (!read_source(environment, row, found.identity, fault)) return false;
+    if (!all.empty() && !agree(all.front(), found, fault)) return false;
+    all.push_back(std::move(found));
+  }
+  identity = all.empty() ? RankIdentity{} : all.front().identity;
+  for (const Found& found : all) {  // what the first does not say, another that is about the same ranks may
+    if (found.identity.world != identity.world) continue;
+    if (identity.local_rank < 0) identity.local_rank = found.identity.local_rank;
+    if (identity.local_world < 0) identity.local_world = found.identity.local_world;
+  }
+  return read_address(environment, identity, fault);
+}
+
+std::string describe_rank_variables(const Environment& environment) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* name) {
+    if (is_set(environment, name)) parts.push_back(fmt::format("{}={}", name, escape_for_terminal(std::string(environment(name)).substr(0, 80))));
+  };
+  for (const SourceRow& row : kSources) {
+    for (const char* name : {row.rank, row.world, row.local_rank, row.local_world, row.only_with}) add(name);
+  }
+  for (const char* name : kAddressVariables) add(name);
+  return join(parts, " ");
+}
+
+}  // namespace tpplan

@@ -1,0 +1,35 @@
+// How the processes of a job find each other: rank 0 listens, the others call, and all must be of one mind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tpplan {
+
+struct MeetOptions {
+  int rank = 0;
+  int world = 1;
+  std::string address;    // host name or address of rank 0, IPv4 or IPv6
+  int port = 0;
+  int listener = -1;      // rank 0: a socket that listens already, and is closed here
+  double deadline = 60;   // seconds
+  std::string agreement;  // lines; a rank with another text is refused, and the lines that differ are named
+};
+
+// An open connection between rank 0 and each other rank.
+struct Meeting {
+  int rank = 0;
+  int world = 1;
+  std::vector<int> sockets;          // rank 0: by rank, -1 for itself; another: one, to rank 0
+  std::vector<std::string> hosts;    // by rank; equal on one node
+};
+
+// Opens a socket that listens on `address`, or on every address where that is not one of this machine's; port 0: any free
+// port, which `port` becomes. -1 with the reason in `fault`.
+int listen_at(const std::string& address, int& port, std::string& fault);
+
+// False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version or
+// agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and forgotten.
+bool meet_ranks(const MeetOptions& options, Meeting& meeting, std::string& fault);
+
+}  // namespace tpplan

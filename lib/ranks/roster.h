@@ -1,0 +1,28 @@
+// Where every rank of a job stands, as far as is known, and who holds up the others.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ranks/backend.h"
+
+namespace tpplan {
+
+struct RankState {
+  Step step;
+  uint64_t calls = 0;  // Comm::calls
+  bool ended = false;  // left its work, with status 0 or another
+};
+
+// "step 5 (all_gather over tp)"; "its start" before the first step.
+std::string to_text(const Step& step);
+
+// "ranks 1, 2 and 5", "ranks 0, 1, 2 and 61 more".
+std::string list_ranks(std::span<const int> ranks);
+
+// For people: whom `waiter` has waited for in vain. Ranks make the same calls in the same order, so it is those who have
+// made the fewest, wherever a chain of waiting ranks begins.
+std::string describe_late(std::span<const RankState> ranks, int waiter, double seconds);
+
+}  // namespace tpplan

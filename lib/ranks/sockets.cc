@@ -1,0 +1,147 @@
+#include "ranks/sockets.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "base/text.h"
+#include "ranks/rendezvous.h"
+
+namespace tpplan {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses resolve(const char* address, int port, int flags, std::string& reason) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(address, std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) reason = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
+  return {error == 0 ? found : nullptr, freeaddrinfo};
+}
+
+void prepare(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+// A socket bound to one address that listens; -1 with errno.
+int listen_on(const addrinfo& address) {
+  const int fd = socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
+  if (fd < 0) return -1;
+  const int on = 1, off = 0;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, 1024) == 0) return fd;
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+int port_of(int fd) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
+  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&name)->sin6_port : reinterpret_cast<sockaddr_in*>(&name)->sin_port);
+}
+
+// One address; -1 with errno.
+int connect_one(const addrinfo& address, int milliseconds) {
+  const int fd = socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol);
+  if (fd < 0) return -1;
+  int error = connect(fd, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd item{.fd = fd, .events = POLLOUT, .revents = 0};
+    socklen_t size = sizeof error;
+    if (poll(&item, 1, milliseconds) <= 0) {
+      error = ETIMEDOUT;
+    } else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+      error = errno;
+    }
+  }
+  if (error == 0) {
+    prepare(fd);
+    return fd;
+  }
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+std::string endpoint_text(const std::string& address, int port) {
+  const std::string name = escape_for_terminal(address);
+  return name.find(':') == std::string::npos ? fmt::format("{}:{}", name, port) : fmt::format("[{}]:{}", name, port);
+}
+
+int listen_at(const std::string& address, int& port, std::string& fault) {
+  std::string reason;
+  const Addresses addresses = resolve(address.c_str(), port, 0, reason);
+  if (addresses == nullptr) {
+    fault = fmt::format("rank 0 cannot listen at {}: {}: set MASTER_ADDR to this machine's name or address", endpoint_text(address, port), reason);
+    return -1;
+  }
+  int fd = -1;
+  bool is_ours = false;
+  for (const addrinfo* one = addresses.get(); one != nullptr && fd < 0; one = one->ai_next) {
+    fd = listen_on(*one);
+    if (fd < 0) reason = std::strerror(errno);
+    is_ours = is_ours || fd >= 0 || errno != EADDRNOTAVAIL;
+  }
+  if (!is_ours) {  // the name is that of a router in front of this machine, or of its other side
+    const Addresses any = resolve(nullptr, port, AI_PASSIVE, reason);
+    for (const addrinfo* one = any.get(); one != nullptr && fd < 0; one = one->ai_next) {
+      fd = listen_on(*one);
+      if (fd < 0) reason = std::strerror(errno);
+    }
+  }
+  if (fd < 0) {
+    fault = fmt::format("rank 0 cannot listen at {}: {}: another job, or a second rank 0, may hold the port; set MASTER_PORT to a free one",
+                        endpoint_text(address, port), reason);
+    return -1;
+  }
+  port = port_of(fd);
+  return fd;
+}
+
+int connect_to(const std::string& address, int port, double seconds, std::string& reason) {
+  const Addresses addresses = resolve(address.c_str(), port, 0, reason);
+  for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
+    const int fd = connect_one(*one, std::max(1, static_cast<int>(std::min(seconds, 1000.0) * 1000)));
+    if (fd >= 0) return fd;
+    reason = std::strerror(errno);
+  }
+  return -1;
+}
+
+int accept_caller(int listener) {
+  const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) prepare(fd);
+  return fd;
+}
+
+std::string host_identity() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) name[0] = '\0';
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return std::string(name.data()) + " " + boot;
+}
+
+}  // namespace tpplan

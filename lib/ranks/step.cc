@@ -1,0 +1,58 @@
+// What a rank says of itself: its step, its calls, its failure.
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "base/text.h"
+#include "ranks/backend.h"
+#include "ranks/roster.h"
+
+namespace tpplan {
+namespace {
+
+// The value behind "name=" in a list with commas; empty when it is not there.
+std::string_view value_of(std::string_view list, std::string_view name) {
+  for (const std::string_view part : split(list, ',')) {
+    if (part.starts_with(name) && part.size() > name.size() && part[name.size()] == '=') return part.substr(name.size() + 1);
+  }
+  return "";
+}
+
+// For tests: the fault that TPPLAN_EXEC_FAULT asks for, where this is its rank and step.
+void inject_fault(const Comm& comm) {
+  const char* wanted = std::getenv("TPPLAN_EXEC_FAULT");
+  if (wanted == nullptr) return;
+  if (value_of(wanted, "rank") != std::to_string(comm.rank) || value_of(wanted, "step") != std::to_string(comm.step.number)) return;
+  const std::string_view kind = value_of(wanted, "kind");
+  if (kind == "exit") _exit(1);
+  if (kind == "hang") {
+    for (;;) pause();
+  }
+  throw std::runtime_error("TPPLAN_EXEC_FAULT asks for this failure");
+}
+
+}  // namespace
+
+void begin_step(Comm& comm, std::string what) {
+  comm.step = {.number = comm.step.number + 1, .what = std::move(what)};
+  if (comm.backend != nullptr) comm.backend->tell(comm);
+  inject_fault(comm);
+}
+
+void fail(Comm& comm, std::string reason) {
+  if (!comm.fault.empty()) return;
+  comm.fault = fmt::format("rank {} failed at {}: {}", comm.rank, to_text(comm.step), reason);
+  if (comm.backend != nullptr) comm.backend->tell(comm);
+}
+
+bool enter_call(Comm& comm) {
+  if (!comm.fault.empty()) return false;
+  ++comm.calls;
+  comm.backend->tell(comm);
+  return comm.fault.empty();
+}
+
+}  // namespace tpplan

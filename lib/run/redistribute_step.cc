@@ -1,0 +1,312 @@
+#include "run/redistribute_step.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.h"
+#include "ranks/roster.h"
+#include "run/box_copy.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Everything that a step is about, before anything moves.
+struct StepPlan {
+  Group group;
+  std::vector<Box> before, after;  // by place in the group
+  unsigned bits = 8;
+  ReduceOp op = ReduceOp::Sum;     // of the axis, where it is Partial
+};
+
+const Box& own(const std::vector<Box>& boxes, const StepPlan& plan) { return boxes[plan.group.self]; }
+
+bool is_shard(const Placement& placement) { return placement.kind == PlacementKind::Shard || placement.kind == PlacementKind::StridedShard; }
+
+bool is_sum(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter; }
+
+// Whether the axis' placement is one that the step starts from.
+bool starts_from(CollectiveKind kind, const Placement& placement) {
+  switch (kind) {
+    case CollectiveKind::AllGather:
+    case CollectiveKind::AllToAll: return is_shard(placement);
+    case CollectiveKind::AllReduce:
+    case CollectiveKind::ReduceScatter: return placement.kind == PlacementKind::Partial;
+    case CollectiveKind::LocalSlice: return placement.kind == PlacementKind::Replicate;
+  }
+  return false;
+}
+
+bool refuse_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective, const std::string& why) {
+  fail(comm, fmt::format("{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
+                         collective.axis < mesh.axes.size() ? escape_for_terminal(mesh.axes[collective.axis].name) : "no axis", why));
+  return false;
+}
+
+Group group_of(const Mesh& mesh, AxisId axis, int rank) {
+  Group group;
+  std::vector<int64_t> coordinate = coordinate_of(mesh, rank);
+  group.self = static_cast<size_t>(coordinate[axis]);
+  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
+    coordinate[axis] = i;
+    group.ranks.push_back(static_cast<int>(rank_of(mesh, coordinate)));
+  }
+  return group;
+}
+
+// For each member what it needs of the members' boxes: a sum needs its box of everybody, a slice of itself, a move every
+// element from somebody. Returns the first that cannot be served; empty: all are.
+std::string find_unserved(const StepPlan& plan, CollectiveKind kind) {
+  for (size_t i = 0; i < plan.group.ranks.size(); ++i) {
+    const uint64_t needed = elements_in(plan.after[i]);
+    uint64_t held = 0;
+    for (size_t from = 0; from < plan.group.ranks.size(); ++from) {
+      if (kind == CollectiveKind::LocalSlice && from != i) continue;
+      held += elements_in(intersection(plan.before[from], plan.after[i]));
+    }
+    if (is_sum(kind)) held /= plan.group.ranks.size();
+    if (held != needed) {
+      return fmt::format("rank {} needs {} elements, of which its group ({}) holds {}: another axis cuts the same dim, and has to be gathered "
+                         "first", plan.group.ranks[i], needed, list_ranks(plan.group.ranks), held);
+    }
+  }
+  return "";
+}
+
+std::shared_ptr<void> allocate_block(Comm& comm, uint64_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = comm.device->allocate(bytes);
+  if (memory == nullptr) {
+    fail(comm, fmt::format("no memory left for {} on the {}", human_bytes(bytes), comm.device->name));
+    return nullptr;
+  }
+  return {memory, comm.device->release};
+}
+
+bool has_block(const std::shared_ptr<void>& block, uint64_t bytes) { return bytes == 0 || block != nullptr; }
+
+// Copies `part` of the block `from` (that holds box `from_box`) into `to`; false when elements are not whole bytes.
+bool copy_box(const Comm& comm, const void* from, const Box& from_box, void* to, const Box& to_box, const Box& part, unsigned bits) {
+  if (elements_in(part) == 0) return true;
+  BoxCopy copy;
+  if (!plan_box_copy(from_box, to_box, part, bits, copy)) return false;
+  comm.device->copy_strided(static_cast<char*>(to) + copy.to_offset, static_cast<const char*>(from) + copy.from_offset, copy.how);
+  return true;
+}
+
+// The parts for all members, one after the other, as backends take them.
+struct Packed {
+  std::vector<Box> parts;       // by member
+  std::vector<uint64_t> counts;  // of elements, by member
+  std::vector<uint64_t> bytes;
+  uint64_t total = 0;           // bytes
+};
+
+// False when a part does not make whole bytes.
+bool pack_sizes(Packed& packed, unsigned bits) {
+  for (const Box& part : packed.parts) {
+    const uint64_t elements = elements_in(part);
+    if (bits < 8 && elements * bits % 8 != 0) return false;
+    packed.counts.push_back(elements);
+    packed.bytes.push_back((elements * bits + 7) / 8);
+    packed.total += packed.bytes.back();
+  }
+  return true;
+}
+
+struct Exchange {
+  Comm& comm;
+  const StepPlan& plan;
+  const LocalTensor& tensor;
+  void* result;
+  StepMeasure& measure;
+  std::string why;  // the step cannot be done
+
+  bool refuse(std::string reason) {
+    why = std::move(reason);
+    return false;
+  }
+};
+
+constexpr const char* kNotWhole = "its runs are not whole bytes: shard another dim, or a multiple of the elements in a byte";
+
+// Runs one call of the backend between two synchronizations, and times it.
+template <typename Call>
+bool talk(Exchange& exchange, uint64_t bytes, Call call) {
+  exchange.comm.device->synchronize();
+  const Clock::time_point start = Clock::now();
+  const bool fine = call();
+  if (fine) exchange.comm.device->synchronize();
+  exchange.measure.exchange_seconds = seconds_since(start);
+  exchange.measure.exchange_bytes = bytes;
+  return fine;
+}
+
+// The parts of the own box that the members will hold, packed into a block.
+bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
+  const StepPlan& plan = exchange.plan;
+  for (const Box& wanted : plan.after) packed.parts.push_back(intersection(own(plan.before, plan), wanted));
+  if (!pack_sizes(packed, plan.bits)) return exchange.refuse(kNotWhole);
+  block = allocate_block(exchange.comm, packed.total);
+  if (!has_block(block, packed.total)) return false;
+  uint64_t offset = 0;
+  for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
+    const Box& part = packed.parts[i];
+    if (!copy_box(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
+      return exchange.refuse(kNotWhole);
+    }
+  }
+  return true;
+}
+
+bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
+  uint64_t offset = 0;
+  for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
+    const Box needed = intersection(packed.parts[i], own(exchange.plan.after, exchange.plan));
+    if (!copy_box(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result, own(exchange.plan.after, exchange.plan),
+                  needed, exchange.plan.bits)) {
+      return exchange.refuse(kNotWhole);
+    }
+  }
+  return true;
+}
+
+bool run_all_gather(Exchange& exchange) {
+  Packed received{.parts = exchange.plan.before};
+  if (!pack_sizes(received, exchange.plan.bits)) return exchange.refuse(kNotWhole);
+  const std::shared_ptr<void> block = allocate_block(exchange.comm, received.total);
+  if (!has_block(block, received.total)) return false;
+  Comm& comm = exchange.comm;
+  return talk(exchange, received.total, [&] {
+           return comm.backend->all_gather(comm, exchange.plan.group, exchange.tensor.data.get(), block.get(), received.bytes);
+         }) && unpack(exchange, received, block.get());
+}
+
+bool run_all_to_all(Exchange& exchange) {
+  Packed sent, received;
+  std::shared_ptr<void> out;
+  if (!pack(exchange, sent, out)) return false;
+  for (const Box& held : exchange.plan.before) received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
+  if (!pack_sizes(received, exchange.plan.bits)) return exchange.refuse(kNotWhole);
+  const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
+  if (!has_block(in, received.total)) return false;
+  Comm& comm = exchange.comm;
+  return talk(exchange, sent.total, [&] {
+           return comm.backend->all_to_all(comm, exchange.plan.group, out.get(), sent.bytes, in.get(), received.bytes);
+         }) && unpack(exchange, received, in.get());
+}
+
+bool run_reduce_scatter(Exchange& exchange) {
+  Packed sent;
+  std::shared_ptr<void> out;
+  if (!pack(exchange, sent, out)) return false;
+  Comm& comm = exchange.comm;
+  return talk(exchange, sent.total, [&] {
+    return comm.backend->reduce_scatter(comm, exchange.plan.group, out.get(), exchange.result, sent.counts, exchange.tensor.dtype, exchange.plan.op);
+  });
+}
+
+bool run_all_reduce(Exchange& exchange) {
+  const uint64_t bytes = exchange.tensor.bytes, elements = elements_in(own(exchange.plan.before, exchange.plan));
+  Comm& comm = exchange.comm;
+  if (bytes != 0) comm.device->copy(exchange.result, exchange.tensor.data.get(), bytes);
+  return talk(exchange, bytes, [&] {
+    return comm.backend->all_reduce(comm, exchange.plan.group, exchange.result, elements, exchange.tensor.dtype, exchange.plan.op);
+  });
+}
+
+bool run_slice(Exchange& exchange) {
+  const StepPlan& plan = exchange.plan;
+  return copy_box(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result, own(plan.after, plan), own(plan.after, plan),
+                  plan.bits) ||
+         exchange.refuse(kNotWhole);
+}
+
+struct KindRow {
+  CollectiveKind kind;
+  bool (*run)(Exchange&);
+};
+
+constexpr KindRow kKinds[] = {
+    {CollectiveKind::AllGather, run_all_gather},         {CollectiveKind::AllReduce, run_all_reduce},
+    {CollectiveKind::ReduceScatter, run_reduce_scatter}, {CollectiveKind::AllToAll, run_all_to_all},
+    {CollectiveKind::LocalSlice, run_slice},
+};
+
+}  // namespace
+
+Placement placement_after(const Collective& collective) {
+  const bool whole = collective.kind == CollectiveKind::AllGather || collective.kind == CollectiveKind::AllReduce;
+  return whole ? Placement{} : Placement{.kind = PlacementKind::Shard, .dim = collective.dim};
+}
+
+bool box_of(const std::vector<int64_t>& shape, const std::vector<Placement>& placements, const Mesh& mesh, int rank, std::vector<Interval>& box) {
+  if (placements.size() != mesh.axes.size() || rank < 0 || rank >= device_count(mesh)) return false;
+  std::vector<Placement> cutting = placements;
+  for (Placement& placement : cutting) {
+    if (placement.kind == PlacementKind::Partial) placement = {};
+  }
+  Sharding sharding;
+  if (!spec_of(cutting, mesh, shape.size(), sharding.spec)) return false;
+  box.clear();
+  for (const std::vector<Interval>& runs : shard_slice(shape, sharding, mesh, coordinate_of(mesh, rank))) box.push_back(runs[0]);
+  return true;
+}
+
+bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
+  Box box;
+  if (!box_of(tensor.shape, tensor.placements, mesh, comm.rank, box)) {
+    fail(comm, fmt::format("{}: its placements are no layout of {} on the mesh {}", escape_for_terminal(tensor.name),
+                           counted(tensor.shape.size(), "dim"), to_text(mesh)));
+    return false;
+  }
+  tensor.bytes = byte_size(tensor.dtype, elements_in(box));
+  tensor.data = allocate_block(comm, tensor.bytes);
+  return has_block(tensor.data, tensor.bytes);
+}
+
+bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor, std::optional<Placement> after,
+                       StepMeasure* measure) {
+  if (!comm.fault.empty()) return false;
+  const Clock::time_point start = Clock::now();
+  const auto refuse = [&](const std::string& why) { return refuse_step(comm, tensor, mesh, collective, why); };
+  if (collective.axis >= mesh.axes.size() || tensor.placements.size() != mesh.axes.size()) return refuse("the mesh has no such axis");
+  if (device_count(mesh) != comm.world) return refuse("the mesh has another number of ranks than the job");
+  if (!starts_from(collective.kind, tensor.placements[collective.axis])) {
+    return refuse("the tensor is " + to_text(tensor.placements[collective.axis]) + " there, from which this step does not start");
+  }
+
+  LocalTensor result = tensor;
+  result.placements[collective.axis] = after.value_or(placement_after(collective));
+  StepPlan plan{.group = group_of(mesh, collective.axis, comm.rank), .bits = dtypes()[tensor.dtype].bits,
+                .op = tensor.placements[collective.axis].op};
+  for (const int rank : plan.group.ranks) {
+    plan.before.emplace_back();
+    plan.after.emplace_back();
+    if (!box_of(tensor.shape, tensor.placements, mesh, rank, plan.before.back()) ||
+        !box_of(tensor.shape, result.placements, mesh, rank, plan.after.back())) {
+      return refuse("the placements before or after it are no layout of the tensor");
+    }
+  }
+  if (const std::string unserved = find_unserved(plan, collective.kind); !unserved.empty()) return refuse(unserved);
+
+  StepMeasure local;
+  local.group = plan.group.ranks.size();
+  if (!allocate_local(comm, mesh, result)) return false;
+  Exchange exchange{.comm = comm, .plan = plan, .tensor = tensor, .result = result.data.get(), .measure = local};
+  const auto* row = std::ranges::find(kKinds, collective.kind, &KindRow::kind);
+  if (!row->run(exchange)) return exchange.why.empty() ? false : refuse(exchange.why);
+  comm.device->synchronize();
+  tensor = std::move(result);
+  local.total_seconds = seconds_since(start);
+  if (measure != nullptr) *measure = local;
+  return true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,57 @@
+// One step of a redistribution, carried out: a tensor that is laid out over a mesh, in memory, from one layout to the next.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ranks/backend.h"
+#include "sharding/redistribute.h"
+#include "sharding/shard_slice.h"
+
+namespace tpplan {
+
+// A tensor as this rank holds it: row major, without gaps, the box that shard_slice gives its coordinate. An axis that is
+// Partial does not cut: each of its ranks holds a summand of the whole box.
+struct LocalTensor {
+  std::string name;                   // for people: what faults and steps call it
+  std::vector<int64_t> shape;         // of the whole tensor
+  DType dtype = 0;
+  std::vector<Placement> placements;  // one for each mesh axis
+  uint64_t bytes = 0;                 // of this rank's box
+  std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
+};
+
+// How long the ranks talked, and about how much, as nccl-tests counts it: the larger side of one rank's exchange (all_gather:
+// what it ends up with; reduce_scatter, all_to_all: what it starts with; all_reduce: the buffer). Zero for slice.
+struct StepMeasure {
+  double exchange_seconds = 0;  // in the backend's call, from this rank's point of view
+  double total_seconds = 0;     // with packing and unpacking
+  uint64_t exchange_bytes = 0;
+  uint64_t group = 1;           // ranks that took part: the size of the axis
+};
+
+// The layout of the step's axis once it is done: Replicate, or Shard(dim).
+Placement placement_after(const Collective& collective);
+
+// The box that `rank` holds of a tensor with these placements, one run of global indices a dim. False when the placements
+// are not a layout of that shape on that mesh.
+bool box_of(const std::vector<int64_t>& shape, const std::vector<Placement>& placements, const Mesh& mesh, int rank,
+            std::vector<Interval>& box);
+
+// Memory for comm.rank's box, `bytes` and `data` set; false with a fault in comm when the placements are no layout or the
+// device has no memory left.
+bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
+
+// Carries out `collective` with the ranks that differ from this one in its axis only; all ranks of the mesh call it. On
+// success `tensor` has new memory and its placement on that axis is `after` (placement_after without it; a StridedShard has
+// to be said); the old memory is left as it was for whoever shares it. Dims, -1 and so on, uneven and empty boxes are all
+// fine. Returns false with the fault in comm, and the other ranks told, when the step does not fit the layout, when the
+// group does not hold what its ranks need (a gather over a major axis while a minor one still cuts the dim), when the runs
+// of a type below 8 bits are not whole bytes, when a sum is asked of a type without arithmetic, or when the backend fails.
+bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
+                       std::optional<Placement> after = std::nullopt, StepMeasure* measure = nullptr);
+
+}  // namespace tpplan

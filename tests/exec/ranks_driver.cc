@@ -1,0 +1,100 @@
+// Runs ranks for the tests that need processes: tpplan_ranks BACKEND MESH WHAT [DEADLINE] [AGREEMENT].
+//   MESH  sizes with x between: 2x3
+//   WHAT  cases: every redistribution, checked, and a line "rank R HASH" for each rank's results
+//         steps: six all_reduces and gathers, for faults
+//         sizes: moves of a few MiB, uneven
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/sha256.h"
+#include "ranks/launch.h"
+#include "redistribute_cases.h"
+
+using namespace tpplan;
+
+namespace {
+
+Mesh mesh_of(std::string_view text) {
+  Mesh mesh;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find('x', at), text.size());
+    mesh.axes.push_back({.name = std::string(1, static_cast<char>('a' + mesh.axes.size())), .size = std::atoll(std::string(text.substr(at, end - at)).c_str())});
+    at = end + 1;
+  }
+  return mesh;
+}
+
+int report(Comm& comm, const std::string& results) {
+  std::vector<std::string> all;
+  begin_step(comm, "gather the results");
+  if (!comm.backend->gather_texts(comm, sha256_hex(results), all)) return 1;
+  if (comm.rank != 0) return 0;
+  for (size_t rank = 0; rank < all.size(); ++rank) std::printf("rank %zu %s\n", rank, all[rank].c_str());
+  std::fflush(stdout);
+  return 0;
+}
+
+int run_cases(Comm& comm, const Mesh& mesh) {
+  std::string results;
+  for (const RedistributeCase& one : all_cases(mesh)) {
+    if (!is_servable(one, mesh)) continue;
+    begin_step(comm, to_text(one, mesh));
+    std::string bytes;
+    const std::string wrong = run_case(comm, mesh, one, bytes);
+    if (!wrong.empty()) {
+      std::fprintf(stderr, "%s\n", wrong.c_str());
+      return 1;
+    }
+    results += bytes;
+  }
+  return report(comm, results);
+}
+
+int run_steps(Comm& comm, const Mesh& mesh) {
+  const Placement partial{.kind = PlacementKind::Partial}, shard{.kind = PlacementKind::Shard}, whole;
+  std::string results;
+  for (int i = 0; i < 6; ++i) {
+    RedistributeCase one{.shape = {12, 5}, .dtype = 1, .from = {i % 2 == 0 ? partial : shard}, .to = {whole}};
+    one.from.resize(mesh.axes.size());
+    one.to.resize(mesh.axes.size());
+    begin_step(comm, i % 2 == 0 ? "all_reduce over a" : "all_gather over a");
+    std::string bytes;
+    if (!run_case(comm, mesh, one, bytes).empty()) return 1;
+    results += bytes;
+  }
+  return report(comm, results);
+}
+
+int run_sizes(Comm& comm, const Mesh& mesh) {
+  const Placement partial{.kind = PlacementKind::Partial}, rows{.kind = PlacementKind::Shard}, columns{.kind = PlacementKind::Shard, .dim = 1}, whole;
+  std::string results;
+  for (const auto& [from, to] : {std::pair{rows, whole}, {rows, columns}, {partial, rows}, {partial, whole}}) {
+    RedistributeCase one{.shape = {1021, 771}, .dtype = 1, .from = {from}, .to = {to}};
+    one.from.resize(mesh.axes.size());
+    one.to.resize(mesh.axes.size());
+    begin_step(comm, to_text(one, mesh));
+    std::string bytes;
+    const std::string wrong = run_case(comm, mesh, one, bytes);
+    if (!wrong.empty()) return std::fprintf(stderr, "%s\n", wrong.c_str()), 1;
+    results += bytes;
+  }
+  return report(comm, results);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const Mesh mesh = mesh_of(argv[2]);
+  const std::string what = argv[3];
+  LaunchOptions options{.backend = argv[1], .world = static_cast<int>(device_count(mesh)), .deadline = argc > 4 ? std::atof(argv[4]) : 20};
+  options.agreement = argc > 5 ? argv[5] : "manifest sha256 0";
+  std::string fault;
+  const int status = run_ranks(options, [&](Comm& comm) {
+    return what == "cases" ? run_cases(comm, mesh) : what == "sizes" ? run_sizes(comm, mesh) : run_steps(comm, mesh);
+  }, fault);
+  if (!fault.empty()) std::fprintf(stderr, "fault: %s\n", fault.c_str());
+  return status;
+}
