@@ -25,4 +25,7 @@ bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& opti
 // MPI_Finalize, which mpirun expects of ranks that end well.
 void finish_mpi(Comm& comm);
 
+// Closes the communicators in order; after a failure they are aborted instead.
+void finish_nccl(Comm& comm);
+
 }  // namespace tpplan

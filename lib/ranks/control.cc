@@ -171,7 +171,7 @@ void lose(Control& control, size_t i) {
   if (control.all_ended) return;
   const RankState& state = control.ranks[rank];
   set_fault(control, is_hub(control)
-                         ? fmt::format("rank {} is gone: its process ended or its network failed at {}, while rank 0 is at {}", rank, to_text(state.step),
+                         ? fmt::format("rank {} is gone: its process ended or its network failed; last heard of at {}, while rank 0 is at {}", rank, to_text(state.step),
                                        to_text(control.ranks[0].step))
                          : fmt::format("rank 0 is gone: its process ended or its network failed, while rank {} is at {}", control.rank,
                                        to_text(control.ranks[static_cast<size_t>(control.rank)].step)));

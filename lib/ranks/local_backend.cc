@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/text.h"
-#include "device/host_arithmetic.h"
+#include "device/divide.h"
 #include "ranks/backends.h"
 #include "ranks/local_board.h"
 
@@ -74,19 +74,6 @@ bool add(Comm& comm, void* to, const void* from, uint64_t elements, DType dtype,
   return false;
 }
 
-// What Avg leaves to do after the sum. The device's table has no division, and averages are rare: by way of the host.
-void divide(Comm& comm, void* data, uint64_t elements, DType dtype, size_t ranks, ReduceOp op) {
-  if (op != ReduceOp::Avg || elements == 0) return;
-  const uint64_t bytes = byte_size(dtype, elements);
-  void* staging = comm.device->allocate_staging(bytes);
-  if (staging == nullptr) throw std::bad_alloc();
-  comm.device->to_host(staging, data, bytes);
-  divide_on_host(staging, elements, dtype, ranks);
-  comm.device->from_host(data, staging, bytes);
-  comm.device->synchronize();
-  comm.device->release_staging(staging);
-}
-
 // Each member reduces one piece of the data, in the first member's memory and in member order, and hands it to the others.
 bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
   return take_part(comm, group, {.out = data}, [&](const std::vector<BoardSlot>& slots) {
@@ -98,7 +85,7 @@ bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, D
     for (size_t i = 1; i < count; ++i) {
       if (!add(comm, first, at(slots[i].out, begin * width), length, dtype, op)) return false;
     }
-    divide(comm, first, length, dtype, count, op);
+    if (op == ReduceOp::Avg) divide(*comm.device, first, length, dtype, count);
     for (size_t i = 1; i < count; ++i) comm.device->copy(at(slots[i].out, begin * width), first, length * width);
     return true;
   });
@@ -113,7 +100,7 @@ bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, s
     for (size_t i = 1; i < slots.size(); ++i) {
       if (!add(comm, out, at(slots[i].in, begin), length, dtype, op)) return false;
     }
-    divide(comm, out, length, dtype, slots.size(), op);
+    if (op == ReduceOp::Avg) divide(*comm.device, out, length, dtype, slots.size());
     return true;
   });
 }

@@ -1,15 +1,184 @@
+// One rank a GPU, over NCCL. Pieces of one size go by its own collectives; unequal ones as a group of one call a piece, to
+// the byte, without padding. What NCCL has no type for moves as bytes.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "device/divide.h"
 #include "ranks/backends.h"
+#include "ranks/control.h"
+#include "ranks/nccl_groups.h"
 
 namespace tpplan {
+namespace {
+
+struct TypeRow {
+  std::string_view dtype;
+  NcclType type;
+};
+
+constexpr TypeRow kTypes[] = {
+    {"float32", NcclType::Float32}, {"bfloat16", NcclType::Bfloat16}, {"float16", NcclType::Float16}, {"float64", NcclType::Float64},
+    {"int8", NcclType::Int8},       {"uint8", NcclType::Uint8},       {"int32", NcclType::Int32},     {"uint32", NcclType::Uint32},
+    {"int64", NcclType::Int64},     {"uint64", NcclType::Uint64},
+};
+
+bool find_type(Comm& comm, DType dtype, NcclType& type) {
+  const auto* row = std::ranges::find(kTypes, dtypes()[dtype].name, &TypeRow::dtype);
+  if (row == std::end(kTypes)) {
+    fail(comm, fmt::format("NCCL has no arithmetic for {}: it cannot be reduced over ranks; use --backend local or mpi", dtypes()[dtype].name));
+    return false;
+  }
+  type = row->type;
+  return true;
+}
+
+// Avg is a sum that is divided afterwards, rounded as with the other backends; ncclAvg multiplies by 1/n first.
+NcclOp op_of(ReduceOp op) { return op == ReduceOp::Max ? NcclOp::Max : op == ReduceOp::Min ? NcclOp::Min : NcclOp::Sum; }
+
+const NcclFunctions& nccl() { return nccl_library().functions; }
+
+bool is_accepted(NcclResult result) { return result == NcclResult::Success || result == NcclResult::InProgress; }
+
+char* at(void* memory, uint64_t offset) { return static_cast<char*>(memory) + offset; }
+const char* at(const void* memory, uint64_t offset) { return static_cast<const char*>(memory) + offset; }
+
+bool is_even(std::span<const uint64_t> sizes) {
+  return std::ranges::all_of(sizes, [&](uint64_t size) { return size == sizes[0]; });
+}
+
+bool is_empty(std::span<const uint64_t> sizes) { return std::ranges::count(sizes, 0u) == std::ssize(sizes); }
+
+// A call of the group: `alone` is what it does where there is nobody else. `queue` puts the calls to NCCL.
+template <typename Alone, typename Queue>
+bool take_part(Comm& comm, const Group& group, const char* what, Alone alone, Queue queue) {
+  if (group.ranks.size() == 1) {
+    alone();
+    comm.device->synchronize();
+    return true;
+  }
+  const NcclComm communicator = nccl_communicator(comm, group);
+  return communicator != nullptr && run_nccl(comm, communicator, what, [&] { return queue(communicator, comm.device->stream()); });
+}
+
+// Queues one call for each member with something to move, until one is refused.
+template <typename Call>
+NcclResult for_each_piece(std::span<const uint64_t> sizes, Call call) {
+  NcclResult result = NcclResult::Success;
+  uint64_t offset = 0;
+  for (size_t i = 0; i < sizes.size() && is_accepted(result); offset += sizes[i++]) {
+    if (sizes[i] != 0) result = call(static_cast<int>(i), offset, sizes[i]);
+  }
+  return result;
+}
+
+bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes) {
+  if (!enter_call(comm)) return false;
+  if (is_empty(bytes)) return true;
+  const auto alone = [&] { comm.device->copy(out, in, bytes[0]); };
+  if (is_even(bytes)) {
+    return take_part(comm, group, "ncclAllGather", alone, [&](NcclComm communicator, void* stream) {
+      return nccl().all_gather(in, out, bytes[0], NcclType::Uint8, communicator, stream);
+    });
+  }
+  return take_part(comm, group, "ncclBroadcast", alone, [&](NcclComm communicator, void* stream) {
+    return for_each_piece(bytes, [&](int root, uint64_t offset, uint64_t size) {
+      const void* from = static_cast<size_t>(root) == group.self ? in : at(out, offset);
+      return nccl().broadcast(from, at(out, offset), size, NcclType::Uint8, root, communicator, stream);
+    });
+  });
+}
+
+bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> send_bytes, void* out,
+                std::span<const uint64_t> receive_bytes) {
+  if (!enter_call(comm)) return false;
+  const auto copy_own = [&] {
+    const auto before = [&](std::span<const uint64_t> sizes) {
+      return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(group.self), uint64_t{0});
+    };
+    comm.device->copy(at(out, before(receive_bytes)), at(in, before(send_bytes)), send_bytes[group.self]);
+  };
+  if (send_bytes[group.self] != receive_bytes[group.self]) {
+    fail(comm, fmt::format("rank {} sends itself {} bytes and expects {}", comm.rank, send_bytes[group.self], receive_bytes[group.self]));
+    return false;
+  }
+  return take_part(comm, group, "ncclSend and ncclRecv", copy_own, [&](NcclComm communicator, void* stream) {
+    copy_own();
+    const NcclResult sent = for_each_piece(send_bytes, [&](int peer, uint64_t offset, uint64_t size) {
+      if (static_cast<size_t>(peer) == group.self) return NcclResult::Success;
+      return nccl().send(at(in, offset), size, NcclType::Uint8, peer, communicator, stream);
+    });
+    if (!is_accepted(sent)) return sent;
+    return for_each_piece(receive_bytes, [&](int peer, uint64_t offset, uint64_t size) {
+      if (static_cast<size_t>(peer) == group.self) return NcclResult::Success;
+      return nccl().receive(at(out, offset), size, NcclType::Uint8, peer, communicator, stream);
+    });
+  });
+}
+
+// Whether the reduction went well; what Avg leaves to do is done here.
+bool finish(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op, bool reduced) {
+  if (reduced && op == ReduceOp::Avg) divide(*comm.device, data, elements, dtype, group.ranks.size());
+  return reduced;
+}
+
+bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
+  NcclType type = NcclType::Uint8;
+  if (!enter_call(comm) || !find_type(comm, dtype, type)) return false;
+  if (elements == 0) return true;
+  const bool reduced = take_part(comm, group, "ncclAllReduce", [] {}, [&](NcclComm communicator, void* stream) {
+    return nccl().all_reduce(data, data, elements, type, op_of(op), communicator, stream);
+  });
+  return finish(comm, group, data, elements, dtype, op, reduced);
+}
+
+bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
+                    ReduceOp op) {
+  NcclType type = NcclType::Uint8;
+  if (!enter_call(comm) || !find_type(comm, dtype, type)) return false;
+  if (is_empty(elements)) return true;
+  const uint64_t width = byte_size(dtype, 1), own = elements[group.self];
+  const auto alone = [&] { comm.device->copy(out, in, own * width); };
+  bool reduced = false;
+  if (is_even(elements)) {
+    reduced = take_part(comm, group, "ncclReduceScatter", alone, [&](NcclComm communicator, void* stream) {
+      return nccl().reduce_scatter(in, out, own, type, op_of(op), communicator, stream);
+    });
+  } else {
+    reduced = take_part(comm, group, "ncclReduce", alone, [&](NcclComm communicator, void* stream) {
+      return for_each_piece(elements, [&](int root, uint64_t offset, uint64_t size) {
+        void* to = static_cast<size_t>(root) == group.self ? out : nullptr;  // read nowhere else
+        return nccl().reduce(at(in, offset * width), to, size, type, op_of(op), root, communicator, stream);
+      });
+    });
+  }
+  return finish(comm, group, out, own, dtype, op, reduced);
+}
+
+constexpr Backend kNccl = {.name = "nccl", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
+                           .reduce_scatter = reduce_scatter, .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+
+}  // namespace
 
 const Backend* nccl_backend(std::string& reason) {
-  reason = "this tpplan-exec was built without CUDA";
-  return nullptr;
+  reason = nccl_library().reason;
+  return nccl_library().library.empty() ? nullptr : &kNccl;
 }
 
-bool connect_nccl(Comm&, const RankIdentity&, const LaunchOptions&, std::string& fault) {
-  nccl_backend(fault);
+bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault) {
+  if (comm.device->name == "cpu" && !nccl_library().takes_host_memory) {
+    fault = "--backend nccl needs GPUs, and --device is cpu: leave --device out";
+    return false;
+  }
+  const MeetOptions meeting{.rank = comm.rank, .world = comm.world, .address = who.address, .port = who.port, .deadline = options.deadline,
+                            .agreement = fmt::format("{}\nNCCL {}", options.agreement, nccl_version_text(nccl_library().version))};
+  if (!join_job(comm, meeting, fault)) return false;
+  if (open_nccl(comm)) return true;
+  fault = comm.fault;
   return false;
 }
+
+void finish_nccl(Comm& comm) { close_nccl(comm); }
 
 }  // namespace tpplan

@@ -1,0 +1,187 @@
+#include "ranks/nccl_groups.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "ranks/control.h"
+
+namespace tpplan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kAbortTime = std::chrono::milliseconds(1500);
+constexpr auto kCloseTime = std::chrono::seconds(5);
+constexpr auto kSpinTime = std::chrono::milliseconds(1);  // before a wait lets go of the processor
+constexpr auto kPause = std::chrono::microseconds(50);
+
+struct NcclState {
+  std::map<std::vector<int>, NcclComm> communicators;  // by their ranks
+};
+
+NcclState& state_of(const Comm& comm) { return *static_cast<NcclState*>(comm.state.get()); }
+
+const NcclFunctions& nccl() { return nccl_library().functions; }
+
+bool is_accepted(NcclResult result) { return result == NcclResult::Success || result == NcclResult::InProgress; }
+
+void pause_since(Clock::time_point start) {
+  if (Clock::now() - start < kSpinTime) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+// Ends the work of all communicators, so that the GPU's memory can be taken back. False when NCCL does not come back.
+bool abort_communicators(NcclState& state) {
+  if (state.communicators.empty()) return true;
+  std::promise<void> promise;
+  std::future<void> done = promise.get_future();
+  std::thread([communicators = std::exchange(state.communicators, {}), promise = std::move(promise)]() mutable {
+    for (const auto& [ranks, communicator] : communicators) nccl().comm_abort(communicator);
+    promise.set_value();
+  }).detach();
+  return done.wait_for(kAbortTime) == std::future_status::ready;
+}
+
+// After a failure. Where NCCL does not come back nothing could be taken down in order: then the process ends here.
+void abort_all(Comm& comm) {
+  if (abort_communicators(state_of(comm))) return;
+  const std::string text = fmt::format("tpplan-exec: error: {} (and NCCL does not let itself be aborted)\n", comm.fault);
+  if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
+  _exit(1);
+}
+
+bool fail_nccl(Comm& comm, NcclComm communicator, const char* what, NcclResult result) {
+  const char* last = nccl().get_last_error(communicator);
+  fail(comm, fmt::format("{}: {}: {}", what, nccl().get_error_string(result), escape_for_terminal(last != nullptr && *last != '\0' ? last : "NCCL says no more")));
+  abort_all(comm);
+  return false;
+}
+
+// Waits until the communicator has taken in what was queued and the GPU has done it.
+bool wait(Comm& comm, NcclComm communicator, const char* what) {
+  const Clock::time_point start = Clock::now();
+  for (;; pause_since(start)) {
+    NcclResult state = NcclResult::Success;
+    const NcclResult asked = nccl().comm_get_async_error(communicator, &state);
+    if (asked != NcclResult::Success) return fail_nccl(comm, communicator, what, asked);
+    if (!is_accepted(state)) return fail_nccl(comm, communicator, what, state);
+    if (state == NcclResult::Success && comm.device->done()) return true;
+    if (may_wait(comm, start)) continue;
+    abort_all(comm);
+    return false;
+  }
+}
+
+// Joins the communicator with this id; nullptr with comm.fault set.
+NcclComm join(Comm& comm, const Group& group, const NcclUniqueId& id) {
+  NcclComm communicator = nullptr;
+  NcclConfig config;
+  const NcclResult result =
+      nccl().comm_init_rank_config(&communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(group.self), &config);
+  if (communicator != nullptr) state_of(comm).communicators.emplace(group.ranks, communicator);
+  if (!is_accepted(result)) {
+    fail_nccl(comm, communicator, "ncclCommInitRankConfig", result);
+    return nullptr;
+  }
+  return wait(comm, communicator, "ncclCommInitRankConfig") ? communicator : nullptr;
+}
+
+bool make_id(Comm& comm, NcclUniqueId& id) {
+  const NcclResult result = nccl().get_unique_id(&id);
+  return result == NcclResult::Success || fail_nccl(comm, nullptr, "ncclGetUniqueId", result);
+}
+
+Group everyone(const Comm& comm) {
+  Group group{.ranks = std::vector<int>(static_cast<size_t>(comm.world)), .self = static_cast<size_t>(comm.rank)};
+  for (int rank = 0; rank < comm.world; ++rank) group.ranks[static_cast<size_t>(rank)] = rank;
+  return group;
+}
+
+// The id that the group's first rank made, at all of its ranks: it travels over the communicator of all.
+bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
+  const NcclComm world = state_of(comm).communicators.at(everyone(comm).ranks);
+  const std::shared_ptr<void> memory(comm.device->allocate(sizeof id), comm.device->release);
+  if (memory == nullptr) {
+    fail(comm, "the device has no memory left for an id of NCCL");
+    return false;
+  }
+  if (group.self == 0) {
+    if (!make_id(comm, id)) return false;
+    comm.device->from_host(memory.get(), &id, sizeof id);
+  }
+  void* stream = comm.device->stream();
+  const bool moved = run_nccl(comm, world, "ncclSend of an id", [&] {
+    if (group.self != 0) return nccl().receive(memory.get(), sizeof id, NcclType::Uint8, group.ranks[0], world, stream);
+    NcclResult result = NcclResult::Success;
+    for (size_t i = 1; i < group.ranks.size() && is_accepted(result); ++i) {
+      result = nccl().send(memory.get(), sizeof id, NcclType::Uint8, group.ranks[i], world, stream);
+    }
+    return result;
+  });
+  if (moved) comm.device->to_host(&id, memory.get(), sizeof id);
+  return moved;
+}
+
+}  // namespace
+
+bool open_nccl(Comm& comm) {
+  comm.state = std::shared_ptr<void>(new NcclState, [](void* memory) {
+    const std::unique_ptr<NcclState> state(static_cast<NcclState*>(memory));
+    abort_communicators(*state);
+  });
+  if (comm.world == 1) return true;
+  NcclUniqueId id = {};
+  if (comm.rank == 0 && !make_id(comm, id)) return false;
+  std::vector<std::string> ids;
+  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? std::string_view(id.bytes, sizeof id.bytes) : "", ids)) return false;
+  if (ids[0].size() != sizeof id.bytes) {
+    fail(comm, fmt::format("rank 0 sent {} bytes as NCCL's id instead of {}", ids[0].size(), sizeof id.bytes));
+    return false;
+  }
+  std::memcpy(id.bytes, ids[0].data(), sizeof id.bytes);
+  return join(comm, everyone(comm), id) != nullptr;
+}
+
+void close_nccl(Comm& comm) {
+  const Clock::time_point start = Clock::now();
+  for (const auto& [ranks, communicator] : std::exchange(state_of(comm).communicators, {})) {
+    const NcclResult result = nccl().comm_finalize(communicator);
+    NcclResult now = result;
+    while (is_accepted(result) && nccl().comm_get_async_error(communicator, &now) == NcclResult::Success && now == NcclResult::InProgress &&
+           Clock::now() - start < kCloseTime) {
+      pause_since(start);
+    }
+    now == NcclResult::Success ? nccl().comm_destroy(communicator) : nccl().comm_abort(communicator);
+  }
+}
+
+NcclComm nccl_communicator(Comm& comm, const Group& group) {
+  const auto& communicators = state_of(comm).communicators;
+  if (const auto found = communicators.find(group.ranks); found != communicators.end()) return found->second;
+  NcclUniqueId id = {};
+  return hand_out_id(comm, group, id) ? join(comm, group, id) : nullptr;
+}
+
+bool run_nccl(Comm& comm, NcclComm communicator, const char* what, const std::function<NcclResult()>& queue) {
+  NcclResult result = nccl().group_start();
+  if (result != NcclResult::Success) return fail_nccl(comm, communicator, "ncclGroupStart", result);
+  result = queue();
+  const NcclResult ended = nccl().group_end();  // also after an error: groups are counted
+  if (!is_accepted(result)) return fail_nccl(comm, communicator, what, result);
+  if (!is_accepted(ended)) return fail_nccl(comm, communicator, what, ended);
+  return wait(comm, communicator, what);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,154 @@
+"""--backend nccl without a GPU: a stand-in library (fake_nccl.cc) takes NCCL's place and moves the CPU's memory between
+processes. This proves our side of the calls: grouping, unequal and empty pieces, waiting, aborting, and what is said when
+something fails. It proves nothing about NCCL or about GPUs; test_gpu.py runs where there are some."""
+
+import collections
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+import pytest
+
+TPPLAN = pathlib.Path(os.environ["TPPLAN"])
+DRIVER = str(TPPLAN.parent / "tests" / "tpplan_collectives")
+FAKE = str(TPPLAN.parent / "tests" / "libtpplan_fake_nccl.so")
+DEADLINE = 2
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run_local(world):
+    done = subprocess.run([DRIVER, "local", "cpu", str(world), "20"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Job(collections.namedtuple("Job", "statuses outputs errors seconds log")):
+    """What the ranks of one job came to; `log` has a line for each call of the stand-in: rank, function, numbers."""
+
+
+def run_job(tmp_path, world, wait=60, **environment):
+    folder = tmp_path / f"nccl-{time.monotonic_ns()}"
+    folder.mkdir()
+    shared = {**os.environ, "TPPLAN_NCCL_LIBRARY": FAKE, "FAKE_NCCL_DIR": str(folder), "FAKE_NCCL_LOG": str(folder / "log"), "WORLD_SIZE": str(world),
+              "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **environment}
+    start = time.monotonic()
+    ranks = [subprocess.Popen([DRIVER, "nccl", "cpu", str(world), str(DEADLINE)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(world)]
+    try:
+        ends = [rank.communicate(timeout=wait) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    log = (folder / "log").read_text().splitlines() if (folder / "log").exists() else []
+    return Job([rank.returncode for rank in ranks], [out for out, _ in ends], [error for _, error in ends], time.monotonic() - start, log)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+def test_every_rank_gets_what_local_gives_it(tmp_path, world):
+    job = run_job(tmp_path, world)
+    assert job.statuses == [0] * world, job.errors
+    assert job.outputs[0] == run_local(world)
+    assert job.outputs[0].count("\n") > 300 * world
+
+
+def test_pieces_of_one_size_go_by_one_collective_and_others_by_a_group_without_padding(tmp_path):
+    job = run_job(tmp_path, 3)
+    calls = [line.split() for line in job.log]
+    counts = {name: sorted({int(call[call.index("count") + 1]) for call in calls if call[2] == name}) for name in
+              ("AllGather", "Broadcast", "Send", "Recv", "ReduceScatter", "Reduce")}
+    assert counts["AllGather"] == [12]
+    assert counts["Broadcast"] == [5, 8, 9, 11]  # 5 + 3 i, and 9 for every second rank: never 0, never the largest for all
+    assert counts["ReduceScatter"] == [12]
+    assert counts["Reduce"] == [5, 8, 9, 11]
+    assert counts["Send"] == counts["Recv"]
+    assert 0 not in counts["Send"]
+    assert all(call[-1] == "grouped" for call in calls if "count" in call)
+
+
+def test_a_group_has_one_communicator_and_all_are_closed_in_order(tmp_path):
+    job = run_job(tmp_path, 4)
+    made = collections.Counter(line.split()[1] for line in job.log if "CommInitRankConfig" in line)
+    assert made == {str(rank): 3 for rank in range(4)}  # all, neighbours, every second; one alone needs none
+    for name in ("CommFinalize", "CommDestroy"):
+        assert collections.Counter(line.split()[1] for line in job.log if name in line) == made
+    assert not [line for line in job.log if "CommAbort" in line]
+
+
+@pytest.mark.parametrize("kind", ["error", "async"])
+def test_an_error_of_the_library_names_rank_step_and_call_on_every_rank(tmp_path, kind):
+    job = run_job(tmp_path, 3, FAKE_NCCL_FAULT=f"rank=1,call=5,kind={kind}")
+    assert job.statuses == [1, 1, 1]
+    for error in job.errors:
+        assert error == ("rank 1 failed at step 6 (all_to_all over all): ncclSend and ncclRecv: the stand-in's error: the test asks for this "
+                         "error\n")
+    assert job.seconds < DEADLINE + 2
+    assert {line.split()[1] for line in job.log if "CommAbort" in line} == {"0", "1", "2"}
+
+
+def test_a_call_that_hangs_ends_at_the_deadline_on_every_rank(tmp_path):
+    job = run_job(tmp_path, 3, FAKE_NCCL_FAULT="rank=1,call=5,kind=hang")
+    assert job.statuses == [1, 1, 1]
+    assert DEADLINE <= job.seconds < DEADLINE + 2
+    assert all("has waited 2 s at step 6 (all_to_all over all)" in error for error in job.errors), job.errors
+    assert {line.split()[1] for line in job.log if "CommAbort" in line} == {"0", "1", "2"}
+
+
+def test_an_abort_that_does_not_come_back_ends_the_process_all_the_same(tmp_path):
+    job = run_job(tmp_path, 2, FAKE_NCCL_FAULT="rank=1,call=5,kind=stuck")
+    assert job.statuses == [1, 1]
+    assert job.seconds < DEADLINE + 2
+    assert all("NCCL does not let itself be aborted" in error for error in job.errors), job.errors
+
+
+@pytest.mark.parametrize("kind, text", [("error", "rank 1 failed at its start: ncclCommInitRankConfig: the stand-in's error"),
+                                        ("hang", "has waited 2 s at its start")])
+def test_a_communicator_that_does_not_come_up_is_a_job_that_cannot_be_set_up(tmp_path, kind, text):
+    job = run_job(tmp_path, 3, FAKE_NCCL_FAULT=f"rank=1,call=0,kind={kind}")
+    assert job.statuses == [2, 2, 2]
+    assert all(text in error for error in job.errors), job.errors
+    assert job.seconds < DEADLINE + 2
+
+
+@pytest.mark.parametrize("kind, text", [("exit", "rank 2 is gone"), ("throw", "rank 2 failed at step 4 (all_gather over all)")])
+def test_a_rank_that_dies_or_throws_ends_the_others_at_once(tmp_path, kind, text):
+    job = run_job(tmp_path, 3, TPPLAN_EXEC_FAULT=f"rank=2,step=4,kind={kind}")
+    assert job.statuses == [1, 1, 1]
+    assert all(text in error for error in job.errors[:2]), job.errors
+    assert job.seconds < DEADLINE
+
+
+def test_a_reduction_of_a_type_that_nccl_lacks_is_refused_by_name(tmp_path):
+    job = run_job(tmp_path, 2, TPPLAN_DRIVER_REDUCES="int16")
+    assert job.statuses == [1, 1]
+    assert all("NCCL has no arithmetic for int16" in error and "step 1" in error for error in job.errors), job.errors
+
+
+@pytest.mark.parametrize("library, version, text", [
+    (FAKE, "21210", "NCCL 2.12.10 is too old: 2.14.0 and later"),
+    ("/nowhere/libnccl.so.2", "", "NCCL cannot be opened: /nowhere/libnccl.so.2: cannot open shared object file"),
+    ("libm.so.6", "", "libm.so.6: it has no function ncclGetVersion"),
+])
+def test_a_library_that_does_not_serve_is_said_before_anything_starts(tmp_path, library, version, text):
+    job = run_job(tmp_path, 2, TPPLAN_NCCL_LIBRARY=library, FAKE_NCCL_VERSION=version)
+    assert job.statuses == [2, 2]
+    assert all(text in error for error in job.errors), job.errors
+
+
+def test_ranks_with_different_versions_of_nccl_are_refused(tmp_path):
+    folder = tmp_path / "nccl"
+    folder.mkdir()
+    shared = {**os.environ, "TPPLAN_NCCL_LIBRARY": FAKE, "FAKE_NCCL_DIR": str(folder), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = [subprocess.Popen([DRIVER, "nccl", "cpu", "2", "5"], stderr=subprocess.PIPE, text=True,
+                              env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "FAKE_NCCL_VERSION": version})
+             for rank, version in enumerate(["22304", "23203"])]
+    errors = [rank.communicate(timeout=30)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [2, 2]
+    assert all("NCCL 2.23.4" in error and "NCCL 2.32.3" in error for error in errors), errors
