@@ -37,7 +37,8 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   if (done(Phase::Shardings)) return c;
   c.boundaries = infer_boundaries(c.plan, c.graph, c.matches, diagnostics);
   if (done(Phase::Boundaries)) return c;
-  c.manifest = build_manifest(c.plan, c.graph, c.matches, c.shardings, c.boundaries, diagnostics);
+  c.init = apply_init(c.plan, c.graph, c.shardings, diagnostics);
+  c.manifest = build_manifest(c.plan, c.graph, c.matches, c.shardings, c.boundaries, c.init, diagnostics);
   c.manifest.model_sha256 = sha256_hex(inputs.model.text);
   c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   done(Phase::Manifest);

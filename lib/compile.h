@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "infer/apply_init.h"
 #include "infer/infer_boundaries.h"
 #include "infer/sharding_table.h"
 #include "manifest/manifest.h"
@@ -28,6 +29,7 @@ struct Compilation {
   MatchTable matches;
   ShardingTable shardings;
   BoundaryTable boundaries;
+  InitTable init;
   Manifest manifest;
   Phase reached = Phase::Model;  // the last phase that ran
 };

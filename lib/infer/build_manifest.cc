@@ -15,6 +15,7 @@ struct Builder {
   const TpPlan& plan;
   const ModelGraph& graph;
   const ShardingTable& table;
+  const InitTable& init;
   Diagnostics& diagnostics;
   Manifest& manifest;
   std::unordered_map<std::string, uint32_t> layout_index;
@@ -35,7 +36,7 @@ std::span<const std::string_view> named_dims(const ModelGraph& graph, const Para
   return named ? dims_of(graph, module, param) : std::span<const std::string_view>();
 }
 
-ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sharding, RuleId rule, Reason reason) {
+ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sharding, RuleId rule, Reason reason, uint32_t init) {
   ParamLayout layout;
   const std::span<const int64_t> shape = shape_of(b.graph, param);
   layout.shape.assign(shape.begin(), shape.end());
@@ -57,18 +58,19 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   const ModuleKind kind = b.graph.modules[param.module].kind;
   if (!param.is_buffer && names_kind(kind)) layout.kind = to_text(kind);
   for (const std::string_view dim : named_dims(b.graph, param)) layout.dims.emplace_back(dim);
+  if (init != kNone) layout.init = init;
   return layout;
 }
 
-uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule, Reason reason) {
+uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule, Reason reason, uint32_t init) {
   const std::span<const int64_t> shape = shape_of(b.graph, param);
   b.key.assign(reinterpret_cast<const char*>(shape.data()), shape.size_bytes());
   const uint32_t facts[] = {sharding_id, rule, static_cast<uint32_t>(reason) << 16 | static_cast<uint32_t>(param.dtype) << 8 | param.is_buffer,
-                            static_cast<uint32_t>(b.graph.modules[param.module].kind)};
+                            static_cast<uint32_t>(b.graph.modules[param.module].kind), init};
   b.key.append(reinterpret_cast<const char*>(facts), sizeof facts);
   for (const std::string_view dim : named_dims(b.graph, param)) b.key.append(dim).push_back('\0');
   const auto [known, is_new] = b.layout_index.try_emplace(b.key, static_cast<uint32_t>(b.manifest.layouts.size()));
-  if (is_new) b.manifest.layouts.push_back(make_layout(b, param, sharding, rule, reason));
+  if (is_new) b.manifest.layouts.push_back(make_layout(b, param, sharding, rule, reason, init));
   return known->second;
 }
 
@@ -95,12 +97,13 @@ void add_params(Builder& b) {
   b.manifest.parameters.reserve(b.graph.params.size());
   for (ParamId id = 0; id < b.graph.params.size(); ++id) {
     const ParamSharding& p = b.table.params[id];
-    const uint32_t layout = intern_layout(b, b.graph.params[id], b.table.shardings[p.sharding], p.sharding, p.rule, p.reason);
+    const uint32_t layout = intern_layout(b, b.graph.params[id], b.table.shardings[p.sharding], p.sharding, p.rule, p.reason, b.init.params[id].distribution);
     b.manifest.parameters.push_back(add_param(b, b.graph.params[id], layout));
   }
-  for (const Param& buffer : b.graph.buffers) {
+  for (size_t i = 0; i < b.graph.buffers.size(); ++i) {
+    const Param& buffer = b.graph.buffers[i];
     const Sharding whole{.spec = replicated_spec(buffer.ndim), .segments = {}};
-    b.manifest.buffers.push_back(add_param(b, buffer, intern_layout(b, buffer, whole, kNone, kNoRule, Reason::Default)));
+    b.manifest.buffers.push_back(add_param(b, buffer, intern_layout(b, buffer, whole, kNone, kNoRule, Reason::Default, b.init.buffers[i].distribution)));
   }
 }
 
@@ -146,17 +149,18 @@ std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& shard
 }
 
 Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, const ShardingTable& table,
-                        const BoundaryTable& boundaries, Diagnostics& diagnostics) {
+                        const BoundaryTable& boundaries, const InitTable& init, Diagnostics& diagnostics) {
   Manifest manifest;
   manifest.model_name = graph.name;
   manifest.mesh = plan.mesh;
   manifest.uneven = plan.uneven;
+  manifest.distributions = init.distributions;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
     manifest.rules.push_back({.block = rule.block == kNoRule ? "" : plan.blocks[rule.block].text, .in_block = rule.block != kNoRule, .key = rule.key,
                               .line = rule.line, .matches = match_count(rule, matches.rules[id])});
   }
-  Builder builder{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .manifest = manifest, .layout_index = {}, .key = {}};
+  Builder builder{.plan = plan, .graph = graph, .table = table, .init = init, .diagnostics = diagnostics, .manifest = manifest, .layout_index = {}, .key = {}};
   add_params(builder);
   for (const BoundaryLayout& layout : boundaries.layouts) {
     manifest.module_layouts.push_back({.style = std::string(plan.rules[layout.rule].style->name), .rule = layout.rule,

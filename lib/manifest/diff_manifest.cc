@@ -145,6 +145,10 @@ constexpr FieldRow<ParamLayout> kParamFields[] = {
        return {grad_reduce_words(p.grad_reduce, m.mesh), grad_reduce_json(p.grad_reduce, m.mesh)};
      }},
     {"kind", [](const M&, const P& p) -> Word { return {p.kind.empty() ? "none" : p.kind, p.kind.empty() ? "null" : json_text(p.kind)}; }},
+    {"init", [](const M& m, const P& p) -> Word {
+       const Distribution* d = p.init < m.distributions.size() ? &m.distributions[p.init] : nullptr;
+       return {d == nullptr ? "none" : to_text(*d), d == nullptr ? "null" : distribution_json(*d)};
+     }},
     {"dims", [](const M&, const P& p) -> Word { return {list_words(p.dims), p.dims.empty() ? "null" : names_json(p.dims)}; }},
 };
 

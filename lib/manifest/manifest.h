@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sharding/check_sharding.h"
+#include "sharding/distribution.h"
 #include "sharding/dtype.h"
 #include "sharding/mesh.h"
 #include "sharding/partition_spec.h"
@@ -17,9 +18,11 @@
 namespace tpplan {
 
 inline constexpr std::string_view kManifestFormat = "tpplan.manifest/1";
+inline constexpr std::string_view kInitAlgorithm = "threefry2x32-jax";
 inline constexpr std::string_view kToolVersion = "tpplan 0.1.0";
 
 inline constexpr uint32_t kNoManifestRule = 0xffffffffu;
+inline constexpr uint32_t kNoInit = 0xffffffffu;
 
 // Above these a list is a resource limit: local shapes of one uneven parameter, ranks whose bytes are listed one by one.
 inline constexpr int64_t kMaxLocalShapes = int64_t{1} << 16;
@@ -48,6 +51,7 @@ struct ParamLayout {
   std::vector<GradReduce> grad_reduce;
   std::string kind;               // of the module that it belongs to: linear | embedding | norm; empty: none of these
   std::vector<std::string> dims;  // names of the dims, "out" and "in" of a linear or an embedding; empty: nobody says
+  uint32_t init = kNoInit;        // into Manifest::distributions; kNoInit: nobody says what it is filled with
 };
 
 // A path is a piece of Manifest::names.
@@ -123,6 +127,7 @@ struct Manifest {
   std::optional<ManifestData> data;
   std::optional<ManifestFsdp> fsdp;
   std::vector<std::string> remat;
+  std::vector<Distribution> distributions;
   ManifestTotals totals;
 };
 

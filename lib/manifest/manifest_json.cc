@@ -92,6 +92,10 @@ std::string data_json(const std::optional<ManifestData>& data, const Mesh& mesh)
   return data ? fmt::format("{{\"axes\": {}, \"dim\": {}}}", axes_json(data->axes, mesh), data->dim) : "null";
 }
 
+std::string init_json(std::span<const Distribution> distributions) {
+  return fmt::format("{{\"algorithm\": \"{}\", \"distributions\": {}}}", kInitAlgorithm, list(distributions, distribution_json));
+}
+
 std::string fsdp_json(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "null";
   return fmt::format("{{\"axis\": {}, \"policy\": {}, \"min_weight_size\": {}, \"units\": {}}}", json_text(mesh.axes[fsdp->axis].name),

@@ -27,6 +27,7 @@ std::string segments_json(std::span<const DimSegments> segments);
 std::string grad_reduce_json(std::span<const GradReduce> reductions, const Mesh& mesh);
 std::string values_json(std::span<const ManifestValue> values, const Mesh& mesh);
 std::string data_json(const std::optional<ManifestData>& data, const Mesh& mesh);
+std::string init_json(std::span<const Distribution> distributions);
 std::string fsdp_json(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
 
 }  // namespace tpplan

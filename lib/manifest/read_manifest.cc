@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <unordered_map>
 
 #include "base/json_reader.h"
@@ -18,6 +19,8 @@ struct ManifestReader {
   bool has_format = false, has_mesh = false, has_parameters = false, has_totals = false;
   ManifestTotals written;
   Span totals_span;
+  uint32_t largest_init = 0;  // that a parameter names, and where it does
+  Span init_span;
   std::unordered_map<std::string, uint32_t> layout_index;
   StringIndex paths;
   std::vector<bool> is_tied;
@@ -193,6 +196,20 @@ bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout
   return fault(reader, Code::TP7002, value_span(Source::Manifest, tree.nodes[dims]), fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
 }
 
+bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, 0, "init", JsonKind::Integer, at)) return false;
+  if (at == 0) return true;
+  const int64_t index = tree.nodes[at].integer;
+  if (index < 0 || index >= kNoInit) return fault(reader, Code::TP7002, value_span(Source::Manifest, tree.nodes[at]), fmt::format("there is no distribution {}", index));
+  layout.init = static_cast<uint32_t>(index);
+  if (reader.init_span.length == 0 || layout.init > reader.largest_init) {
+    reader.largest_init = layout.init;
+    reader.init_span = value_span(Source::Manifest, tree.nodes[at]);
+  }
+  return true;
+}
+
 bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array), dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  spec = member(reader, tree, 0, "spec", JsonKind::Array), reason = member(reader, tree, 0, "reason", JsonKind::String),
@@ -209,7 +226,7 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
          read_placements(reader, tree, placements, layout.placements) &&
          (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
-         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout) && read_kind(reader, tree, layout);
+         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout) && read_kind(reader, tree, layout) && read_init_index(reader, tree, layout);
 }
 
 bool read_param(ManifestReader& reader, const JsonTree& tree, const std::string& text, bool is_buffer) {
@@ -359,6 +376,47 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units, "path");
 }
 
+double number_of(const JsonNode& node) {
+  double value = static_cast<double>(node.integer);
+  if (node.kind == JsonKind::Number && !parse_number(node.text, value)) value = std::numeric_limits<double>::infinity();
+  return value;
+}
+
+bool read_number(ManifestReader& reader, const JsonNode& node, double& value) {
+  value = number_of(node);
+  return node.kind == JsonKind::Integer || expect(reader, node, JsonKind::Number, "an argument of a distribution");
+}
+
+bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
+  Distribution& distribution = reader.manifest.distributions.emplace_back();
+  const JsonNode& node = tree.nodes[at];
+  const bool has_arguments = node.kind == JsonKind::Object && at + 1 < node.end && tree.nodes[at + 1].end == node.end;
+  const std::string_view name = node.kind == JsonKind::String ? node.text : has_arguments ? tree.nodes[at + 1].key : std::string_view();
+  const auto unknown = [&] { return fault(reader, Code::TP7001, value_span(Source::Manifest, node), fmt::format("unknown distribution `{}`", name)); };
+  if (!find_distribution(name, distribution.kind)) return unknown();
+  const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
+  if (has_arguments != (row.argument_count > 0)) return unknown();
+  if (row.argument_count == 1 && !read_number(reader, tree.nodes[at + 1], distribution.arguments[0])) return false;
+  if (row.argument_count == 2 && !expect(reader, tree.nodes[at + 1], JsonKind::Object, fmt::format("`{}`", row.name))) return false;
+  for (size_t i = 0; row.argument_count == 2 && i < 2; ++i) {
+    const uint32_t argument = find_member(tree, at + 1, row.arguments[i]);
+    if (argument == 0) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[at + 1]), fmt::format("`{}` is missing", row.arguments[i]));
+    if (!read_number(reader, tree.nodes[argument], distribution.arguments[i])) return false;
+  }
+  const std::string_view wrong = fault_of(distribution);
+  return wrong.empty() || fault(reader, Code::TP7002, value_span(Source::Manifest, node), fmt::format("{} in `{}`", wrong, row.name));
+}
+
+// Manifests that were written before name the algorithm only.
+bool read_init(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`init`")) return false;
+  const uint32_t algorithm = member(reader, tree, 0, "algorithm", JsonKind::String);
+  uint32_t list = 0;
+  if (algorithm == 0 || !optional_member(reader, tree, 0, "distributions", JsonKind::Array, list)) return false;
+  if (tree.nodes[algorithm].text != kInitAlgorithm) return fault(reader, Code::TP7001, value_span(Source::Manifest, tree.nodes[algorithm]), fmt::format("unknown algorithm `{}`", tree.nodes[algorithm].text));
+  return list == 0 || for_each(tree, list, [&](uint32_t i) { return read_distribution(reader, tree, i); });
+}
+
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   reader.has_totals = true;
   reader.totals_span = value_span(Source::Manifest, tree.nodes[0]);
@@ -413,7 +471,7 @@ constexpr MemberRow kMembers[] = {
     {"format", JsonMember::Whole, read_format}, {"inputs", JsonMember::Whole, read_inputs}, {"mesh", JsonMember::Whole, read_mesh},
     {"uneven", JsonMember::Whole, read_uneven}, {"rules", JsonMember::Elements, read_rule}, {"modules", JsonMember::Elements, read_module},
     {"tied", JsonMember::Elements, read_tie},
-    {"data", JsonMember::Whole, read_data},     {"fsdp", JsonMember::Whole, read_fsdp},     {"totals", JsonMember::Whole, read_totals},
+    {"init", JsonMember::Whole, read_init},     {"data", JsonMember::Whole, read_data},     {"fsdp", JsonMember::Whole, read_fsdp},     {"totals", JsonMember::Whole, read_totals},
     {"remat", JsonMember::Whole, [](ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat, "path"); }},
 };
 
@@ -430,6 +488,9 @@ void finish(ManifestReader& reader) {
       return;
     }
   }
+  if (reader.init_span.length > 0 && reader.largest_init >= reader.manifest.distributions.size()) {
+    fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
+  }
   sum_totals(reader.manifest);
   if (!same_totals(reader.manifest.totals, reader.written)) fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
   reader.manifest.totals = reader.written;
@@ -439,7 +500,7 @@ void finish(ManifestReader& reader) {
 
 Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   Manifest manifest;
-  ManifestReader reader{.manifest = manifest, .diagnostics = diagnostics, .written = {}, .totals_span = {}, .layout_index = {}, .paths = {}, .is_tied = {}};
+  ManifestReader reader{.manifest = manifest, .diagnostics = diagnostics, .written = {}, .totals_span = {}, .init_span = {}, .layout_index = {}, .paths = {}, .is_tied = {}};
   std::deque<std::string> strings;
   const auto row_of = [](std::string_view key) { return std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& row) { return row.key == key; }); };
   const JsonVisitor visitor{

@@ -20,6 +20,7 @@ std::string layout_json(const ParamLayout& layout, const Mesh& mesh) {
   out += grad_reduce_json(layout.grad_reduce, mesh);
   if (!layout.kind.empty()) out += fmt::format(", \"kind\": {}", json_text(layout.kind));
   if (!layout.dims.empty()) out += fmt::format(", \"dims\": {}", names_json(layout.dims));
+  out += fmt::format(", \"init\": {}", layout.init == kNoInit ? "null" : std::to_string(layout.init));
   return out + "}";
 }
 
@@ -43,7 +44,7 @@ std::string head_json(const Manifest& m) {
 
 std::string tail_json(const Manifest& m) {
   std::string out = fmt::format(" \"data\": {},\n \"fsdp\": {},\n", data_json(m.data, m.mesh), fsdp_json(m.fsdp, m.mesh));
-  out += fmt::format(" \"remat\": {},\n \"init\": {{\"algorithm\": \"threefry2x32-jax\"}},\n", names_json(m.remat));
+  out += fmt::format(" \"remat\": {},\n \"init\": {},\n", names_json(m.remat), init_json(m.distributions));
   const ManifestTotals& t = m.totals;
   out += fmt::format(" \"totals\": {{\"parameters\": {}, \"elements\": {}, \"bytes\": {}, \"bytes_per_rank\": {}, \"max_bytes_per_rank\": {}, \"ideal_bytes_per_rank\": {}, \"replicated_bytes_per_rank\": {}}}\n}}\n",
                      t.parameters, t.elements, t.bytes, t.bytes_per_rank.empty() ? "null" : fmt::format("[{}]", fmt::join(t.bytes_per_rank, ", ")),

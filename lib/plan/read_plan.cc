@@ -544,6 +544,71 @@ void read_fsdp(PlanReader& reader, YamlId id) {
   reader.plan.fsdp = std::move(fsdp);
 }
 
+// ---- init ----
+
+bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& value) {
+  const YamlNode& node = node_at(reader, id);
+  const bool is_scalar = node.kind == YamlKind::Scalar;
+  if (is_scalar && node.is_plain && parse_number(node.text, value)) return true;
+  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not a number that a double holds", what, describe(node)),
+        is_scalar && !node.is_plain && parse_number(node.text, value) ? "remove the quotes" : "numbers are written 0.02, -1 or 1.5e-3");
+  return false;
+}
+
+// The arguments of a distribution that has names for them. All of them must be there.
+bool read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, std::array<double, 2>& arguments) {
+  const std::span<const std::string_view> names(row.arguments.data(), row.argument_count);
+  size_t given = 0;
+  bool good = for_each_entry(reader, id, fmt::format("`{}`", row.name), [&](YamlId key, YamlId value) {
+    const auto at = static_cast<size_t>(std::find(names.begin(), names.end(), node_at(reader, key).text) - names.begin());
+    if (at == names.size()) return unknown_key(reader, key, fmt::format("`{}`", row.name), names);
+    ++given;
+    read_number(reader, value, fmt::format("`{}`", names[at]), arguments[at]);
+  });
+  if (good && given < names.size()) {
+    fault(reader, Code::TP3002, id, fmt::format("`{}` needs {}", row.name, fmt::join(names, " and ")), fmt::format("{{{}: {{{}: 0, {}: 0.02}}}}", row.name, names[0], names[1]));
+    good = false;
+  }
+  return good;
+}
+
+// `zeros`, `{constant: 0.5}`, `{normal: {mean: 0, std: 0.02}}`.
+void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution) {
+  const YamlNode& node = node_at(reader, id);
+  const bool is_map = node.kind == YamlKind::Map;
+  std::vector<std::string_view> names;
+  for (const DistributionRow& row : distribution_table()) {
+    if (is_map == (row.argument_count > 0)) names.push_back(row.name);
+  }
+  if (is_map && node.children.size() != 2) {
+    fault(reader, Code::TP3003, id, fmt::format("a distribution is a mapping with {} keys, not one", node.children.size() / 2), "{normal: {mean: 0, std: 0.02}}");
+    return;
+  }
+  const YamlId name = is_map ? node.children[0] : id;
+  size_t choice = 0;
+  if (find_distribution(node_at(reader, name).text, distribution.kind) && is_map != (distribution_table()[static_cast<size_t>(distribution.kind)].argument_count > 0) && node_at(reader, name).kind == YamlKind::Scalar) {
+    fault(reader, Code::TP3003, id, fmt::format("`{}` {}", node_at(reader, name).text, is_map ? "takes no arguments" : "needs arguments"),
+          is_map ? fmt::format("write `{}` alone", node_at(reader, name).text) : "{constant: 0.5}, {normal: {mean: 0, std: 0.02}}, {uniform: {low: -0.1, high: 0.1}}");
+    return;
+  }
+  if (!read_choice(reader, name, "the distribution", names, choice)) return;
+  find_distribution(names[choice], distribution.kind);
+  const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
+  const size_t faults = reader.diagnostics.list.size();
+  if (row.argument_count == 1) read_number(reader, node.children[1], fmt::format("`{}`", row.name), distribution.arguments[0]);
+  if (row.argument_count == 2) read_arguments(reader, node.children[1], row, distribution.arguments);
+  const std::string_view wrong = fault_of(distribution);
+  if (faults == reader.diagnostics.list.size() && !wrong.empty()) fault(reader, Code::TP3019, node.children[1], fmt::format("{} in `{}`", wrong, row.name));
+}
+
+void read_init(PlanReader& reader, YamlId id) {
+  for_each_entry(reader, id, "`init`", [&](YamlId key, YamlId value) {
+    InitEntry& entry = reader.plan.init.emplace_back();
+    entry.pattern = {node_at(reader, key).text, span_at(reader, key)};
+    read_distribution(reader, value, entry.distribution);
+  });
+}
+
 // ---- suppressions ----
 
 void read_suppression(PlanReader& reader, YamlId id) {
@@ -580,7 +645,7 @@ void read_suppressions(PlanReader& reader, YamlId id) {
 
 // ---- the top level ----
 
-constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh", "axis", "uneven", "tp_plan", "blocks", "data", "fsdp", "remat", "suppress"};
+constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh", "axis", "uneven", "tp_plan", "blocks", "data", "fsdp", "remat", "init", "suppress"};
 
 void read_format(PlanReader& reader, YamlId id) {
   if (!expect(reader, id, YamlKind::Scalar, "`format`")) return;
@@ -626,7 +691,7 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
       })) {
     return;
   }
-  const auto [format, mesh, tp_plan, blocks, data, fsdp, remat, suppress] = std::array{at[0], at[3], at[6], at[7], at[8], at[9], at[10], at[11]};
+  const auto [format, mesh, tp_plan, blocks, data, fsdp, remat, init, suppress] = std::array{at[0], at[3], at[6], at[7], at[8], at[9], at[10], at[11], at[12]};
   if (format == kNoYaml) fault(reader, Code::TP3001, root, "the plan has no `format`", fmt::format("a plan starts with `format: {}`", kPlanFormat));
   else read_format(reader, format);
   if (mesh == kNoYaml) {
@@ -646,6 +711,7 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   if (data != kNoYaml) read_data(reader, data);
   if (fsdp != kNoYaml) read_fsdp(reader, fsdp);
   if (remat != kNoYaml) read_patterns(reader, remat, "`remat`", reader.plan.remat);
+  if (init != kNoYaml) read_init(reader, init);
   if (suppress != kNoYaml) read_suppressions(reader, suppress);
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
     fault(reader, Code::TP3010, tp_plan != kNoYaml ? tp_plan : root, "the plan has no rules: every parameter would be replicated",

@@ -85,6 +85,7 @@ std::string dump(const TpPlan& plan) {
     dump_patterns(out, "fsdp unit", plan.fsdp->units);
   }
   dump_patterns(out, "remat", plan.remat);
+  for (const InitEntry& entry : plan.init) out += fmt::format("init {}: {}\n", entry.pattern.text, to_text(entry.distribution));
   return out;
 }
 

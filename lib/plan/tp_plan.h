@@ -10,6 +10,7 @@
 #include "diagnostics/diagnostics.h"
 #include "plan/style_table.h"
 #include "sharding/check_sharding.h"
+#include "sharding/distribution.h"
 #include "sharding/mesh.h"
 #include "sharding/placement.h"
 
@@ -72,6 +73,12 @@ struct FsdpSettings {
   Span span;
 };
 
+// What the parameters and buffers that a glob matches are filled with, when there is no checkpoint.
+struct InitEntry {
+  ModulePattern pattern;
+  Distribution distribution;
+};
+
 // How a Keras LayoutMap key matches, by the function of Python's `re` that Keras has used over time.
 enum class KerasMatch : uint8_t { Fullmatch, Search, Match };
 
@@ -94,6 +101,7 @@ struct TpPlan {
   std::optional<DataSharding> data;
   std::optional<FsdpSettings> fsdp;
   std::vector<ModulePattern> remat;
+  std::vector<InitEntry> init;    // file order; the first that matches decides
   std::vector<Suppression> suppressions;
   Span rules_span;                // of the key `tp_plan` (or `blocks`, or the whole plan)
 };

@@ -66,13 +66,14 @@ def expand(document, part):
     return out
 
 
-FIELDS = ("shape", "dtype", "spec", "placements", "segments", "local_shapes", "style", "rule", "reason", "replicas", "grad_reduce")
+FIELDS = ("shape", "dtype", "spec", "placements", "segments", "local_shapes", "style", "rule", "reason", "replicas", "grad_reduce", "kind", "init", "dims")
 
 
 def fields_of(manifest, tensor):
     rule = None if tensor["rule"] is None else {k: v for k, v in manifest["rules"][tensor["rule"]].items() if k in ("block", "key")}
     shapes = tensor.get("local_shapes") or [tensor["local_shape"]]
-    return {key: tensor.get(key) for key in FIELDS} | {"rule": rule, "local_shapes": shapes}
+    init = None if tensor["init"] is None else manifest["init"]["distributions"][tensor["init"]]
+    return {key: tensor.get(key) for key in FIELDS} | {"rule": rule, "init": init, "local_shapes": shapes}
 
 
 def expected_tensors(old, new, part):

@@ -8,7 +8,7 @@ import random
 
 STYLES = ("colwise", "rowwise", "replicate", "sequence_parallel")
 LAYOUTS = ("Shard(0)", "Shard(1)", "Replicate", "null", "Shard(-1)")
-ORDER = ("format", "dialect", "mesh", "axis", "uneven", "tp_plan", "blocks", "data", "fsdp", "remat", "suppress")
+ORDER = ("format", "dialect", "mesh", "axis", "uneven", "tp_plan", "blocks", "data", "fsdp", "remat", "init", "suppress")
 
 
 class Maker:
@@ -123,6 +123,7 @@ class Maker:
         plan = {"format": "tpplan.plan/1", "mesh": {"fsdp": 2, "tp": 4}, "tp_plan": self.rules()}
         more = {"dialect": "glob", "axis": "tp", "uneven": "torch", "blocks": {self.quoted(self.name()): self.rules() for _ in range(2)},
                 "data": {"axes": ["fsdp"], "dim": 0}, "fsdp": {"axis": "fsdp", "policy": "dim0", "units": self.patterns()}, "remat": self.patterns(),
+                "init": {self.quoted(self.name()): value for value in ("zeros", {"constant": 0.5}, {"normal": {"mean": 0, "std": 0.02}})},
                 "suppress": [{"code": "TP4006", "reason": json.dumps(f"it's {self.name()}")} for _ in range(2)]}
         plan |= {k: v for k, v in more.items() if self.chance(0.5)}
         keys = list(plan)

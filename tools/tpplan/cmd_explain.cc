@@ -33,6 +33,15 @@ std::string match_line(const Session& s, const ParamMatch& match) {
   return fmt::format("`{}`{} ({}:{}), {}, by {}", rule.key, block, s.plan.name, rule.line, treatment_text(rule, plan.mesh), match.by_module ? "its module's path" : "its own path");
 }
 
+std::string init_line(const Session& s, const ParamInit& init) {
+  const Compilation& c = s.compilation;
+  if (init.distribution == kNone) return "nobody says: its module is of no kind that has a default";
+  const std::string what = to_text(c.init.distributions[init.distribution]);
+  if (init.entry == kNone) return what + ", the default of its module's kind";
+  const ModulePattern& pattern = c.plan.init[init.entry].pattern;
+  return fmt::format("{} by `{}` ({}:{})", what, pattern.text, s.plan.name, line_column(s.plan, pattern.span.offset).line);
+}
+
 std::string fsdp_line(const Compilation& c, ParamId id) {
   const FsdpSettings& fsdp = *c.plan.fsdp;
   const std::string& axis = c.plan.mesh.axes[fsdp.axis].name;
@@ -84,6 +93,7 @@ std::string explain_param(const Session& s, ParamId id) {
   line("rank 0", shape_text(layout.local_shapes[0]));
   line("replicas", std::to_string(layout.replicas));
   line("gradient", grads.empty() ? "no reduction" : join(grads, ", "));
+  line("init", init_line(s, c.init.params[id]));
   return text;
 }
 

@@ -62,6 +62,8 @@ std::string param_text(const Manifest& manifest, const ManifestParam& param) {
   if (!layout.style.empty()) out += ", " + layout.style;
   if (layout.rule < manifest.rules.size()) out += fmt::format(" by `{}` (line {})", escape_for_terminal(manifest.rules[layout.rule].key), manifest.rules[layout.rule].line);
   out += fmt::format("\n  replicas    {}\n  gradient    {}\n", layout.replicas, grads.empty() ? "no reduction" : fmt::format("{}", fmt::join(grads, ", ")));
+  if (!layout.kind.empty()) out += fmt::format("  kind        {}{}\n", layout.kind, layout.dims.empty() ? "" : escape_for_terminal(fmt::format(" with dims ({})", fmt::join(layout.dims, ", "))));
+  out += fmt::format("  init        {}\n", layout.init < manifest.distributions.size() ? to_text(manifest.distributions[layout.init]) : "nobody says");
   return out;
 }
 
