@@ -9,6 +9,7 @@ std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest
   for (const ManifestParam& param : manifest.parameters) {
     const ParamLayout& layout = layout_of(manifest, param);
     if (layout.shape.size() != 2 || layout.dims.size() != 2 || (layout.kind != "linear" && layout.kind != "embedding")) continue;
+    if (layout.shape[0] == 0 || layout.shape[1] == 0) continue;  // nothing to multiply
     const auto in = std::ranges::find(layout.dims, "in"), out = std::ranges::find(layout.dims, "out");
     if (in == layout.dims.end() || out == layout.dims.end()) continue;
     const std::string_view path = path_of(manifest, param);

@@ -3,24 +3,12 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "manifest/manifest.h"
 #include "ranks/backend.h"
-#include "run/module_weights.h"
+#include "run/list_products.h"
 
 namespace tpplan {
-
-// Modules whose weight and boundary agree: one product stands for all of them.
-struct ModuleProduct {
-  std::string path, pattern;  // the first module; all of them, numbers as `*`
-  uint64_t count = 0;
-  ModuleWeight weight;
-  const ModuleLayout* layout = nullptr;
-};
-
-// In the manifest's order: modules with a boundary and a weight.
-std::vector<ModuleProduct> list_products(const Manifest& manifest);
 
 // NoMemory and Packed: not run here, and nothing is wrong. The others are faults of the manifest.
 enum class ProductFault : uint8_t { None, NoMemory, Packed, InputLayout, OutputLayout, GradientLayout };

@@ -73,14 +73,14 @@ std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> fr
   for (size_t axis = 0; axis < from.size(); ++axis) {
     size_t dims = ndim;
     for (const Placement& p : {from[axis], to[axis]}) {
-      if (p.kind != PlacementKind::Shard && p.kind != PlacementKind::StridedShard) continue;
+      if (!is_shard(p)) continue;
       dims = std::max(dims, p.dim < 0 ? static_cast<size_t>(-p.dim) : static_cast<size_t>(p.dim) + 1);
     }
     ndim = std::max(ndim, dims);
   }
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const bool cuts_batch = std::ranges::any_of(std::initializer_list<Placement>{from[axis], to[axis]}, [&](const Placement& p) {
-      return (p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard) && (p.dim == 0 || p.dim + static_cast<int>(ndim) == 0);
+      return is_shard(p) && (p.dim == 0 || p.dim + static_cast<int>(ndim) == 0);
     });
     if (cuts_batch) batch *= b.manifest.mesh.axes[axis].size;
   }

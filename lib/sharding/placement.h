@@ -23,6 +23,8 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
+inline bool is_shard(const Placement& p) { return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard; }
+
 // "Replicate", "Shard(0)", "StridedShard(0, 4)", "Partial(sum)".
 std::string to_text(const Placement& placement);
 

@@ -17,8 +17,6 @@ std::string_view to_text(CollectiveKind kind) {
 
 namespace {
 
-bool is_shard(const Placement& p) { return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard; }
-
 Collective collective_of(AxisId axis, const Placement& from, const Placement& to) {
   if (from.kind == PlacementKind::Partial) {
     return is_shard(to) ? Collective{.kind = CollectiveKind::ReduceScatter, .axis = axis, .dim = to.dim}

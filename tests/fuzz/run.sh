@@ -40,7 +40,7 @@ flags=(-std=c++20 -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all "-I$r
        -DSPDLOG_FMT_EXTERNAL)
 libraries=(-lyaml-cpp -lre2 -lcrypto -lpthread)
 
-# The library's sources are those that CMakeLists.txt lists. An object is made anew when any header is newer than it.
+# The sources of the compiler and of what it shares with the executor, as CMakeLists.txt lists them. An object is made anew when any header is newer than it.
 mkdir -p "$build/objects"
 objects=()
 running=0
@@ -57,7 +57,7 @@ while read -r source; do
     wait -n
     running=$((running - 1))
   fi
-done < <(grep -oE 'lib/[a-z0-9_/]+\.cc' "$root/CMakeLists.txt" | sort -u)
+done < <(grep -oE 'lib/[a-z0-9_/]+\.cc' "$root/CMakeLists.txt" | grep -vE '^lib/(device|ranks|shards|run)/' | sort -u)
 while [ "$running" -gt 0 ]; do
   wait -n
   running=$((running - 1))

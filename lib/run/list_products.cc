@@ -1,0 +1,56 @@
+#include "run/list_products.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <unordered_map>
+
+#include "base/text.h"
+#include "manifest/path_pattern.h"
+
+namespace tpplan {
+namespace {
+
+// All that a product depends on.
+std::string key_of(const Manifest& manifest, const std::string& pattern, const ModuleWeight& weight, const ModuleLayout& module) {
+  const ParamLayout& layout = layout_of(manifest, *weight.param);
+  std::string key = fmt::format("{} {} {} {} {}", pattern, weight.is_embedding, weight.out, fmt::join(layout.shape, ","), to_text(layout.sharding.spec, manifest.mesh));
+  for (const DimSegments& segments : layout.sharding.segments) key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
+  for (const GradReduce& reduce : layout.grad_reduce) key += fmt::format(" g{}.{}", reduce.axis, static_cast<int>(reduce.kind));
+  for (const auto* values : {&module.inputs, &module.outputs}) {
+    key += " |";
+    for (const ManifestValue& value : *values) {
+      for (const auto* placements : {&value.from, &value.to}) key += *placements ? layout_text(**placements) : "null";
+      for (const auto* steps : {&value.forward, &value.backward}) {
+        key += " :";
+        for (const Collective& c : *steps) key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
+      }
+    }
+  }
+  return key;
+}
+
+}  // namespace
+
+std::string layout_text(const std::vector<Placement>& placements) {
+  std::vector<std::string> parts;
+  for (const Placement& p : placements) parts.push_back(to_text(p));
+  return "[" + join(parts, ", ") + "]";
+}
+
+std::vector<ModuleProduct> list_products(const Manifest& manifest) {
+  const auto weights = module_weights(manifest);
+  std::vector<ModuleProduct> products;
+  std::unordered_map<std::string, size_t> known;
+  for (const ManifestModule& module : manifest.modules) {
+    const std::string_view path = path_of(manifest, module);
+    const auto weight = weights.find(path);
+    if (weight == weights.end()) continue;
+    const std::string pattern = path_pattern(path);
+    const auto [place, is_new] = known.try_emplace(key_of(manifest, pattern, weight->second, layout_of(manifest, module)), products.size());
+    if (is_new) products.push_back({.path = std::string(path), .pattern = pattern, .weight = weight->second, .layout = &layout_of(manifest, module)});
+    ++products[place->second].count;
+  }
+  return products;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,184 @@
+#include "run/product_work.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kSaltX = 1, kSaltDy = 2;
+
+// Layouts of a value, its dims counted from the front of `ndim`.
+std::vector<Placement> from_front(std::vector<Placement> placements, int ndim) {
+  for (Placement& p : placements) {
+    if (is_shard(p) && p.dim < 0) p.dim += ndim;
+  }
+  return placements;
+}
+
+// The axes over which the weight's gradient is summed though no style cuts the tokens there: the batch is cut over them.
+bool cuts_batch(const ProductWork& w, AxisId axis) {
+  const bool fsdp = w.manifest.fsdp && w.manifest.fsdp->axis == axis;
+  return fsdp || (w.manifest.data && std::ranges::find(w.manifest.data->axes, axis) != w.manifest.data->axes.end());
+}
+
+// The layout that the product gives to y.
+std::vector<Placement> y_given(const ProductWork& w, std::vector<Placement> rows) {
+  put(rows, w.weight_spec[w.product.weight.out], shard(2));
+  put(rows, w.weight_spec[w.product.weight.in], {.kind = PlacementKind::Partial});
+  return rows;
+}
+
+// Which axes cut the tokens, and how: the layout without its last dim.
+std::vector<Placement> rows_of(std::vector<Placement> placements) {
+  for (Placement& p : placements) {
+    if (!is_shard(p) || p.dim >= 2) p = {};
+  }
+  return placements;
+}
+
+bool uses_fsdp(const ProductWork& w, const ParamLayout& layout) { return w.manifest.fsdp && uses_axis(layout.sharding.spec, w.manifest.fsdp->axis); }
+
+int64_t id_at(const ProductWork& w, int64_t row) { return static_cast<int64_t>((static_cast<uint64_t>(row) * 2654435761u + 12345) % static_cast<uint64_t>(w.in)); }
+
+void put_floats(const ProductWork& w, LocalTensor& tensor, const std::vector<float>& values) {
+  if (!values.empty()) w.comm.device->from_host(tensor.data.get(), values.data(), values.size() * sizeof(float));
+  w.comm.device->synchronize();
+}
+
+}  // namespace
+
+int factor(uint64_t salt, int64_t index) { return exact_value(salt, static_cast<uint64_t>(index), 0) % 2; }
+int weight_value(int64_t out, int64_t in) {
+  return factor(kFactorU, out) * factor(kFactorV, in) + factor(kFactorU + 1, out) * factor(kFactorV + 1, in);
+}
+
+const ManifestValue* first_value(const std::vector<ManifestValue>& values) {
+  for (const ManifestValue& value : values) {
+    if (value.from && value.to) return &value;
+  }
+  return nullptr;
+}
+
+void put(std::vector<Placement>& placements, const DimAxes& axes, const Placement& placement) {
+  for (const AxisId axis : axes) placements[axis] = placement;
+}
+
+std::vector<Placement> x_needed(const ProductWork& w, std::vector<Placement> rows) {
+  put(rows, w.weight_spec[w.product.weight.in], shard(2));
+  return rows;
+}
+std::vector<int64_t> indices_of(std::span<const Interval> runs) {
+  std::vector<int64_t> indices;
+  for (const Interval& run : runs) {
+    for (int64_t i = run.begin; i < run.end; ++i) indices.push_back(i);
+  }
+  return indices;
+}
+
+bool lay_out_product(ProductWork& w, ProductResult& result) {
+  const ModuleWeight& weight = w.product.weight;
+  const ParamLayout& layout = layout_of(w.manifest, *weight.param);
+  if (!layout.sharding.segments.empty() && (uses_fsdp(w, layout) || !is_even(layout.shape, layout.sharding, w.mesh))) {
+    result.fault = ProductFault::Packed;
+    result.reason = "its segments are cut by FSDP too, or unevenly";
+    return false;
+  }
+  w.in = layout.shape[weight.in];
+  w.out = layout.shape[weight.out];
+  w.weight_spec = layout.sharding.spec;
+  if (w.manifest.fsdp) {
+    for (DimAxes& axes : w.weight_spec) std::erase(axes, w.manifest.fsdp->axis);
+  }
+  const size_t axis_count = w.mesh.axes.size();
+  const ManifestValue* input = first_value(w.product.layout->inputs);
+  const ManifestValue* output = first_value(w.product.layout->outputs);
+  const int ndim = weight.is_embedding ? 2 : 3;
+  w.x_from = input != nullptr ? from_front(*input->from, ndim) : std::vector<Placement>(axis_count);
+  w.x_to = input != nullptr ? from_front(*input->to, ndim) : std::vector<Placement>(axis_count);
+  std::vector<Placement> rows = rows_of(w.x_to);
+  for (size_t i = 0; i < axis_count; ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    const bool open = rows[i].kind == PlacementKind::Replicate && cuts_batch(w, axis) && !uses_axis(w.weight_spec, axis);
+    if (open) rows[i] = shard(0);
+    if (open && w.x_from[i].kind == PlacementKind::Replicate) w.x_from[i] = w.x_to[i] = shard(0);
+    if (is_shard(rows[i]) && rows[i].dim == 0) w.batch *= w.mesh.axes[i].size;
+  }
+  const std::vector<Placement> needed = weight.is_embedding ? rows : x_needed(w, rows), given = y_given(w, rows);
+  if (w.x_to != needed) {
+    result.fault = ProductFault::InputLayout;
+    result.reason = fmt::format("its weight needs an input of {}, the boundary makes it {}", layout_text(needed), layout_text(w.x_to));
+    return false;
+  }
+  w.y_from = given;
+  w.y_to = given;
+  if (output != nullptr) {
+    w.y_from = from_front(*output->from, 3);
+    w.y_to = from_front(*output->to, 3);
+    for (size_t i = 0; i < axis_count; ++i) {
+      if (given[i] == shard(0) && w.y_from[i].kind == PlacementKind::Replicate && w.y_to[i].kind == PlacementKind::Replicate) w.y_from[i] = w.y_to[i] = shard(0);
+    }
+  }
+  if (w.y_from != given) {
+    result.fault = ProductFault::OutputLayout;
+    result.reason = fmt::format("its weight leaves an output of {}, the boundary takes it for {}", layout_text(given), layout_text(w.y_from));
+    return false;
+  }
+  const std::vector<std::vector<Interval>> slice = shard_slice(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh, w.coordinate);
+  for (const std::vector<Interval>& runs : slice) w.weight_indices.push_back(indices_of(runs));
+  return true;
+}
+
+int x_value(const ProductWork& w, int64_t row, int64_t in) {
+  return w.product.weight.is_embedding ? in == id_at(w, row) : exact_value(kSaltX, static_cast<uint64_t>(row * w.in + in), 0);
+}
+int dy_value(const ProductWork& w, int64_t row, int64_t out) { return exact_value(kSaltDy, static_cast<uint64_t>(row * w.out + out), 0); }
+
+LocalTensor make_tensor(const ProductWork& w, std::string name, int64_t features, std::vector<Placement> placements) {
+  return {.name = std::move(name), .shape = {w.batch, w.tokens, features}, .dtype = w.float32, .placements = std::move(placements)};
+}
+
+std::vector<Interval> activation_box(const ProductWork& w, const LocalTensor& tensor) {
+  std::vector<Interval> intervals;
+  box_of(tensor.shape, tensor.placements, w.mesh, w.comm.rank, intervals);
+  return intervals;
+}
+
+std::vector<int64_t> rows_in(const ProductWork& w, const std::vector<Interval>& intervals) {
+  std::vector<int64_t> rows;
+  for (int64_t b = intervals[0].begin; b < intervals[0].end; ++b) {
+    for (int64_t t = intervals[1].begin; t < intervals[1].end; ++t) rows.push_back(b * w.tokens + t);
+  }
+  return rows;
+}
+
+std::vector<int64_t> features_in(const ProductWork& w, const LocalTensor& tensor, size_t dim) {
+  const DimAxes& axes = w.weight_spec[dim];
+  const bool as_weight = !axes.empty() && std::ranges::all_of(axes, [&](AxisId axis) { return tensor.placements[axis] == shard(2); });
+  return as_weight ? w.weight_indices[dim] : indices_of(std::span(&activation_box(w, tensor)[2], 1));
+}
+
+std::vector<float> floats_of(const ProductWork& w, const LocalTensor& tensor) {
+  std::vector<float> values(tensor.bytes / sizeof(float));
+  const std::vector<char> bytes = host_bytes(w.comm, tensor);
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+bool make_filled(ProductWork& w, LocalTensor& tensor, ProductValue value, size_t dim) {
+  if (!allocate_local(w.comm, w.mesh, tensor)) return false;
+  const std::vector<AxisId> open = open_axes(tensor.placements);
+  const bool holds = std::ranges::all_of(open, [&](AxisId axis) { return w.coordinate[axis] == 0; });
+  const std::vector<Interval> intervals = activation_box(w, tensor);
+  const std::vector<int64_t> features = features_in(w, tensor, dim);
+  std::vector<float> values;
+  for (const int64_t row : rows_in(w, intervals)) {
+    for (const int64_t f : features) values.push_back(holds ? static_cast<float>(value(w, row, f)) : 0.0f);
+  }
+  put_floats(w, tensor, values);
+  return true;
+}
+
+}  // namespace tpplan
