@@ -27,7 +27,6 @@ struct StepPlan {
 
 const Box& own(const std::vector<Box>& boxes, const StepPlan& plan) { return boxes[plan.group.self]; }
 
-
 bool is_sum(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter; }
 
 // Whether the axis' placement is one that the step starts from.
