@@ -60,7 +60,7 @@ bool join_job(Comm& comm, const MeetOptions& options, std::string& fault) {
   }
   if (comm.local_rank < 0) comm.local_rank = static_cast<int>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   comm.device->use(comm.local_rank);
-  comm.control = open_control(std::move(meeting), options.deadline);
+  comm.control = open_control(std::move(meeting), comm.deadline);
   return true;
 }
 

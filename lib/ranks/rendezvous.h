@@ -25,10 +25,6 @@ struct Meeting {
   std::vector<std::string> hosts;    // by rank; equal on one node
 };
 
-// Opens a socket that listens on `address`, or on every address where that is not one of this machine's; port 0: any free
-// port, which `port` becomes. -1 with the reason in `fault`.
-int listen_at(const std::string& address, int& port, std::string& fault);
-
 // False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version or
 // agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and forgotten.
 bool meet_ranks(const MeetOptions& options, Meeting& meeting, std::string& fault);
