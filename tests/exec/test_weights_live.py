@@ -44,7 +44,7 @@ def checkpoint(request, tmp_path_factory):
 
 
 def same_bytes(a, b):
-    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a.reshape(-1).contiguous().view(torch.uint8), b.reshape(-1).contiguous().view(torch.uint8))
 
 
 def read_by_torch(folder, tensors):
@@ -87,7 +87,8 @@ def test_a_round_of_meshes_gives_identical_files(checkpoint, tmp_path):
 def test_torch_reads_fused_and_empty_pieces(tmp_path):
     from weights import compile_manifest
 
-    tensors = {"m.qkv": torch.arange(96, dtype=torch.float32).reshape(16, 6), "m.short": torch.arange(6).reshape(2, 3).to(torch.int32), "m.half": torch.ones(5, 4, dtype=torch.float16)}
+    tensors = {"m.qkv": torch.arange(96, dtype=torch.float32).reshape(16, 6), "m.short": torch.arange(6).reshape(2, 3).to(torch.int32), "m.half": torch.ones(5, 4, dtype=torch.float16),
+               "m.scale": torch.tensor(3.5), "m.none": torch.zeros(0, 4)}
     safetensors_torch.save_file(tensors, tmp_path / "w.safetensors")
     shapes = {name: (str(t.dtype).removeprefix("torch."), tuple(t.shape)) for name, t in tensors.items()}
     manifest = compile_manifest(tmp_path, shapes, {"m.qkv": ["tp", None], "m.short": ["tp", None], "m.half": [None, "tp"]}, {"tp": 4}, segments={"m.qkv": {"d0": [8, 4, 4]}})
