@@ -21,12 +21,9 @@ struct Meeting {
   int rank = 0;
   int world = 1;
   std::vector<int> sockets;          // rank 0: by rank, -1 for itself; another: one, to rank 0
+  std::vector<std::string> inboxes;  // by socket: what has come behind the greeting
   std::vector<std::string> hosts;    // by rank; equal on one node
 };
-
-// Opens a socket that listens on `address`, or on every address where that is not one of this machine's; port 0: any free
-// port, which `port` becomes. -1 with the reason in `fault`.
-int listen_at(const std::string& address, int& port, std::string& fault);
 
 // False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version or
 // agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and forgotten.

@@ -16,7 +16,6 @@
 #include <memory>
 
 #include "base/text.h"
-#include "ranks/rendezvous.h"
 
 namespace tpplan {
 namespace {

@@ -27,7 +27,11 @@ void inject_fault(const Comm& comm) {
   if (wanted == nullptr) return;
   if (value_of(wanted, "rank") != std::to_string(comm.rank) || value_of(wanted, "step") != std::to_string(comm.step.number)) return;
   const std::string_view kind = value_of(wanted, "kind");
-  if (kind == "exit") _exit(1);
+  if (kind == "exit") {
+    const std::string text = fmt::format("rank {} exits at {}, and all ranks of its process with it\n", comm.rank, to_text(comm.step));
+    if (comm.process.size() > 1 && write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(2);
+    _exit(1);
+  }
   if (kind == "hang") {
     for (;;) pause();
   }

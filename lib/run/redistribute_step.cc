@@ -60,23 +60,19 @@ Group group_of(const Mesh& mesh, AxisId axis, int rank) {
   return group;
 }
 
-// For each member what it needs of the members' boxes: a sum needs its box of everybody, a slice of itself, a move every
-// element from somebody. Returns the first that cannot be served; empty: all are.
-std::string find_unserved(const StepPlan& plan, CollectiveKind kind) {
-  for (size_t i = 0; i < plan.group.ranks.size(); ++i) {
-    const uint64_t needed = elements_in(plan.after[i]);
-    uint64_t held = 0;
-    for (size_t from = 0; from < plan.group.ranks.size(); ++from) {
-      if (kind == CollectiveKind::LocalSlice && from != i) continue;
-      held += elements_in(intersection(plan.before[from], plan.after[i]));
-    }
-    if (is_sum(kind)) held /= plan.group.ranks.size();
-    if (held != needed) {
-      return fmt::format("rank {} needs {} elements, of which its group ({}) holds {}: another axis cuts the same dim, and has to be gathered "
-                         "first", plan.group.ranks[i], needed, list_ranks(plan.group.ranks), held);
-    }
+// What this rank needs of its group: a sum its box of everybody, a slice of itself, a move every element from somebody. Empty:
+// it is there; else why not. Others may find theirs: they hear of it.
+std::string find_lack(const StepPlan& plan, CollectiveKind kind) {
+  const uint64_t needed = elements_in(own(plan.after, plan));
+  uint64_t held = 0;
+  for (size_t from = 0; from < plan.group.ranks.size(); ++from) {
+    if (kind == CollectiveKind::LocalSlice && from != plan.group.self) continue;
+    held += elements_in(intersection(plan.before[from], own(plan.after, plan)));
   }
-  return "";
+  if (is_sum(kind)) held /= plan.group.ranks.size();
+  if (held == needed) return "";
+  return fmt::format("rank {} needs {} elements, of which its group ({}) holds {}: another axis cuts the same dim, and has to be gathered first",
+                     plan.group.ranks[plan.group.self], needed, list_ranks(plan.group.ranks), held);
 }
 
 std::shared_ptr<void> allocate_block(Comm& comm, uint64_t bytes) {
@@ -294,7 +290,7 @@ bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collectiv
       return refuse("the placements before or after it are no layout of the tensor");
     }
   }
-  if (const std::string unserved = find_unserved(plan, collective.kind); !unserved.empty()) return refuse(unserved);
+  if (const std::string lack = find_lack(plan, collective.kind); !lack.empty()) return refuse(lack);
 
   StepMeasure local;
   local.group = plan.group.ranks.size();

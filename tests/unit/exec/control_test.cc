@@ -1,0 +1,152 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "ranks/control.h"
+#include "ranks/sockets.h"
+
+using namespace tpplan;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Backend kTexts = {.name = "texts", .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+
+struct Outcome {
+  bool joined = false;
+  std::string fault;
+  double seconds = 0;
+};
+
+// Each rank in a thread with connections of its own, as a process has them.
+std::vector<Outcome> run_job(int world, double deadline, const std::function<void(Comm&)>& body) {
+  int port = 0;
+  std::string reason;
+  close(listen_at("127.0.0.1", port, reason));
+  std::vector<Outcome> outcomes(static_cast<size_t>(world));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+      Comm comm{.rank = rank, .world = world, .local_rank = -1, .backend = &kTexts, .device = &cpu_device(), .deadline = deadline};
+      outcome.joined = join_job(comm, {.rank = rank, .world = world, .address = "127.0.0.1", .port = port, .deadline = 20}, outcome.fault);
+      if (!outcome.joined) return;
+      const Clock::time_point start = Clock::now();
+      body(comm);
+      outcome.fault = comm.fault;
+      outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Outcome& outcome : outcomes) CHECK_MESSAGE(outcome.joined, outcome.fault);
+  return outcomes;
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("texts of all sizes reach every rank, round after round, and the end is one") {
+  const auto text_of = [](int rank, int round) { return std::string(round == 3 ? 2'000'000u : static_cast<size_t>(round * rank), static_cast<char>('a' + rank)); };
+  std::vector<int> right(5), ended(5);
+  const std::vector<Outcome> outcomes = run_job(5, 20, [&](Comm& comm) {
+    const auto self = static_cast<size_t>(comm.rank);
+    CHECK(comm.node == std::vector<int>{0, 1, 2, 3, 4});
+    CHECK(comm.local_rank == comm.rank);
+    for (int round = 0; round < 6; ++round) {
+      begin_step(comm, "round");
+      std::vector<std::string> all;
+      if (!comm.backend->gather_texts(comm, text_of(comm.rank, round), all)) return;
+      bool fine = all.size() == 5;
+      for (int rank = 0; fine && rank < 5; ++rank) fine = all[static_cast<size_t>(rank)] == text_of(rank, round);
+      right[self] += fine;
+    }
+    ended[self] = end_together(comm, 0);
+  });
+  CHECK(right == std::vector<int>(5, 6));
+  CHECK(ended == std::vector<int>(5, 1));
+  for (const Outcome& outcome : outcomes) CHECK(outcome.fault.empty());
+}
+
+TEST_CASE("a status other than 0 is known to all at the end, and is no fault") {
+  std::vector<int> fine(3, 1);
+  const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) { fine[static_cast<size_t>(comm.rank)] = end_together(comm, comm.rank == 1 ? 2 : 0); });
+  CHECK(fine == std::vector<int>(3, 0));
+  for (const Outcome& outcome : outcomes) CHECK(outcome.fault.empty());
+}
+
+TEST_CASE("a rank that fails is heard at once by ranks that wait, in the same words") {
+  for (const int culprit : {0, 2}) {
+    const std::vector<Outcome> outcomes = run_job(4, 20, [&](Comm& comm) {
+      begin_step(comm, "load x");
+      std::vector<std::string> all;
+      if (comm.rank == culprit) return fail(comm, "the disk is on fire");
+      comm.backend->gather_texts(comm, "", all);
+    });
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.fault == "rank " + std::to_string(culprit) + " failed at step 1 (load x): the disk is on fire");
+      CHECK(outcome.seconds < 3);
+    }
+  }
+}
+
+TEST_CASE("a rank that is late is named, with the step where it is, by whoever waits for it and by who waits for those") {
+  const std::vector<Outcome> outcomes = run_job(3, 1, [&](Comm& comm) {
+    std::vector<std::string> all;
+    begin_step(comm, "first");
+    if (comm.rank == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    if (!comm.backend->gather_texts(comm, "", all)) return;
+  });
+  for (const int rank : {0, 2}) {
+    CHECK(contains(outcomes[static_cast<size_t>(rank)].fault, "has waited 1 s at step 1 (first) for rank 1, which is still at step 1 (first)"));
+    CHECK(outcomes[static_cast<size_t>(rank)].seconds < 2.5);
+  }
+}
+
+TEST_CASE("a rank whose connection ends without a word is gone, for those who wait and for those who end") {
+  for (const bool at_end : {false, true}) {
+    const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
+      begin_step(comm, "work");
+      if (comm.rank == 1) return;  // its channel closes with its Comm
+      std::vector<std::string> all;
+      at_end ? void(end_together(comm, 0)) : void(comm.backend->gather_texts(comm, "", all));
+    });
+    for (const int rank : {0, 2}) {
+      const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+      CHECK_MESSAGE(contains(outcome.fault, "rank 1 is gone: its process ended or its network failed; last heard of at step 1 (work)"), outcome.fault);
+      CHECK(outcome.seconds < 3);
+    }
+  }
+}
+
+TEST_CASE("a rank that ended while another still wants a text is named with its status") {
+  const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
+    begin_step(comm, "work");
+    std::vector<std::string> all;
+    if (comm.rank == 2) comm.backend->gather_texts(comm, "", all);
+    else end_together(comm, comm.rank);
+  });
+  CHECK(contains(outcomes[2].fault, "with status"));
+  CHECK(contains(outcomes[2].fault, "while rank 2 waits for it at step 1 (work)"));
+}
+
+TEST_CASE("ranks that still move on hold up the end for longer than the deadline, ranks that do not are late") {
+  const std::vector<Outcome> slow = run_job(2, 0.5, [](Comm& comm) {
+    for (int i = 0; comm.rank == 1 && i < 8; ++i) {
+      begin_step(comm, "write a shard");
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    }
+    end_together(comm, 0);
+  });
+  for (const Outcome& outcome : slow) CHECK_MESSAGE(outcome.fault.empty(), outcome.fault);
+  const std::vector<Outcome> stuck = run_job(2, 0.5, [](Comm& comm) {
+    begin_step(comm, "write a shard");
+    if (comm.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    end_together(comm, 0);
+  });
+  CHECK(contains(stuck[0].fault, "for rank 1, which is still at step 1 (write a shard)"));
+}
