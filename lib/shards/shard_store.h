@@ -36,6 +36,17 @@ struct ShardStore {
 // The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error, before
 // anything is allocated, when the device has less than that free.
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
+// The same without memory: data is nullptr everywhere.
+ShardStore describe_shards(const Manifest& manifest, int rank);
+
+// Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them aligned.
 uint64_t bytes_of_rank(const Manifest& manifest, int rank);
+uint64_t memory_of_rank(const Manifest& manifest, int rank);
+
+// For each parameter the one of its tied names that stands first in the manifest; an untied one itself.
+std::vector<uint32_t> first_of_tied(const Manifest& manifest);
+
+// Parameter or buffer number `index`, counted as in ShardStore::shards.
+const ManifestParam& tensor_of(const Manifest& manifest, size_t index);
 
 }  // namespace tpplan

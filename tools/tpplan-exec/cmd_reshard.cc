@@ -1,7 +1,45 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include "base/text.h"
 #include "commands.h"
+#include "job.h"
+#include "shards/reshard.h"
+#include "terminal.h"
 
 namespace tpplan {
 
-int cmd_reshard(const ReshardArguments&, const JobArguments&) { return refuse(3, "not here yet"); }
+int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
+  ManifestInput before, after;
+  int status = read_manifest_file(arguments.before, before.file, before.manifest, before.sha256);
+  if (status == 0) status = read_manifest_file(arguments.after, after.file, after.manifest, after.sha256);
+  if (status != 0) return status;
+  WeightSource saved, source;
+  status = open_saved(arguments.from, before, job, saved);
+  if (status != 0) return status;
+  JobArguments again = job;
+  again.quiet = true;  // its warnings were said
+  status = open_source(arguments.from, after.manifest, again, source);
+  if (status != 0) return status;
+  return run_job(after, job, fmt::format("reshard from {}", before.sha256), [&](Comm& comm) {
+    const ReshardResult result = reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);
+    if (!result.fault.empty()) return comm.rank == comm.process.front() ? refuse(1, fmt::format("{}; the folder is not written", result.fault)) : 1;
+    std::vector<std::string> all;
+    if (!comm.backend->gather_texts(comm, fmt::format("{} {}", result.read_bytes, result.written_bytes), all)) return 1;
+    int64_t read = 0, written = 0;
+    for (const std::string& text : all) {
+      int64_t more_read = 0, more_written = 0;
+      const std::vector<std::string_view> parts = split(text, ' ');
+      if (parts.size() != 2 || !parse_decimal(parts[0], more_read) || !parse_decimal(parts[1], more_written)) continue;
+      read += more_read;
+      written += more_written;
+    }
+    if (comm.rank != 0) return 0;
+    if (job.json) print(STDOUT_FILENO, fmt::format("{{\"read_bytes\": {}, \"written_bytes\": {}}}\n", read, written));
+    else if (!job.quiet) print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(static_cast<uint64_t>(read)), human_bytes(static_cast<uint64_t>(written)),
+                                                          escape_for_terminal(arguments.to)));
+    return 0;
+  });
+}
 
 }  // namespace tpplan

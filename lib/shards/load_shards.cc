@@ -1,0 +1,139 @@
+#include "shards/load_shards.h"
+
+#include <sched.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "base/text.h"
+#include "shards/exchange_reads.h"
+#include "shards/plan_reads.h"
+#include "shards/read_item.h"
+#include "shards/work_queue.h"
+#include "shards/work_together.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kMinBlock = 64 * 1024, kMaxBlock = uint64_t{2} << 20;
+
+// Cells in file order, and where the items of each begin to count.
+struct CellList {
+  std::vector<const ReadCell*> cells;
+  std::vector<uint64_t> first_item;
+  uint64_t items = 0, bytes = 0;
+};
+
+CellList list_items(std::vector<const ReadCell*> cells, uint64_t block) {
+  CellList list{.cells = std::move(cells)};
+  for (const ReadCell* cell : list.cells) {
+    list.first_item.push_back(list.items);
+    list.items += item_count(*cell, block);
+  }
+  return list;
+}
+
+ReadItem item_number(const CellList& list, uint64_t block, uint64_t number) {
+  const size_t at = static_cast<size_t>(std::ranges::upper_bound(list.first_item, number) - list.first_item.begin()) - 1;
+  return item_of(*list.cells[at], block, number - list.first_item[at]);
+}
+
+// Reads towards a GPU: two blocks of pinned memory, so that one is read while the other is copied.
+void read_through_staging(const ReadTo& to, const CellList& list, uint64_t block, int gpu, WorkQueue& queue) {
+  const Device& device = *to.device;
+  device.use(gpu);
+  const auto release_staging = [&](void* memory) { device.release_staging(memory); };
+  const auto release = [&](void* memory) { device.release(memory); };
+  std::unique_ptr<void, decltype(release_staging)> host(device.allocate_staging(2 * block), release_staging);
+  std::unique_ptr<void, decltype(release)> scratch(device.allocate(2 * block), release);
+  if (host == nullptr || scratch == nullptr) throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(2 * block)));
+  uint64_t half = 0;
+  for (uint64_t number = 0; take_work(queue, number); half = block - half) {
+    const ReadItem item = item_number(list, block, number);
+    char* read = static_cast<char*>(host.get()) + half;
+    char* there = static_cast<char*>(scratch.get()) + half;
+    const uint64_t bytes = read_packed(to, item, read);
+    device.synchronize();  // the copies of the other half, which ran meanwhile
+    device.from_host(there, read, bytes);
+    spread(to, item, there);
+    queue.done_bytes += bytes;
+  }
+  device.synchronize();
+}
+
+void read_on_host(const ReadTo& to, const CellList& list, uint64_t block, WorkQueue& queue) {
+  std::vector<char> staging;
+  for (uint64_t number = 0; take_work(queue, number);) {
+    const ReadItem item = item_number(list, block, number);
+    if (can_scatter(item)) {
+      queue.done_bytes += scatter(to, item);
+      continue;
+    }
+    staging.resize(std::max(staging.size(), packed_bytes(item)));
+    queue.done_bytes += read_packed(to, item, staging.data());
+    spread(to, item, staging.data());
+  }
+}
+
+bool is_shared(const ReadCell& cell) {
+  const int rank = cell.segments.front().targets.front().rank;
+  return std::ranges::any_of(cell.segments, [rank](const ReadSegment& segment) {
+    return std::ranges::any_of(segment.targets, [rank](const ReadTarget& target) { return target.rank != rank; });
+  });
+}
+
+}  // namespace
+
+int reading_threads(const Comm& comm, int asked) {
+  if (asked > 0) return asked;
+  cpu_set_t set;
+  const int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, processors / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
+}
+
+LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores, const LoadOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (options.staging < kMinStaging) throw std::runtime_error(fmt::format("--staging {} is too little: at least {}", human_bytes(options.staging), human_bytes(kMinStaging)));
+  const Manifest& manifest = *stores.front().manifest;
+  const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
+  const ReadPlan plan = plan_reads(manifest, source, alone ? comm.process : comm.node);
+  ReadTo to{.manifest = &manifest, .source = &source, .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)), .device = comm.device};
+  for (ShardStore& store : stores) to.stores[static_cast<size_t>(store.rank)] = &store;
+
+  std::vector<const ReadCell*> own, shared;
+  uint64_t own_bytes = 0;
+  for (const ReadCell& cell : plan.cells) {
+    const bool dealt = !alone && is_shared(cell);
+    if (dealt) shared.push_back(&cell);
+    else if (alone || cell.segments.front().targets.front().rank == comm.rank) own.push_back(&cell);
+  }
+  for (const ReadCell* cell : own) own_bytes += cell->lines * cell->line_bytes;
+  const int most = static_cast<int>(options.staging / (2 * kMinBlock));
+  const int threads = std::clamp(reading_threads(comm, options.threads), 1, std::max(1, most));
+  const uint64_t block = std::clamp(options.staging / (2 * static_cast<uint64_t>(threads)), kMinBlock, kMaxBlock);
+  const CellList list = list_items(std::move(own), block);
+
+  WorkQueue queue;
+  queue.count = list.items;
+  const bool on_host = comm.device->name == "cpu";
+  const int gpu = alone ? 0 : comm.local_rank;
+  start_work(queue, threads, [&](WorkQueue& work) {
+    if (on_host) read_on_host(to, list, block, work);
+    else read_through_staging(to, list, block, gpu, work);
+  });
+  begin_step(comm, "load: reading shards");
+  const std::string fault = alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
+  if (!fault.empty()) throw std::runtime_error(fault);
+
+  LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
+  if (!alone) result.read_bytes += exchange_reads(comm, to, shared, options.staging);
+  const std::string changed = changed_file(source);
+  if (!changed.empty()) throw std::runtime_error(changed);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace tpplan

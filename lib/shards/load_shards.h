@@ -1,0 +1,37 @@
+// Weights on disk -> the shards of the ranks of this process.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ranks/backend.h"
+#include "shards/open_weights.h"
+#include "shards/shard_store.h"
+
+namespace tpplan {
+
+struct LoadOptions {
+  uint64_t staging = uint64_t{256} << 20;  // bytes of host memory beside the shards
+  int threads = 0;                         // that read; 0: a processor each, shared between the ranks of a node
+  bool progress = false;                   // a bar on standard error
+};
+
+struct LoadResult {
+  uint64_t needed_bytes = 0;  // of the files, for all ranks of this node, each byte once
+  uint64_t read_bytes = 0;    // that this process read
+  double seconds = 0;
+};
+
+inline constexpr uint64_t kMinStaging = uint64_t{1} << 20;
+
+// Fills `stores`, those of comm.process in its order. With all ranks in this process each byte is read once. With a rank
+// a process the ranks of a node share the reading: what one of them alone wants it reads itself, what several want is dealt
+// out, read once and sent on; all ranks of the job call it together. Throws std::runtime_error: a file that is shorter than it
+// was or changed, an error of a disk, a rank that failed.
+LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores, const LoadOptions& options);
+
+// Processors that this process may use, divided by the ranks of the node that live in other processes.
+int reading_threads(const Comm& comm, int asked);
+
+}  // namespace tpplan

@@ -1,0 +1,139 @@
+#include "shards/new_folder.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "base/text.h"
+#include "shards/work_together.h"
+
+namespace tpplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::runtime_error failure(const std::string& path, int error) {
+  return std::runtime_error(fmt::format("{}: {}", escape_for_terminal(path), std::strerror(error)));
+}
+
+OutputFile open_output(const std::string& path, int flags) {
+  const int fd = open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd < 0) throw failure(path, errno);
+  return {path, std::shared_ptr<int>(new int(fd), [](int* open_fd) {
+            close(*open_fd);
+            delete open_fd;
+          })};
+}
+
+void sync_folder(const fs::path& folder) {
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw failure(folder.string(), errno);
+  const int error = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  if (error != 0 && error != EINVAL) throw failure(folder.string(), error);
+}
+
+mode_t allowed(mode_t permissions) {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return permissions & ~mask;
+}
+
+// Path without a slash at its end, so that a name can be put behind it.
+std::string bare(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// A new name beside `path`, made: a folder, or a file.
+std::string make_beside(const std::string& path, bool is_folder) {
+  std::error_code error;
+  if (is_folder && fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error)))
+    throw std::runtime_error(fmt::format("{}: is there already; name a folder that is not, or remove it first", escape_for_terminal(path)));
+  if (!is_folder && fs::exists(path, error) && !fs::is_regular_file(path, error))
+    throw std::runtime_error(fmt::format("{}: is no regular file", escape_for_terminal(path)));
+  std::string made = path + ".tmp-XXXXXX";
+  if (is_folder) {
+    if (mkdtemp(made.data()) == nullptr) throw failure(path, errno);
+    chmod(made.c_str(), allowed(0777));
+  } else {
+    const int fd = mkstemp(made.data());
+    if (fd < 0) throw failure(path, errno);
+    fchmod(fd, allowed(0666));
+    close(fd);
+  }
+  return made;
+}
+
+// Rank 0's text on every rank; false after a failure of the job.
+bool tell_all(Comm& comm, std::string_view step, std::string& text) {
+  begin_step(comm, std::string(step));
+  std::vector<std::string> all;
+  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? text : "", all)) return false;
+  text = all[0];
+  return true;
+}
+
+std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
+  const std::string path = bare(wanted);
+  std::string made, fault;
+  if (comm.rank == 0) {
+    try {
+      made = make_beside(path, is_folder);
+    } catch (const std::exception& error) {
+      fault = error.what();
+    }
+  }
+  constexpr std::string_view kMade = "made ";  // before the name; a fault comes behind other words
+  std::string text = fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault);
+  const bool told = tell_all(comm, fmt::format("save: making {}", path), text);
+  if (told && !text.starts_with(kMade)) return text;
+  if (told) made = text.substr(kMade.size());
+  fault = told ? "" : comm.fault;
+  const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
+    if (!fault.empty() || !function) return;
+    fault = work_together(comm, fmt::format("save: {} {}", what, path), [&] {
+      if (by_all || comm.rank == 0) function(made);
+    });
+  };
+  step("preparing", steps.prepare, false);
+  step("writing", steps.write, true);
+  step("finishing", steps.finish, false);
+  step("renaming", [&](const std::string& folder) {
+    if (is_folder) sync_folder(folder);
+    if (rename(folder.c_str(), path.c_str()) != 0) throw failure(path, errno);
+    sync_folder(fs::path(path).parent_path());
+  }, false);
+  std::error_code ignored;
+  if (!fault.empty() && comm.rank == 0 && !made.empty()) fs::remove_all(made, ignored);
+  return fault;
+}
+
+}  // namespace
+
+OutputFile create_file(const std::string& path) { return open_output(path, O_CREAT | O_EXCL); }
+OutputFile open_for_writing(const std::string& path) { return open_output(path, 0); }
+
+void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset) {
+  for (uint64_t done = 0; done < count;) {
+    const ssize_t put = pwrite(*file.fd, static_cast<const char*>(bytes) + done, std::min<uint64_t>(count - done, 1u << 30), static_cast<off_t>(offset + done));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) throw failure(file.path, put == 0 ? ENOSPC : errno);
+    done += static_cast<uint64_t>(put);
+  }
+}
+
+void sync_file(const OutputFile& file) {
+  if (fsync(*file.fd) != 0) throw failure(file.path, errno);
+}
+
+std::string write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) { return write_beside(comm, path, true, steps); }
+std::string write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps) { return write_beside(comm, path, false, steps); }
+
+}  // namespace tpplan

@@ -1,0 +1,120 @@
+#include "shards/read_item.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kThinBytes = 512;  // below it a copy costs less than an entry of preadv
+
+std::string_view tensor_name(const ReadTo& to, const ReadItem& item) { return to.source->tensors[item.cell->tensor].name; }
+
+char* place(const ReadTo& to, const ReadItem& item, const ReadSegment& segment, const ReadTarget& target) {
+  return static_cast<char*>(to.stores[static_cast<size_t>(target.rank)]->shards[target.shard].data) + target_offset(item, segment, target);
+}
+
+// Reads what the entries take, from `offset` on. The entries are used up.
+void read_vectors(const ReadTo& to, const ReadItem& item, uint64_t offset, std::vector<iovec>& vectors) {
+  const SourceFileHandle& file = to.source->files[item.cell->file];
+  for (size_t next = 0; next < vectors.size();) {
+    const int count = static_cast<int>(std::min<size_t>(vectors.size() - next, IOV_MAX));
+    ssize_t got = preadv(*file.fd, &vectors[next], count, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {  // says what is wrong; a file that grew back meanwhile is read on
+      read_exactly(file, offset, vectors[next].iov_base, vectors[next].iov_len, tensor_name(to, item));
+      got = static_cast<ssize_t>(vectors[next].iov_len);
+    }
+    offset += static_cast<uint64_t>(got);
+    for (; got > 0 && next < vectors.size(); next += vectors[next].iov_len == 0) {
+      const size_t taken = std::min(static_cast<size_t>(got), vectors[next].iov_len);
+      vectors[next].iov_base = static_cast<char*>(vectors[next].iov_base) + taken;
+      vectors[next].iov_len -= taken;
+      got -= static_cast<ssize_t>(taken);
+    }
+    while (next < vectors.size() && vectors[next].iov_len == 0) ++next;
+  }
+  vectors.clear();
+}
+
+void add_vector(std::vector<iovec>& vectors, char* to, uint64_t bytes) {
+  const bool continues = !vectors.empty() && static_cast<char*>(vectors.back().iov_base) + vectors.back().iov_len == to;
+  if (continues) vectors.back().iov_len += bytes;
+  else vectors.push_back({to, bytes});
+}
+
+}  // namespace
+
+uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory) {
+  const SourceFileHandle& file = to.source->files[item.cell->file];
+  const uint64_t line = item.end - item.begin, offset = file_offset(item), bytes = packed_bytes(item);
+  if (item.lines == 1 || line == item.cell->line_stride) {
+    read_exactly(file, offset, memory, bytes, tensor_name(to, item));
+    return bytes;
+  }
+  for (uint64_t i = 0; i < item.lines; ++i)
+    read_exactly(file, offset + i * item.cell->line_stride, static_cast<char*>(memory) + i * line, line, tensor_name(to, item));
+  return bytes;
+}
+
+bool can_scatter(const ReadItem& item) {
+  return item.cell->segments.size() == 1 || item.cell->line_bytes >= kThinBytes * item.cell->segments.size();
+}
+
+uint64_t scatter(const ReadTo& to, const ReadItem& item) {
+  thread_local std::vector<char> gap_bytes(kRangeBytes);  // a longer gap is not read
+  struct Part {
+    char* memory = nullptr;  // nullptr: a gap
+    uint64_t bytes = 0, stride = 0;
+  };
+  std::vector<Part> parts;
+  for (const ReadSegment& segment : item.cell->segments) {
+    const uint64_t begin = std::max(segment.begin, item.begin), end = std::min(segment.begin + segment.bytes, item.end);
+    if (begin >= end) continue;
+    if (segment.targets.empty()) parts.push_back({nullptr, end - begin, 0});
+    else parts.push_back({place(to, item, segment, segment.targets[0]), end - begin, segment.targets[0].line_stride});
+  }
+  const bool whole_rows = item.end - item.begin == item.cell->line_stride;
+  uint64_t offset = file_offset(item), pending = 0;
+  std::vector<iovec> vectors;
+  const auto flush = [&](uint64_t skip) {
+    read_vectors(to, item, offset, vectors);
+    offset += pending + skip;
+    pending = 0;
+  };
+  for (uint64_t line = 0; line < item.lines; ++line) {
+    for (const Part& part : parts) {
+      add_vector(vectors, part.memory == nullptr ? gap_bytes.data() : part.memory + line * part.stride, part.bytes);
+      pending += part.bytes;
+      if (vectors.size() == IOV_MAX) flush(0);
+    }
+    if (!whole_rows) flush(item.cell->line_stride - (item.end - item.begin));
+  }
+  flush(0);
+  for_each_target(item, [&](const ReadSegment& segment, const ReadTarget& target, uint64_t, uint64_t bytes) {
+    const ReadTarget& first = segment.targets[0];
+    if (&target == &first) return;
+    to.device->copy_strided(place(to, item, segment, target), place(to, item, segment, first),
+                            {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {first.line_stride}, .to_strides = {target.line_stride}});
+  });
+  return packed_bytes(item);
+}
+
+void spread(const ReadTo& to, const ReadItem& item, const void* packed) {
+  const uint64_t line = item.end - item.begin;
+  for_each_target(item, [&](const ReadSegment& segment, const ReadTarget& target, uint64_t begin, uint64_t bytes) {
+    if (to.stores[static_cast<size_t>(target.rank)] == nullptr) return;
+    to.device->copy_strided(place(to, item, segment, target), static_cast<const char*>(packed) + begin,
+                            {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {line}, .to_strides = {target.line_stride}});
+  });
+}
+
+}  // namespace tpplan

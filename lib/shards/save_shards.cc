@@ -1,0 +1,136 @@
+#include "shards/save_shards.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sharding/tensor_size.h"
+#include "shards/boxes.h"
+#include "shards/new_folder.h"
+#include "shards/shard_files.h"
+#include "shards/shard_folder.h"
+#include "shards/write_safetensors.h"
+
+namespace tpplan {
+namespace {
+
+// A box of a shard that goes into a file.
+struct Part {
+  const Shard* shard = nullptr;
+  HeldBox held;
+};
+
+// Copies `box` of the shard block by block through host memory: put(where, bytes, count) gets runs as they lie in `to`.
+template <typename Put>
+void copy_out(const ShardStore& store, const Part& part, const HeldBox& to, uint64_t staging, Put put) {
+  std::vector<char> block;
+  const bool on_host = store.device->name == "cpu";
+  for_each_run(part.held, to, part.held.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
+    const char* data = static_cast<const char*>(part.shard->data) + from;
+    for (uint64_t done = 0; done < bytes;) {
+      const uint64_t count = on_host ? bytes : std::min(bytes - done, staging);
+      if (!on_host) {
+        block.resize(std::max<size_t>(block.size(), count));
+        store.device->to_host(block.data(), data + done, count);
+      }
+      put(where + done, on_host ? data : block.data(), count);
+      done += count;
+    }
+    return true;
+  });
+}
+
+// Runs that follow each other in a file as one write.
+struct RunWriter {
+  const OutputFile& file;
+  uint64_t offset = 0;
+  std::vector<char> bytes;
+};
+
+void flush(RunWriter& writer) {
+  write_at(writer.file, writer.bytes.data(), writer.bytes.size(), writer.offset);
+  writer.offset += writer.bytes.size();
+  writer.bytes.clear();
+}
+
+void write_run(RunWriter& writer, const void* data, uint64_t count, uint64_t offset, uint64_t limit) {
+  if (offset != writer.offset + writer.bytes.size()) {
+    flush(writer);
+    writer.offset = offset;
+  }
+  if (writer.bytes.size() + count > limit) flush(writer);
+  if (count >= limit) {
+    write_at(writer.file, data, count, offset);
+    writer.offset = offset + count;
+    return;
+  }
+  const char* begin = static_cast<const char*>(data);
+  writer.bytes.insert(writer.bytes.end(), begin, begin + count);
+}
+
+uint64_t write_shard_file(const ShardStore& store, const ShardFile& shard_file, const std::string& folder, uint64_t staging) {
+  const OutputFile file = create_file((std::filesystem::path(folder) / shard_file.name).string());
+  write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
+  RunWriter writer{.file = file, .offset = shard_file.head.size()};
+  for (const FilePiece& piece : shard_file.pieces) {
+    copy_out(store, {&store.shards[piece.shard], piece.held}, packed(piece.held.box), staging,
+             [&](uint64_t where, const void* data, uint64_t count) { write_run(writer, data, count, piece.offset + where, staging); });
+  }
+  flush(writer);
+  sync_file(file);
+  return writer.offset;
+}
+
+// Entries of the one file: every tensor whole. The same on every rank.
+std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions& options) {
+  std::vector<WriteEntry> entries;
+  for (size_t i = 0; i < store.shards.size(); ++i) {
+    if (i < options.left_out.size() && options.left_out[i]) continue;
+    const ParamLayout& layout = *store.shards[i].layout;
+    entries.push_back({.name = store.shards[i].path, .type = weight_type_of(layout.dtype), .shape = {layout.shape.begin(), layout.shape.end()},
+                       .bytes = bytes_of(layout.dtype, layout.shape), .saved_offsets = {}, .source = i});
+  }
+  return entries;
+}
+
+}  // namespace
+
+SaveResult save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  SaveResult result;
+  FolderSteps steps;
+  steps.write = [&](const std::string& folder) {
+    for (const ShardFile& file : list_shard_files(store, options.left_out)) result.bytes += write_shard_file(store, file, folder, options.staging);
+  };
+  steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
+  result.fault = write_folder(comm, options.path, steps);
+  return result;
+}
+
+SaveResult save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  SaveResult result;
+  std::vector<WriteEntry> entries = whole_entries(store, options);
+  const std::string head = lay_out(entries, false);
+  FolderSteps steps;
+  steps.prepare = [&](const std::string& path) {
+    const OutputFile file = open_for_writing(path);
+    write_at(file, head.data(), head.size(), 0);
+  };
+  steps.write = [&](const std::string& path) {
+    const OutputFile file = open_for_writing(path);
+    RunWriter writer{.file = file};
+    for (const WriteEntry& entry : entries) {
+      const Shard& shard = store.shards[entry.source];
+      const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
+      for (const HeldBox& held : written_boxes(store, shard)) {
+        copy_out(store, {&shard, held}, within(held.box, sizes), options.staging,
+                 [&](uint64_t where, const void* data, uint64_t count) { write_run(writer, data, count, entry.offset + where, options.staging); });
+        result.bytes += bytes_in(held.box);
+      }
+    }
+    flush(writer);
+    sync_file(file);
+  };
+  result.fault = write_file_together(comm, options.path, steps);
+  return result;
+}
+
+}  // namespace tpplan

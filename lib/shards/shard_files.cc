@@ -1,0 +1,65 @@
+#include "shards/shard_files.h"
+
+#include "sharding/tensor_size.h"
+#include "shards/shard_folder.h"
+#include "shards/write_safetensors.h"
+
+namespace tpplan {
+namespace {
+
+// Sizes or indices of a box, counted in elements and with the tensor's own number of dims.
+std::vector<uint64_t> in_elements(std::vector<uint64_t> bytes, const ParamLayout& layout) {
+  if (layout.shape.empty()) return {};
+  bytes.back() = bytes.back() * 8 / dtypes()[layout.dtype].bits;
+  return bytes;
+}
+
+// A tensor without elements, so that its name and shape are kept.
+HeldBox empty_box(const ParamLayout& layout) {
+  const std::vector<uint64_t> sizes = byte_sizes(layout.shape, layout.dtype);
+  return within({std::vector<uint64_t>(sizes.size()), sizes}, sizes);
+}
+
+ShardFile lay_out_file(const ShardStore& store, std::vector<FilePiece>&& pieces) {
+  std::vector<WriteEntry> entries;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Shard& shard = store.shards[pieces[i].shard];
+    const HeldBox whole = packed(pieces[i].held.box);
+    entries.push_back({.name = shard.path, .type = weight_type_of(shard.layout->dtype), .shape = in_elements(whole.sizes, *shard.layout), .bytes = bytes_in(whole.box),
+                       .saved_offsets = in_elements(whole.box.begin, *shard.layout), .source = i});
+  }
+  ShardFile file{.head = lay_out(entries, true)};
+  for (const WriteEntry& entry : entries) {
+    file.pieces.push_back(std::move(pieces[entry.source]));
+    file.pieces.back().offset = entry.offset;
+  }
+  return file;
+}
+
+}  // namespace
+
+std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard) {
+  const Mesh& mesh = store.manifest->mesh;
+  if (!is_first_holder(*shard.layout, mesh, coordinate_of(mesh, store.rank))) return {};
+  return held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice);
+}
+
+std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out) {
+  std::vector<std::vector<FilePiece>> pieces;
+  for (size_t i = 0; i < store.shards.size(); ++i) {
+    const Shard& shard = store.shards[i];
+    if (i < left_out.size() && left_out[i]) continue;
+    std::vector<HeldBox> boxes = written_boxes(store, shard);
+    if (store.rank == 0 && elements_of(shard.layout->shape) == 0) boxes = {empty_box(*shard.layout)};
+    if (boxes.size() > pieces.size()) pieces.resize(boxes.size());
+    for (size_t run = 0; run < boxes.size(); ++run) pieces[run].push_back({i, std::move(boxes[run])});
+  }
+  std::vector<ShardFile> files;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    files.push_back(lay_out_file(store, std::move(pieces[i])));
+    files.back().name = shard_file_name(store.rank, i, pieces.size());
+  }
+  return files;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,34 @@
+// Which files a rank writes of its shards, and what stands where in them: the plan of `save` and `reshard`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shards/boxes.h"
+#include "shards/shard_store.h"
+
+namespace tpplan {
+
+// A box of a shard, which stands without gaps at `offset` of a file.
+struct FilePiece {
+  size_t shard = 0;  // into ShardStore::shards
+  HeldBox held;      // where it stands in the shard
+  uint64_t offset = 0;
+};
+
+struct ShardFile {
+  std::string name;
+  std::string head;  // the bytes before the first piece
+  std::vector<FilePiece> pieces;  // by offset
+};
+
+// The boxes of a shard that its rank writes: none when another rank that holds them comes first.
+std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
+
+// The files of a rank: the first has the first box of every shard, the next one the second boxes of those that have several
+// runs (a file holds a name once), and so on. What is `left_out`, by number, is in none. Throws std::runtime_error where the
+// format has no such type.
+std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
+
+}  // namespace tpplan

@@ -1,0 +1,128 @@
+#include "shards/shard_folder.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+#include "base/json_reader.h"
+#include "base/read_file.h"
+#include "base/text.h"
+#include "base/write_file.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kNoteFormat = "tpplan.shards/1";
+constexpr uint64_t kMaxNoteBytes = 64 * 1024;
+
+std::string first_finding(const Diagnostics& diagnostics) { return diagnostics.list.empty() ? "it does not say so" : diagnostics.list.front().message; }
+
+// {"NAME": {"saved_offsets": [0, 16]}}
+std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
+  const SourceFile file{.name = std::string(kShardingInfoKey), .text = std::string(text)};
+  std::deque<std::string> strings;
+  Diagnostics diagnostics;
+  std::string fault;
+  const auto read_one = [&](std::string_view key, const JsonTree& tree) {
+    const uint32_t at = tree.nodes[0].kind == JsonKind::Object ? find_member(tree, 0, "saved_offsets") : 0;
+    if (at == 0 || tree.nodes[at].kind != JsonKind::Array) {
+      fault = fmt::format("`{}` has no saved_offsets", escape_for_terminal(key));
+      return false;
+    }
+    std::vector<uint64_t>& begin = offsets[std::string(key)];
+    for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
+      if (tree.nodes[i].kind != JsonKind::Integer || tree.nodes[i].integer < 0) {
+        fault = fmt::format("an offset of `{}` is no whole number", escape_for_terminal(key));
+        return false;
+      }
+      begin.push_back(static_cast<uint64_t>(tree.nodes[i].integer));
+    }
+    return true;
+  };
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
+  const bool read = read_json(file, Source::Model, visitor, strings, diagnostics);
+  if (fault.empty() && (!read || has_errors(diagnostics))) fault = first_finding(diagnostics);
+  return fault;
+}
+
+}  // namespace
+
+bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files, std::vector<SavedOffsets>& offsets,
+                        std::string& fault) {
+  namespace fs = std::filesystem;
+  if (names.size() > kMaxShardFiles) {
+    fault = fmt::format("{}: holds {} files, more than {}", escape_for_terminal(folder), names.size(), kMaxShardFiles);
+    return false;
+  }
+  uint64_t left = kMaxHeaderBytesTogether;
+  for (const std::string& name : names) {
+    SafetensorsHeader& header = files.headers.emplace_back();
+    FileFindings& findings = files.findings.emplace_back(FileFindings{&header.source, {}});
+    const std::string path = (fs::path(folder) / name).string();
+    std::error_code error;
+    const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
+    if (error || target.parent_path() != home) {
+      fault = fmt::format("{}: a link that leads out of its folder; put the file itself there", escape_for_terminal(path));
+      return false;
+    }
+    if (!read_safetensors_header(path, header, findings.diagnostics, std::min(left, kMaxHeaderBytes))) return false;
+    left -= header.source.text.size();
+    const auto info = std::ranges::find(header.metadata, kShardingInfoKey, [](const auto& entry) { return entry.first; });
+    if (info == header.metadata.end()) {
+      fault = fmt::format("{}: one of {} files of the folder, and it does not say which pieces it holds ({}); give the index of the checkpoint",
+                          escape_for_terminal(path), names.size(), kShardingInfoKey);
+      return false;
+    }
+    const std::string unread = read_offsets(info->second, offsets.emplace_back());
+    if (!unread.empty()) {
+      fault = fmt::format("{}: its {} cannot be read: {}", escape_for_terminal(path), kShardingInfoKey, unread);
+      return false;
+    }
+    const uint32_t index = static_cast<uint32_t>(files.headers.size() - 1);
+    for (uint32_t t = 0; t < header.tensors.size(); ++t) files.tensors.push_back({index, t});
+  }
+  return true;
+}
+
+std::string shard_file_name(int rank, size_t part, size_t parts) {
+  return fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", rank + 1, part + 1, parts);
+}
+
+void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh) {
+  std::string axes;
+  for (const MeshAxis& axis : mesh.axes) {
+    axes += axes.empty() ? "{\"name\": " : ", {\"name\": ";
+    append_json_string(axes, axis.name);
+    axes += fmt::format(", \"size\": {}}}", axis.size);
+  }
+  const std::string text = fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\",\n \"mesh\": [{}]}}\n", kNoteFormat, manifest_sha256, axes);
+  const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
+  const std::string fault = write_output(path, [&](const Sink& sink) { return sink(text); });
+  if (!fault.empty()) throw std::runtime_error(fmt::format("{}: {}", escape_for_terminal(path), fault));
+}
+
+std::string read_note(const std::string& folder, std::string& manifest_sha256) {
+  const std::filesystem::path path = std::filesystem::path(folder) / kFolderNote;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return "";
+  const ReadResult result = read_file(path.string(), kMaxNoteBytes);
+  const std::string shown = escape_for_terminal(path.string());
+  if (result.fault != ReadFault::None) return fmt::format("{}: cannot read the note: {}", shown, result.reason);
+  std::deque<std::string> strings;
+  Diagnostics diagnostics;
+  std::string format;
+  const auto read_one = [&](std::string_view key, const JsonTree& tree) {
+    if (tree.nodes[0].kind != JsonKind::String) return true;
+    if (key == "format") format = tree.nodes[0].text;
+    if (key == "manifest_sha256") manifest_sha256 = tree.nodes[0].text;
+    return true;
+  };
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
+  if (!read_json(result.file, Source::Model, visitor, strings, diagnostics)) return fmt::format("{}: {}", shown, first_finding(diagnostics));
+  if (format != kNoteFormat || manifest_sha256.size() != 64) return fmt::format("{}: this is no note of format {}", shown, kNoteFormat);
+  return "";
+}
+
+}  // namespace tpplan

@@ -1,0 +1,210 @@
+#include "shards/verify_shards.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "shards/boxes.h"
+#include "shards/load_shards.h"
+#include "shards/work_queue.h"
+#include "shards/work_together.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kBlock = 512 * 1024;  // that stays in a cache
+
+// What a rank holds of a tensor, and where that stands in host memory.
+struct Held {
+  int rank = 0;
+  HeldBox box;
+  const char* data = nullptr;
+};
+
+// One block of a stored piece: bytes [begin, end) of it.
+struct Block {
+  uint32_t tensor = 0, piece = 0;
+  uint64_t begin = 0, end = 0;
+};
+
+struct Difference {
+  uint64_t block = UINT64_MAX;  // number of the block that it was found in
+  std::string text;
+};
+
+std::string hex(const char* bytes, uint64_t count) {
+  std::string text;
+  for (uint64_t i = 0; i < count; ++i) text += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+  return text;
+}
+
+std::vector<Held> holders_of(std::span<const ShardStore> stores, size_t tensor) {
+  std::vector<Held> holders;
+  for (const ShardStore& store : stores) {
+    const Shard& shard = store.shards[tensor];
+    for (HeldBox& box : held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice)) holders.push_back({store.rank, std::move(box), static_cast<const char*>(shard.data)});
+  }
+  return holders;
+}
+
+// Names the first element that differs in bytes [column, column + count) of a row.
+std::string describe(const ParamLayout& layout, std::string_view path, const Held& held, const SourceFileHandle& file, uint64_t file_offset, std::span<const uint64_t> index,
+                     const char* mine, const char* theirs, uint64_t count) {
+  uint64_t at = 0;
+  while (at + 1 < count && mine[at] == theirs[at]) ++at;
+  const uint64_t width = std::max<uint64_t>(1, dtypes()[layout.dtype].bits / 8), in_element = (index.back() + at) % width;
+  const uint64_t begin = at - std::min(at, in_element), bytes = std::min(width, count - begin);
+  std::vector<uint64_t> element(index.begin(), index.end());
+  element.back() = (index.back() + at) * 8 / dtypes()[layout.dtype].bits;
+  if (layout.shape.empty()) element.clear();
+  return fmt::format("rank {}: `{}`[{}] is {} in the shard and {} in {} at byte {}", held.rank, escape_for_terminal(path), fmt::join(element, ", "), hex(mine + begin, bytes),
+                     hex(theirs + begin, bytes), escape_for_terminal(file.path), file_offset + begin);
+}
+
+struct Verifier {
+  const Manifest& manifest;
+  const WeightSource& source;
+  std::vector<Block> blocks;
+  std::mutex mutex;  // guards first
+  Difference first;
+  std::atomic<uint64_t> compared{0};
+};
+
+// Compares a block, which stands in `bytes`, row by row with every holder. Returns the first difference.
+std::string compare_block(Verifier& verifier, const Block& block, std::span<const Held> holders, const char* bytes) {
+  const SourcePiece& piece = verifier.source.tensors[block.tensor].pieces[block.piece];
+  const size_t last = piece.box.begin.size() - 1;
+  const uint64_t row = piece.box.end[last] - piece.box.begin[last];
+  std::vector<uint64_t> index(last + 1);
+  uint64_t rest = block.begin / row, compared = 0;
+  for (size_t d = last; d-- > 0;) {
+    const uint64_t size = piece.box.end[d] - piece.box.begin[d];
+    index[d] = piece.box.begin[d] + rest % size;
+    rest /= size;
+  }
+  for (uint64_t at = block.begin; at < block.end;) {
+    const uint64_t column = piece.box.begin[last] + at % row, count = std::min(row - at % row, block.end - at);
+    for (const Held& held : holders) {
+      bool inside = true;
+      for (size_t d = 0; inside && d < last; ++d) inside = held.box.box.begin[d] <= index[d] && index[d] < held.box.box.end[d];
+      const uint64_t low = std::max(column, held.box.box.begin[last]), high = std::min(column + count, held.box.box.end[last]);
+      if (!inside || low >= high) continue;
+      index[last] = low;
+      const char* mine = held.data + offset_of(held.box, index);
+      const char* theirs = bytes + (at - block.begin) + (low - column);
+      if (std::memcmp(mine, theirs, high - low) != 0) {
+        const ManifestParam& param = tensor_of(verifier.manifest, block.tensor);
+        return describe(layout_of(verifier.manifest, param), path_of(verifier.manifest, param), held, verifier.source.files[piece.file],
+                        piece.offset + at + (low - column), index, mine, theirs, high - low);
+      }
+      compared += high - low;
+    }
+    at += count;
+    for (size_t d = last; d > 0 && ++index[d - 1] == piece.box.end[d - 1]; --d) index[d - 1] = piece.box.begin[d - 1];
+  }
+  verifier.compared += compared;
+  return "";
+}
+
+// True when one of the boxes has rows of the block: only then it is read.
+bool is_held(const SourcePiece& piece, const Block& block, std::span<const Held> holders) {
+  const uint64_t row = row_bytes(packed(piece.box), 1), low = piece.box.begin[0] + block.begin / row, high = piece.box.begin[0] + (block.end + row - 1) / row;
+  return std::ranges::any_of(holders, [&](const Held& held) { return held.box.box.begin[0] < high && low < held.box.box.end[0]; });
+}
+
+void list_blocks(Verifier& verifier, std::span<const ShardStore> stores) {
+  std::set<std::pair<uint32_t, uint64_t>> seen;  // a tied name may stand for the same bytes
+  for (uint32_t i = 0; i < verifier.source.tensors.size(); ++i) {
+    const std::vector<SourcePiece>& pieces = verifier.source.tensors[i].pieces;
+    const std::vector<Held> holders = holders_of(stores, i);
+    for (uint32_t p = 0; p < pieces.size(); ++p) {
+      if (!seen.insert({pieces[p].file, pieces[p].offset}).second) continue;
+      const uint64_t bytes = bytes_in(pieces[p].box);
+      for (uint64_t begin = 0; begin < bytes; begin += kBlock) {
+        const Block block{i, p, begin, std::min(bytes, begin + kBlock)};
+        if (is_held(pieces[p], block, holders)) verifier.blocks.push_back(block);
+      }
+    }
+  }
+}
+
+void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQueue& queue) {
+  std::vector<char> bytes(kBlock);
+  std::vector<Held> holders;
+  std::vector<std::vector<char>> fetched;  // shards of a GPU
+  uint32_t tensor = UINT32_MAX;
+  const bool on_host = stores.front().device->name == "cpu";
+  for (uint64_t number = 0; take_work(queue, number);) {
+    const Block& block = verifier.blocks[number];
+    if (tensor != block.tensor) {
+      tensor = block.tensor;
+      holders = holders_of(stores, tensor);
+      fetched.resize(on_host ? 0 : holders.size());
+      for (size_t h = 0; h < fetched.size(); ++h) {
+        fetched[h].resize(row_bytes(holders[h].box, 0));
+        stores.front().device->to_host(fetched[h].data(), holders[h].data, fetched[h].size());
+        holders[h].data = fetched[h].data();
+      }
+    }
+    const SourcePiece& piece = verifier.source.tensors[tensor].pieces[block.piece];
+    read_exactly(verifier.source.files[piece.file], piece.offset + block.begin, bytes.data(), block.end - block.begin, verifier.source.tensors[tensor].name);
+    std::string difference = compare_block(verifier, block, holders, bytes.data());
+    queue.done_bytes += block.end - block.begin;
+    if (difference.empty()) continue;
+    // Blocks are taken in order, and those before this one are compared to their end: the least number is the first.
+    const std::lock_guard lock(verifier.mutex);
+    if (number < verifier.first.block) verifier.first = {number, std::move(difference)};
+    queue.count = std::min<uint64_t>(queue.count, number);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> tiling_faults(const Manifest& manifest) {
+  std::vector<std::string> faults;
+  std::set<const ParamLayout*> seen;
+  const int64_t ranks = device_count(manifest.mesh);
+  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+    const ManifestParam& param = tensor_of(manifest, i);
+    const ParamLayout& layout = layout_of(manifest, param);
+    if (!seen.insert(&layout).second) continue;
+    std::vector<Box> boxes;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+      if (!is_first_holder(layout, manifest.mesh, coordinate)) continue;
+      for (const HeldBox& held : held_boxes(layout.shape, layout.dtype, shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate))) boxes.push_back(held.box);
+    }
+    const std::string fault = tiling_fault(byte_sizes(layout.shape, layout.dtype), boxes);
+    if (!fault.empty()) faults.push_back(fmt::format("`{}`: its shards do not tile it: {}", escape_for_terminal(path_of(manifest, param)), fault));
+  }
+  return faults;
+}
+
+VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads, bool progress) {
+  const auto start = std::chrono::steady_clock::now();
+  Verifier verifier{.manifest = *stores.front().manifest, .source = source, .blocks = {}, .mutex = {}, .first = {}};
+  list_blocks(verifier, stores);
+  uint64_t total = 0;
+  for (const Block& block : verifier.blocks) total += block.end - block.begin;
+  const bool alone = comm.process.size() == static_cast<size_t>(comm.world), on_host = comm.device->name == "cpu";
+  const int gpu = alone ? 0 : comm.local_rank;
+  begin_step(comm, "verify: reading the source again");
+  WorkQueue queue;
+  queue.count = verifier.blocks.size();
+  start_work(queue, on_host ? reading_threads(comm, threads) : 1, [&](WorkQueue& work) {
+    if (!on_host) comm.device->use(gpu);
+    verify_blocks(verifier, stores, work);
+  });
+  const std::string fault = alone ? finish_work(queue, progress ? "verifying" : "", total) : finish_together(comm, queue);
+  if (!fault.empty()) throw std::runtime_error(fault);
+  const std::string changed = changed_file(source);
+  if (!changed.empty()) throw std::runtime_error(changed);
+  return {.difference = verifier.first.text, .compared_bytes = verifier.compared, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
+}  // namespace tpplan

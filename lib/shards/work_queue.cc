@@ -1,0 +1,96 @@
+#include "shards/work_queue.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(2);
+constexpr double kBarSeconds = 0.1;
+
+void run_worker(WorkQueue& queue, const Worker& worker) {
+  try {
+    worker(queue);
+  } catch (const std::bad_alloc&) {
+    stop_work(queue, "out of memory");
+  } catch (const std::exception& error) {
+    stop_work(queue, error.what());
+  }
+  --queue.running;
+}
+
+}  // namespace
+
+void start_work(WorkQueue& queue, int threads, const Worker& worker) {
+  queue.running = threads;
+  for (int i = 0; i < threads; ++i) {
+    try {
+      queue.threads.emplace_back(run_worker, std::ref(queue), worker);
+    } catch (const std::exception& error) {  // no more threads: those that run do the work
+      queue.running -= threads - i;
+      if (i == 0) stop_work(queue, error.what());
+      return;
+    }
+  }
+}
+
+bool take_work(WorkQueue& queue, uint64_t& number) {
+  if (queue.stop) return false;
+  number = queue.next++;
+  return number < queue.count;
+}
+
+void stop_work(WorkQueue& queue, std::string fault) {
+  const std::lock_guard lock(queue.mutex);
+  if (queue.fault.empty()) queue.fault = std::move(fault);
+  queue.stop = true;
+}
+
+bool wait_for_work(WorkQueue& queue, double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (queue.running != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLook);
+  return queue.running == 0;
+}
+
+std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!title.empty() && !wait_for_work(queue, kBarSeconds))
+    show_bar(title, queue.done_bytes, total_bytes, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  for (std::thread& thread : queue.threads) thread.join();
+  queue.threads.clear();
+  if (!title.empty()) clear_bar();
+  return queue.fault;
+}
+
+void show_bar(std::string_view title, uint64_t done, uint64_t total, double seconds) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  winsize window{};
+  const size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
+  const std::string right = fmt::format(" {} of {}, {:.1f} GB/s", human_bytes(done), human_bytes(total), seconds > 0 ? static_cast<double>(done) / seconds / 1e9 : 0.0);
+  std::string line(title);
+  if (width > line.size() + right.size() + 8) {
+    const size_t cells = std::min<size_t>(width - line.size() - right.size() - 4, 40);
+    const size_t full = total == 0 ? cells : static_cast<size_t>(static_cast<double>(cells) * static_cast<double>(std::min(done, total)) / static_cast<double>(total));
+    line += " [" + std::string(full, '#') + std::string(cells - full, '.') + "]";
+  }
+  line += right;
+  line.resize(std::min(line.size(), width - 1));
+  line = "\r\x1b[2K" + line;
+  [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void clear_bar() {
+  static constexpr std::string_view kWipe = "\r\x1b[2K";
+  if (isatty(STDERR_FILENO) == 0) return;
+  [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kWipe.data(), kWipe.size());
+}
+
+}  // namespace tpplan

@@ -1,0 +1,44 @@
+// Threads that take numbered pieces of work, with the first fault of any of them, and a bar that shows how far they are.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tpplan {
+
+// Work in progress. A fault stops all threads after the piece that they are at.
+struct WorkQueue {
+  std::atomic<uint64_t> count{0};  // may become less while threads work
+  std::atomic<uint64_t> next{0};
+  std::atomic<int> running{0};
+  std::atomic<uint64_t> done_bytes{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;  // guards fault
+  std::string fault;
+  std::vector<std::thread> threads;
+};
+
+// What a thread does: called once on it, takes numbers with take_work until that is false. What it throws is the fault.
+using Worker = std::function<void(WorkQueue& queue)>;
+
+void start_work(WorkQueue& queue, int threads, const Worker& worker);
+bool take_work(WorkQueue& queue, uint64_t& number);
+void stop_work(WorkQueue& queue, std::string fault);
+
+// Waits for at most `seconds`; true when all threads have ended.
+bool wait_for_work(WorkQueue& queue, double seconds);
+
+// Joins the threads and returns the fault, empty without one. `title` empty: no bar.
+std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes);
+
+// "loading [#####.....] 1.2 GiB of 2.0 GiB, 3.4 GB/s" over the last line of standard error, as wide as the terminal; nothing
+// where standard error is no terminal. clear_bar wipes it.
+void show_bar(std::string_view title, uint64_t done, uint64_t total, double seconds);
+void clear_bar();
+
+}  // namespace tpplan

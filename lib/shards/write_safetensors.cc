@@ -1,0 +1,50 @@
+#include "shards/write_safetensors.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
+
+#include "base/text.h"
+#include "shards/shard_folder.h"
+
+namespace tpplan {
+
+WeightType weight_type_of(DType dtype) {
+  const std::string_view name = dtypes()[dtype].name;
+  const std::span<const WeightTypeRow> rows = weight_types();
+  const auto row = std::ranges::find(rows, name, &WeightTypeRow::dtype);
+  if (row == rows.end()) throw std::runtime_error(fmt::format("safetensors has no type for {}", name));
+  return static_cast<WeightType>(row - rows.begin());
+}
+
+std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
+  std::ranges::sort(entries, {}, [](const WriteEntry& entry) { return std::tuple{-static_cast<int>(weight_types()[entry.type].bits), entry.name}; });
+  std::string json = "{\"__metadata__\":{", info = "{", tensors;
+  uint64_t end = 0;
+  for (WriteEntry& entry : entries) {
+    std::string name;
+    append_json_string(name, entry.name);
+    info += fmt::format("{}{}:{{\"saved_offsets\":[{}]}}", info.size() == 1 ? "" : ",", name, fmt::join(entry.saved_offsets, ","));
+    tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", name, weight_types()[entry.type].name, fmt::join(entry.shape, ","), end,
+                           end + entry.bytes);
+    entry.offset = end;
+    end += entry.bytes;
+  }
+  if (are_pieces) {
+    json += fmt::format("\"{}\":", kShardingInfoKey);
+    append_json_string(json, info + "}");
+    json += ",\"DCP_VERSION\":\"1.0\",";
+  }
+  json += "\"format\":\"pt\"}" + tensors + "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  if (json.size() > kMaxHeaderBytes) throw std::runtime_error(fmt::format("a header of {} is more than the format's {}", human_bytes(json.size()), human_bytes(kMaxHeaderBytes)));
+  std::string head;
+  for (size_t i = 0; i < 8; ++i) head += static_cast<char>(json.size() >> (8 * i) & 0xff);
+  head += json;
+  for (WriteEntry& entry : entries) entry.offset += head.size();
+  return head;
+}
+
+}  // namespace tpplan

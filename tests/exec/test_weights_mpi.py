@@ -1,0 +1,71 @@
+"""load, verify, save and reshard with a rank a process, over Open MPI: the same files as with all ranks in one process."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from executor import EXECUTOR, succeeds
+from weights import byte_count, compile_manifest, random_tensors, write_file
+
+MPIRUN = shutil.which("mpirun")
+pytestmark = pytest.mark.skipif(MPIRUN is None, reason="mpirun (Open MPI) is not installed")
+
+SHAPES = {"rows": ("float32", (10, 6)), "columns": ("bfloat16", (70, 1200)), "both": ("float32", (9, 10)), "stacked": ("float16", (3, 8, 10)), "line": ("float64", (11,)),
+          "scalar": ("float32", ()), "whole": ("bfloat16", (50, 30)), "large": ("bfloat16", (3000, 500)), "thin": ("bfloat16", (3000, 6))}
+SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "stacked": [None, "tp", "fsdp"], "line": ["tp"], "large": ["tp", "fsdp"], "thin": [None, "tp"]}
+
+
+def on_ranks(ranks, *arguments):
+    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [MPIRUN, "-np", str(ranks), "--oversubscribe", EXECUTOR, *map(str, arguments), "--backend", "mpi"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def files(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("mesh", [{"fsdp": 1, "tp": 1}, {"fsdp": 1, "tp": 3}, {"fsdp": 2, "tp": 2}], ids=str)
+def test_ranks_in_processes_write_what_threads_write(mesh, tmp_path):
+    ranks = mesh["fsdp"] * mesh["tp"]
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
+    source = ["--weights", tmp_path / "w.safetensors"]
+    result = on_ranks(ranks, "load", manifest, *source, "--json", "--staging", "1MB")
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)
+    assert said["read_bytes"] == said["needed_bytes"] == sum(byte_count(d, s) for d, s in SHAPES.values())
+    result = on_ranks(ranks, "save", manifest, *source, "-o", tmp_path / "mpi", "--consolidated", tmp_path / "mpi.safetensors")
+    assert result.returncode == 0, result.stderr
+    succeeds("save", manifest, *source, "-o", tmp_path / "local", "--consolidated", tmp_path / "local.safetensors")
+    assert files(tmp_path / "mpi") == files(tmp_path / "local")
+    assert (tmp_path / "mpi.safetensors").read_bytes() == (tmp_path / "local.safetensors").read_bytes()
+    result = on_ranks(ranks, "verify", manifest, *source, "--from", tmp_path / "mpi", "--write-checksums", tmp_path / "sums.json")
+    assert result.returncode == 0, result.stderr
+    succeeds("verify", manifest, "--from", tmp_path / "local", "--checksums", tmp_path / "sums.json")
+
+
+def test_ranks_in_processes_reshard_as_threads_do(tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    a = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 4}, "a.json")
+    b = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 3, "tp": 1}, "b.json")
+    succeeds("save", a, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
+    succeeds("reshard", a, b, "--from", tmp_path / "A", "--to", tmp_path / "local")
+    result = on_ranks(3, "reshard", a, b, "--from", tmp_path / "A", "--to", tmp_path / "mpi")
+    assert result.returncode == 0, result.stderr
+    assert files(tmp_path / "mpi") == files(tmp_path / "local")
+
+
+def test_a_difference_that_one_rank_finds_ends_all(tmp_path):
+    tensors = random_tensors(SHAPES)
+    write_file(tmp_path / "w.safetensors", tensors)
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 2})
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
+    shard = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+    result = on_ranks(2, "verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")
+    assert result.returncode == 1 and "rank 1: `" in result.stderr

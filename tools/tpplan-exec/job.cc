@@ -1,0 +1,90 @@
+#include "job.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+#include "base/text.h"
+#include "diagnostics/render.h"
+#include "shards/shard_folder.h"
+#include "terminal.h"
+
+namespace tpplan {
+namespace {
+
+void print_header_findings(WeightFiles& weights, int& status) {
+  for (FileFindings& findings : weights.findings) {
+    Sources sources;
+    sources.files[static_cast<size_t>(Source::Model)] = findings.file;
+    finish_diagnostics(findings.diagnostics);
+    print(STDERR_FILENO, render_human(findings.diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+    status = std::max(status, exit_status(findings.diagnostics));
+  }
+}
+
+void fill(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+  uint64_t needed = 0;
+  for (const int rank : comm.process) needed += memory_of_rank(manifest, rank);
+  const uint64_t free = comm.device->free_bytes();
+  if (needed > free)
+    throw std::runtime_error(fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
+                                         counted(comm.process.size(), "rank"), human_bytes(needed), human_bytes(free), comm.device->name == "cpu" ? "host" : "GPU"));
+  for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
+  const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
+  shared.loaded = load_shards(comm, source, shared.stores, {.staging = job.staging, .threads = job.threads, .progress = progress});
+}
+
+}  // namespace
+
+int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source) {
+  const bool good = open_weights(path, manifest, source);
+  int status = 0;
+  print_header_findings(source.weights, status);
+  for (const std::string& fault : source.faults) print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", fault));
+  if (good && !job.quiet) {
+    for (const std::string& warning : source.warnings) print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
+  }
+  return good ? status : std::max(status, source.status);
+}
+
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source) {
+  std::string written_by;
+  const std::string fault = read_note(folder, written_by);
+  if (!fault.empty()) return refuse(2, fault);
+  if (!written_by.empty() && written_by != input.sha256)
+    return refuse(1, fmt::format("{}: was written by another manifest: its SHA-256 is {}..., that of {} is {}...", escape_for_terminal(folder), written_by.substr(0, 12),
+                                 escape_for_terminal(input.file.name), input.sha256.substr(0, 12)));
+  return open_source(folder, input.manifest, job, source);
+}
+
+ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+  std::call_once(shared.filled, [&] {
+    try {
+      fill(comm, manifest, source, job, shared);
+    } catch (const std::bad_alloc&) {
+      shared.fault = "out of memory";
+    } catch (const std::exception& error) {
+      shared.fault = error.what();
+    }
+  });
+  if (!shared.fault.empty()) throw std::runtime_error(shared.fault);
+  for (ShardStore& store : shared.stores) {
+    if (store.rank == comm.rank) return store;
+  }
+  throw std::runtime_error(fmt::format("rank {} is not of this process", comm.rank));
+}
+
+int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body) {
+  const LaunchOptions options{.backend = job.backend, .device = job.device, .world = static_cast<int>(device_count(input.manifest.mesh)), .deadline = job.deadline,
+                              .agreement = fmt::format("manifest {}, {}, {}", input.sha256, kExecVersion, command)};
+  std::string fault;
+  const int status = run_ranks(options, body, fault);
+  return fault.empty() ? status : refuse(std::max(status, 1), fault);
+}
+
+std::string speed_text(uint64_t bytes, double seconds) {
+  return fmt::format("{} in {:.2f} s, {:.2f} GB/s", human_bytes(bytes), seconds, seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0);
+}
+
+}  // namespace tpplan

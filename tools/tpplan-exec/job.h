@@ -1,0 +1,50 @@
+// What the commands that move weights have in common: their inputs, the ranks' shards, and the job's end.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/source_file.h"
+#include "commands.h"
+#include "manifest/manifest.h"
+#include "ranks/launch.h"
+#include "shards/load_shards.h"
+#include "shards/open_weights.h"
+#include "shards/shard_store.h"
+
+namespace tpplan {
+
+struct ManifestInput {
+  SourceFile file;
+  Manifest manifest;
+  std::string sha256;
+};
+
+// Opens weights for a manifest and prints what is found; the exit status that it calls for, 0 when they fit.
+int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source);
+
+// The same for a folder of shards, which must have been written by this manifest if it says by which.
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source);
+
+// The shards of the ranks of this process: filled by the first of their threads that comes, while the others wait.
+struct SharedShards {
+  std::once_flag filled;
+  std::vector<ShardStore> stores;  // in the order of Comm::process
+  LoadResult loaded;
+  std::string fault;
+};
+
+// This rank's shards, loaded. Throws std::runtime_error with the fault, on every rank of the process.
+ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared);
+
+// Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on manifest
+// hash, program and command first. After the body every rank knows whether all of them succeeded.
+int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body);
+
+// "2.0 GiB in 0.31 s, 6.9 GB/s"
+std::string speed_text(uint64_t bytes, double seconds);
+
+}  // namespace tpplan
