@@ -83,7 +83,7 @@ bool open_files(const std::string& path, WeightSource& source) {
     chosen.clear();
     if (!choose_in_folder(path, source, chosen, shards)) return false;
   }
-  source.is_folder_of_shards = chosen.empty();
+  source.is_folder_of_shards = chosen.empty() && !shards.empty();
   if (source.is_folder_of_shards) {
     std::string fault;
     if (!read_shard_headers(path, shards, source.weights, source.offsets, fault)) return fault.empty() ? false : fail(source, 2, fault);
@@ -161,8 +161,8 @@ void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t t
   std::ranges::sort(names);
   const size_t more = names.size() - std::min(names.size(), kNamed);
   names.resize(names.size() - more);
-  source.warnings.push_back(fmt::format("{} of the weights not in the manifest and left unread: {}{}", counted(unused.size(), "tensor") + (unused.size() == 1 ? " is" : " are"),
-      join(names, ", "), more == 0 ? "" : fmt::format(" and {} more", more)));
+  source.warnings.push_back(fmt::format("the weights hold {} that the manifest lacks, left unread: {}{}", counted(unused.size(), "tensor"), join(names, ", "),
+                                        more == 0 ? "" : fmt::format(" and {} more", more)));
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ bool open_weights(const std::string& path, const Manifest& manifest, WeightSourc
       fail(source, 1, fmt::format("parameter `{}` of the manifest is not in {}", escape_for_terminal(name), escape_for_terminal(path)));
     }
   }
-  if (missing_buffers != 0) source.warnings.push_back(fmt::format("{} of the manifest not stored in the weights (models make such anew): left out", counted(missing_buffers, "buffer") + (missing_buffers == 1 ? " is" : " are")));
+  if (missing_buffers != 0) source.warnings.push_back(fmt::format("the weights lack {} of the manifest, left out: models make such anew", counted(missing_buffers, "buffer")));
   warn_of_extra(stored, manifest, tensors, source);
   return source.faults.empty();
 }

@@ -22,7 +22,9 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   if (!arguments.consolidated.empty() && is_same_file(arguments.consolidated, inputs)) return refuse(2, "--consolidated names one of the inputs; nothing is written");
   SharedShards shared;
   return run_job(input, job, "save", [&](Comm& comm) {
-    const ShardStore& store = load_once(comm, input.manifest, source, job, shared);
+    const ShardStore* loaded = load_once(comm, input.manifest, source, job, shared);
+    if (loaded == nullptr) return shared.status;
+    const ShardStore& store = *loaded;
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
     SaveResult folder, file;
     if (!arguments.output.empty()) folder = save_shards(comm, store, options);

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -23,13 +24,30 @@ void print_header_findings(WeightFiles& weights, int& status) {
   }
 }
 
-void fill(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+// Why the shards of this process do not fit; empty when they do.
+std::string memory_fault(const Comm& comm, const Manifest& manifest) {
   uint64_t needed = 0;
-  for (const int rank : comm.process) needed += memory_of_rank(manifest, rank);
+  for (const int rank : comm.process) {
+    if (__builtin_add_overflow(needed, memory_of_rank(manifest, rank), &needed)) return "the shards take more bytes than 64 bits count";
+  }
   const uint64_t free = comm.device->free_bytes();
-  if (needed > free)
-    throw std::runtime_error(fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
-                                         counted(comm.process.size(), "rank"), human_bytes(needed), human_bytes(free), comm.device->name == "cpu" ? "host" : "GPU"));
+  if (needed <= free) return "";
+  return fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
+                     comm.process.size() == 1 ? fmt::format("rank {}", comm.rank) : counted(comm.process.size(), "rank"), human_bytes(needed), human_bytes(free),
+                     comm.device->name == "cpu" ? "host" : "GPU");
+}
+
+// Nothing is allocated before every rank has said that it has the memory.
+void fill(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+  std::vector<std::string> all{memory_fault(comm, manifest)};
+  begin_step(comm, "load: asking for memory");
+  if (comm.process.size() != static_cast<size_t>(comm.world) && !comm.backend->gather_texts(comm, std::string(all[0]), all)) throw std::runtime_error(comm.fault);
+  for (const std::string& fault : all) {
+    if (fault.empty()) continue;
+    shared.status = 3;
+    shared.fault = fault;
+    return;
+  }
   for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
   const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
   shared.loaded = load_shards(comm, source, shared.stores, {.staging = job.staging, .threads = job.threads, .progress = progress});
@@ -58,21 +76,21 @@ int open_saved(const std::string& folder, const ManifestInput& input, const JobA
   return open_source(folder, input.manifest, job, source);
 }
 
-ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
   std::call_once(shared.filled, [&] {
     try {
       fill(comm, manifest, source, job, shared);
+      if (!shared.fault.empty() && comm.rank == 0) refuse(shared.status, shared.fault);
     } catch (const std::bad_alloc&) {
       shared.fault = "out of memory";
     } catch (const std::exception& error) {
       shared.fault = error.what();
     }
   });
+  if (shared.status != 0) return nullptr;
   if (!shared.fault.empty()) throw std::runtime_error(shared.fault);
-  for (ShardStore& store : shared.stores) {
-    if (store.rank == comm.rank) return store;
-  }
-  throw std::runtime_error(fmt::format("rank {} is not of this process", comm.rank));
+  const auto store = std::ranges::find(shared.stores, comm.rank, &ShardStore::rank);
+  return &*store;
 }
 
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body) {

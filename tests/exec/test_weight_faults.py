@@ -1,0 +1,181 @@
+"""What can be wrong with weights, folders and disks: each is named, nothing is left half written, no signal ends the program."""
+
+import json
+import os
+import resource
+
+import pytest
+from executor import execute, run, succeeds
+from weights import compile_manifest, random_tensors, write_file, write_index
+
+SHAPES = {"m.a": ("float32", (8, 6)), "m.b": ("bfloat16", (4, 4)), "m.c": ("float32", (5,))}
+SPECS = {"m.a": ["tp", None], "m.b": [None, "tp"]}
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    return compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 2})
+
+
+def refused(status, *arguments, **more):
+    """Runs, checks the status and that every line says where it comes from; returns what was said."""
+    result = execute(*arguments, **more)
+    assert result.returncode == status, (result.returncode, result.stderr)
+    assert result.stderr and "\x1b" not in result.stderr
+    return result.stderr
+
+
+def test_all_that_does_not_fit_is_said_together(manifest, tmp_path):
+    wrong = {"m.a": ("float32", (8, 7)), "m.b": ("float16", (4, 4)), "extra\x1b[2J": ("int8", (1,)), "more": ("int8", (1,))}
+    write_file(tmp_path / "w.safetensors", random_tensors(wrong))
+    said = refused(1, "load", manifest, "--weights", tmp_path / "w.safetensors")
+    assert "`m.a` has shape [8, 7] there and [8, 6] in the manifest" in said
+    assert "`m.b` is F16 there and bfloat16 in the manifest" in said
+    assert "parameter `m.c` of the manifest is not in" in said
+
+
+def test_tensors_too_many_are_a_warning_with_a_count(manifest, tmp_path):
+    tensors = random_tensors(SHAPES | {f"x{i}\x1b": ("int8", (1,)) for i in range(5)})
+    write_file(tmp_path / "w.safetensors", tensors)
+    said = succeeds("load", manifest, "--weights", tmp_path / "w.safetensors").stderr
+    assert "the weights hold 5 tensors that the manifest lacks" in said
+    assert "x0\\x1b" in said and "and 2 more" in said and "\x1b" not in said
+
+
+STRANGERS = {"git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"), "html": (b"<!DOCTYPE html><html></html>", "HTML page"),
+             "zip": (b"PK\x03\x04" + bytes(64), "safetensors.torch.save_file"), "empty": (b"", "too few"), "zeros": (bytes(4096), "begin with"),
+             "cut": (b"\xff\0\0\0\0\0\0\0{", "cut off")}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_stands_in_place_of_weights_is_recognised(name, manifest, tmp_path):
+    content, words = STRANGERS[name]
+    (tmp_path / "w.safetensors").write_bytes(content)
+    assert words in refused(2, "load", manifest, "--weights", tmp_path / "w.safetensors")
+
+
+def test_what_is_no_file_is_refused_without_reading(manifest, tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "folder.safetensors").mkdir()
+    for path in (tmp_path / "pipe.safetensors", "/dev/zero", tmp_path / "empty", tmp_path / "folder.safetensors", tmp_path / "absent", "-", ""):
+        refused(2, "load", manifest, "--weights", path, timeout=10)
+
+
+@pytest.mark.parametrize("target", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "a\\b"])
+def test_an_index_does_not_lead_out_of_its_folder(target, manifest, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_file(tmp_path / "outside.safetensors", random_tensors(SHAPES))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(SHAPES, target)}))
+    assert "plain name" in refused(2, "load", manifest, "--weights", folder)
+
+
+def test_a_link_does_not_lead_out_of_its_folder(manifest, tmp_path):
+    succeeds_folder = tmp_path / "out"
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", succeeds_folder)
+    shard = succeeds_folder / "shard-00002-model-00001-of-00001.safetensors"
+    shard.rename(tmp_path / "elsewhere.safetensors")
+    shard.symlink_to(tmp_path / "elsewhere.safetensors")
+    assert "leads out" in refused(2, "load", manifest, "--weights", succeeds_folder)
+    write_index(tmp_path, random_tensors(SHAPES))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "model.safetensors.index.json").rename(tmp_path / "in" / "model.safetensors.index.json")
+    for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
+        (tmp_path / "in" / name).symlink_to(tmp_path / name)
+    assert "leads out" in refused(2, "load", manifest, "--weights", tmp_path / "in")
+
+
+def small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+@pytest.mark.parametrize("what", ["folder", "file", "reshard"])
+def test_a_full_disk_leaves_nothing(what, tmp_path):
+    shapes = {"big": ("float32", (1 << 10, 1 << 10))}
+    manifest = compile_manifest(tmp_path, shapes, {"big": ["tp", None]}, {"tp": 2}, "a.json")
+    other = compile_manifest(tmp_path, shapes, {"big": [None, "tp"]}, {"tp": 2}, "b.json")
+    write_file(tmp_path / "w.safetensors", random_tensors(shapes))
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
+    before = sorted(p.name for p in tmp_path.iterdir())
+    arguments = {"folder": ["save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out"],
+                 "file": ["save", manifest, "--weights", tmp_path / "w.safetensors", "--consolidated", tmp_path / "one.safetensors"],
+                 "reshard": ["reshard", manifest, other, "--from", tmp_path / "A", "--to", tmp_path / "B"]}[what]
+    said = refused(1, *arguments, preexec_fn=small_files)
+    assert "File too large" in said and "rank " in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_is_there_is_kept(manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("x")
+    assert "is there already" in refused(1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine"]
+    (tmp_path / "out" / "mine").unlink()
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", str(tmp_path / "out") + "/")
+
+
+def test_an_input_is_not_written_over(manifest, tmp_path):
+    write_index(tmp_path, random_tensors(SHAPES))
+    file = tmp_path / "model-00002-of-00002.safetensors"
+    before = file.read_bytes()
+    refused(2, "save", manifest, "--weights", tmp_path, "--consolidated", file)
+    refused(2, "save", manifest, "--weights", tmp_path)
+    assert file.read_bytes() == before
+
+
+def test_a_folder_of_another_manifest_is_refused(manifest, tmp_path):
+    other = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 3}, "other.json")
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
+    said = refused(1, "reshard", other, manifest, "--from", tmp_path / "out", "--to", tmp_path / "new")
+    assert "another manifest" in said and not (tmp_path / "new").exists()
+    refused(1, "verify", other, "--from", tmp_path / "out", "--weights", tmp_path / "w.safetensors")
+
+
+def test_a_manifest_with_one_byte_changed_is_refused(manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
+    content = manifest.read_bytes()
+    changed = tmp_path / "changed.json"
+    for at in range(0, len(content), max(1, len(content) // 80)):
+        changed.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
+        result = execute("verify", changed, "--from", tmp_path / "out", "--weights", tmp_path / "w.safetensors")
+        assert result.returncode in (1, 2) and result.stderr, at
+
+
+def test_pieces_that_do_not_make_up_a_tensor_are_refused(manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
+    second = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
+    (tmp_path / "out" / "shard-00003-model-00001-of-00001.safetensors").write_bytes(second.read_bytes())
+    said = refused(1, "load", manifest, "--weights", tmp_path / "out")
+    assert "`m.a`" in said and ("overlap" in said or "larger" in said)
+    (tmp_path / "out" / "shard-00003-model-00001-of-00001.safetensors").unlink()
+    write_file(second, random_tensors({"m.z": ("int8", (1,))}), {"DCP_SHARDING_INFO": '{"m.z": {"saved_offsets": [0]}}'})
+    assert "in no piece" in refused(1, "load", manifest, "--weights", tmp_path / "out")
+    for info in ("nonsense", "[]", '{"m.z": {}}', '{"m.z": {"saved_offsets": [-1]}}', '{"m.z": {"saved_offsets": ["0"]}}', "{"):
+        write_file(second, random_tensors({"m.z": ("int8", (1,))}), {"DCP_SHARDING_INFO": info})
+        refused(2, "load", manifest, "--weights", tmp_path / "out")
+    write_file(second, random_tensors({"m.z": ("int8", (1,))}))
+    assert "DCP_SHARDING_INFO" in refused(2, "load", manifest, "--weights", tmp_path / "out")
+
+
+def test_a_model_that_memory_does_not_hold_is_refused_before_loading(tmp_path):
+    shapes = {"huge": ("uint8", (1 << 40,))}
+    manifest = compile_manifest(tmp_path, shapes, {"huge": ["tp"]}, {"tp": 2})
+    header = json.dumps({"huge": {"dtype": "U8", "shape": [1 << 40], "data_offsets": [0, 1 << 40]}}).encode()
+    with open(tmp_path / "w.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (1 << 40))  # holes: no disk is taken
+    said = refused(3, "load", manifest, "--weights", tmp_path / "w.safetensors", timeout=20)
+    assert "1.00 TiB" in said and "free" in said
+
+
+def test_usage_is_said(manifest, tmp_path):
+    refused(2, "verify", manifest)
+    refused(2, "verify", manifest, "--from", tmp_path)
+    refused(2, "load", manifest)
+    refused(2, "load", tmp_path / "absent.json", "--weights", tmp_path)
