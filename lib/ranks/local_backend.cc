@@ -128,6 +128,17 @@ void tell(Comm& comm) {
 constexpr Backend kLocal = {.name = "local", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
                             .reduce_scatter = reduce_scatter, .gather_texts = gather_texts, .tell = tell};
 
+// Makes a failure known with no memory left to describe it, where need be: a text this short takes none.
+void fail_somehow(Board& board, Comm& comm, const char* what, const char* reason) {
+  try {
+    fail(comm, what + escape_for_terminal(reason));
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(board.mutex);
+    if (board.fault.empty()) board.fault = "out of memory";
+    board.changed.notify_all();
+  }
+}
+
 // One rank's whole life; returns its status.
 int live(Comm& comm, const RankBody& body) {
   int status = 1;
@@ -136,10 +147,10 @@ int live(Comm& comm, const RankBody& body) {
     status = body(comm);
     if (!comm.fault.empty()) status = std::max(status, 1);
   } catch (const std::bad_alloc&) {
-    fail(comm, "out of memory");
+    fail_somehow(board_of(comm), comm, "", "out of memory");
     status = 3;
   } catch (const std::exception& error) {
-    fail(comm, escape_for_terminal(error.what()));
+    fail_somehow(board_of(comm), comm, "", error.what());
   }
   return status;
 }
@@ -171,17 +182,18 @@ int run_local_ranks(const LaunchOptions& options, const Device& device, const Ra
   std::iota(model.process.begin(), model.process.end(), 0);
   model.node = model.process;
   std::vector<std::thread> threads;
+  threads.reserve(world);
   for (int rank = 0; rank < options.world; ++rank) {
-    Comm comm = model;
-    comm.rank = comm.local_rank = rank;
+    model.rank = model.local_rank = rank;
     try {
+      Comm comm = model;
       threads.emplace_back([comm = std::move(comm), &body]() mutable {
         const int status = live(comm, body);
         post_end(board_of(comm), comm.rank, status);
       });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {  // system_error: no thread; bad_alloc
+      fail_somehow(*board, model, "it cannot be started, for want of threads or memory (ulimit -u, ulimit -v): ", error.what());
       for (int missing = rank; missing < options.world; ++missing) post_end(*board, missing, 3);
-      post_fault(*board, fmt::format("rank {} cannot be started: {}: allow more threads (ulimit -u)", rank, error.what()));
       break;
     }
   }

@@ -178,12 +178,12 @@ bool receive_job(const MeetOptions& options, Meeting& meeting, std::string& faul
     if (socket >= 0) send_frame(socket, welcome, kReplySeconds);  // one that is gone is found when it is missed
   }
   meeting.sockets = std::move(reception.sockets);
+  meeting.inboxes.resize(meeting.sockets.size());  // nobody speaks before the welcome
   return true;
 }
 
-// Waits for rank 0's answer on an open connection: Welcome, Refuse, or nothing that can be understood.
-bool hear_answer(int socket, Clock::time_point end, Frame& answer) {
-  std::string bytes;
+// Waits for rank 0's answer on an open connection: Welcome, Refuse, or nothing that can be understood. `bytes`: what came after it.
+bool hear_answer(int socket, Clock::time_point end, Frame& answer, std::string& bytes) {
   for (;;) {
     const DecodeState state = decode(bytes, kMaxFrameBytes, answer);
     if (state == DecodeState::Frame) return answer.type == FrameType::Welcome || answer.type == FrameType::Refuse;
@@ -203,9 +203,11 @@ bool call_rank_zero(const MeetOptions& options, Meeting& meeting, std::string& f
     const int socket = connect_to(options.address, options.port, seconds_until(end), reason);
     if (socket >= 0) {
       Frame answer;
-      const bool heard = send_frame(socket, hello, kReplySeconds) && hear_answer(socket, last, answer);
+      std::string inbox;
+      const bool heard = send_frame(socket, hello, kReplySeconds) && hear_answer(socket, last, answer, inbox);
       if (heard && answer.type == FrameType::Welcome && answer.texts.size() == static_cast<size_t>(options.world)) {
         meeting.sockets = {socket};
+        meeting.inboxes = {std::move(inbox)};
         meeting.hosts = std::move(answer.texts);
         return true;
       }

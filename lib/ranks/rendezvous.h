@@ -21,6 +21,7 @@ struct Meeting {
   int rank = 0;
   int world = 1;
   std::vector<int> sockets;          // rank 0: by rank, -1 for itself; another: one, to rank 0
+  std::vector<std::string> inboxes;  // by socket: what has come behind the greeting
   std::vector<std::string> hosts;    // by rank; equal on one node
 };
 

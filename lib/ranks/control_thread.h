@@ -1,0 +1,65 @@
+// The thread behind the channel between the processes of a job, and what it shares with the rank: rank 0 is the hub, whose
+// thread knows all states and answers all; the others' threads speak with it alone.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranks/frames.h"
+#include "ranks/rendezvous.h"
+#include "ranks/roster.h"
+
+namespace tpplan {
+
+struct Control {
+  int rank = 0, world = 1;
+  double deadline = 60;
+  std::vector<int> sockets;  // Meeting::sockets; -1 once lost
+  std::vector<int> lost_sockets;
+  std::vector<std::string> inboxes;
+  int wake = -1;
+  std::thread thread;
+  std::atomic<bool> has_fault = false;
+  std::mutex send_mutex;  // of what is sent; taken before the other
+
+  std::mutex mutex;  // of everything below
+  std::condition_variable changed;
+  std::vector<RankState> ranks;  // rank 0: all; the others know of themselves only
+  bool is_moved = false;         // our own state is not sent yet
+  std::chrono::steady_clock::time_point last_change = std::chrono::steady_clock::now();  // of any rank's state, or of word from rank 0
+  std::vector<Frame> outbox;     // to rank 0, or from rank 0 to all
+  std::string fault;
+  bool is_fault_sent = false;
+  std::vector<std::string> texts;  // rank 0: of the round under way
+  std::vector<bool> has_text;
+  std::vector<std::string> all_texts;  // of the last complete round
+  bool texts_complete = false;
+  std::vector<int64_t> statuses;  // of ranks that ended; -1: not yet
+  bool all_ended = false;
+  bool stop = false;
+};
+
+// Starts the thread on the connections of a meeting. The channel closes with the last owner, once all is sent.
+std::shared_ptr<Control> open_control(Meeting meeting, double deadline);
+
+inline bool is_hub(const Control& control) { return control.rank == 0; }
+
+// Lets the thread look at what there is to send.
+void wake(Control& control);
+
+// Tells rank 0 where this rank stands, from the rank's own thread: a rank may be gone before its other thread gets to it.
+void send_state_now(Control& control);
+
+// These with the mutex held. The first failure stands and is sent to all.
+void set_fault(Control& control, std::string fault);
+// At rank 0: answers a round of texts, and the end, when all have come; fails a round that somebody will never come to.
+void settle_texts(Control& control);
+void settle_end(Control& control);
+
+}  // namespace tpplan

@@ -1,0 +1,58 @@
+"""Starts tpplan_ranks (ranks_driver.cc) under the launchers that this machine has."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+RANKS = str(Path(os.environ["TPPLAN"]).parent / "tests" / "tpplan_ranks")
+NO_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMI", "SLURM_", "MASTER_", "TPPLAN_EXEC_", "TORCHELASTIC_")
+needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here: apt-get install openmpi-bin libopenmpi-dev")
+
+
+def environment(**more):
+    """The environment without any launcher's variables, and mpirun's leave to run as root."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(NO_RANKS)}
+    return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | {k: str(v) for k, v in more.items()}
+
+
+def run(*command, timeout=60, **variables):
+    """The finished process, with `seconds` that it took."""
+    start = time.monotonic()
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment(**variables), timeout=timeout)
+    result.seconds = time.monotonic() - start
+    return result
+
+
+def mpirun(world, *arguments, timeout=60, **variables):
+    exports = [part for name in variables for part in ("-x", name)]
+    return run("mpirun", "-np", world, "--oversubscribe", *exports, *arguments, timeout=timeout, **variables)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start_ranks(each, port, **variables):
+    """One process for each entry of `each`: the arguments and variables of a rank that no launcher starts. Returns
+    (status, output, seconds) of all."""
+    start = time.monotonic()
+    processes = []
+    for arguments, own in each:
+        env = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **variables) | {k: str(v) for k, v in own.items()}
+        processes.append(subprocess.Popen([RANKS, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
+    ends = []
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=30)
+            ends.append((process.returncode, output, time.monotonic() - start))
+    finally:
+        for process in processes:
+            process.kill()
+    return ends

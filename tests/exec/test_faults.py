@@ -1,0 +1,131 @@
+"""Whatever happens to a rank, all ranks end within the deadline and two seconds, and say which rank it was and where."""
+
+import os
+import re
+
+import pytest
+
+from ranks import RANKS, free_port, mpirun, needs_mpi, run, start_ranks
+
+DEADLINE = 2
+IN_TIME = DEADLINE + 2
+KINDS = ["exit", "hang", "throw"]
+STEPS = [1, 3, 7]  # the first, one in the middle, the last: gathering the results
+
+
+@pytest.fixture(scope="module")
+def mpi_in_time():
+    """The same under mpirun, which takes time of its own to start the ranks and to end: measured on a run without a fault."""
+    result = mpirun(4, RANKS, "mpi", "4", "steps", 20)
+    assert result.returncode == 0, result.stderr
+    return IN_TIME + result.seconds
+
+
+def fault(rank, step, kind):
+    return f"rank={rank},step={step},kind={kind}"
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_local_names_the_rank_and_the_step(kind, step):
+    result = run(RANKS, "local", "4", "steps", DEADLINE, TPPLAN_EXEC_FAULT=fault(2, step, kind))
+    assert result.returncode == 1
+    assert result.seconds < IN_TIME
+    assert result.stdout == ""
+    assert "rank 2" in result.stderr and f"step {step} (" in result.stderr
+
+
+@needs_mpi
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_mpi_names_the_rank_and_the_step(kind, step, rank, mpi_in_time):
+    result = mpirun(4, RANKS, "mpi", "4", "steps", DEADLINE, TPPLAN_EXEC_FAULT=fault(rank, step, kind))
+    assert result.returncode != 0
+    assert result.seconds < mpi_in_time
+    named = [line for line in result.stderr.splitlines() if line.startswith("fault: ") and re.search(rf"\brank {rank}\b", line)]
+    assert named, result.stderr
+    steps = (step, step - 1) if (rank, kind) == (0, "exit") else (step,)  # the others may still be leaving the step before
+    assert any(f"step {number} (" in line for number in steps for line in named), result.stderr
+    expected = {"exit": f"rank {rank} is gone", "hang": f"for rank {rank}, which is still at step {step}", "throw": f"rank {rank} failed at step {step}"}
+    assert all(expected[kind] in line for line in named), result.stderr
+
+
+@needs_mpi
+def test_a_rank_that_never_reaches_the_others_is_named():
+    port = free_port()
+    each = [(["mpi", "3", "steps", DEADLINE], {"RANK": rank, "WORLD_SIZE": 3}) for rank in (0, 2)]
+    for status, output, seconds in start_ranks(each, port):
+        assert status == 2
+        assert "fault: rank 1 of 3 has not come to rank 0 within 2 s" in output
+        assert seconds < IN_TIME
+
+
+@needs_mpi
+def test_a_rank_that_stays_away_from_mpi_itself_is_an_error_in_time(mpi_in_time):
+    script = f'[ "$OMPI_COMM_WORLD_RANK" != 1 ] || exec sleep 30; exec {RANKS} mpi 3 steps {DEADLINE}'
+    result = mpirun(3, "sh", "-c", script, timeout=40)
+    assert result.returncode != 0
+    assert "MPI_Init has not come back within 2 s: some of the 3 ranks have not started" in result.stderr
+    assert result.seconds < mpi_in_time + 1  # mpirun waits a second for the sleeping one
+
+
+@needs_mpi
+def test_another_world_than_the_manifests_is_refused_with_the_command_that_fits(mpi_in_time):
+    result = mpirun(3, RANKS, "mpi", "2x2", "steps", DEADLINE)
+    assert result.returncode != 0
+    assert "the manifest's mesh has 4 ranks and Open MPI has started 3: start it with `mpirun -np 4 ...`" in result.stderr
+    assert result.seconds < mpi_in_time
+
+
+@needs_mpi
+def test_ranks_with_another_manifest_are_named_with_what_differs(mpi_in_time):
+    script = f'exec {RANKS} mpi 3 steps {DEADLINE} "manifest sha256 $((OMPI_COMM_WORLD_RANK / 2))"'
+    result = mpirun(3, "sh", "-c", script)
+    assert result.returncode != 0
+    assert 'rank 2 does not agree with rank 0: "manifest sha256 1" there, "manifest sha256 0" at rank 0' in result.stderr
+    assert result.seconds < mpi_in_time
+
+
+@needs_mpi
+def test_two_processes_with_one_rank_are_refused():
+    each = [(["mpi", "3", "steps", DEADLINE], {"RANK": rank, "WORLD_SIZE": 3}) for rank in (0, 1, 1)]
+    ends = start_ranks(each, free_port())
+    assert [status for status, _, _ in ends] == [2, 2, 2]
+    assert "two processes call themselves rank 1: " in ends[0][1]
+    assert all(seconds < IN_TIME for _, _, seconds in ends)
+
+
+@needs_mpi
+def test_a_port_that_is_taken_is_named():
+    import socket
+
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        each = [(["mpi", "2", "steps", DEADLINE], {"RANK": rank, "WORLD_SIZE": 2}) for rank in (0, 1)]
+        ends = start_ranks(each, port)
+    assert f"rank 0 cannot listen at 127.0.0.1:{port}: Address already in use" in ends[0][1]
+    assert [status for status, _, _ in ends] == [2, 2]
+    assert all(seconds < IN_TIME for _, _, seconds in ends)
+
+
+def test_local_under_a_launcher_is_refused_with_a_remedy():
+    result = run(RANKS, "local", "4", "steps", RANK=1, WORLD_SIZE=4)
+    assert result.returncode == 2
+    assert "--backend local runs all 4 ranks in one process, and torchrun has started 4 processes: call it without the launcher" in result.stderr
+
+
+def test_variables_that_disagree_are_refused_by_name():
+    result = run(RANKS, "mpi", "2", "steps", RANK=1, WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=2)
+    assert result.returncode == 2
+    assert "torchrun and Open MPI disagree: RANK=1, OMPI_COMM_WORLD_RANK=0" in result.stderr
+
+
+def test_more_threads_than_the_machine_gives_is_an_error():
+    result = run("sh", "-c", f"ulimit -v 2000000; exec {RANKS} local 1000 steps 5", timeout=60)
+    if os.environ.get("TPPLAN_SANITIZED"):
+        pytest.skip("a sanitizer needs more address space itself")
+    assert result.returncode in (1, 3)
+    assert "cannot be started" in result.stderr or "memory" in result.stderr, result.stderr
