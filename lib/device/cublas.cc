@@ -22,7 +22,7 @@ constexpr int kPedanticMath = 2;
 struct Functions {
   int (*create)(Handle*);
   int (*destroy)(Handle);
-  int (*get_version)(Handle, int*);
+  int (*get_property)(int which, int*);  // 0 major, 1 minor, 2 patch
   int (*set_stream)(Handle, void*);
   int (*set_math_mode)(Handle, int);
   int (*sgemm)(Handle, Operation, Operation, int, int, int, const float*, const float*, int, const float*, int, const float*, float*, int);
@@ -42,7 +42,7 @@ bool find_symbol(void* library, const char* name, F& function, std::string& reas
 
 bool find_functions(void* library, Functions& f, std::string& reason) {
   return find_symbol(library, "cublasCreate_v2", f.create, reason) && find_symbol(library, "cublasDestroy_v2", f.destroy, reason) &&
-         find_symbol(library, "cublasGetVersion_v2", f.get_version, reason) && find_symbol(library, "cublasSetStream_v2", f.set_stream, reason) &&
+         find_symbol(library, "cublasGetProperty", f.get_property, reason) && find_symbol(library, "cublasSetStream_v2", f.set_stream, reason) &&
          find_symbol(library, "cublasSetMathMode", f.set_math_mode, reason) && find_symbol(library, "cublasSgemm_v2", f.sgemm, reason);
 }
 
@@ -60,7 +60,11 @@ Opened open_library() {
     if (!find_functions(library, opened.functions, opened.found.reason)) continue;
     opened.found.library = name;
     opened.found.reason.clear();
-    opened.functions.get_version(nullptr, &opened.found.version);  // a version needs no handle
+    int major = 0, minor = 0, patch = 0;
+    opened.functions.get_property(0, &major);
+    opened.functions.get_property(1, &minor);
+    opened.functions.get_property(2, &patch);
+    opened.found.version = fmt::format("{}.{}.{}", major, minor, patch);
     break;
   }
   return opened;

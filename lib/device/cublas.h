@@ -10,7 +10,7 @@ namespace tpplan {
 // What of cuBLAS the machine has. `library` is the file that was opened, empty when there is none; then `reason` says why.
 struct CublasLibrary {
   std::string library, reason;
-  int version = 0;  // as cublasGetVersion counts: 130000 is 13.0.0
+  std::string version;  // "13.0.2"
 };
 
 // Opens TPPLAN_CUBLAS_LIBRARY, or libcublas.so.13, .12, .11; once.

@@ -58,7 +58,7 @@ Check nccl_check() {
 
 Check cublas_check() {
   const CublasLibrary& cublas = cublas_library();
-  if (!cublas.library.empty()) return {.name = "cuBLAS", .found = std::to_string(cublas.version) + " (" + cublas.library + ")"};
+  if (!cublas.library.empty()) return {.name = "cuBLAS", .found = cublas.version + " (" + cublas.library + ")"};
   return {.name = "cuBLAS", .state = CheckState::Absent, .found = cublas.reason + ": products run in a plain kernel, slower",
           .remedy = "install libcublas for fast products in `run`, or name the file in TPPLAN_CUBLAS_LIBRARY"};
 }

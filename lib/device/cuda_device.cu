@@ -116,7 +116,11 @@ __device__ uint64_t thread_count() { return uint64_t{gridDim.x} * blockDim.x; }
 
 template <typename Unit>
 __global__ void copy_kernel(void* to, const void* from, StridedPlan plan) {
-  copy_units<Unit>(to, from, plan, thread_number(), thread_count());
+  if (plan.units <= UINT32_MAX) {
+    copy_units<Unit, uint32_t>(to, from, plan, thread_number(), thread_count());
+  } else {
+    copy_units<Unit, uint64_t>(to, from, plan, thread_number(), thread_count());
+  }
 }
 
 template <typename T>

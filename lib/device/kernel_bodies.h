@@ -14,13 +14,16 @@ struct alignas(16) Unit16 {
   uint64_t low, high;
 };
 
-// Bytes from the copy's start to unit `i`, on both sides.
-TPPLAN_HOST_DEVICE inline void unit_offsets(const StridedPlan& plan, uint64_t i, uint64_t& from, uint64_t& to) {
-  uint64_t run = i / plan.run_units;
-  from = plan.from_offset + (i - run * plan.run_units) * plan.unit;
-  to = plan.to_offset + (i - run * plan.run_units) * plan.unit;
+// Bytes from the copy's start to unit `i`, on both sides. Index holds plan.units: a GPU divides 64-bit numbers slowly.
+template <typename Index>
+TPPLAN_HOST_DEVICE void unit_offsets(const StridedPlan& plan, Index i, uint64_t& from, uint64_t& to) {
+  Index run = i / static_cast<Index>(plan.run_units);
+  const uint64_t in_run = (i - run * static_cast<Index>(plan.run_units)) * plan.unit;
+  from = plan.from_offset + in_run;
+  to = plan.to_offset + in_run;
   for (int dim = plan.dims - 1; dim >= 0; --dim) {
-    const uint64_t outer = run / plan.counts[dim], index = run - outer * plan.counts[dim];
+    const Index count = static_cast<Index>(plan.counts[dim]), outer = run / count;
+    const uint64_t index = run - outer * count;
     from += index * plan.from_strides[dim];
     to += index * plan.to_strides[dim];
     run = outer;
@@ -28,11 +31,11 @@ TPPLAN_HOST_DEVICE inline void unit_offsets(const StridedPlan& plan, uint64_t i,
 }
 
 // Thread `thread` of `threads`; Unit is of plan.unit bytes.
-template <typename Unit>
+template <typename Unit, typename Index>
 TPPLAN_HOST_DEVICE void copy_units(void* to, const void* from, const StridedPlan& plan, uint64_t thread, uint64_t threads) {
   for (uint64_t i = thread; i < plan.units; i += threads) {
     uint64_t from_offset, to_offset;
-    unit_offsets(plan, i, from_offset, to_offset);
+    unit_offsets(plan, static_cast<Index>(i), from_offset, to_offset);
     *reinterpret_cast<Unit*>(static_cast<char*>(to) + to_offset) = *reinterpret_cast<const Unit*>(static_cast<const char*>(from) + from_offset);
   }
 }

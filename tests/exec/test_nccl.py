@@ -4,63 +4,28 @@ something fails. It proves nothing about NCCL or about GPUs; test_gpu.py runs wh
 
 import collections
 import math
-import os
-import pathlib
-import socket
-import subprocess
-import time
 
 import pytest
+from executor import EXECUTOR, succeeds
+from nccl_job import COLLECTIVES, FAKE, RANKS, run_alone, run_on_stand_in
+from weights import compile_manifest, random_tensors, write_file
 
-TPPLAN = pathlib.Path(os.environ["TPPLAN"])
-COLLECTIVES = str(TPPLAN.parent / "tests" / "tpplan_collectives")
-RANKS = str(TPPLAN.parent / "tests" / "tpplan_ranks")
-FAKE = str(TPPLAN.parent / "tests" / "libtpplan_fake_nccl.so")
 DEADLINE = 2
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def collectives(backend, world, deadline=DEADLINE):
+    return [COLLECTIVES, backend, "cpu", str(world), str(deadline)]
 
 
-def collectives(backend, world):
-    return [COLLECTIVES, backend, "cpu", str(world), str(DEADLINE)]
-
-
-def run_local(command, **environment):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-class Job(collections.namedtuple("Job", "statuses outputs errors seconds log")):
-    """What the ranks of one job came to; `log` has a line for each call of the stand-in: rank, function, numbers."""
-
-
-def run_job(tmp_path, world, command=None, **environment):
-    folder = tmp_path / f"nccl-{time.monotonic_ns()}"
-    folder.mkdir()
-    shared = {**os.environ, "TPPLAN_NCCL_LIBRARY": FAKE, "FAKE_NCCL_DIR": str(folder), "FAKE_NCCL_LOG": str(folder / "log"), "WORLD_SIZE": str(world),
-              "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **environment}
-    start = time.monotonic()
-    ranks = [subprocess.Popen(command or collectives("nccl", world), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(world)]
-    try:
-        ends = [rank.communicate(timeout=60) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    log = (folder / "log").read_text().splitlines() if (folder / "log").exists() else []
-    return Job([rank.returncode for rank in ranks], [out for out, _ in ends], [error for _, error in ends], time.monotonic() - start, log)
+def run_job(tmp_path, world, **environment):
+    return run_on_stand_in(tmp_path, world, collectives("nccl", world), **environment)
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
 def test_every_rank_gets_what_local_gives_it(tmp_path, world):
     job = run_job(tmp_path, world)
     assert job.statuses == [0] * world, job.errors
-    assert job.outputs[0] == run_local(collectives("local", world))
+    assert job.outputs[0] == run_alone(collectives("local", world))
     assert job.outputs[0].count("\n") > 300 * world
 
 
@@ -68,9 +33,9 @@ def test_every_rank_gets_what_local_gives_it(tmp_path, world):
 def test_redistributions_give_what_local_gives(tmp_path, mesh, what):
     world = math.prod(map(int, mesh.split("x")))
     settings = {"TPPLAN_EXEC_DEVICE": "cpu", "TPPLAN_DRIVER_SKIPS": "uint16"}
-    job = run_job(tmp_path, world, [RANKS, "nccl", mesh, what, "20"], **settings)
+    job = run_on_stand_in(tmp_path, world, [RANKS, "nccl", mesh, what, "20"], **settings)
     assert job.statuses == [0] * world, job.errors
-    assert job.outputs[0] == run_local([RANKS, "local", mesh, what], **settings)
+    assert job.outputs[0] == run_alone([RANKS, "local", mesh, what], **settings)
 
 
 def test_pieces_of_one_size_go_by_one_collective_and_others_by_a_group_without_padding(tmp_path):
@@ -157,13 +122,24 @@ def test_a_library_that_does_not_serve_is_said_before_anything_starts(tmp_path, 
 
 
 def test_ranks_with_different_versions_of_nccl_are_refused(tmp_path):
-    folder = tmp_path / "nccl"
-    folder.mkdir()
-    shared = {**os.environ, "TPPLAN_NCCL_LIBRARY": FAKE, "FAKE_NCCL_DIR": str(folder), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    ranks = [subprocess.Popen(collectives("nccl", 2), stderr=subprocess.PIPE, text=True,
-                              env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "FAKE_NCCL_VERSION": version})
-             for rank, version in enumerate(["22304", "23203"])]
-    errors = [rank.communicate(timeout=30)[1] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [2, 2]
-    assert all("NCCL 2.23.4" in error and "NCCL 2.32.3" in error for error in errors), errors
+    job = run_on_stand_in(tmp_path, 2, collectives("nccl", 2, 5), of_rank=lambda rank: {"FAKE_NCCL_VERSION": ["22304", "23203"][rank]})
+    assert job.statuses == [2, 2]
+    assert all("NCCL 2.23.4" in error and "NCCL 2.32.3" in error for error in job.errors), job.errors
+
+
+SHAPES = {"rows": ("float32", (10, 6)), "columns": ("bfloat16", (70, 1200)), "both": ("int16", (9, 10)), "line": ("float64", (11,)), "whole": ("bool", (50, 30)),
+          "large": ("bfloat16", (3000, 500))}
+SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "line": ["tp"], "large": ["tp", "fsdp"]}
+
+
+@pytest.mark.parametrize("mesh", [{"fsdp": 1, "tp": 3}, {"fsdp": 2, "tp": 2}], ids=str)
+def test_weights_are_loaded_and_saved_as_local_does(mesh, tmp_path):
+    world = mesh["fsdp"] * mesh["tp"]
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
+    save = ["save", manifest, "--weights", tmp_path / "w.safetensors", "-o"]
+    job = run_on_stand_in(tmp_path, world, [EXECUTOR, *save, tmp_path / "nccl", "--backend", "nccl", "--device", "cpu", "--deadline", "20"])
+    assert job.statuses == [0] * world, job.errors
+    succeeds(*save, tmp_path / "local")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "nccl").iterdir()} == {p.name: p.read_bytes() for p in (tmp_path / "local").iterdir()}
+    assert [line for line in job.log if "Send" in line]  # each byte is read by one rank and sent to the others

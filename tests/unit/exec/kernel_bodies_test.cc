@@ -19,14 +19,15 @@ namespace {
 
 constexpr uint64_t kGrid = 7;  // threads: fewer than there is work, and no divisor of it
 
+template <typename Index>
 void run_plan(void* to, const void* from, const StridedPlan& plan) {
   for (uint64_t thread = 0; thread < kGrid; ++thread) {
     switch (plan.unit) {
-      case 1: copy_units<uint8_t>(to, from, plan, thread, kGrid); break;
-      case 2: copy_units<uint16_t>(to, from, plan, thread, kGrid); break;
-      case 4: copy_units<uint32_t>(to, from, plan, thread, kGrid); break;
-      case 8: copy_units<uint64_t>(to, from, plan, thread, kGrid); break;
-      case 16: copy_units<Unit16>(to, from, plan, thread, kGrid); break;
+      case 1: copy_units<uint8_t, Index>(to, from, plan, thread, kGrid); break;
+      case 2: copy_units<uint16_t, Index>(to, from, plan, thread, kGrid); break;
+      case 4: copy_units<uint32_t, Index>(to, from, plan, thread, kGrid); break;
+      case 8: copy_units<uint64_t, Index>(to, from, plan, thread, kGrid); break;
+      case 16: copy_units<Unit16, Index>(to, from, plan, thread, kGrid); break;
       default: FAIL("a unit of ", plan.unit, " bytes");
     }
   }
@@ -52,14 +53,17 @@ void check_copy(const StridedCopy& how, uint64_t to_start, uint64_t from_start, 
   const std::vector<uint8_t> bytes = random_bytes(sizeof source, random);
   std::memcpy(source, bytes.data(), sizeof source);
   std::memset(expected, 0xee, sizeof expected);
-  std::memset(got, 0xee, sizeof got);
   cpu_device().copy_strided(expected + to_start, source + from_start, how);
-  for (const StridedPlan& plan :
-       plan_strided_copy(reinterpret_cast<uintptr_t>(got + to_start), reinterpret_cast<uintptr_t>(source + from_start), how)) {
-    CHECK(plan.dims <= kPlanDims);
-    run_plan(got + to_start, source + from_start, plan);
+  const std::vector<StridedPlan> plans =
+      plan_strided_copy(reinterpret_cast<uintptr_t>(got + to_start), reinterpret_cast<uintptr_t>(source + from_start), how);
+  for (const auto run : {run_plan<uint32_t>, run_plan<uint64_t>}) {
+    std::memset(got, 0xee, sizeof got);
+    for (const StridedPlan& plan : plans) {
+      CHECK(plan.dims <= kPlanDims);
+      run(got + to_start, source + from_start, plan);
+    }
+    CHECK(std::memcmp(expected, got, sizeof got) == 0);
   }
-  CHECK(std::memcmp(expected, got, sizeof got) == 0);
 }
 
 // A dense block of `shape` cut out of a larger one on each side.
