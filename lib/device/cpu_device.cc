@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "device/device.h"
+#include "device/draw_on_host.h"
 #include "device/host_arithmetic.h"
 
 namespace tpplan {
@@ -108,7 +109,7 @@ void* stream() { return nullptr; }
 const Device& cpu_device() {
   static const Device device = {.name = "cpu", .allocate = allocate, .release = release, .free_bytes = free_bytes,
                                 .allocate_staging = allocate, .release_staging = release, .from_host = copy, .to_host = copy,
-                                .copy = copy, .copy_strided = copy_strided, .reduce = reduce_on_host, .multiply = multiply,
+                                .copy = copy, .copy_strided = copy_strided, .reduce = reduce_on_host, .draw = draw_on_host, .multiply = multiply,
                                 .use = use, .synchronize = synchronize, .done = done, .stream = stream};
   return device;
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device/cublas.h"
+#include "device/cuda_draw.h"
 #include "device/device.h"
 #include "device/kernel_bodies.h"
 
@@ -171,6 +172,8 @@ void multiply(float* y, const float* a, const float* b, const Product& p) {
   check(cudaGetLastError(), "the kernel that multiplies");
 }
 
+void draw(void* to, const DrawBox& box, int) { check(draw_on_gpu(to, box, queue()), "the kernel that draws"); }
+
 void use(int index) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
@@ -187,7 +190,7 @@ void use(int index) {
 const Device* cuda_device(std::string& reason) {
   static const Device device = {.name = "cuda", .allocate = allocate, .release = release, .free_bytes = free_bytes,
                                 .allocate_staging = allocate_staging, .release_staging = release_staging, .from_host = from_host,
-                                .to_host = to_host, .copy = copy, .copy_strided = copy_strided, .reduce = reduce, .multiply = multiply,
+                                .to_host = to_host, .copy = copy, .copy_strided = copy_strided, .reduce = reduce, .draw = draw, .multiply = multiply,
                                 .use = use, .synchronize = synchronize, .done = done, .stream = stream};
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {

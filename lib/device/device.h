@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "device/draw.h"
 #include "sharding/dtype.h"
 #include "sharding/placement.h"
 
@@ -42,6 +43,8 @@ struct Device {
   // to[i] = op(to[i], from[i]); false for a dtype that has no arithmetic here (all but float32, float64, float16,
   // bfloat16 and the integers).
   bool (*reduce)(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op);
+  // Random values: what draw_element (device/draw.h) says of each, to the bit. `threads`: of the CPU.
+  void (*draw)(void* to, const DrawBox& box, int threads);
   void (*multiply)(float* y, const float* a, const float* b, const Product& product);
   void (*use)(int index);  // makes GPU `index` current for the calling thread; nothing on the CPU
   void (*synchronize)();
