@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kAbortTime = std::chrono::milliseconds(1500);
+constexpr auto kAbortTime = std::chrono::milliseconds(1000);
 constexpr auto kCloseTime = std::chrono::seconds(5);
 constexpr auto kSpinTime = std::chrono::milliseconds(1);  // before a wait lets go of the processor
 constexpr auto kPause = std::chrono::microseconds(50);
