@@ -98,10 +98,11 @@ TPPLAN_HOST_DEVICE inline double minus_log(double y) {
   return -(rest + f + k * 6.93147180369123816490e-01);
 }
 
-// -log1p(-x * x). A float's square and one less it are exact in double; of a double's square what one less it loses is added.
+// -log1p(-x * x) with the square rounded first, as JAX does. One less a float's square is exact in double; of a double's what
+// the subtraction loses is added.
 TPPLAN_HOST_DEVICE inline float minus_log1p_square(float x) {
-  const double wide = static_cast<double>(x);
-  return static_cast<float>(minus_log(1.0 - wide * wide));
+  const float square = x * x;
+  return static_cast<float>(minus_log(1.0 - static_cast<double>(square)));
 }
 
 TPPLAN_HOST_DEVICE inline double minus_log1p_square(double x) {

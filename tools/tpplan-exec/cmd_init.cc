@@ -32,11 +32,10 @@ std::string list_names(const std::vector<std::string_view>& names) {
 int check_plan(const InitPlan& plan, const Manifest& manifest, const JobArguments& job) {
   for (const std::string& fault : plan.faults) refuse(1, fmt::format("{}; change `init` in the plan and compile it again", fault));
   if (!plan.unsaid.empty()) {
-    const bool is_old = manifest.distributions.empty();
     refuse(1, fmt::format("nobody says what {} filled with:{}\nhelp: {}", plan.unsaid.size() == 1 ? "this parameter is" : fmt::format("these {} are", counted(plan.unsaid.size(), "parameter")),
                           list_names(plan.unsaid),
-                          is_old ? "the manifest names no distributions: compile the plan again"
-                                 : "name them in the plan and compile it again: `init: {\"PATTERN\": {normal: {mean: 0, std: 0.02}}}`, or zeros, ones, {constant: 0.5}"));
+                          fmt::format("{}name them in the plan and compile it again: `init: {{\"PATTERN\": {{normal: {{mean: 0, std: 0.02}}}}}}`, or zeros, ones, {{constant: 0.5}}",
+                                      manifest.distributions.empty() ? "if an older tpplan wrote the manifest, compile the plan again; else " : "")));
   }
   if (!plan.faults.empty() || !plan.unsaid.empty()) return 1;
   if (!plan.left_out_names.empty() && !job.quiet) {

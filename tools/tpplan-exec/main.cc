@@ -60,6 +60,7 @@ int run(int argc, char** argv) {
   init->add_option("--seed", init_arguments.seed, "seed of all values")->required();
   init->add_option("-o,--output", init_arguments.output, "folder for the shards")->type_name("DIR");
   init->add_option("--consolidated", init_arguments.consolidated, "write one safetensors file")->type_name("FILE");
+  init->add_option("--threads", job.threads, "threads that draw, of all ranks of this process together; one a processor without it")->check(CLI::Range(0, 1024));
 
   CLI::App* verify = app.add_subcommand("verify", "prove that the shards tile every tensor and equal the source byte for byte");
   verify->add_option("MANIFEST", verify_arguments.manifest, "manifest of `tpplan compile`")->required();

@@ -1,0 +1,302 @@
+"""`tpplan-exec init`: the values are JAX's, and the same on every mesh.
+
+The first half needs nothing but the program: known answers, meshes against each other, refusals. The second half holds the
+values against JAX running here, and is skipped where there is none.
+"""
+
+import hashlib
+import json
+import math
+import random
+import struct
+
+import pytest
+from conftest import run
+from executor import execute, succeeds
+
+WIDTHS = {"F32": 4, "F64": 8, "BF16": 2, "F16": 2, "I32": 4, "BOOL": 1, "F8_E4M3": 1, "I8": 1}
+NORMAL = {"normal": {"mean": 0, "std": 0.02}}
+
+
+def model_of(tensors, framework="torch", kind="Linear", **more):
+    """A model of one module a tensor: {path of the module: (shape, dtype)}."""
+    name = "kernel" if framework == "keras" else "weight"
+    modules = [{"path": path, "type": kind, "parameters": {name: {"shape": list(shape), "dtype": dtype, **parts}}}
+               for path, (shape, dtype, *rest) in tensors.items() for parts in [rest[0] if rest else {}]]
+    return {"format": "tpplan.model/1", "name": "m", "framework": framework, "modules": [{"path": "", "type": "M"}, *modules], **more}
+
+
+def compile_plan(folder, model, mesh=None, rules=None, init=None, **more):
+    plan = {"format": "tpplan.plan/1", "mesh": mesh or {"tp": 1}, "tp_plan": rules or {"*": "replicate"}, **more}
+    if init is not None:
+        plan["init"] = init
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.json").write_text(json.dumps(model))
+    (folder / "plan.yaml").write_text(json.dumps(plan))
+    result = run("compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "manifest.json", "--quiet")
+    assert result.returncode == 0, result.stderr.decode()
+    return folder / "manifest.json"
+
+
+def read_tensors(path):
+    """{name: (dtype, shape, bytes)} of a safetensors file."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    body = data[8 + size :]
+    return {name: (e["dtype"], e["shape"], body[slice(*e["data_offsets"])]) for name, e in header.items()}
+
+
+def initialise(manifest, seed=0, **more):
+    out = manifest.parent / f"whole-{seed}.safetensors"
+    result = succeeds("init", manifest, "--seed", seed, "--consolidated", out, "--json", **more)
+    return read_tensors(out), json.loads(result.stdout)
+
+
+# ---- threefry by its definition ----
+
+MASK = 0xFFFFFFFF
+
+
+def threefry(key, x, y):
+    keys = (key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDA)
+    x, y = (x + keys[0]) & MASK, (y + keys[1]) & MASK
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x = (x + y) & MASK
+            y = ((y << turn | y >> (32 - turn)) & MASK) ^ x
+        x, y = (x + keys[(group + 1) % 3]) & MASK, (y + keys[(group + 2) % 3] + group + 1) & MASK
+    return x, y
+
+
+def hash_of(path):
+    h = 0xCBF29CE484222325
+    for byte in path.replace("/", ".").encode():
+        h = (h ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return h
+
+
+def key_of(seed, path):
+    key = (seed >> 32, seed & MASK)
+    for part in (hash_of(path) >> 32, hash_of(path) & MASK):
+        key = threefry(key, 0, part)
+    return key
+
+
+def test_the_known_answers_of_threefry():
+    assert threefry((0, 0), 0, 0) == (0x6B200159, 0x99BA4EFE)
+    assert threefry((MASK, MASK), MASK, MASK) == (0x1CB996FC, 0xBB002BE7)
+    assert threefry((0x13198A2E, 0x03707344), 0x243F6A88, 0x85A308D3) == (0xC4923A9C, 0x483DF7A0)
+
+
+@pytest.mark.parametrize("seed", [0, 42, (1 << 64) - 1])
+def test_values_follow_from_seed_path_and_index_alone(tmp_path, seed):
+    manifest = compile_plan(tmp_path, model_of({"a.b": ((3, 700), "float32")}), init={"*": {"uniform": {"low": 0, "high": 1}}})
+    dtype, shape, data = initialise(manifest, seed)[0]["a.b.weight"]
+    key = key_of(seed, "a.b.weight")
+    expected = []
+    for i in range(2100):
+        x, y = threefry(key, 0, i)
+        expected.append(((x ^ y) >> 9) / (1 << 23))
+    assert (dtype, shape, list(struct.unpack("<2100f", data))) == ("F32", [3, 700], expected)
+
+
+def test_a_path_between_slashes_has_the_values_of_the_same_between_dots(tmp_path):
+    init = {"*": {"uniform": {"low": 0, "high": 1}}}
+    manifest = compile_plan(tmp_path, model_of({"a/b": ((9,), "float32")}, framework="keras", kind="Dense"), dialect="keras", rules={"a/b/kernel": ["..."]}, init=init)
+    values = struct.unpack("<9f", initialise(manifest, 5)[0]["a/b/kernel"][2])
+    key = key_of(5, "a.b.kernel")
+    assert list(values) == [((x ^ y) >> 9) / (1 << 23) for x, y in (threefry(key, 0, i) for i in range(9))]
+
+
+# ---- every mesh ----
+
+def factorisations(n):
+    """All ordered ways to write n as a product of two sizes."""
+    return [(a, n // a) for a in range(1, n + 1) if n % a == 0]
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    tensors = initialise(compile_plan(folder, MESH_MODEL, init=MESH_INIT), 3)[0]
+    return {name: hashlib.sha256(data).hexdigest() for name, (_, _, data) in tensors.items()}
+
+
+MESH_MODEL = model_of({
+    "even": ((128, 192), "float32"), "uneven": ((67, 45), "bfloat16"), "thin": ((5, 3), "float64"), "line": ((130,), "float16"),
+    "fused": ((96, 40), "float32", {"segments": {"out": [48, 24, 24]}}), "cube": ((6, 70, 9), "float32"),
+})
+MESH_INIT = {"even.*": NORMAL, "uneven.*": NORMAL, "thin.*": NORMAL, "line.*": {"uniform": {"low": -1, "high": 1}}, "*": {"normal": {"mean": 1, "std": 2}}}
+MESH_RULES = {
+    "even.weight": ["a", "b"], "uneven.weight": [["b", "a"], None], "thin.weight": ["b", "a"], "line.weight": [["a", "b"]],
+    "fused.weight": [["a", "b"], None], "cube.weight": [None, "b", "a"],
+}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64])
+def test_every_mesh_gives_the_same_tensors(tmp_path, ranks, reference):
+    for a, b in factorisations(ranks) if ranks < 24 else [(1, ranks), (ranks // 4, 4), (8, ranks // 8)]:
+        manifest = compile_plan(tmp_path / f"{a}x{b}", MESH_MODEL, {"a": a, "b": b}, MESH_RULES, MESH_INIT, uneven="torch")
+        tensors, summary = initialise(manifest, 3)
+        assert {name: hashlib.sha256(data).hexdigest() for name, (_, _, data) in tensors.items()} == reference, (a, b)
+        assert len(summary["bytes_per_rank"]) == ranks
+
+
+def test_threads_do_not_change_the_values(tmp_path):
+    manifest = compile_plan(tmp_path, model_of({"a": ((1100, 1000), "float32"), "b": ((1 << 10, 1 << 10), "bfloat16")}), init={"*": NORMAL})
+    assert len({succeeds("init", manifest, "--seed", 1, "--threads", n, "--json").stdout.split("sha256_per_rank")[1] for n in (1, 2, 3, 7)}) == 1
+
+
+def test_a_seed_and_a_name_change_all_values(tmp_path):
+    manifest = compile_plan(tmp_path, model_of({"a": ((64, 64), "float32"), "b": ((64, 64), "float32")}), init={"*": NORMAL})
+    one, two = initialise(manifest, 1)[0], initialise(manifest, 2)[0]
+    data = {t[name][2] for t in (one, two) for name in ("a.weight", "b.weight")}
+    assert len(data) == 4
+
+
+def test_names_of_one_tensor_have_the_values_of_the_first(tmp_path):
+    model = model_of({"embed": ((64, 8), "float32"), "head": ((64, 8), "float32")}, tied=[["head.weight", "embed.weight"]])
+    tied = initialise(compile_plan(tmp_path / "tied", model, {"tp": 2}, {"*": ["tp", None]}))[0]
+    alone = initialise(compile_plan(tmp_path / "alone", model_of({"embed": ((64, 8), "float32")})))[0]
+    assert tied["embed.weight"] == tied["head.weight"] == alone["embed.weight"]
+
+
+# ---- defaults, constants, refusals ----
+
+def test_without_an_entry_the_kind_of_module_decides(tmp_path):
+    model = model_of({"l": ((4, 4), "float32")})
+    model["modules"] += [{"path": "n", "type": "LayerNorm", "parameters": {"weight": {"shape": [4], "dtype": "float32"}, "bias": {"shape": [4], "dtype": "float32"}}}]
+    model["modules"][1]["parameters"]["bias"] = {"shape": [4], "dtype": "float32"}
+    manifest = compile_plan(tmp_path, model)
+    document = json.loads(manifest.read_text())
+    names = document["init"]["distributions"]
+    assert {p["path"]: names[p["init"]] for p in document["parameters"]} == {
+        "l.weight": NORMAL, "l.bias": "zeros", "n.weight": "ones", "n.bias": "zeros"}
+    tensors = initialise(manifest)[0]
+    assert tensors["n.weight"][2] == struct.pack("<4f", 1, 1, 1, 1) and tensors["l.bias"][2] == tensors["n.bias"][2] == bytes(16)
+
+
+CONSTANTS = {
+    "float32": (-1.5, struct.pack("<f", -1.5)), "float64": (0.1, struct.pack("<d", 0.1)), "float16": (0.5, b"\x00\x38"), "bfloat16": (-2, b"\x00\xc0"),
+    "int32": (-7, struct.pack("<i", -7)), "int8": (127, b"\x7f"), "bool": (1, b"\x01"), "float8_e4m3fn": (1, b"\x38"),
+}
+
+
+@pytest.mark.parametrize("dtype", CONSTANTS)
+def test_constants_of_every_dtype(tmp_path, dtype):
+    value, element = CONSTANTS[dtype]
+    tensors = initialise(compile_plan(tmp_path, model_of({"a": ((3, 5), dtype)}), init={"*": {"constant": value}}))[0]
+    assert tensors["a.weight"][2] == element * 15
+
+
+@pytest.mark.parametrize("dtype, init", [
+    ("int32", NORMAL), ("bool", {"uniform": {"low": 0, "high": 1}}), ("float8_e4m3fn", NORMAL), ("int8", {"constant": 128}), ("int32", {"constant": 0.5}),
+    ("float32", {"constant": 1e39}), ("float16", {"constant": 65520}), ("float32", {"normal": {"mean": 0, "std": 1e300}}), ("bfloat16", {"uniform": {"low": -3e38, "high": 3e38}}),
+])
+def test_what_a_dtype_cannot_hold_is_refused_by_name(tmp_path, dtype, init):
+    result = execute("init", compile_plan(tmp_path, model_of({"a": ((3, 5), dtype)}), init={"*": init}), "--seed", 0, "--consolidated", tmp_path / "out")
+    assert result.returncode == 1 and "`a.weight`" in result.stderr and dtype in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_parameters_of_which_nobody_says_anything_are_all_named(tmp_path):
+    manifest = compile_plan(tmp_path, model_of({"a": ((3, 5), "float32"), "b": ((3, 5), "float32")}, kind="Odd"))
+    assert [p["init"] for p in json.loads(manifest.read_text())["parameters"]] == [None, None]
+    result = execute("init", manifest, "--seed", 0)
+    assert result.returncode == 1 and "a.weight" in result.stderr and "b.weight" in result.stderr and "init" in result.stderr
+
+
+def test_buffers_are_left_out_with_a_warning_unless_they_are_named(tmp_path):
+    model = model_of({"a": ((3, 5), "float32")})
+    model["modules"][1]["buffers"] = {"mean": {"shape": [5], "dtype": "float32"}, "count": {"shape": [], "dtype": "int64"}}
+    manifest = compile_plan(tmp_path, model, init={"a.count": "zeros"})
+    result = succeeds("init", manifest, "--seed", 0, "--consolidated", tmp_path / "out")
+    assert "a.mean" in result.stderr and "a.count" not in result.stderr
+    assert set(read_tensors(tmp_path / "out")) == {"a.weight", "a.count"}
+
+
+def test_a_manifest_without_distributions_says_to_compile_again(tmp_path):
+    manifest = compile_plan(tmp_path, model_of({"a": ((3, 5), "float32")}))
+    document = json.loads(manifest.read_text())
+    del document["init"]["distributions"], document["parameters"][0]["init"]
+    manifest.write_text(json.dumps(document))
+    result = execute("init", manifest, "--seed", 0)
+    assert result.returncode == 1 and "compile the plan again" in result.stderr
+
+
+def test_shards_on_disk_are_those_in_memory(tmp_path):
+    manifest = compile_plan(tmp_path, model_of({"a": ((8, 6), "float32"), "b": ((7, 3), "bfloat16")}), {"tp": 4}, {"a": ["tp", None]})
+    succeeds("init", manifest, "--seed", 9, "-o", tmp_path / "shards", "--consolidated", tmp_path / "whole")
+    succeeds("verify", manifest, "--weights", tmp_path / "whole", "--from", tmp_path / "shards")
+
+
+# ---- JAX ----
+
+@pytest.fixture(scope="module")
+def jax():
+    jax = pytest.importorskip("jax", reason="needs jax")
+    jax.config.update("jax_threefry_partitionable", True)
+    jax.config.update("jax_enable_x64", True)
+    return jax
+
+
+def jax_key(jax, seed, path):
+    """The three lines of the README."""
+    h = hash_of(path)
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), h >> 32), h & MASK)
+
+
+SHAPES = [(5,), (33, 65), (2, 3, 1000), (1, 1), (1023,), (1025,)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("low, high", [(0, 1), (-0.1, 0.1), (-0.3, 1.7), (2, 2.5)])
+def test_uniform_values_are_those_of_jax_to_the_bit(tmp_path, jax, dtype, low, high):
+    import numpy
+
+    draw = random.Random(f"{dtype} {low}")
+    tensors = {f"t{i}": (shape, dtype) for i, shape in enumerate(SHAPES)}
+    seed = draw.randrange(1 << 63)
+    ours = initialise(compile_plan(tmp_path, model_of(tensors), {"x": 3}, {"*": [["x"], "..."]}, {"*": {"uniform": {"low": low, "high": high}}}, uneven="torch"), seed)[0]
+    for name, (shape, _) in tensors.items():
+        theirs = jax.random.uniform(jax_key(jax, seed, f"{name}.weight"), shape, dtype, low, high)
+        assert numpy.asarray(theirs).tobytes() == ours[f"{name}.weight"][2], (name, shape)
+
+
+def ordered(array, numpy):
+    """Floating point numbers as whole numbers in the same order, one apart for neighbours."""
+    kind = {4: numpy.int32, 8: numpy.int64}[array.dtype.itemsize]
+    bits = array.view(kind).astype(numpy.int64)
+    return numpy.where(bits < 0, numpy.iinfo(kind).min - bits, bits)
+
+
+@pytest.mark.parametrize("dtype, bound", [("float32", 4), ("float64", 40)])
+def test_normal_values_are_those_of_jax_within_some_units_in_the_last_place(tmp_path, jax, dtype, bound):
+    import numpy
+
+    ours = initialise(compile_plan(tmp_path, model_of({"a": ((1000, 1000), dtype)}), init={"*": {"normal": {"mean": 0, "std": 1}}}), 11)[0]["a.weight"][2]
+    theirs = numpy.asarray(jax.random.normal(jax_key(jax, 11, "a.weight"), (1000, 1000), dtype)).ravel()
+    mine = numpy.frombuffer(ours, dtype)
+    apart = numpy.abs(ordered(mine, numpy) - ordered(theirs, numpy))
+    assert apart.max() <= bound, f"{apart.max()} units, {(apart > 0).mean():.3f} differ"
+    assert abs(mine.mean()) < 5e-3 and abs(mine.std() - 1) < 5e-3
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_normal_values_of_16_bits_are_rounded_from_float32(tmp_path, dtype):
+    init = {"*": {"normal": {"mean": 0.25, "std": 0.5}}}
+    wide = initialise(compile_plan(tmp_path / "w", model_of({"a": ((300, 40), "float32")}), init=init), 2)[0]["a.weight"][2]
+    small = initialise(compile_plan(tmp_path / "s", model_of({"a": ((300, 40), dtype)}), init=init), 2)[0]["a.weight"][2]
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    numpy = pytest.importorskip("numpy")
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else numpy.float16
+    assert numpy.frombuffer(wide, numpy.float32).astype(kind).tobytes() == small
+
+
+def test_normal_values_are_distributed_normally(tmp_path):
+    data = initialise(compile_plan(tmp_path, model_of({"a": ((400, 500), "float32")}), init={"*": {"normal": {"mean": 3, "std": 2}}}), 1)[0]["a.weight"][2]
+    values = sorted((v - 3) / 2 for v in struct.unpack("<200000f", data))
+    distance = max(abs((i + 0.5) / len(values) - 0.5 * math.erfc(-v / math.sqrt(2))) for i, v in enumerate(values))
+    assert distance < 1.95 / math.sqrt(len(values))  # Kolmogorov and Smirnov: one in a thousand
