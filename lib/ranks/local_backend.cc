@@ -37,9 +37,17 @@ bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read)
   comm.device->synchronize();
   const std::vector<BoardSlot>* slots = meet(board, comm, group, &slot);
   if (slots == nullptr) return false;
-  if (!read(*slots)) return false;
-  comm.device->synchronize();
-  return meet(board, comm, group, nullptr) != nullptr;
+  bool done = false;
+  try {
+    done = read(*slots);
+    comm.device->synchronize();
+  } catch (const std::exception& error) {  // a device's: known as this rank's fault before anybody waits for it
+    fail(comm, escape_for_terminal(error.what()));
+    finish_reading(board, group);
+    throw;
+  }
+  finish_reading(board, group);
+  return done && meet(board, comm, group, nullptr) != nullptr;
 }
 
 bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes) {

@@ -50,9 +50,20 @@ const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group,
     }
     board.changed.notify_all();
   }
-  if (board.fault.empty()) return &point.slots;
+  if (board.fault.empty()) {
+    point.reading += slot != nullptr;
+    return &point.slots;
+  }
   comm.fault = board.fault;
+  board.changed.wait(lock, [&] { return point.reading == 0; });
   return nullptr;
+}
+
+void finish_reading(Board& board, const Group& group) {
+  std::unique_lock lock(board.mutex);
+  BoardGroup& point = board.groups[group.ranks];
+  if (--point.reading == 0) board.changed.notify_all();
+  if (!board.fault.empty()) board.changed.wait(lock, [&] { return point.reading == 0; });
 }
 
 void post_fault(Board& board, const std::string& fault) {

@@ -25,6 +25,7 @@ struct BoardGroup {
   std::vector<bool> here;
   size_t arrived = 0;
   uint64_t round = 0;  // complete meetings
+  size_t reading = 0;  // members that read the others' memory
 };
 
 struct Board {
@@ -38,9 +39,12 @@ struct Board {
 };
 
 // Waits until every member of the group is here, and returns where all their slots stand; nullptr with comm.fault set when
-// that cannot be: a failure anywhere, a member that ended, the deadline. The others may read `slot` until the group meets
-// again, without one.
+// that cannot be: a failure anywhere, a member that ended, the deadline. With a `slot` the caller reads the others' memory
+// from then on, until finish_reading. Nobody returns with a failure while others still read: what they read would be gone.
 const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group, const BoardSlot* slot);
+
+// The caller has read what it needs. After a failure it waits until the others have, too.
+void finish_reading(Board& board, const Group& group);
 
 // Records the first failure and wakes everybody.
 void post_fault(Board& board, const std::string& fault);

@@ -30,11 +30,6 @@ ReduceOp open_op(std::span<const Placement> placements) {
   return ReduceOp::Sum;
 }
 
-Placement after_step(const Collective& step, std::span<const Placement> target) {
-  const bool whole = step.kind == CollectiveKind::AllGather || step.kind == CollectiveKind::AllReduce;
-  return whole ? Placement{} : target[step.axis];
-}
-
 bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor) {
   if (!allocate_local(comm, mesh, tensor)) return false;
   const std::vector<char> bytes = expected_bytes(comm, mesh, data, tensor);

@@ -11,9 +11,6 @@ namespace tpplan {
 std::vector<AxisId> open_axes(std::span<const Placement> placements);
 ReduceOp open_op(std::span<const Placement> placements);
 
-// The placement of a step's axis once it is done, on the way to `target`: a step that gathers or sums leaves it whole.
-Placement after_step(const Collective& step, std::span<const Placement> target);
-
 // Allocates `tensor` (name, shape, dtype and placements are set) and fills it with `data`, of which the axes that are not
 // Partial in `tensor` are reduced. False with the fault in comm.
 bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor);

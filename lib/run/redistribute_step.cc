@@ -253,6 +253,11 @@ bool box_of(const std::vector<int64_t>& shape, const std::vector<Placement>& pla
   return true;
 }
 
+Placement placement_after(const Collective& collective, std::span<const Placement> target) {
+  const bool whole = collective.kind == CollectiveKind::AllGather || collective.kind == CollectiveKind::AllReduce;
+  return whole ? Placement{} : target[collective.axis];
+}
+
 bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
   Box box;
   if (!box_of(tensor.shape, tensor.placements, mesh, comm.rank, box)) {

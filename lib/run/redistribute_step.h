@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct StepMeasure {
 
 // The layout of the step's axis once it is done: Replicate, or Shard(dim).
 Placement placement_after(const Collective& collective);
+// The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in between.
+Placement placement_after(const Collective& collective, std::span<const Placement> target);
 
 // The box that `rank` holds of a tensor with these placements, one run of global indices a dim. False when the placements
 // are not a layout of that shape on that mesh.

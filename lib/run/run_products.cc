@@ -14,7 +14,7 @@ namespace {
 
 bool redistribute_all(ProductWork& w, LocalTensor& tensor, const std::vector<Collective>& steps, const std::vector<Placement>& target) {
   for (const Collective& step : steps) {
-    if (!redistribute_step(w.comm, w.mesh, step, tensor, after_step(step, target))) return false;
+    if (!redistribute_step(w.comm, w.mesh, step, tensor, placement_after(step, target))) return false;
   }
   return true;
 }
@@ -167,7 +167,7 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
     if (placements[reduce.axis].kind != PlacementKind::Partial) continue;  // the axis cuts no tokens here: every rank has the whole sum
     const Collective step{.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
                           .dim = scatter ? cut[reduce.axis].dim : 0};
-    if (!redistribute_step(w.comm, w.mesh, step, gradient, after_step(step, cut))) return false;
+    if (!redistribute_step(w.comm, w.mesh, step, gradient, placement_after(step, cut))) return false;
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is counted so.
   std::vector<std::vector<int64_t>> piece = w.weight_indices;

@@ -110,14 +110,14 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
   const bool ids = part == SchedulePart::Input && own != b.weights.end() && own->second.is_embedding;
   ScheduleEntry entry{.part = part, .path = std::string(module), .dtype = ids ? b.int64 : b.float32, .from = *value.from, .collectives = value.forward};
   entry.shape = value_shape(b, *value.from, *value.to, ids ? 2 : 3, features_of(b, module, part));
-  for (const Collective& c : value.forward) entry.after.push_back(after_step(c, *value.to));
+  for (const Collective& c : value.forward) entry.after.push_back(placement_after(c, *value.to));
   add(b, entry);
   if (ids) return;  // ids have no gradient
   entry.part = SchedulePart::Gradient;
   entry.from = arriving(value);
   entry.collectives = value.backward;
   entry.after.clear();
-  for (const Collective& c : value.backward) entry.after.push_back(after_step(c, *value.from));
+  for (const Collective& c : value.backward) entry.after.push_back(placement_after(c, *value.from));
   add(b, std::move(entry));
 }
 

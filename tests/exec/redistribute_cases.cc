@@ -230,7 +230,7 @@ bool is_servable(const RedistributeCase& one, const Mesh& mesh) {
   const auto steps = redistribute(one.from, one.to);
   for (const Collective& step : *steps) {
     std::vector<Placement> next = now;
-    next[step.axis] = one.to[step.axis];
+    next[step.axis] = placement_after(step, one.to);
     if (!is_step_servable(one, step, now, next, mesh)) return false;
     now = std::move(next);
   }
@@ -254,7 +254,7 @@ std::string run_case(Comm& comm, const Mesh& mesh, const RedistributeCase& one, 
   LocalTensor tensor = first_tensor(comm, mesh, one);
   const auto steps = redistribute(one.from, one.to);
   for (const Collective& step : *steps) {
-    if (!redistribute_step(comm, mesh, step, tensor, one.to[step.axis])) return to_text(one, mesh) + ": " + comm.fault;
+    if (!redistribute_step(comm, mesh, step, tensor, placement_after(step, one.to))) return to_text(one, mesh) + ": " + comm.fault;
   }
   bytes.resize(tensor.bytes);
   if (tensor.bytes != 0) comm.device->to_host(bytes.data(), tensor.data.get(), tensor.bytes);

@@ -193,13 +193,13 @@ TEST_CASE("float16 and bfloat16: every value comes back, and halfway rounds to e
 
 TEST_CASE("the multiply kernel's body equals the CPU's product, transposed or not, accumulating or not") {
   std::mt19937 random(5);
-  std::uniform_real_distribution<float> values(-1, 1);
+  std::uniform_int_distribution<int> values(-4, 4);
   for (int bits = 0; bits < 8; ++bits) {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{5, 4, 3}, {1, 9, 7}, {3, 1, 1}, {2, 3, 0}, {0, 3, 2}}) {
       const Product p{.m = m, .n = n, .k = k, .transpose_a = (bits & 1) != 0, .transpose_b = (bits & 2) != 0, .accumulate = (bits & 4) != 0};
       std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)), y(static_cast<size_t>(m * n));
-      for (std::vector<float>* part : {&a, &b, &y}) {
-        for (float& value : *part) value = values(random);
+      for (std::vector<float>* part : {&a, &b, &y}) {  // whole numbers: the CPU adds in another order
+        for (float& value : *part) value = static_cast<float>(values(random));
       }
       std::vector<float> expected = y;
       cpu_device().multiply(expected.data(), a.data(), b.data(), p);
