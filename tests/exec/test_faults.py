@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from ranks import RANKS, free_port, mpirun, needs_mpi, run, start_ranks
+from ranks import GRACE, RANKS, free_port, mpirun, needs_mpi, run, start_ranks
 
 DEADLINE = 2
-IN_TIME = DEADLINE + 2
+IN_TIME = DEADLINE + GRACE
 KINDS = ["exit", "hang", "throw"]
 STEPS = [1, 3, 7]  # the first, one in the middle, the last: gathering the results
 
