@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -110,7 +112,9 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
     if (dealt) shared.push_back(&cell);
     else if (alone || cell.segments.front().targets.front().rank == comm.rank) own.push_back(&cell);
   }
-  for (const ReadCell* cell : own) own_bytes += cell->lines * cell->line_bytes;
+  for (const ReadCell* cell : own) {
+    own_bytes += std::accumulate(cell->outer_counts.begin(), cell->outer_counts.end(), cell->lines * cell->line_bytes, std::multiplies<>());
+  }
   const int most = static_cast<int>(options.staging / (2 * kMinBlock));
   const int threads = std::clamp(reading_threads(comm, options.threads), 1, std::max(1, most));
   const uint64_t block = std::clamp(options.staging / (2 * static_cast<uint64_t>(threads)), kMinBlock, kMaxBlock);
@@ -120,11 +124,11 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   queue.count = list.items;
   const bool on_host = comm.device->name == "cpu";
   const int gpu = alone ? 0 : comm.local_rank;
+  begin_step(comm, "load: reading shards");
   start_work(queue, threads, [&](WorkQueue& work) {
     if (on_host) read_on_host(to, list, block, work);
     else read_through_staging(to, list, block, gpu, work);
   });
-  begin_step(comm, "load: reading shards");
   const std::string fault = alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
   if (!fault.empty()) throw std::runtime_error(fault);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,36 +40,30 @@ void sync_folder(const fs::path& folder) {
   if (error != 0 && error != EINVAL) throw failure(folder.string(), error);
 }
 
-mode_t allowed(mode_t permissions) {
-  const mode_t mask = umask(0);
-  umask(mask);
-  return permissions & ~mask;
-}
-
 // Path without a slash at its end, so that a name can be put behind it.
 std::string bare(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-// A new name beside `path`, made: a folder, or a file.
-std::string make_beside(const std::string& path, bool is_folder) {
+// A name beside `path` that nothing has yet; throws when `path` itself may not be written.
+std::string name_beside(const std::string& path, bool is_folder) {
   std::error_code error;
   if (is_folder && fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error)))
     throw std::runtime_error(fmt::format("{}: is there already; name a folder that is not, or remove it first", escape_for_terminal(path)));
   if (!is_folder && fs::exists(path, error) && !fs::is_regular_file(path, error))
     throw std::runtime_error(fmt::format("{}: is no regular file", escape_for_terminal(path)));
-  std::string made = path + ".tmp-XXXXXX";
+  uint32_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) throw failure(path, errno);
+  return fmt::format("{}.tmp-{:08x}", path, number);
+}
+
+void make(const std::string& name, bool is_folder) {
   if (is_folder) {
-    if (mkdtemp(made.data()) == nullptr) throw failure(path, errno);
-    chmod(made.c_str(), allowed(0777));
+    if (mkdir(name.c_str(), 0777) != 0) throw failure(name, errno);
   } else {
-    const int fd = mkstemp(made.data());
-    if (fd < 0) throw failure(path, errno);
-    fchmod(fd, allowed(0666));
-    close(fd);
+    create_file(name);
   }
-  return made;
 }
 
 // Rank 0's text on every rank; false after a failure of the job.
@@ -85,13 +80,14 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
   std::string made, fault;
   if (comm.rank == 0) {
     try {
-      made = make_beside(path, is_folder);
+      made = name_beside(path, is_folder);
     } catch (const std::exception& error) {
       fault = error.what();
     }
   }
+  // Every rank knows the name before there is anything under it, so that whoever is left can remove it.
   constexpr std::string_view kMade = "made ";  // before the name; a fault comes behind other words
-  std::string text = fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault);
+  std::string text = fault.empty() ? std::string(kMade) + made : "rank 0: " + fault;
   const bool told = tell_all(comm, fmt::format("save: making {}", path), text);
   if (told && !text.starts_with(kMade)) return text;
   if (told) made = text.substr(kMade.size());
@@ -102,7 +98,10 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
       if (by_all || comm.rank == 0) function(made);
     });
   };
-  step("preparing", steps.prepare, false);
+  step("preparing", [&](const std::string& name) {
+    make(name, is_folder);
+    if (steps.prepare) steps.prepare(name);
+  }, false);
   step("writing", steps.write, true);
   step("finishing", steps.finish, false);
   step("renaming", [&](const std::string& folder) {
@@ -111,7 +110,7 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
     sync_folder(fs::path(path).parent_path());
   }, false);
   std::error_code ignored;
-  if (!fault.empty() && comm.rank == 0 && !made.empty()) fs::remove_all(made, ignored);
+  if (!fault.empty() && !made.empty()) fs::remove_all(made, ignored);
   return fault;
 }
 

@@ -64,7 +64,7 @@ std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total
   const auto start = std::chrono::steady_clock::now();
   while (!title.empty() && !wait_for_work(queue, kBarSeconds))
     show_bar(title, queue.done_bytes, total_bytes, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  for (std::thread& thread : queue.threads) thread.join();
+  for (std::jthread& thread : queue.threads) thread.join();
   queue.threads.clear();
   if (!title.empty()) clear_bar();
   return queue.fault;

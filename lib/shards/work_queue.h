@@ -20,7 +20,7 @@ struct WorkQueue {
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards fault
   std::string fault;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;  // joined at the latest with the queue
 };
 
 // What a thread does: called once on it, takes numbers with take_work until that is false. What it throws is the fault.

@@ -17,9 +17,9 @@ SHAPES = {"rows": ("float32", (10, 6)), "columns": ("bfloat16", (70, 1200)), "bo
 SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "stacked": [None, "tp", "fsdp"], "line": ["tp"], "large": ["tp", "fsdp"], "thin": [None, "tp"]}
 
 
-def on_ranks(ranks, *arguments):
-    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = [MPIRUN, "-np", str(ranks), "--oversubscribe", EXECUTOR, *map(str, arguments), "--backend", "mpi"]
+def on_ranks(ranks, *arguments, fault=None):
+    environment = os.environ | ({"TPPLAN_EXEC_FAULT": fault} if fault else {}) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [MPIRUN, "-np", str(ranks), "--oversubscribe", *(["-x", "TPPLAN_EXEC_FAULT"] if fault else []), EXECUTOR, *map(str, arguments), "--backend", "mpi"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
@@ -69,3 +69,26 @@ def test_a_difference_that_one_rank_finds_ends_all(tmp_path):
     shard.write_bytes(content)
     result = on_ranks(2, "verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")
     assert result.returncode == 1 and "rank 1: `" in result.stderr
+
+
+@pytest.mark.parametrize("rank, kind", [(0, "exit"), (1, "exit"), (2, "throw")])
+def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, kind, tmp_path):
+    """Step by step, until the rank gets through: then the folder is whole."""
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 3})
+    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "local")
+    (tmp_path / "jobs").mkdir()
+    out = tmp_path / "jobs" / "out"
+    for step in range(1, 60):
+        result = on_ranks(3, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", out, "--deadline", "20", fault=f"rank={rank},step={step},kind={kind}")
+        assert result.returncode in (0, 1), result.stderr
+        if result.returncode == 0:
+            break
+        assert f"rank {rank} " in result.stderr and "Traceback" not in result.stderr
+        # The last step is the folder's own name: whoever is lost there is lost after the work.
+        if out.exists():
+            assert files(out) == files(tmp_path / "local")
+            shutil.rmtree(out)
+        assert not list((tmp_path / "jobs").iterdir()), f"step {step}"
+    assert result.returncode == 0 and step > 4
+    assert files(out) == files(tmp_path / "local")
