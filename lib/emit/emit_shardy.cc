@@ -47,6 +47,8 @@ constexpr TypeRow kTypes[] = {
     {"float8_e3m4", "f8E3M4"},
     {"float8_e4m3b11fnuz", "f8E4M3B11FNUZ"},
     {"float4_e2m1fn", "f4E2M1FN"},
+    {"float6_e2m3fn", "f6E2M3FN"},
+    {"float6_e3m2fn", "f6E3M2FN"},
     {"int8", "i8"},
     {"uint8", "ui8"},
     {"int16", "i16"},

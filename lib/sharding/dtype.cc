@@ -12,7 +12,7 @@ const std::vector<DTypeRow>& dtypes() {
       {"int64", 64},           {"uint64", 64},          {"int4", 4},           {"uint4", 4},
       {"int2", 2},             {"uint2", 2},            {"bool", 8},           {"complex32", 32},
       {"complex64", 64},       {"complex128", 128},     {"qint8", 8},          {"quint8", 8},
-      {"qint32", 32},
+      {"qint32", 32},           {"float6_e2m3fn", 6},    {"float6_e3m2fn", 6},
   };
   return rows;
 }

@@ -18,7 +18,7 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr WeightTypeRow kTypes[] = {
-    {"BOOL", 8, "bool"},       {"F4", 4, "float4_e2m1fn"}, {"F6_E2M3", 6, ""},         {"F6_E3M2", 6, ""},
+    {"BOOL", 8, "bool"},       {"F4", 4, "float4_e2m1fn"}, {"F6_E2M3", 6, "float6_e2m3fn"}, {"F6_E3M2", 6, "float6_e3m2fn"},
     {"U8", 8, "uint8"},        {"I8", 8, "int8"},          {"F8_E5M2", 8, "float8_e5m2"}, {"F8_E4M3", 8, "float8_e4m3fn"},
     {"F8_E8M0", 8, "float8_e8m0fnu"}, {"F8_E4M3FNUZ", 8, "float8_e4m3fnuz"}, {"F8_E5M2FNUZ", 8, "float8_e5m2fnuz"},
     {"I16", 16, "int16"},      {"U16", 16, "uint16"},      {"F16", 16, "float16"},     {"BF16", 16, "bfloat16"},

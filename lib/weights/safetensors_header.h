@@ -20,7 +20,7 @@ using WeightType = uint8_t;
 struct WeightTypeRow {
   std::string_view name;   // as a header writes it
   uint8_t bits;            // of one element
-  std::string_view dtype;  // the same type in sharding/dtype.h; empty: a model has no such type
+  std::string_view dtype;  // the same type in sharding/dtype.h
 };
 
 std::span<const WeightTypeRow> weight_types();

@@ -123,8 +123,6 @@ bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) 
   if (tensor.ndim > kMaxDims) return fault(builder, place, fmt::format("`{}` has {} dims, more than {}", name, tensor.ndim,
       kMaxDims)), false;
   const WeightTypeRow& type = weight_types()[tensor.type];
-  if (type.dtype.empty()) return fault(builder, place, fmt::format("`{}` has dtype {}, which a model file has no name for", name,
-      type.name)), false;
   unsigned __int128 product = 1;
   for (const uint64_t size : shape_of(header, tensor)) {
     const bool fits = size <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());

@@ -213,7 +213,7 @@ std::vector<RedistributeCase> all_cases(const Mesh& mesh) {
       }
     }
   }
-  for (const char* name : {"int4", "uint2", "float4_e2m1fn"}) {  // runs of whole bytes
+  for (const char* name : {"int4", "uint2", "float4_e2m1fn", "float6_e2m3fn"}) {  // runs of whole bytes
     const Placement rows{.kind = PlacementKind::Shard, .dim = 0}, columns{.kind = PlacementKind::Shard, .dim = 1}, whole;
     for (const auto& [from, to] : {std::pair{rows, whole}, {columns, whole}, {rows, columns}, {columns, rows}, {whole, columns}}) {
       RedistributeCase one{.shape = {5, 4 * 2 * device_count(mesh)}, .dtype = named(name), .from = {from}, .to = {to}};

@@ -29,6 +29,8 @@ DTYPE_BITS = {
     "float8_e4m3b11fnuz": 8,
     "float4_e2m1fn_x2": 8,
     "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
     "int8": 8,
     "uint8": 8,
     "int16": 16,
