@@ -122,7 +122,6 @@ bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) 
     return fault(builder, place, fmt::format("tensor name `{}` has an empty part", name), "parts between dots are names of modules"), false;
   if (tensor.ndim > kMaxDims) return fault(builder, place, fmt::format("`{}` has {} dims, more than {}", name, tensor.ndim,
       kMaxDims)), false;
-  const WeightTypeRow& type = weight_types()[tensor.type];
   unsigned __int128 product = 1;
   for (const uint64_t size : shape_of(header, tensor)) {
     const bool fits = size <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
