@@ -50,7 +50,7 @@ Window window_of(std::string_view line, size_t begin, size_t length, size_t widt
 
 void render_excerpt(std::string& out, const Diagnostic& d, const Sources& sources, const RenderOptions& options) {
   const Place place = place_of(d.span, sources);
-  if (place.file == nullptr || d.span.length == 0) return;
+  if (place.file == nullptr || place.file->text.empty() || d.span.length == 0) return;  // nothing to show
   const std::string number = std::to_string(place.line);
   const size_t room = options.width > number.size() + 8 ? options.width - number.size() - 8 : 20;
   const Window window = window_of(line_at(*place.file, d.span.offset), place.columns.begin - 1, d.span.length, room);

@@ -53,3 +53,8 @@ def test_without_the_mpi_library_it_says_what_to_install(tmp_path):
     if found["state"] == "ok":
         pytest.skip("this linker passes over what is no library")
     assert found["state"] == "absent" and "install it" in found["found"]
+
+
+def test_a_command_that_there_is_not_is_answered_with_the_nearest_one():
+    result = run(EXEC, "verfy", "manifest.json")
+    assert result.returncode == 2 and "there is no command `verfy`: did you mean `verify`?" in result.stderr

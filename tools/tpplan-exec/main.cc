@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "describe_app.h"
 #include "terminal.h"
 
 namespace {
@@ -91,6 +92,7 @@ int run(int argc, char** argv) {
   add_staging(*reshard, job);
 
   for (CLI::App* command : {load, init, verify, run_command, save, reshard}) add_job(*command, job);
+  if (const std::string message = unknown_command(app, argc, argv); !message.empty()) return refuse(2, message);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,6 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
+#include "base/text.h"
+
 namespace tpplan {
 namespace {
 
@@ -33,7 +37,30 @@ OptionDescription describe_option(const CLI::Option& option) {
   return out;
 }
 
+std::vector<std::string_view> command_names(const CLI::App& app) {
+  std::vector<std::string_view> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
 }  // namespace
+
+std::string unknown_command(const CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<std::string_view> names = command_names(app);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with('-')) {
+      const CLI::Option* option = app.get_option_no_throw(std::string(word));
+      i += option != nullptr && option->get_items_expected_max() > 0;
+      continue;
+    }
+    if (std::ranges::find(names, word) != names.end()) return "";
+    const std::string_view nearest = nearest_name(word, names);
+    const std::string hint = nearest.empty() ? "" : ": did you mean `" + std::string(nearest) + "`?";
+    return "there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `" + app.get_name() + " --help` for what there is.";
+  }
+  return "";
+}
 
 CommandDescription describe_app(const CLI::App& app) {
   CommandDescription out{.name = app.get_name(), .help = app.get_description(), .options = {}, .commands = {}};

@@ -28,6 +28,10 @@ struct CommandDescription {
 
 CommandDescription describe_app(const CLI::App& app);
 
+// What is wrong with a command line whose first word, flags and their values aside, names no command of the program: with the
+// nearest one that there is. Empty when the word is a command, or missing.
+std::string unknown_command(const CLI::App& app, int argc, const char* const* argv);
+
 // A completion script for "bash", "zsh" or "fish"; empty for any other shell.
 std::string completion_script(const CommandDescription& program, const std::string& shell);
 

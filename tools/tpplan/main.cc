@@ -113,23 +113,6 @@ void add_common(CLI::App& command, CommonArguments& common, std::string& color) 
   command.add_flag("-v,--verbose", common.verbose, "say what happens, and how long it takes");
 }
 
-std::vector<std::string_view> command_names(const CLI::App& app) {
-  std::vector<std::string_view> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  return names;
-}
-
-// The first word that is neither a flag nor its value, when no command is called so; empty otherwise.
-std::string_view unknown_command(const CLI::App& app, int argc, char** argv) {
-  const std::vector<std::string_view> names = command_names(app);
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--config") ++i;
-    else if (!word.starts_with('-')) return std::ranges::find(names, word) == names.end() ? word : "";
-  }
-  return "";
-}
-
 int run(int argc, char** argv) {
   CLI::App app{"tpplan: says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
   app.footer(kFooter);
@@ -208,11 +191,7 @@ int run(int argc, char** argv) {
   CLI::App* man = app.add_subcommand("man", "print the manual page");
   app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")->type_name("FILE")->envname("TPPLAN_CONFIG");
   app.add_flag("--no-config", no_config, "read no settings file");
-  if (const std::string_view word = unknown_command(app, argc, argv); !word.empty()) {
-    const std::string_view nearest = nearest_name(word, command_names(app));
-    const std::string hint = nearest.empty() ? "" : ": did you mean `" + std::string(nearest) + "`?";
-    return usage_error("there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `tpplan --help` for what there is.");
-  }
+  if (const std::string message = unknown_command(app, argc, argv); !message.empty()) return usage_error(message);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
