@@ -99,9 +99,10 @@ std::string expected_bytes(const RedistributeCase& one, const std::vector<Placem
       for (unsigned byte = 0; byte < bits / 8; ++byte) out.push_back(static_cast<char>(noise >> (8 * (byte % 7) + 7)));
       return;
     }
-    if (place % 8 == 0) out.push_back('\0');
-    out.back() = static_cast<char>(static_cast<uint8_t>(out.back()) | (noise >> 40 & ((1u << bits) - 1)) << place % 8);
-    place += bits;
+    for (unsigned bit = 0; bit < bits; ++bit, ++place) {
+      if (place % 8 == 0) out.push_back(0);
+      out.back() = static_cast<char>(static_cast<uint8_t>(out.back()) | (noise >> (40 + bit) & 1) << place % 8);
+    }
   });
   return out;
 }
