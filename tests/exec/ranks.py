@@ -29,7 +29,11 @@ def run(*command, timeout=60, **variables):
     return result
 
 
+NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI keeps memory to the end
+
+
 def mpirun(world, *arguments, timeout=60, **variables):
+    variables = NO_LEAKS | variables
     exports = [part for name in variables for part in ("-x", name)]
     return run("mpirun", "-np", world, "--oversubscribe", *exports, *arguments, timeout=timeout, **variables)
 
@@ -46,7 +50,7 @@ def start_ranks(each, port, **variables):
     start = time.monotonic()
     processes = []
     for arguments, own in each:
-        env = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **variables) | {k: str(v) for k, v in own.items()}
+        env = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **NO_LEAKS, **variables) | {k: str(v) for k, v in own.items()}
         processes.append(subprocess.Popen([RANKS, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
     ends = []
     try:

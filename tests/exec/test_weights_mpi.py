@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from executor import EXECUTOR, succeeds
+from ranks import NO_LEAKS
 from weights import byte_count, compile_manifest, random_tensors, write_file
 
 MPIRUN = shutil.which("mpirun")
@@ -18,7 +19,7 @@ SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], 
 
 
 def on_ranks(ranks, *arguments, fault=None):
-    environment = os.environ | ({"TPPLAN_EXEC_FAULT": fault} if fault else {}) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = os.environ | NO_LEAKS | ({"TPPLAN_EXEC_FAULT": fault} if fault else {}) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     command = [MPIRUN, "-np", str(ranks), "--oversubscribe", *(["-x", "TPPLAN_EXEC_FAULT"] if fault else []), EXECUTOR, *map(str, arguments), "--backend", "mpi"]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
