@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -66,13 +67,12 @@ void make(const std::string& name, bool is_folder) {
   }
 }
 
-// Rank 0's text on every rank; false after a failure of the job.
-bool tell_all(Comm& comm, std::string_view step, std::string& text) {
+// Rank 0's text on every rank; nothing after a failure of the job.
+std::optional<std::string> text_of_first(Comm& comm, std::string_view step, std::string_view mine) {
   begin_step(comm, std::string(step));
   std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? text : "", all)) return false;
-  text = all[0];
-  return true;
+  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? mine : "", all)) return std::nullopt;
+  return std::move(all[0]);
 }
 
 std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
@@ -87,11 +87,11 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
   }
   // Every rank knows the name before there is anything under it, so that whoever is left can remove it.
   constexpr std::string_view kMade = "made ";  // before the name; a fault comes behind other words
-  std::string text = fault.empty() ? std::string(kMade) + made : "rank 0: " + fault;
-  const bool told = tell_all(comm, fmt::format("save: making {}", path), text);
-  if (told && !text.starts_with(kMade)) return text;
-  if (told) made = text.substr(kMade.size());
-  fault = told ? "" : comm.fault;
+  const std::optional<std::string> text =
+      text_of_first(comm, fmt::format("save: making {}", path), fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault));
+  if (text && !text->starts_with(kMade)) return *text;
+  if (text) made = text->substr(kMade.size());
+  fault = text ? "" : comm.fault;
   const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
     if (!fault.empty() || !function) return;
     fault = work_together(comm, fmt::format("save: {} {}", what, path), [&] {
