@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/sha256.h"
-#include "base/source_file.h"
 #include "base/text.h"
 #include "commands.h"
-#include "manifest/manifest.h"
-#include "ranks/launch.h"
+#include "job.h"
+#include "manifest/manifest_json.h"
 #include "run/bandwidth.h"
 #include "run/run_products.h"
 #include "run/run_schedule.h"
@@ -28,13 +26,7 @@ struct Outcome {
   std::string device;
 };
 
-// A rank's numbers as a line of text, and the sum or maximum of all ranks' lines.
-struct Tally {
-  std::string text;
-
-  void put(double value) { fmt::format_to(std::back_inserter(text), "{} ", value); }
-};
-
+// Numbers between blanks.
 std::vector<double> numbers_of(std::string_view text) {
   std::vector<double> numbers;
   for (const std::string_view word : split(text, ' ')) {
@@ -65,11 +57,11 @@ void for_each_number(Outcome& outcome, Visit visit) {
 
 // Gathers all ranks' numbers into this rank's outcome.
 bool combine(Comm& comm, Outcome& outcome) {
-  Tally mine;
-  for_each_number(outcome, [&](double& value, bool) { mine.put(value); });
+  std::string mine;  // this rank's numbers, as numbers_of reads them
+  for_each_number(outcome, [&](double& value, bool) { fmt::format_to(std::back_inserter(mine), "{} ", value); });
   std::vector<std::string> all;
   begin_step(comm, "results of all ranks");
-  if (!comm.backend->gather_texts(comm, mine.text, all)) return false;
+  if (!comm.backend->gather_texts(comm, mine, all)) return false;
   std::vector<std::vector<double>> numbers;
   for (const std::string& text : all) numbers.push_back(numbers_of(text));
   size_t at = 0;
@@ -159,12 +151,6 @@ std::string summary_text(const Outcome& outcome) {
   return out;
 }
 
-std::string json_text(const std::string& text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
-
 std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobArguments& job) {
   std::string out = fmt::format("{{\"backend\": \"{}\", \"device\": \"{}\", \"ranks\": {}, \"redistributions\": [", job.backend, outcome.device, device_count(manifest.mesh));
   size_t next = 0;
@@ -208,15 +194,12 @@ bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments
 }  // namespace
 
 int cmd_run(const RunArguments& arguments, const JobArguments& job) {
-  SourceFile file;
-  Manifest manifest;
-  std::string sha256;
-  if (const int status = read_manifest_file(arguments.manifest, file, manifest, sha256); status != 0) return status;
+  ManifestInput input;
+  if (const int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256); status != 0) return status;
+  const Manifest& manifest = input.manifest;
   Outcome plan{.schedule = build_schedule(manifest, {.tokens = arguments.tokens}), .products = list_products(manifest)};
-  LaunchOptions options{.backend = job.backend, .device = job.device, .world = static_cast<int>(device_count(manifest.mesh)), .deadline = job.deadline,
-                        .agreement = fmt::format("run {} {} {} {} {}", kExecVersion, sha256, arguments.iterations, arguments.warmup, arguments.tokens)};
-  std::string fault;
-  const int status = run_ranks(options, [&](Comm& comm) {
+  const std::string command = fmt::format("run --iterations {} --warmup {} --tokens {}", arguments.iterations, arguments.warmup, arguments.tokens);
+  return run_job(input, job, command, [&](Comm& comm) {
     Outcome outcome = plan;
     if (!run_all(comm, manifest, arguments, outcome)) return 1;
     if (comm.rank != 0) return count_wrong_steps(outcome) == 0 ? 0 : 1;
@@ -225,8 +208,7 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
                                       : (job.quiet ? "" : head + redistributions_text(manifest, outcome) + products_text(manifest, outcome)) + summary_text(outcome);
     if (!print(STDOUT_FILENO, text)) return 2;
     return count_wrong_steps(outcome) == 0 ? 0 : 1;
-  }, fault);
-  return fault.empty() ? status : refuse(status, fault);
+  });
 }
 
 }  // namespace tpplan
