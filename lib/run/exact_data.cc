@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <type_traits>
 
-#include "device/host_arithmetic.h"
+#include "device/element_arithmetic.h"
 
 namespace tpplan {
 namespace {
@@ -16,40 +18,30 @@ uint64_t mixed(uint64_t x) {
   return x ^ x >> 31;
 }
 
-template <typename T>
-void put(char* out, T value) {
-  std::memcpy(out, &value, sizeof value);
-}
+// How a dtype with arithmetic writes a whole number, and the lowest of the test values.
+struct NumberType {
+  void (*put)(char* out, int value) = nullptr;
+  int lowest = -2;
+};
 
 template <typename T>
 void put_number(char* out, int value) {
-  put(out, static_cast<T>(value));
+  T number;
+  if constexpr (std::is_class_v<T>) {
+    number = T::of(static_cast<float>(value));
+  } else {
+    number = static_cast<T>(value);
+  }
+  std::memcpy(out, &number, sizeof number);
 }
 
-struct NumberRow {
-  std::string_view dtype;
-  void (*put)(char* out, int value);
-  int lowest = -2;  // of the values
-};
-
-constexpr NumberRow kNumbers[] = {
-    {"float32", put_number<float>},
-    {"bfloat16", [](char* out, int value) { put(out, bfloat16_of_float(static_cast<float>(value))); }},
-    {"float16", [](char* out, int value) { put(out, half_of_float(static_cast<float>(value))); }},
-    {"float64", put_number<double>},
-    {"int8", put_number<int8_t>},
-    {"uint8", put_number<uint8_t>, 0},
-    {"int16", put_number<int16_t>},
-    {"uint16", put_number<uint16_t>, 0},
-    {"int32", put_number<int32_t>},
-    {"uint32", put_number<uint32_t>, 0},
-    {"int64", put_number<int64_t>},
-    {"uint64", put_number<uint64_t>, 0},
-};
-
-const NumberRow* row_of(DType dtype) {
-  const auto* row = std::ranges::find(kNumbers, dtypes()[dtype].name, &NumberRow::dtype);
-  return row == std::end(kNumbers) ? nullptr : row;
+std::optional<NumberType> number_type(DType dtype) {
+  NumberType type;
+  const bool has = visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
+    using T = decltype(zero);
+    type = {put_number<T>, std::is_unsigned_v<T> ? 0 : -2};
+  });
+  return has ? std::optional(type) : std::nullopt;
 }
 
 // The contributions that make up a rank's value: every coordinate of the axes that are reduced, its own on the open ones.
@@ -84,11 +76,11 @@ int exact_value(uint64_t salt, uint64_t index, uint64_t part) {
   return static_cast<int>(mixed(mixed(salt + 0x9e3779b97f4a7c15u * (part + 1)) + index) % 5) - 2;
 }
 
-bool has_arithmetic(DType dtype) { return row_of(dtype) != nullptr; }
+bool has_arithmetic(DType dtype) { return number_type(dtype).has_value(); }
 
 std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate,
                               const std::vector<std::vector<Interval>>& slice, std::span<const AxisId> open) {
-  const NumberRow* row = row_of(tensor.dtype);
+  const std::optional<NumberType> number = number_type(tensor.dtype);
   const size_t width = dtypes()[tensor.dtype].bits / 8;
   const std::vector<uint64_t> parts = parts_of(tensor, mesh, coordinate, open);
   // An average stays whole when every contribution is a multiple of the number of contributions.
@@ -104,8 +96,8 @@ std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::
   char* out = bytes.data();
   const std::function<void(size_t, uint64_t)> fill = [&](size_t dim, uint64_t index) {
     if (dim == slice.size()) {
-      if (row != nullptr) {
-        row->put(out, reduced_value(tensor, index, parts, row->lowest, scale));
+      if (number) {
+        number->put(out, reduced_value(tensor, index, parts, number->lowest, scale));
       } else {
         for (size_t i = 0; i < width; ++i) out[i] = static_cast<char>(mixed(tensor.salt + index * width + i));
       }
