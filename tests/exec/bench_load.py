@@ -55,6 +55,16 @@ def make_file(path, size):
     return end
 
 
+def make_checkpoint(folder, size, ranks):
+    """A file of weights in the folder, and manifest.json of it for that many ranks; the file's path and how many bytes its tensors take."""
+    path = folder / "model.safetensors"
+    data = make_file(path, size)
+    assert run("import", "--from", "safetensors", path, "-o", folder / "model.json").returncode == 0
+    result = run("compile", folder / "model.json", ROOT / "plans" / "llama.yaml", "--mesh", f"tp={ranks}", "-o", folder / "manifest.json")
+    assert result.returncode == 0, result.stderr.decode()
+    return path, data
+
+
 def time_safetensors(path, slices, rounds):
     """Seconds in which the package reads the shards of all ranks, with torch or numpy; None where it is not installed."""
     try:
@@ -87,11 +97,7 @@ def main():
     peer = next(p for p in (pathlib.Path(PROGRAM).with_name("tpplan_pread_peer"), pathlib.Path(PROGRAM).parent / "tests" / "tpplan_pread_peer") if p.exists())
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = pathlib.Path(folder)
-        path = folder / "model.safetensors"
-        data = make_file(path, size)
-        assert run("import", "--from", "safetensors", path, "-o", folder / "model.json").returncode == 0
-        result = run("compile", folder / "model.json", ROOT / "plans" / "llama.yaml", "--mesh", f"tp={options.ranks}", "-o", folder / "manifest.json")
-        assert result.returncode == 0, result.stderr.decode()
+        path, data = make_checkpoint(folder, size, options.ranks)
         slices = []
         for rank in range(options.ranks):
             lines = run("show", folder / "manifest.json", "--rank", rank, "--format", "json").stdout.decode().splitlines()

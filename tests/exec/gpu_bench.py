@@ -15,8 +15,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from bench_load import UNITS, make_file  # noqa: E402
-from executor import PROGRAM, ROOT, run, succeeds  # noqa: E402
+from bench_load import UNITS, make_checkpoint  # noqa: E402
+from executor import PROGRAM, succeeds  # noqa: E402
 
 TESTS = pathlib.Path(PROGRAM).parent / "tests"
 
@@ -41,11 +41,7 @@ def main():
     copy = measure("tpplan_pinned_copy", options.device, size)["pinned_copy"]  # also says whether there is a GPU
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = pathlib.Path(folder)
-        path = folder / "model.safetensors"
-        data = make_file(path, size)
-        assert run("import", "--from", "safetensors", path, "-o", folder / "model.json").returncode == 0
-        result = run("compile", folder / "model.json", ROOT / "plans" / "llama.yaml", "--mesh", f"tp={options.ranks}", "-o", folder / "manifest.json")
-        assert result.returncode == 0, result.stderr.decode()
+        path, data = make_checkpoint(folder, size, options.ranks)
         load = pread = 0
         for _ in range(options.rounds):
             pread = max(pread, measure("tpplan_pread_peer", path, threads, 1)["pread"])
