@@ -214,8 +214,12 @@ void read_exactly(const SourceFileHandle& file, uint64_t offset, void* to, uint6
     const ssize_t got = pread(*file.fd, static_cast<char*>(to) + done, std::min<uint64_t>(bytes - done, 1u << 30), static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw std::runtime_error(fmt::format("{}: cannot read `{}` at byte {}: {}", escape_for_terminal(file.path), escape_for_terminal(tensor), offset + done, std::strerror(errno)));
-    if (got == 0) throw std::runtime_error(fmt::format("{}: truncated while it was read: `{}` goes to byte {}, the file ends at {}", escape_for_terminal(file.path),
-        escape_for_terminal(tensor), offset + bytes, offset + done));
+    if (got == 0) {
+      struct stat now {};  // this read may begin behind the end
+      const uint64_t end = fstat(*file.fd, &now) == 0 ? static_cast<uint64_t>(now.st_size) : offset + done;
+      throw std::runtime_error(fmt::format("{}: truncated while it was read: `{}` goes to byte {}, the file ends at {}", escape_for_terminal(file.path),
+                                           escape_for_terminal(tensor), offset + bytes, end));
+    }
     done += static_cast<uint64_t>(got);
   }
 }
