@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "ranks/backends.h"
@@ -53,6 +55,15 @@ bool is_world_right(const BackendRow& row, const RankIdentity& who, const Launch
   return false;
 }
 
+// No rank begins before all are connected: a failure in a step then never meets another rank at its start, where it would
+// be a job that cannot be set up.
+bool start_together(Comm& comm, std::string& fault) {
+  std::vector<std::string> nothing;
+  if (comm.backend->gather_texts(comm, "", nothing)) return true;
+  fault = comm.fault;
+  return false;
+}
+
 // This process's rank: its body, and the end that all ranks come to together. Returns the job's status.
 int live(Comm& comm, const RankBody& body, std::string& fault) {
   int status = 1;
@@ -97,7 +108,7 @@ int run_ranks(const LaunchOptions& options, const RankBody& body, std::string& f
 
   Comm comm{.rank = who.rank, .world = who.world, .local_rank = who.local_rank, .backend = backend, .device = device,
             .deadline = options.deadline};
-  if (!row->connect(comm, who, options, fault)) return 2;
+  if (!row->connect(comm, who, options, fault) || !start_together(comm, fault)) return 2;
   const int status = live(comm, body, fault);
   if (fault.empty() && row->finish != nullptr) row->finish(comm);
   return status;

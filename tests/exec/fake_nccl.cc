@@ -5,7 +5,7 @@
 // FAKE_NCCL_VERSION=21210           what ncclGetVersion says
 // FAKE_NCCL_LOG=FILE                a line for each call: rank, communicator, function, numbers
 // FAKE_NCCL_FAULT=rank=1,call=3,kind=hang|error|async   what rank 1 does with its third group of calls; call=0: as it joins
-//                                   kind=stuck: hangs, and ncclCommAbort never returns
+//                                   kind=stuck: hangs, and ncclCommAbort never returns; kind=late: done half a second after the others
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -225,7 +225,9 @@ NcclResult begin(ncclComm& comm, const std::string& fault, Work work) {
       while (!comm.aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
-    comm.state = fault == "async" ? NcclResult::RemoteError : work();
+    const NcclResult result = fault == "async" ? NcclResult::RemoteError : work();
+    for (int i = 0; i < 500 && fault == "late" && !comm.aborted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    comm.state = result;
   });
   return NcclResult::InProgress;
 }

@@ -105,8 +105,9 @@ def test_a_rank_that_dies_or_throws_ends_the_others_at_once(tmp_path, kind, text
     assert job.seconds < DEADLINE + GRACE - 2
 
 
-def test_a_reduction_of_a_type_that_nccl_lacks_is_refused_by_name(tmp_path):
-    job = run_job(tmp_path, 2, TPPLAN_DRIVER_REDUCES="int16")
+@pytest.mark.parametrize("fault", ["", "rank=0,call=0,kind=late", "rank=1,call=0,kind=late"])
+def test_a_reduction_of_a_type_that_nccl_lacks_is_refused_by_name_and_no_rank_is_at_its_start_then(fault, tmp_path):
+    job = run_job(tmp_path, 2, TPPLAN_DRIVER_REDUCES="int16", FAKE_NCCL_FAULT=fault)
     assert job.statuses == [1, 1]
     assert all("NCCL has no arithmetic for int16" in error and "step 1" in error for error in job.errors), job.errors
 
