@@ -11,7 +11,8 @@ import pytest
 
 RANKS = str(Path(os.environ["TPPLAN"]).parent / "tests" / "tpplan_ranks")
 NO_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMI", "SLURM_", "MASTER_", "TPPLAN_EXEC_", "TORCHELASTIC_")
-GRACE = 8 if os.environ.get("TPPLAN_SANITIZED") else 3  # seconds after the deadline: two, and one to start and end; sanitizers are slow at both
+# Seconds after the deadline that a job may take to end: two are promised, the rest is for a machine that does other things too.
+GRACE = 10 if os.environ.get("TPPLAN_SANITIZED") else 6
 needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here: apt-get install openmpi-bin libopenmpi-dev")
 
 

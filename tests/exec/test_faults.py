@@ -46,7 +46,8 @@ def test_mpi_names_the_rank_and_the_step(kind, step, rank, mpi_in_time):
     named = [line for line in result.stderr.splitlines() if line.startswith("fault: ") and re.search(rf"\brank {rank}\b", line)]
     assert named, result.stderr
     steps = (step, step - 1) if (rank, kind) == (0, "exit") else (step,)  # the others may still be leaving the step before
-    assert any(f"step {number} (" in line for number in steps for line in named), result.stderr
+    places = [f"step {number} (" if number > 0 else "its start" for number in steps]
+    assert any(place in line for place in places for line in named), result.stderr
     expected = {"exit": f"rank {rank} is gone", "hang": f"for rank {rank}, which is still at step {step}", "throw": f"rank {rank} failed at step {step}"}
     assert all(expected[kind] in line for line in named), result.stderr
 
