@@ -14,6 +14,7 @@
 #include "device/divide.h"
 #include "ranks/backends.h"
 #include "ranks/local_board.h"
+#include "ranks/reduce_by_moves.h"
 
 namespace tpplan {
 namespace {
@@ -75,24 +76,15 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
   });
 }
 
-// to = op(to, from), or the fault that names the type.
-bool add(Comm& comm, void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op) {
-  if (comm.device->reduce(to, from, elements, dtype, op)) return true;
-  fail(comm, fmt::format("{} has no arithmetic here: it cannot be summed over ranks", dtypes()[dtype].name));
-  return false;
-}
-
 // Each member reduces one piece of the data, in the first member's memory and in member order, and hands it to the others.
 bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
-  return take_part(comm, group, {.out = data}, [&](const std::vector<BoardSlot>& slots) {
+  return can_reduce(comm, dtype) && take_part(comm, group, {.out = data}, [&](const std::vector<BoardSlot>& slots) {
     const uint64_t count = slots.size(), self = group.self, width = byte_size(dtype, 1);
     const uint64_t begin = elements / count * self + std::min(elements % count, self);
     const uint64_t length = elements / count + (self < elements % count);
     if (length == 0) return true;
     char* first = at(slots[0].out, begin * width);
-    for (size_t i = 1; i < count; ++i) {
-      if (!add(comm, first, at(slots[i].out, begin * width), length, dtype, op)) return false;
-    }
+    for (size_t i = 1; i < count; ++i) comm.device->reduce(first, at(slots[i].out, begin * width), length, dtype, op);
     if (op == ReduceOp::Avg) divide(*comm.device, first, length, dtype, count);
     for (size_t i = 1; i < count; ++i) comm.device->copy(at(slots[i].out, begin * width), first, length * width);
     return true;
@@ -101,13 +93,11 @@ bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, D
 
 bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
                     ReduceOp op) {
-  return take_part(comm, group, {.in = in}, [&](const std::vector<BoardSlot>& slots) {
+  return can_reduce(comm, dtype) && take_part(comm, group, {.in = in}, [&](const std::vector<BoardSlot>& slots) {
     const uint64_t width = byte_size(dtype, 1), length = elements[group.self], begin = sum_before(elements, group.self) * width;
     if (length == 0) return true;
     comm.device->copy(out, at(slots[0].in, begin), length * width);
-    for (size_t i = 1; i < slots.size(); ++i) {
-      if (!add(comm, out, at(slots[i].in, begin), length, dtype, op)) return false;
-    }
+    for (size_t i = 1; i < slots.size(); ++i) comm.device->reduce(out, at(slots[i].in, begin), length, dtype, op);
     if (op == ReduceOp::Avg) divide(*comm.device, out, length, dtype, slots.size());
     return true;
   });

@@ -1,5 +1,5 @@
 // Ranks over Open MPI. All moves are non-blocking messages between pairs, so that every wait has a deadline, no count passes
-// an int, and no group needs a communicator; reductions are made here, in member order, as `local` makes them.
+// an int, and no group needs a communicator; reductions are made of these moves.
 #include <sched.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "base/text.h"
-#include "device/host_arithmetic.h"
 #include "ranks/backends.h"
 #include "ranks/control.h"
 #include "ranks/mpi_library.h"
+#include "ranks/reduce_by_moves.h"
 #include "ranks/sockets.h"
 
 namespace tpplan {
@@ -162,57 +162,8 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
   return true;
 }
 
-// The reduction of every member's run `self`, into `result`: all of `in` and `result` in host memory.
-bool reduce_runs(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> elements, void* result, DType dtype, ReduceOp op) {
-  const uint64_t own = elements[group.self], bytes = byte_size(dtype, own);
-  std::vector<uint64_t> send_bytes;
-  for (const uint64_t run : elements) send_bytes.push_back(byte_size(dtype, run));
-  const std::vector<Part> received = parts_of(std::vector<uint64_t>(elements.size(), bytes));
-  const HostBlock runs = host_block(comm, total(received));
-  if (!move(comm, group, in, parts_of(send_bytes), runs.data, received)) return false;
-  if (own == 0) return true;
-  std::memcpy(result, runs.data, bytes);
-  for (size_t i = 1; i < received.size(); ++i) reduce_on_host(result, static_cast<char*>(runs.data) + received[i].offset, own, dtype, op);
-  if (op == ReduceOp::Avg) divide_on_host(result, own, dtype, elements.size());
-  return true;
-}
-
-bool can_reduce(Comm& comm, DType dtype) {
-  if (reduce_on_host(nullptr, nullptr, 0, dtype, ReduceOp::Sum)) return true;
-  fail(comm, fmt::format("{} has no arithmetic here: it cannot be summed over ranks", dtypes()[dtype].name));
-  return false;
-}
-
-bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype, ReduceOp op) {
-  if (!enter_call(comm) || !can_reduce(comm, dtype)) return false;
-  uint64_t all = 0;
-  for (const uint64_t run : elements) all += run;
-  const uint64_t bytes = byte_size(dtype, elements[group.self]);
-  const HostBlock from = read_block(comm, in, byte_size(dtype, all)), to = write_block(comm, out, bytes);
-  if (!reduce_runs(comm, group, from.data, elements, to.data, dtype, op)) return false;
-  put_back(comm, to, out, bytes);
-  return true;
-}
-
-// A piece for each member, reduced there and handed to all.
-bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
-  if (!enter_call(comm) || !can_reduce(comm, dtype)) return false;
-  const uint64_t count = group.ranks.size(), bytes = byte_size(dtype, elements);
-  std::vector<uint64_t> pieces, piece_bytes;
-  for (uint64_t i = 0; i < count; ++i) {
-    pieces.push_back(elements / count + (i < elements % count));
-    piece_bytes.push_back(byte_size(dtype, pieces.back()));
-  }
-  const HostBlock block = read_block(comm, data, bytes), reduced = host_block(comm, piece_bytes[group.self]);
-  if (!reduce_runs(comm, group, block.data, pieces, reduced.data, dtype, op)) return false;
-  const std::vector<Part> parts = parts_of(piece_bytes);
-  if (!move(comm, group, reduced.data, std::vector<Part>(count, {0, piece_bytes[group.self]}), block.data, parts)) return false;
-  put_back(comm, block, data, bytes);
-  return true;
-}
-
-constexpr Backend kMpi = {.name = "mpi", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
-                          .reduce_scatter = reduce_scatter, .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+constexpr Backend kMpi = {.name = "mpi", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce_by_moves,
+                          .reduce_scatter = reduce_scatter_by_moves, .gather_texts = gather_texts_by_control, .tell = tell_by_control};
 
 // Ends the process when a call that cannot be given up takes longer than the deadline.
 template <typename Call>

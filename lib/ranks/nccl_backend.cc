@@ -1,5 +1,5 @@
 // One rank a GPU, over NCCL. Pieces of one size go by its own collectives; unequal ones as a group of one call a piece, to
-// the byte, without padding. What NCCL has no type for moves as bytes.
+// the byte, without padding. What NCCL has no type for moves as bytes, and is reduced here.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "ranks/backends.h"
 #include "ranks/control.h"
 #include "ranks/nccl_groups.h"
+#include "ranks/reduce_by_moves.h"
 
 namespace tpplan {
 namespace {
@@ -24,12 +25,10 @@ constexpr TypeRow kTypes[] = {
     {"int64", NcclType::Int64},     {"uint64", NcclType::Uint64},
 };
 
-bool find_type(Comm& comm, DType dtype, NcclType& type) {
+// False where NCCL has no arithmetic for the type.
+bool find_type(DType dtype, NcclType& type) {
   const auto* row = std::ranges::find(kTypes, dtypes()[dtype].name, &TypeRow::dtype);
-  if (row == std::end(kTypes)) {
-    fail(comm, fmt::format("NCCL has no arithmetic for {}: it cannot be reduced over ranks; use --backend local or mpi", dtypes()[dtype].name));
-    return false;
-  }
+  if (row == std::end(kTypes)) return false;
   type = row->type;
   return true;
 }
@@ -125,7 +124,8 @@ bool finish(Comm& comm, const Group& group, void* data, uint64_t elements, DType
 
 bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
   NcclType type = NcclType::Uint8;
-  if (!enter_call(comm) || !find_type(comm, dtype, type)) return false;
+  if (!find_type(dtype, type)) return all_reduce_by_moves(comm, group, data, elements, dtype, op);
+  if (!enter_call(comm)) return false;
   if (elements == 0) return true;
   const bool reduced = take_part(comm, group, "ncclAllReduce", [] {}, [&](NcclComm communicator, void* stream) {
     return nccl().all_reduce(data, data, elements, type, op_of(op), communicator, stream);
@@ -136,7 +136,8 @@ bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, D
 bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
                     ReduceOp op) {
   NcclType type = NcclType::Uint8;
-  if (!enter_call(comm) || !find_type(comm, dtype, type)) return false;
+  if (!find_type(dtype, type)) return reduce_scatter_by_moves(comm, group, in, out, elements, dtype, op);
+  if (!enter_call(comm)) return false;
   if (is_empty(elements)) return true;
   const uint64_t width = byte_size(dtype, 1), own = elements[group.self];
   const auto alone = [&] { comm.device->copy(out, in, own * width); };

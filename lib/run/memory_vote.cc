@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "ranks/memory_sharers.h"
+
 namespace tpplan {
 
 bool vote_on_memory(Comm& comm, uint64_t bytes, bool& enough) {
-  const uint64_t sharers = comm.process.size() > 1 ? comm.process.size() : comm.device->name == "cpu" ? comm.node.size() : 1;
+  const uint64_t sharers = memory_sharers(comm).size();
   std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, bytes <= comm.device->free_bytes() / std::max<uint64_t>(sharers, 1) ? "enough" : "short", all)) return false;
+  if (!comm.backend->gather_texts(comm, bytes <= comm.device->free_bytes() / sharers ? "enough" : "short", all)) return false;
   enough = std::ranges::count(all, "enough") == static_cast<std::ptrdiff_t>(all.size());
   return true;
 }

@@ -148,7 +148,7 @@ bool work(Job& job) {
     }
     const std::string name = kind == 0 ? "all" : kind == 1 ? "neighbours" : kind == 2 ? "every second" : "one";
     if (!move_bytes(job, group, name)) return false;
-    for (const char* type : {"float32", "bfloat16", "float16", "float64", "int8", "uint8", "int32", "uint32", "int64", "uint64"}) {
+    for (const char* type : {"float32", "bfloat16", "float16", "float64", "int8", "uint8", "int32", "uint32", "int64", "uint64", "int16", "uint16"}) {
       DType dtype = 0;
       if (!find_dtype(type, dtype)) return false;
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min}) {
@@ -160,7 +160,7 @@ bool work(Job& job) {
   return true;
 }
 
-// With TPPLAN_DRIVER_REDUCES=int16: only one reduction of that type.
+// With TPPLAN_DRIVER_REDUCES=float8_e4m3fn: only one reduction of that type.
 bool reduce_as_asked(Job& job, const char* type) {
   Group group{.ranks = {}, .self = static_cast<size_t>(job.comm.rank)};
   for (int other = 0; other < job.comm.world; ++other) group.ranks.push_back(other);

@@ -45,16 +45,6 @@ int check_plan(const InitPlan& plan, const Manifest& manifest, const JobArgument
   return 0;
 }
 
-// All ranks of this process must fit together; each takes its own.
-void check_memory(const Comm& comm, const Manifest& manifest) {
-  uint64_t needed = 0;
-  for (const int rank : comm.process) needed += memory_of_rank(manifest, rank);
-  const uint64_t free = comm.device->free_bytes();
-  if (needed <= free) return;
-  throw std::runtime_error(fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
-                                       counted(comm.process.size(), "rank"), human_bytes(needed), human_bytes(free), comm.device->name == "cpu" ? "host" : "GPU"));
-}
-
 // Of the rank's shards, one after the other.
 std::string hash_of(const ShardStore& store, const std::vector<bool>& left_out) {
   std::string hashes, host;
@@ -112,7 +102,7 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
   status = check_plan(plan, input.manifest, job);
   if (status != 0) return status;
   return run_job(input, job, fmt::format("init with seed {}", arguments.seed), [&](Comm& comm) {
-    check_memory(comm, input.manifest);
+    if (!has_memory(comm, input.manifest)) return kShortOfMemory;
     ShardStore store = allocate_shards(input.manifest, comm.rank, *comm.device);
     const int processors = job.threads > 0 ? job.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     const int threads = std::max(1, processors / static_cast<int>(comm.process.size()));

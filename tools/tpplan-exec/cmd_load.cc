@@ -55,7 +55,7 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   if (status != 0) return status;
   SharedShards shared;
   return run_job(input, job, "load", [&](Comm& comm) {
-    if (load_once(comm, input.manifest, source, job, shared) == nullptr) return shared.status;
+    if (load_once(comm, input.manifest, source, job, shared) == nullptr) return kShortOfMemory;
     std::vector<std::string> all;
     const std::string mine = fmt::format("{} {} {}", shared.loaded.read_bytes, static_cast<uint64_t>(shared.loaded.seconds * 1e6), bytes_of_rank(input.manifest, comm.rank));
     if (!comm.backend->gather_texts(comm, mine, all)) return 1;

@@ -23,7 +23,7 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   SharedShards shared;
   return run_job(input, job, "save", [&](Comm& comm) {
     const ShardStore* loaded = load_once(comm, input.manifest, source, job, shared);
-    if (loaded == nullptr) return shared.status;
+    if (loaded == nullptr) return kShortOfMemory;
     const ShardStore& store = *loaded;
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
     SaveResult folder, file;

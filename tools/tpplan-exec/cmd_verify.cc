@@ -76,7 +76,7 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   const WeightSource& loaded = arguments.from.empty() ? weights : folder;
   Verification shared;
   return run_job(input, job, "verify", [&](Comm& comm) {
-    if (load_once(comm, input.manifest, loaded, job, shared.shards) == nullptr) return shared.shards.status;
+    if (load_once(comm, input.manifest, loaded, job, shared.shards) == nullptr) return kShortOfMemory;
     const bool equal = arguments.weights.empty() || compare_once(comm, weights, job, shared);
     if (!equal && comm.rank == comm.process.front()) refuse(1, shared.result.difference);
     std::vector<std::string> all;  // the bytes that each rank found equal; nobody goes on where another found a difference

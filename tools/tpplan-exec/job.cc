@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "diagnostics/render.h"
+#include "shards/ask_for_memory.h"
 #include "shards/shard_folder.h"
 #include "terminal.h"
 
@@ -22,35 +23,6 @@ void print_header_findings(WeightFiles& weights, int& status) {
     print(STDERR_FILENO, render_human(findings.diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
     status = std::max(status, exit_status(findings.diagnostics));
   }
-}
-
-// Why the shards of this process do not fit; empty when they do.
-std::string memory_fault(const Comm& comm, const Manifest& manifest) {
-  uint64_t needed = 0;
-  for (const int rank : comm.process) {
-    if (__builtin_add_overflow(needed, memory_of_rank(manifest, rank), &needed)) return "the shards take more bytes than 64 bits count";
-  }
-  const uint64_t free = comm.device->free_bytes();
-  if (needed <= free) return "";
-  return fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
-                     comm.process.size() == 1 ? fmt::format("rank {}", comm.rank) : counted(comm.process.size(), "rank"), human_bytes(needed), human_bytes(free),
-                     comm.device->name == "cpu" ? "host" : "GPU");
-}
-
-// Nothing is allocated before every rank has said that it has the memory.
-void fill(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
-  std::vector<std::string> all{memory_fault(comm, manifest)};
-  begin_step(comm, "load: asking for memory");
-  if (comm.process.size() != static_cast<size_t>(comm.world) && !comm.backend->gather_texts(comm, std::string(all[0]), all)) throw std::runtime_error(comm.fault);
-  for (const std::string& fault : all) {
-    if (fault.empty()) continue;
-    shared.status = 3;
-    shared.fault = fault;
-    return;
-  }
-  for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
-  const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
-  shared.loaded = load_shards(comm, source, shared.stores, {.staging = job.staging, .threads = job.threads, .progress = progress});
 }
 
 }  // namespace
@@ -76,18 +48,26 @@ int open_saved(const std::string& folder, const ManifestInput& input, const JobA
   return open_source(folder, input.manifest, job, source);
 }
 
+bool has_memory(Comm& comm, const Manifest& manifest) {
+  std::string shortage;
+  if (!ask_for_memory(comm, manifest, shortage)) throw std::runtime_error(comm.fault);
+  if (!shortage.empty() && comm.rank == 0) refuse(kShortOfMemory, shortage);
+  return shortage.empty();
+}
+
 ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+  if (!has_memory(comm, manifest)) return nullptr;
   std::call_once(shared.filled, [&] {
     try {
-      fill(comm, manifest, source, job, shared);
-      if (!shared.fault.empty() && comm.rank == 0) refuse(shared.status, shared.fault);
+      for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
+      const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
+      shared.loaded = load_shards(comm, source, shared.stores, {.staging = job.staging, .threads = job.threads, .progress = progress});
     } catch (const std::bad_alloc&) {
       shared.fault = "out of memory";
     } catch (const std::exception& error) {
       shared.fault = error.what();
     }
   });
-  if (shared.status != 0) return nullptr;
   if (!shared.fault.empty()) throw std::runtime_error(shared.fault);
   const auto store = std::ranges::find(shared.stores, comm.rank, &ShardStore::rank);
   return &*store;

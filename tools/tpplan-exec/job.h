@@ -35,11 +35,15 @@ struct SharedShards {
   std::vector<ShardStore> stores;  // in the order of Comm::process
   LoadResult loaded;
   std::string fault;
-  int status = 0;  // that a fault which was printed calls for: 3, memory is short
 };
 
-// This rank's shards, loaded; nullptr when memory is short, which was said, and `shared.status` is the exit status. Throws
-// std::runtime_error with any other fault, on every rank of the process.
+constexpr int kShortOfMemory = 3;  // exit status of a job that was refused for it, before anything was allocated
+
+// Whether the shards of every rank fit, the same answer on all of them; rank 0 says what does not.
+bool has_memory(Comm& comm, const Manifest& manifest);
+
+// This rank's shards, loaded; nullptr when memory is short (has_memory). Throws std::runtime_error with any other fault, on
+// every rank of the process.
 ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared);
 
 // Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on manifest
