@@ -108,7 +108,8 @@ int run_ranks(const LaunchOptions& options, const RankBody& body, std::string& f
 
   Comm comm{.rank = who.rank, .world = who.world, .local_rank = who.local_rank, .backend = backend, .device = device,
             .deadline = options.deadline};
-  if (!row->connect(comm, who, options, fault) || !start_together(comm, fault)) return 2;
+  if (!row->connect(comm, who, options, fault)) return 2;
+  if (!start_together(comm, fault)) return 1;
   const int status = live(comm, body, fault);
   if (fault.empty() && row->finish != nullptr) row->finish(comm);
   return status;

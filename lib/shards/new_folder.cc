@@ -75,6 +75,15 @@ std::optional<std::string> text_of_first(Comm& comm, std::string_view step, std:
   return std::move(all[0]);
 }
 
+// Takes away what a failed job wrote under `made`, from every rank that is left. First its name: rank 0 may be giving it the
+// final one at this moment, and what has that is whole and stays.
+void remove_beside(const std::string& made) {
+  const std::string removed = made + "-removed";
+  std::error_code ignored;
+  fs::rename(made, removed, ignored);  // fails where another rank, or rank 0, was first
+  fs::remove_all(removed, ignored);
+}
+
 std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
   const std::string path = bare(wanted);
   std::string made, fault;
@@ -109,8 +118,7 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
     if (rename(folder.c_str(), path.c_str()) != 0) throw failure(path, errno);
     sync_folder(fs::path(path).parent_path());
   }, false);
-  std::error_code ignored;
-  if (!fault.empty() && !made.empty()) fs::remove_all(made, ignored);
+  if (!fault.empty() && !made.empty()) remove_beside(made);
   return fault;
 }
 

@@ -8,16 +8,29 @@ import subprocess
 import pytest
 from conftest import PROGRAM, ROOT, linear_model, plan_text, run, write
 
-COMMANDS = re.findall(r"^  (\w+)  ", run("--help").stdout.decode().split("Subcommands:")[1].split("Exit status")[0], re.M)
+EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
+both = pytest.mark.parametrize("program", [PROGRAM, EXECUTOR], ids=["tpplan", "tpplan-exec"])
+
+
+def said(program, *words):
+    return subprocess.run([program, *words], capture_output=True, text=True, timeout=60).stdout
+
+
+def commands_of(program):
+    return re.findall(r"^  (\w+)  ", said(program, "--help").split("Subcommands:")[1], re.M)
+
+
+COMMANDS = commands_of(PROGRAM)
 
 
 def bash(script, *words):
     return subprocess.run(["bash", "-c", script, "bash", *map(str, words)], capture_output=True, text=True, timeout=60)
 
 
-def complete(*words):
-    script = 'source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tpplan; printf "%s\\n" "${COMPREPLY[@]}"'
-    result = bash(script, PROGRAM, "tpplan", *words)
+def complete(*words, program=PROGRAM):
+    name = pathlib.Path(program).name
+    script = f'source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _{name}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    result = bash(script, program, name, *words)
     assert result.stderr == ""
     return result.stdout.split()
 
@@ -33,19 +46,28 @@ def test_bash_completes_commands_flags_and_choices():
     assert set(complete("compile", "--color", "")) == {"auto", "always", "never"}
 
 
-def test_bash_completes_every_flag_of_every_command():
-    for command in COMMANDS:
-        offered = set(complete(command, "-"))
-        for flag in re.findall(r"(--[a-z][a-z-]+)", run(command, "--help").stdout.decode().split("Exit status")[0].split("Options:")[-1]):
-            if flag not in ("--mesh", "--format") or f"  {flag}" in run(command, "--help").stdout.decode():
-                assert flag in offered or flag in ("--tp", "--config", "--no-config"), (command, flag)
+@both
+def test_bash_completes_every_command_and_flag(program):
+    assert {"completion", "man"} < set(commands_of(program)) <= set(complete("", program=program))
+    for command in commands_of(program):
+        offered = set(complete(command, "-", program=program))
+        flags = re.findall(r"^ +(?:-\w,\s*)?(--[a-z][a-z-]+)", said(program, command, "--help"), re.M)
+        assert "--help" in flags and set(flags) <= offered, command
 
 
+def test_bash_completes_folders_where_a_folder_is_wanted(tmp_path):
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shard.txt").touch()
+    assert complete("save", "--output", f"{tmp_path}/sh", program=EXECUTOR) == [f"{tmp_path}/shards"]
+    assert len(complete("save", "--weights", f"{tmp_path}/sh", program=EXECUTOR)) == 2
+
+
+@both
 @pytest.mark.parametrize("shell, check", [("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])])
-def test_other_shells_accept_their_script(tmp_path, shell, check):
+def test_other_shells_accept_their_script(tmp_path, shell, check, program):
     script = tmp_path / f"completion.{shell}"
-    script.write_bytes(run("completion", shell).stdout)
-    for command in COMMANDS:
+    script.write_text(said(program, "completion", shell))
+    for command in commands_of(program):
         assert command in script.read_text()
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
@@ -81,15 +103,16 @@ def test_an_unknown_shell_is_a_usage_error():
     assert run("completion", "tcsh").returncode == 2
 
 
-def test_the_manual_page_has_every_command_and_flag():
-    page = run("man").stdout.decode().replace("\\-", "-")
-    assert page.startswith(".TH TPPLAN 1")
-    for command in COMMANDS:
-        assert f'.SH "tpplan {command}"' in page
-    for flag in ("--mesh", "--deny", "--allow", "--strict", "--max-replicated", "--output", "--rank", "TPPLAN_STRICT"):
-        assert flag in page
+@both
+def test_the_manual_page_has_every_command_and_flag(program):
+    name, page = pathlib.Path(program).name, said(program, "man").replace("\\-", "-")
+    assert page.startswith(f".TH {name.upper()} 1")
+    for command in commands_of(program):
+        assert f'.SH "{name} {command}"' in page
+        assert all(flag in page for flag in re.findall(r"--[a-z][a-z-]+", said(program, command, "--help")))
+    assert "TPPLAN_EXEC_BACKEND" in page if program == EXECUTOR else "TPPLAN_STRICT" in page
     if shutil.which("man") and shutil.which("groff"):
-        shown = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=run("man").stdout, capture_output=True)
+        shown = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=said(program, "man").encode(), capture_output=True)
         assert (shown.returncode, shown.stderr) == (0, b"")
 
 

@@ -48,6 +48,15 @@ def test_ranks_in_processes_write_what_threads_write(mesh, tmp_path):
     succeeds("verify", manifest, "--from", tmp_path / "local", "--checksums", tmp_path / "sums.json")
 
 
+def test_what_changes_nothing_is_said_once_a_job(tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES | {"more": ("float32", (2,))}))
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 3})
+    result = on_ranks(3, "load", manifest, "--weights", tmp_path / "w.safetensors")
+    assert result.returncode == 0, result.stderr
+    assert [line for line in result.stderr.splitlines() if "warning" in line] == [
+        'tpplan-exec: warning: the weights hold 1 tensor that the manifest lacks, left unread: more']
+
+
 def test_ranks_in_processes_reshard_as_threads_do(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     a = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 4}, "a.json")

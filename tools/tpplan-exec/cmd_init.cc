@@ -38,7 +38,7 @@ int check_plan(const InitPlan& plan, const Manifest& manifest, const JobArgument
                                       manifest.distributions.empty() ? "if an older tpplan wrote the manifest, compile the plan again; else " : "")));
   }
   if (!plan.faults.empty() || !plan.unsaid.empty()) return 1;
-  if (!plan.left_out_names.empty() && !job.quiet) {
+  if (!plan.left_out_names.empty() && !job.quiet && speaks_for_the_job()) {
     print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {} left out, because the plan's `init` does not name {}:{}\n", plan.left_out_names.size() == 1 ? "this buffer is" : "these buffers are",
                                      plan.left_out_names.size() == 1 ? "it" : "them", list_names(plan.left_out_names)));
   }

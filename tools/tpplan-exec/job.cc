@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "base/text.h"
 #include "diagnostics/render.h"
+#include "ranks/rank_source.h"
 #include "shards/ask_for_memory.h"
 #include "shards/shard_folder.h"
 #include "terminal.h"
@@ -27,12 +29,18 @@ void print_header_findings(WeightFiles& weights, int& status) {
 
 }  // namespace
 
+bool speaks_for_the_job() {
+  RankIdentity who;
+  std::string fault;  // of its variables, which run_ranks will refuse
+  return !find_rank(std::getenv, who, fault) || who.rank == 0;
+}
+
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source) {
   const bool good = open_weights(path, manifest, source);
   int status = 0;
   print_header_findings(source.weights, status);
   for (const std::string& fault : source.faults) print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", fault));
-  if (good && !job.quiet) {
+  if (good && !job.quiet && speaks_for_the_job()) {
     for (const std::string& warning : source.warnings) print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
   }
   return good ? status : std::max(status, source.status);

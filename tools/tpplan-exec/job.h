@@ -23,6 +23,10 @@ struct ManifestInput {
   std::string sha256;
 };
 
+// Whether this process is rank 0's. Findings that change nothing are said once a job; errors by every process, whose files
+// may stand on another machine.
+bool speaks_for_the_job();
+
 // Opens weights for a manifest and prints what is found; the exit status that it calls for, 0 when they fit.
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source);
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "commands.h"
 #include "describe_app.h"
+#include "program.h"
 #include "terminal.h"
 
 namespace {
@@ -91,6 +92,9 @@ int run(int argc, char** argv) {
   reshard->add_option("--to", reshard_arguments.to, "folder to write")->required()->type_name("DIR");
   add_staging(*reshard, job);
 
+  ShellCommands for_shell;
+  add_shell_commands(app, for_shell);
+
   for (CLI::App* command : {load, init, verify, run_command, save, reshard}) add_job(*command, job);
   if (const std::string message = unknown_command(app, argc, argv); !message.empty()) return refuse(2, message);
   try {
@@ -99,6 +103,7 @@ int run(int argc, char** argv) {
     const bool fine = app.exit(error) == 0;  // CLI11 prints, and has exit codes of its own from 100 up
     return fine && std::cout.flush() ? 0 : 2;
   }
+  if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
   if (*doctor) return cmd_doctor(job);
   if (*load) return cmd_load(load_arguments, job);
   if (*init) return cmd_init(init_arguments, job);
@@ -110,15 +115,4 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is a failed write, not a death
-  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file size limit
-  try {
-    return run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    print(STDERR_FILENO, "tpplan-exec: error: out of memory\n");
-  } catch (const std::exception& error) {
-    print(STDERR_FILENO, std::string("tpplan-exec: internal error: ") + escape_for_terminal(error.what()) + "\n");
-  }
-  return 3;
-}
+int main(int argc, char** argv) { return run_program("tpplan-exec", run, argc, argv); }

@@ -14,6 +14,7 @@
 #include "diagnostics/formats.h"
 #include "import_formats.h"
 #include "report/measure_manifest.h"
+#include "program.h"
 #include "settings.h"
 
 namespace {
@@ -23,6 +24,10 @@ using namespace tpplan;
 constexpr const char* kFooter =
     "Exit status: 0 fine (warnings too), 1 the content is wrong, 2 usage or an input that cannot be read,\n"
     "3 internal or a resource limit. `-` is standard input. `tpplan explain TP4001` explains a diagnostic.";
+
+constexpr const char* kManualFiles =
+    ".TP\n\\fB.tpplan.yaml\\fR\n"
+    "settings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or above\n";
 
 void add_inputs(CLI::App& command, InputArguments& inputs) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required();
@@ -114,7 +119,7 @@ void add_common(CLI::App& command, CommonArguments& common, std::string& color) 
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"tpplan: says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
+  CLI::App app{"Says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();  // --config may stand behind the command
@@ -185,10 +190,8 @@ int run(int argc, char** argv) {
   CLI::App* fmt = app.add_subcommand("fmt", "write plans in their canonical layout, comments kept");
   add_fmt(*fmt, fmt_arguments);
   add_common(*fmt, common, color);
-  std::string shell;
-  CLI::App* completion = app.add_subcommand("completion", "print a completion script for a shell");
-  completion->add_option("SHELL", shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  CLI::App* man = app.add_subcommand("man", "print the manual page");
+  ShellCommands for_shell;
+  add_shell_commands(app, for_shell);
   app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")->type_name("FILE")->envname("TPPLAN_CONFIG");
   app.add_flag("--no-config", no_config, "read no settings file");
   if (const std::string message = unknown_command(app, argc, argv); !message.empty()) return usage_error(message);
@@ -200,8 +203,7 @@ int run(int argc, char** argv) {
     if (lost) usage_error("cannot write to standard output");
     return fine && !lost ? kExitFine : kExitUsage;
   }
-  if (*completion) return print(STDOUT_FILENO, completion_script(describe_app(app), shell)) ? kExitFine : kExitUsage;
-  if (*man) return print(STDOUT_FILENO, manual_page(describe_app(app), std::string(kToolVersion), kFooter)) ? kExitFine : kExitUsage;
+  if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
   Settings settings;
   if (!load_settings(no_config ? "" : !config.empty() ? config : find_settings_file(), settings)) return kExitUsage;
   CLI::App& used = *app.get_subcommands().front();
@@ -231,15 +233,4 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that leaves is a failed write, not a death
-  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file size limit
-  try {
-    return run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    print(STDERR_FILENO, "tpplan: error[TP9001]: out of memory\n");
-  } catch (const std::exception& error) {
-    print(STDERR_FILENO, std::string("tpplan: internal error: ") + error.what() + "\n");
-  }
-  return kExitInternal;
-}
+int main(int argc, char** argv) { return run_program("tpplan", run, argc, argv); }

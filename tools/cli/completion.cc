@@ -1,6 +1,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "describe_app.h"
@@ -31,13 +33,29 @@ std::string shell_quoted(const std::string& text) {
   return out + "'";
 }
 
+// How a shell completes a value that names something on the disk.
+struct PathKind {
+  std::string_view value, bash, zsh, fish;
+};
+
+constexpr PathKind kPathKinds[] = {
+    {"FILE", "compgen -f", "_files", "-r -F"},
+    {"PATH", "compgen -f", "_files", "-r -F"},
+    {"DIR", "compgen -d", "_files -/", "-x -a '(__fish_complete_directories)'"},
+};
+
+const PathKind* path_kind(const OptionDescription& option) {
+  const auto* found = std::ranges::find(kPathKinds, option.value, &PathKind::value);
+  return found == std::end(kPathKinds) ? nullptr : found;
+}
+
 // `case` arms: what may follow an option that takes a value.
 std::string bash_values(const CommandDescription& command) {
   std::string out;
   for (const OptionDescription& option : command.options) {
     if (option.is_positional || !option.takes_value) continue;
     const std::string reply = !option.choices.empty() ? fmt::format("COMPREPLY=($(compgen -W {} -- \"$word\"))", shell_quoted(words(option.choices)))
-                              : option.value == "FILE" ? "COMPREPLY=($(compgen -f -- \"$word\"))" : "COMPREPLY=()";
+                              : path_kind(option) != nullptr ? fmt::format("COMPREPLY=($({} -- \"$word\"))", path_kind(option)->bash) : "COMPREPLY=()";
     out += fmt::format("        {}:{}) {}; return ;;\n", command.name, fmt::join(option.names, fmt::format("|{}:", command.name)), reply);
   }
   return out;
@@ -86,7 +104,7 @@ std::string zsh_text(std::string text) {
 std::string zsh_option(const OptionDescription& option) {
   std::string out;
   const std::string value = !option.takes_value ? "" : fmt::format(":{}:{}", zsh_text(option.value.empty() ? "value" : option.value),
-      !option.choices.empty() ? fmt::format("({})", words(option.choices)) : option.value == "FILE" ? "_files" : " ");
+      !option.choices.empty() ? fmt::format("({})", words(option.choices)) : path_kind(option) != nullptr ? path_kind(option)->zsh : " ");
   if (option.is_positional) return fmt::format("            {} \\\n", shell_quoted(fmt::format("*:{}:_files", zsh_text(option.help))));
   for (const std::string& name : option.names) out += fmt::format("            {} \\\n", shell_quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.help), value)));
   return out;
@@ -133,7 +151,8 @@ std::string fish_script(const CommandDescription& program) {
       if (option.is_positional) continue;
       out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}'", program.name, command.name);
       for (const std::string& name : option.names) out += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
-      if (option.takes_value) out += option.choices.empty() ? (option.value == "FILE" ? " -r -F" : " -x") : fmt::format(" -x -a {}", shell_quoted(words(option.choices)));
+      const PathKind* path = path_kind(option);
+      if (option.takes_value) out += !option.choices.empty() ? fmt::format(" -x -a {}", shell_quoted(words(option.choices))) : path != nullptr ? fmt::format(" {}", path->fish) : " -x";
       out += fmt::format(" -d {}\n", shell_quoted(option.help));
     }
   }

@@ -31,10 +31,23 @@ std::string synopsis(const CommandDescription& program, const CommandDescription
   return line + "\n.br\n";
 }
 
+std::string upper(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+// What the program does, as one line that apropos shows: no capital, no full stop.
+std::string summary(const CommandDescription& program) {
+  std::string text = program.help;
+  if (!text.empty() && text.back() == '.') text.pop_back();
+  if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
+  return text;
+}
+
 }  // namespace
 
-std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer) {
-  std::string out = fmt::format(".TH TPPLAN 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\ntpplan \\- {}\n.SH SYNOPSIS\n", roff(version), roff("says whether a tensor-parallel plan is right"));
+std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer, const std::string& files) {
+  std::string out = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n", roff(upper(program.name)), roff(version), roff(program.name), roff(summary(program)));
   for (const CommandDescription& command : program.commands) out += synopsis(program, command);
   out += fmt::format(".SH DESCRIPTION\n{}\n.SH OPTIONS\n", roff(program.help));
   for (const OptionDescription& option : program.options) out += option_entry(option);
@@ -44,7 +57,7 @@ std::string manual_page(const CommandDescription& program, const std::string& ve
   }
   out += ".SH EXIT STATUS\n";
   for (const std::string_view line : split(footer, '\n')) out += roff(std::string(line)) + "\n";
-  return out + ".SH FILES\n.TP\n\\fB.tpplan.yaml\\fR\nsettings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or above\n";
+  return files.empty() ? out : out + ".SH FILES\n" + files;
 }
 
 }  // namespace tpplan

@@ -35,7 +35,7 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
 // A completion script for "bash", "zsh" or "fish"; empty for any other shell.
 std::string completion_script(const CommandDescription& program, const std::string& shell);
 
-// The manual page, in man's roff, section 1. `footer` says what the exit status means.
-std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer);
+// The manual page, in man's roff, section 1. `footer` says what the exit status means; `files` is the section FILES, or "".
+std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer, const std::string& files);
 
 }  // namespace tpplan

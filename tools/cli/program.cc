@@ -1,0 +1,42 @@
+#include "program.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <new>
+
+#include "base/text.h"
+#include "describe_app.h"
+#include "terminal.h"
+
+namespace tpplan {
+
+int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv) {
+  constexpr int kInternal = 3;
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    print(STDERR_FILENO, std::string(name) + ": error[TP9001]: out of memory\n");
+  } catch (const std::exception& error) {
+    print(STDERR_FILENO, std::string(name) + ": internal error: " + escape_for_terminal(error.what()) + "\n");
+  }
+  return kInternal;
+}
+
+void add_shell_commands(CLI::App& app, ShellCommands& commands) {
+  commands.completion = app.add_subcommand("completion", "print a completion script for a shell");
+  commands.completion->add_option("SHELL", commands.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  commands.man = app.add_subcommand("man", "print the manual page");
+}
+
+bool is_asked(const ShellCommands& commands) { return *commands.completion || *commands.man; }
+
+bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version, const std::string& files) {
+  const CommandDescription program = describe_app(app);
+  return print(STDOUT_FILENO, *commands.completion ? completion_script(program, commands.shell) : manual_page(program, version, app.get_footer(), files));
+}
+
+}  // namespace tpplan

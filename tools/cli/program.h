@@ -1,0 +1,33 @@
+// What both programs do around their commands.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace tpplan {
+
+// main: a write to a pipe without a reader, or past a limit of file sizes, is an error and no signal; what `run` throws is
+// said, escaped, with exit status 3.
+int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
+
+// The commands `completion SHELL` and `man`, alike in both programs.
+struct ShellCommands {
+  CLI::App* completion = nullptr;
+  CLI::App* man = nullptr;
+  std::string shell;
+};
+
+// `commands` must outlive the parsing of `app`.
+void add_shell_commands(CLI::App& app, ShellCommands& commands);
+
+// Whether one of them was asked for.
+bool is_asked(const ShellCommands& commands);
+
+// Prints what was asked for. `files`: the section FILES of the manual page, in man's roff, or "". False when standard output
+// is gone.
+bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version, const std::string& files);
+
+}  // namespace tpplan
