@@ -6,11 +6,9 @@ namespace tpplan {
 namespace {
 
 std::vector<char> expected_bytes(const Comm& comm, const Mesh& mesh, const ExactTensor& data, const LocalTensor& tensor) {
-  std::vector<Interval> box;
-  box_of(tensor.shape, tensor.placements, mesh, comm.rank, box);
-  std::vector<std::vector<Interval>> slice;
-  for (const Interval& run : box) slice.push_back({run});
-  return exact_bytes(data, mesh, coordinate_of(mesh, comm.rank), slice, open_axes(tensor.placements));
+  Region region;
+  region_of(tensor, mesh, comm.rank, region);
+  return exact_bytes(data, mesh, coordinate_of(mesh, comm.rank), region, open_axes(tensor.placements));
 }
 
 }  // namespace

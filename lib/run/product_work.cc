@@ -39,8 +39,6 @@ std::vector<Placement> rows_of(std::vector<Placement> placements) {
   return placements;
 }
 
-bool uses_fsdp(const ProductWork& w, const ParamLayout& layout) { return w.manifest.fsdp && uses_axis(layout.sharding.spec, w.manifest.fsdp->axis); }
-
 int64_t id_at(const ProductWork& w, int64_t row) { return static_cast<int64_t>((static_cast<uint64_t>(row) * 2654435761u + 12345) % static_cast<uint64_t>(w.in)); }
 
 void put_floats(const ProductWork& w, LocalTensor& tensor, const std::vector<float>& values) {
@@ -81,16 +79,16 @@ std::vector<int64_t> indices_of(std::span<const Interval> runs) {
 bool lay_out_product(ProductWork& w, ProductResult& result) {
   const ModuleWeight& weight = w.product.weight;
   const ParamLayout& layout = layout_of(w.manifest, *weight.param);
-  if (!layout.sharding.segments.empty() && (uses_fsdp(w, layout) || !is_even(layout.shape, layout.sharding, w.mesh))) {
-    result.fault = ProductFault::Packed;
-    result.reason = "its segments are cut by FSDP too, or unevenly";
-    return false;
-  }
   w.in = layout.shape[weight.in];
   w.out = layout.shape[weight.out];
   w.weight_spec = layout.sharding.spec;
   if (w.manifest.fsdp) {
     for (DimAxes& axes : w.weight_spec) std::erase(axes, w.manifest.fsdp->axis);
+  }
+  if (!layout.sharding.segments.empty() && !is_even(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh)) {
+    result.fault = ProductFault::Packed;
+    result.reason = "its segments are cut unevenly: an activation is cut as a whole, and would be cut elsewhere";
+    return false;
   }
   const size_t axis_count = w.mesh.axes.size();
   const ManifestValue* input = first_value(w.product.layout->inputs);
@@ -141,9 +139,11 @@ LocalTensor make_tensor(const ProductWork& w, std::string name, int64_t features
 }
 
 std::vector<Interval> activation_box(const ProductWork& w, const LocalTensor& tensor) {
-  std::vector<Interval> intervals;
-  box_of(tensor.shape, tensor.placements, w.mesh, w.comm.rank, intervals);
-  return intervals;
+  Region region;
+  region_of(tensor, w.mesh, w.comm.rank, region);
+  std::vector<Interval> box;
+  for (const std::vector<Interval>& runs : region) box.push_back(runs.empty() ? Interval{} : runs[0]);
+  return box;
 }
 
 std::vector<int64_t> rows_in(const ProductWork& w, const std::vector<Interval>& intervals) {

@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "ranks/roster.h"
-#include "run/box_copy.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -20,12 +19,12 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // Everything that a step is about, before anything moves.
 struct StepPlan {
   Group group;
-  std::vector<Box> before, after;  // by place in the group
+  std::vector<Region> before, after;  // by place in the group
   unsigned bits = 8;
   ReduceOp op = ReduceOp::Sum;     // of the axis, where it is Partial
 };
 
-const Box& own(const std::vector<Box>& boxes, const StepPlan& plan) { return boxes[plan.group.self]; }
+const Region& own(const std::vector<Region>& regions, const StepPlan& plan) { return regions[plan.group.self]; }
 
 bool is_sum(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter; }
 
@@ -58,7 +57,7 @@ Group group_of(const Mesh& mesh, AxisId axis, int rank) {
   return group;
 }
 
-// What this rank needs of its group: a sum its box of everybody, a slice of itself, a move every element from somebody. Empty:
+// What this rank needs of its group: a sum its region of everybody, a slice of itself, a move every element from somebody. Empty:
 // it is there; else why not. Others may find theirs: they hear of it.
 std::string find_lack(const StepPlan& plan, CollectiveKind kind) {
   const uint64_t needed = elements_in(own(plan.after, plan));
@@ -85,18 +84,19 @@ std::shared_ptr<void> allocate_block(Comm& comm, uint64_t bytes) {
 
 bool has_block(const std::shared_ptr<void>& block, uint64_t bytes) { return bytes == 0 || block != nullptr; }
 
-// Copies `part` of the block `from` (that holds box `from_box`) into `to`; false when elements are not whole bytes.
-bool copy_box(const Comm& comm, const void* from, const Box& from_box, void* to, const Box& to_box, const Box& part, unsigned bits) {
-  if (elements_in(part) == 0) return true;
-  BoxCopy copy;
-  if (!plan_box_copy(from_box, to_box, part, bits, copy)) return false;
-  comm.device->copy_strided(static_cast<char*>(to) + copy.to_offset, static_cast<const char*>(from) + copy.from_offset, copy.how);
+// Copies `part` of the block `from` (that holds from_region) into `to`; false when elements are not whole bytes.
+bool copy_part(const Comm& comm, const void* from, const Region& from_region, void* to, const Region& to_region, const Region& part, unsigned bits) {
+  std::vector<RegionCopy> copies;
+  if (!plan_region_copy(from_region, to_region, part, bits, copies)) return false;
+  for (const RegionCopy& copy : copies) {
+    comm.device->copy_strided(static_cast<char*>(to) + copy.to_offset, static_cast<const char*>(from) + copy.from_offset, copy.how);
+  }
   return true;
 }
 
 // The parts for all members, one after the other, as backends take them.
 struct Packed {
-  std::vector<Box> parts;       // by member
+  std::vector<Region> parts;       // by member
   std::vector<uint64_t> counts;  // of elements, by member
   std::vector<uint64_t> bytes;
   uint64_t total = 0;           // bytes
@@ -104,7 +104,7 @@ struct Packed {
 
 // False when a part does not make whole bytes.
 bool pack_sizes(Packed& packed, unsigned bits) {
-  for (const Box& part : packed.parts) {
+  for (const Region& part : packed.parts) {
     const uint64_t elements = elements_in(part);
     if (bits < 8 && elements * bits % 8 != 0) return false;
     packed.counts.push_back(elements);
@@ -142,17 +142,17 @@ bool talk(Exchange& exchange, uint64_t bytes, Call call) {
   return fine;
 }
 
-// The parts of the own box that the members will hold, packed into a block.
+// The parts of the own region that the members will hold, packed into a block.
 bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
   const StepPlan& plan = exchange.plan;
-  for (const Box& wanted : plan.after) packed.parts.push_back(intersection(own(plan.before, plan), wanted));
+  for (const Region& wanted : plan.after) packed.parts.push_back(intersection(own(plan.before, plan), wanted));
   if (!pack_sizes(packed, plan.bits)) return exchange.refuse(kNotWhole);
   block = allocate_block(exchange.comm, packed.total);
   if (!has_block(block, packed.total)) return false;
   uint64_t offset = 0;
   for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
-    const Box& part = packed.parts[i];
-    if (!copy_box(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
+    const Region& part = packed.parts[i];
+    if (!copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
       return exchange.refuse(kNotWhole);
     }
   }
@@ -162,8 +162,8 @@ bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
 bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
   uint64_t offset = 0;
   for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
-    const Box needed = intersection(packed.parts[i], own(exchange.plan.after, exchange.plan));
-    if (!copy_box(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result, own(exchange.plan.after, exchange.plan),
+    const Region needed = intersection(packed.parts[i], own(exchange.plan.after, exchange.plan));
+    if (!copy_part(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result, own(exchange.plan.after, exchange.plan),
                   needed, exchange.plan.bits)) {
       return exchange.refuse(kNotWhole);
     }
@@ -186,7 +186,7 @@ bool run_all_to_all(Exchange& exchange) {
   Packed sent, received;
   std::shared_ptr<void> out;
   if (!pack(exchange, sent, out)) return false;
-  for (const Box& held : exchange.plan.before) received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
+  for (const Region& held : exchange.plan.before) received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
   if (!pack_sizes(received, exchange.plan.bits)) return exchange.refuse(kNotWhole);
   const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
   if (!has_block(in, received.total)) return false;
@@ -217,7 +217,7 @@ bool run_all_reduce(Exchange& exchange) {
 
 bool run_slice(Exchange& exchange) {
   const StepPlan& plan = exchange.plan;
-  return copy_box(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result, own(plan.after, plan), own(plan.after, plan),
+  return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result, own(plan.after, plan), own(plan.after, plan),
                   plan.bits) ||
          exchange.refuse(kNotWhole);
 }
@@ -240,16 +240,15 @@ Placement placement_after(const Collective& collective) {
   return whole ? Placement{} : Placement{.kind = PlacementKind::Shard, .dim = collective.dim};
 }
 
-bool box_of(const std::vector<int64_t>& shape, const std::vector<Placement>& placements, const Mesh& mesh, int rank, std::vector<Interval>& box) {
-  if (placements.size() != mesh.axes.size() || rank < 0 || rank >= device_count(mesh)) return false;
-  std::vector<Placement> cutting = placements;
+bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region) {
+  if (tensor.placements.size() != mesh.axes.size() || rank < 0 || rank >= device_count(mesh)) return false;
+  std::vector<Placement> cutting = tensor.placements;
   for (Placement& placement : cutting) {
     if (placement.kind == PlacementKind::Partial) placement = {};
   }
-  Sharding sharding;
-  if (!spec_of(cutting, mesh, shape.size(), sharding.spec)) return false;
-  box.clear();
-  for (const std::vector<Interval>& runs : shard_slice(shape, sharding, mesh, coordinate_of(mesh, rank))) box.push_back(runs[0]);
+  Sharding sharding{.spec = {}, .segments = tensor.segments};
+  if (!spec_of(cutting, mesh, tensor.shape.size(), sharding.spec)) return false;
+  region = region_of_slice(shard_slice(tensor.shape, sharding, mesh, coordinate_of(mesh, rank)));
   return true;
 }
 
@@ -259,13 +258,13 @@ Placement placement_after(const Collective& collective, std::span<const Placemen
 }
 
 bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
-  Box box;
-  if (!box_of(tensor.shape, tensor.placements, mesh, comm.rank, box)) {
+  Region region;
+  if (!region_of(tensor, mesh, comm.rank, region)) {
     fail(comm, fmt::format("{}: its placements are no layout of {} on the mesh {}", escape_for_terminal(tensor.name),
                            counted(tensor.shape.size(), "dim"), to_text(mesh)));
     return false;
   }
-  tensor.bytes = byte_size(tensor.dtype, elements_in(box));
+  tensor.bytes = byte_size(tensor.dtype, elements_in(region));
   tensor.data = allocate_block(comm, tensor.bytes);
   return has_block(tensor.data, tensor.bytes);
 }
@@ -288,8 +287,7 @@ bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collectiv
   for (const int rank : plan.group.ranks) {
     plan.before.emplace_back();
     plan.after.emplace_back();
-    if (!box_of(tensor.shape, tensor.placements, mesh, rank, plan.before.back()) ||
-        !box_of(tensor.shape, result.placements, mesh, rank, plan.after.back())) {
+    if (!region_of(tensor, mesh, rank, plan.before.back()) || !region_of(result, mesh, rank, plan.after.back())) {
       return refuse("the placements before or after it are no layout of the tensor");
     }
   }

@@ -9,19 +9,20 @@
 #include <vector>
 
 #include "ranks/backend.h"
+#include "run/region.h"
 #include "sharding/redistribute.h"
-#include "sharding/shard_slice.h"
 
 namespace tpplan {
 
-// A tensor as this rank holds it: row major, without gaps, the box that shard_slice gives its coordinate. An axis that is
-// Partial does not cut: each of its ranks holds a summand of the whole box.
+// A tensor as this rank holds it: row major, without gaps, the region that shard_slice gives its coordinate. An axis that is
+// Partial does not cut: each of its ranks holds a summand of the whole region.
 struct LocalTensor {
   std::string name;                   // for people: what faults and steps call it
   std::vector<int64_t> shape;         // of the whole tensor
+  std::vector<DimSegments> segments;  // of fused dims, each of which is cut by itself; Sharding::segments
   DType dtype = 0;
-  std::vector<Placement> placements;  // one for each mesh axis
-  uint64_t bytes = 0;                 // of this rank's box
+  std::vector<Placement> placements;  // one for each mesh axis; of a fused dim Shard, whatever torch calls it
+  uint64_t bytes = 0;                 // of this rank's region
   std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
 };
 
@@ -39,19 +40,18 @@ Placement placement_after(const Collective& collective);
 // The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in between.
 Placement placement_after(const Collective& collective, std::span<const Placement> target);
 
-// The box that `rank` holds of a tensor with these placements, one run of global indices a dim. False when the placements
-// are not a layout of that shape on that mesh.
-bool box_of(const std::vector<int64_t>& shape, const std::vector<Placement>& placements, const Mesh& mesh, int rank,
-            std::vector<Interval>& box);
+// What `rank` holds of a tensor: its shape, segments and placements are read. False when the placements are not a layout of
+// that shape on that mesh.
+bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);
 
-// Memory for comm.rank's box, `bytes` and `data` set; false with a fault in comm when the placements are no layout or the
+// Memory for comm.rank's region, `bytes` and `data` set; false with a fault in comm when the placements are no layout or the
 // device has no memory left.
 bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
 
 // Carries out `collective` with the ranks that differ from this one in its axis only; all ranks of the mesh call it. On
 // success `tensor` has new memory and its placement on that axis is `after` (placement_after without it; a StridedShard has
-// to be said); the old memory is left as it was for whoever shares it. Dims, -1 and so on, uneven and empty boxes are all
-// fine. Returns false with the fault in comm, and the other ranks told, when the step does not fit the layout, when the
+// to be said); the old memory is left as it was for whoever shares it. Dims, -1 and so on, uneven and empty regions are
+// all fine. Returns false with the fault in comm, and the other ranks told, when the step does not fit the layout, when the
 // group does not hold what its ranks need (a gather over a major axis while a minor one still cuts the dim), when the runs
 // of a type below 8 bits are not whole bytes, when a sum is asked of a type without arithmetic, or when the backend fails.
 bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,

@@ -148,7 +148,6 @@ uint64_t wrong_gradients(const ProductWork& w, const LocalTensor& gradient, cons
 bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor& dy, ProductResult& result) {
   const ModuleWeight& shape = w.product.weight;
   const ParamLayout& layout = layout_of(w.manifest, *shape.param);
-  // A packed weight's gradient has the shape of a plain one.
   const std::vector<Placement> cut = *placements_of({.spec = layout.sharding.spec, .segments = {}}, w.mesh);
   std::vector<Placement> placements = cut;
   // Sums over the tokens are open on every axis that cuts them.
@@ -156,7 +155,7 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
     if (w.manifest.fsdp && w.manifest.fsdp->axis == axis) placements[axis] = {};
     if (is_shard(dy.placements[axis]) && dy.placements[axis].dim < 2) placements[axis] = {.kind = PlacementKind::Partial};
   }
-  LocalTensor gradient{.name = w.product.path + " gradient of weight", .shape = layout.shape, .dtype = w.float32, .placements = placements};
+  LocalTensor gradient{.name = w.product.path + " gradient of weight", .shape = layout.shape, .segments = layout.sharding.segments, .dtype = w.float32, .placements = placements};
   if (!allocate_local(w.comm, w.mesh, gradient)) return false;
   const std::vector<Interval> dy_box = activation_box(w, dy);
   const bool out_first = shape.out == 0;
@@ -170,12 +169,10 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
     if (!redistribute_step(w.comm, w.mesh, step, gradient, placement_after(step, cut))) return false;
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is counted so.
-  std::vector<std::vector<int64_t>> piece = w.weight_indices;
-  if (layout.sharding.segments.empty()) {
-    std::vector<Interval> intervals;
-    box_of(gradient.shape, gradient.placements, w.mesh, w.comm.rank, intervals);
-    for (size_t dim = 0; dim < piece.size(); ++dim) piece[dim] = indices_of(std::span(&intervals[dim], 1));
-  }
+  Region region;
+  region_of(gradient, w.mesh, w.comm.rank, region);
+  std::vector<std::vector<int64_t>> piece;
+  for (const std::vector<Interval>& runs : region) piece.push_back(indices_of(runs));
   result.weight_elements = gradient.bytes / sizeof(float);
   result.weight_wrong = wrong_gradients(w, gradient, piece);
   return true;

@@ -16,7 +16,7 @@ bool needs_arithmetic(const ScheduleEntry& entry) { return !open_axes(entry.from
 // The collectives of an entry, one after the other, each from where the one before it ended and as often as is asked.
 bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_t id, const RunOptions& options, ScheduleResult& result) {
   const ExactTensor data{.salt = id, .shape = entry.shape, .dtype = entry.dtype, .partial = open_axes(entry.from), .op = open_op(entry.from)};
-  LocalTensor tensor{.name = fmt::format("{} of {}", to_text(entry.part), entry.path), .shape = entry.shape, .dtype = entry.dtype, .placements = entry.from};
+  LocalTensor tensor{.name = fmt::format("{} of {}", to_text(entry.part), entry.path), .shape = entry.shape, .segments = entry.segments, .dtype = entry.dtype, .placements = entry.from};
   if (!make_exact(comm, mesh, data, tensor)) return false;
   for (size_t i = 0; i < entry.collectives.size(); ++i) {
     LocalTensor next;
@@ -38,18 +38,16 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
   return true;
 }
 
-// About what a rank's memory and the host hold at the peak: the largest of the boxes on the way, before and after a step, and
+// About what a rank's memory and the host hold at the peak: the largest of the regions on the way, before and after a step, and
 // what it is compared with.
 uint64_t bytes_needed(const Comm& comm, const Mesh& mesh, const ScheduleEntry& entry) {
-  std::vector<Placement> placements = entry.from;
+  LocalTensor tensor{.name = "", .shape = entry.shape, .segments = entry.segments, .dtype = entry.dtype, .placements = entry.from};
   uint64_t most = 0;
   for (size_t i = 0; i <= entry.collectives.size(); ++i) {
-    std::vector<Interval> box;
-    uint64_t elements = 1;
-    if (!box_of(entry.shape, placements, mesh, comm.rank, box)) return 0;  // the step itself says why
-    for (const Interval& run : box) elements *= static_cast<uint64_t>(length(run));
-    most = std::max(most, byte_size(entry.dtype, elements));
-    if (i < entry.collectives.size()) placements[entry.collectives[i].axis] = entry.after[i];
+    Region region;
+    if (!region_of(tensor, mesh, comm.rank, region)) return 0;  // the step itself says why
+    most = std::max(most, byte_size(entry.dtype, elements_in(region)));
+    if (i < entry.collectives.size()) tensor.placements[entry.collectives[i].axis] = entry.after[i];
   }
   return most > kTooManyBytes / 4 ? kTooManyBytes : most * 4;
 }
@@ -68,10 +66,10 @@ bool can_run(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, std::stri
 
 }  // namespace
 
-bool run_schedule(Comm& comm, const Mesh& mesh, const Schedule& schedule, const RunOptions& options, ScheduleResult& result) {
-  result.entries.assign(schedule.entries.size(), {});
-  for (uint32_t id = 0; id < schedule.entries.size(); ++id) {
-    const ScheduleEntry& entry = schedule.entries[id];
+bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options, ScheduleResult& result) {
+  result.entries.assign(schedule.size(), {});
+  for (uint32_t id = 0; id < schedule.size(); ++id) {
+    const ScheduleEntry& entry = schedule[id];
     begin_step(comm, fmt::format("{} of {}", to_text(entry.part), entry.path));
     if (!can_run(comm, mesh, entry, result.entries[id].not_run)) return false;
     if (result.entries[id].not_run.empty() && !run_entry(comm, mesh, entry, id, options, result)) return false;

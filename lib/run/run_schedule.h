@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,6 @@ struct ScheduleResult {
 };
 
 // All ranks of the mesh call it with the same schedule. False after a fault, which stands in `comm`.
-bool run_schedule(Comm& comm, const Mesh& mesh, const Schedule& schedule, const RunOptions& options, ScheduleResult& result);
+bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options, ScheduleResult& result);
 
 }  // namespace tpplan

@@ -20,12 +20,13 @@ struct Builder {
   std::unordered_map<std::string_view, ModuleWeight> weights;
   std::unordered_map<std::string_view, std::pair<int64_t, int64_t>> inner;  // of a container: `in` of the first linear inside it, `out` of the last
   DType float32 = 0, int64 = 0;
-  Schedule schedule;
+  std::vector<ScheduleEntry> schedule;
   std::unordered_map<std::string, size_t> known;  // what an entry does -> its place
 };
 
 std::string key_of(const ScheduleEntry& entry) {
   std::string key = fmt::format("{} {} {} {}", static_cast<int>(entry.part), entry.pattern, fmt::join(entry.shape, ","), entry.dtype);
+  for (const DimSegments& segments : entry.segments) key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
   for (const Placement& placement : entry.from) key += ' ' + to_text(placement);
   for (const Collective& c : entry.collectives) key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
   return key;
@@ -34,9 +35,9 @@ std::string key_of(const ScheduleEntry& entry) {
 void add(Builder& b, ScheduleEntry entry) {
   if (entry.collectives.empty()) return;
   entry.pattern = path_pattern(entry.path);
-  const auto [place, is_new] = b.known.try_emplace(key_of(entry), b.schedule.entries.size());
-  if (is_new) b.schedule.entries.push_back(std::move(entry));
-  ++b.schedule.entries[place->second].count;
+  const auto [place, is_new] = b.known.try_emplace(key_of(entry), b.schedule.size());
+  if (is_new) b.schedule.push_back(std::move(entry));
+  ++b.schedule[place->second].count;
 }
 
 void find_inner_features(Builder& b) {
@@ -139,12 +140,9 @@ std::optional<int> dim_of(const PartitionSpec& spec, AxisId axis) {
 
 void add_param(Builder& b, const ManifestParam& param) {
   const ParamLayout& layout = layout_of(b.manifest, param);
-  if (!layout.sharding.segments.empty()) {
-    b.schedule.packed += b.manifest.fsdp || !layout.grad_reduce.empty();
-    return;
-  }
-  ScheduleEntry entry{.part = SchedulePart::Gather, .path = std::string(path_of(b.manifest, param)), .shape = layout.shape, .dtype = layout.dtype,
-                      .from = *layout.placements};
+  const std::vector<Placement> placements = *placements_of({.spec = layout.sharding.spec, .segments = {}}, b.manifest.mesh);
+  ScheduleEntry entry{.part = SchedulePart::Gather, .path = std::string(path_of(b.manifest, param)), .shape = layout.shape,
+                      .segments = layout.sharding.segments, .dtype = layout.dtype, .from = placements};
   if (b.manifest.fsdp) {
     const AxisId axis = b.manifest.fsdp->axis;
     if (const auto dim = dim_of(layout.sharding.spec, axis)) {
@@ -157,7 +155,7 @@ void add_param(Builder& b, const ManifestParam& param) {
   entry.collectives.clear();
   entry.after.clear();
   for (const GradReduce& reduce : layout.grad_reduce) {
-    entry.after.push_back((*layout.placements)[reduce.axis]);
+    entry.after.push_back(placements[reduce.axis]);
     entry.from[reduce.axis] = {.kind = PlacementKind::Partial};
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
     entry.collectives.push_back({.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
@@ -173,7 +171,7 @@ std::string_view to_text(SchedulePart part) {
   return names[static_cast<size_t>(part)];
 }
 
-Schedule build_schedule(const Manifest& manifest, const ScheduleOptions& options) {
+std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options) {
   Builder b{.manifest = manifest, .options = options, .weights = module_weights(manifest)};
   find_dtype("float32", b.float32);
   find_dtype("int64", b.int64);

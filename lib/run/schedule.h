@@ -23,6 +23,7 @@ struct ScheduleEntry {
   std::string pattern;           // all of them: numbers as `*`
   uint64_t count = 0;            // how many there are in the model
   std::vector<int64_t> shape;    // of the whole tensor; an activation's is [batch, tokens, features]
+  std::vector<DimSegments> segments;  // of a packed parameter
   DType dtype = 0;
   std::vector<Placement> from;
   std::vector<Collective> collectives;
@@ -33,15 +34,9 @@ struct ScheduleOptions {
   int64_t tokens = 8;  // of each sequence; the batch is as many sequences as there are pieces of it
 };
 
-// What stands in the manifest and is not run: packed parameters, whose segments are cut each by itself.
-struct Schedule {
-  std::vector<ScheduleEntry> entries;
-  uint64_t packed = 0;
-};
-
 // In the manifest's order: modules (forward, then backward), then parameters. An activation has the features of its
 // module's weight or, where the module has none, of the first (for an output the last) linear weight inside it, else 64; it is float32,
 // ids are int64.
-Schedule build_schedule(const Manifest& manifest, const ScheduleOptions& options);
+std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options);
 
 }  // namespace tpplan

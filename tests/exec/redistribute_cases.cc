@@ -83,10 +83,18 @@ void append_number(std::string& out, DType dtype, int64_t value) {
   append_as<uint64_t>(out, value);
 }
 
+// Tensors without segments: one run a dim.
+bool box_of(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int rank, std::vector<Interval>& box) {
+  Region region;
+  if (!region_of({.name = "", .shape = one.shape, .segments = {}, .dtype = one.dtype, .placements = now}, mesh, rank, region)) return false;
+  for (const std::vector<Interval>& runs : region) box.push_back(runs.empty() ? Interval{} : runs[0]);
+  return true;
+}
+
 // The bytes that a rank holds in a layout. Types below 8 bits are filled bit by bit, lowest first.
 std::string expected_bytes(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int rank) {
   std::vector<Interval> box;
-  if (!box_of(one.shape, now, mesh, rank, box)) return "no layout";
+  if (!box_of(one, now, mesh, rank, box)) return "no layout";
   const unsigned bits = dtypes()[one.dtype].bits;
   const std::vector<int64_t> coordinate = coordinate_of(mesh, rank);
   std::string out;
@@ -110,7 +118,7 @@ std::string expected_bytes(const RedistributeCase& one, const std::vector<Placem
 std::set<int64_t> elements_of_rank(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int64_t rank) {
   std::set<int64_t> elements;
   std::vector<Interval> box;
-  if (box_of(one.shape, now, mesh, static_cast<int>(rank), box)) {
+  if (box_of(one, now, mesh, static_cast<int>(rank), box)) {
     for_each_index(box, [&](const std::vector<int64_t>& index) { elements.insert(flat_index(index, one.shape)); });
   }
   return elements;

@@ -141,6 +141,22 @@ def test_packed_weights_are_multiplied_segment_by_segment(compiles, tmp_path):
     assert all(p["not_run"] is None and p["fault"] is None for p in products)
 
 
+@pytest.mark.parametrize("policy, fsdp, tp", [*((policy, 2, tp) for policy in ("largest_dim", "dim0", "compose") for tp in (1, 2)), ("dim0", 3, 2), ("dim0", 5, 2)])
+def test_packed_weights_that_fsdp_cuts_are_gathered_reduced_and_multiplied(compiles, policy, fsdp, tp, tmp_path):
+    path = tmp_path / "manifest.json"
+    settings = {"fsdp": {"axis": "fsdp", "min_weight_size": 0, "policy": policy}, "data": {"axes": ["fsdp"], "dim": 0}, "uneven": "torch"}
+    manifest = compiles(packed(), plan({"fsdp": fsdp, "tp": tp}, {"block.qkv": "colwise", "block.gate_up": "colwise"}, **settings))
+    assert all("fsdp" in str(p["spec"]) for p in manifest["parameters"])
+    path.write_text(json.dumps(manifest))
+    result = execute("run", path, "--json", "--iterations", 1)
+    document = json.loads(result.stdout)
+    assert result.returncode == 0, result.stdout
+    steps = [s for s in document["redistributions"] if s["path"] in ("block.qkv.weight", "block.gate_up.weight")]
+    assert sorted(s["part"] for s in steps) == ["gather", "gather", "reduce", "reduce"]
+    assert all(s["wrong"] == 0 and s["not_run"] is None for s in steps)
+    assert all(p["not_run"] is None and p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] == 0 for p in document["products"])
+
+
 def test_gathering_a_packed_output_mixes_its_segments_up_and_is_wrong(compiles, tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(compiles(packed(), plan({"tp": 2}, {"block.gate_up": {"style": "colwise", "output_layouts": "Replicate"}}))))

@@ -19,7 +19,7 @@ namespace {
 
 // What all ranks saw together: sums of elements, the slowest rank's time.
 struct Outcome {
-  Schedule schedule;
+  std::vector<ScheduleEntry> schedule;
   ScheduleResult redistributions;
   std::vector<ModuleProduct> products;
   std::vector<ProductResult> results;
@@ -94,11 +94,11 @@ std::string wrong_text(uint64_t wrong, uint64_t elements) { return wrong == 0 ? 
 std::string shape_text(const ScheduleEntry& entry) { return fmt::format("{}[{}]", dtypes()[entry.dtype].name, fmt::join(entry.shape, ", ")); }
 
 std::string redistributions_text(const Manifest& manifest, const Outcome& outcome) {
-  if (outcome.schedule.entries.empty()) return "No redistributions: nothing in this manifest communicates.\n";
+  if (outcome.schedule.empty()) return "No redistributions: nothing in this manifest communicates.\n";
   std::string out = fmt::format("{:<37}{:>6}{:>10}{:>11}{:>8}{:>8}\n", "redistributions (bandwidths in GB/s)", "ranks", "bytes", "time", "algbw", "busbw");
   size_t next = 0;
-  for (uint32_t id = 0; id < outcome.schedule.entries.size(); ++id) {
-    const ScheduleEntry& entry = outcome.schedule.entries[id];
+  for (uint32_t id = 0; id < outcome.schedule.size(); ++id) {
+    const ScheduleEntry& entry = outcome.schedule[id];
     const EntryResult& result = outcome.redistributions.entries[id];
     const std::string verdict = result.not_run.empty() ? wrong_text(result.wrong, result.elements) : "not run: " + result.not_run;
     out += fmt::format("{} {}\n  {} x {}, {}\n", to_text(entry.part), escape_for_terminal(entry.pattern), entry.count, shape_text(entry), verdict);
@@ -141,21 +141,20 @@ uint64_t count_wrong_steps(const Outcome& outcome) {
 }
 
 std::string summary_text(const Outcome& outcome) {
-  const uint64_t wrong = count_wrong_steps(outcome), steps = outcome.schedule.entries.size() + outcome.results.size();
+  const uint64_t wrong = count_wrong_steps(outcome), steps = outcome.schedule.size() + outcome.results.size();
   std::string out = wrong == 0 ? fmt::format("\nall {} redistributions and products equal the unsharded result\n", steps)
                                : fmt::format("\n{} of {} redistributions and products are WRONG\n", wrong, steps);
   const auto not_run = std::ranges::count_if(outcome.results, [](const ProductResult& r) { return r.fault != ProductFault::None && !is_wrong(r.fault); }) +
                        std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& e) { return !e.not_run.empty(); });
   if (not_run != 0) out += fmt::format("{} not run\n", counted(static_cast<uint64_t>(not_run), "step"));
-  if (outcome.schedule.packed != 0) out += fmt::format("{} with segments: FSDP's gathers and sums of them are not run\n", counted(outcome.schedule.packed, "packed parameter"));
   return out;
 }
 
 std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobArguments& job) {
   std::string out = fmt::format("{{\"backend\": \"{}\", \"device\": \"{}\", \"ranks\": {}, \"redistributions\": [", job.backend, outcome.device, device_count(manifest.mesh));
   size_t next = 0;
-  for (uint32_t id = 0; id < outcome.schedule.entries.size(); ++id) {
-    const ScheduleEntry& entry = outcome.schedule.entries[id];
+  for (uint32_t id = 0; id < outcome.schedule.size(); ++id) {
+    const ScheduleEntry& entry = outcome.schedule[id];
     const EntryResult& result = outcome.redistributions.entries[id];
     out += fmt::format("{}\n {{\"part\": \"{}\", \"path\": {}, \"pattern\": {}, \"count\": {}, \"shape\": [{}], \"dtype\": \"{}\", \"not_run\": {}, \"elements\": {}, \"wrong\": {}, \"collectives\": [",
                        id == 0 ? "" : ",", to_text(entry.part), json_text(entry.path), json_text(entry.pattern), entry.count, fmt::join(entry.shape, ", "),
@@ -178,7 +177,7 @@ std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobA
                        fmt::join(layout_of(manifest, *product.weight.param).shape, ", "), r.reason.empty() || is_wrong(r.fault) ? "null" : json_text(r.reason), is_wrong(r.fault) ? json_text(r.reason) : "null", r.seconds,
                        r.elements, r.wrong, r.input_elements, r.input_wrong, r.weight_elements, r.weight_wrong);
   }
-  return out + fmt::format("],\n\"packed_not_run\": {}, \"wrong_steps\": {}}}\n", outcome.schedule.packed, count_wrong_steps(outcome));
+  return out + fmt::format("],\n\"wrong_steps\": {}}}\n", count_wrong_steps(outcome));
 }
 
 bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments, Outcome& outcome) {
