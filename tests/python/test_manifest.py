@@ -8,7 +8,7 @@ import struct
 import bridge
 import pytest
 
-from tpplan import loading, manifest as m, slices
+from tpplan import files, loading, manifest as m, slices
 
 SPECS = [None, "a", "b", ["a", "b"], ["b", "a"]]
 
@@ -158,6 +158,12 @@ def test_what_is_no_manifest_is_refused_shortly(tmp_path, text):
     assert len(str(raised.value)) < 1000
     with pytest.raises(m.ManifestError):
         m.load_manifest(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("text, shown", [("a" * 200, "a" * 200), ("a" * 201, "a" * 200 + "..."), ("\x1b[31m", "\\x1b[31m"),
+                                         ("\n" * 200, "\\n" * 100 + "..."), ("\ud800", "\\ud800"), (7, "7")])
+def test_messages_show_texts_shortly_and_without_control_characters(text, shown):
+    assert files.printable(text) == shown
 
 
 def test_a_huge_uneven_mesh_is_refused_before_it_is_listed(tmp_path):

@@ -20,6 +20,7 @@ from tpplan import compare_transformers, plans  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import torch_module  # noqa: E402
+from tpplan.torch import mixing, placements  # noqa: E402
 
 TP_PLAN = {
     "embed": tp.RowwiseParallel(input_layouts=Replicate()),
@@ -392,7 +393,7 @@ def test_other_refusals(tmp_path, fake_mesh, monkeypatch):
         bridge_torch.parallelize(models.Llama(), document, init_device_mesh("cpu", (2,)))
     with pytest.raises(m.ManifestError, match="no DeviceMesh"):
         bridge_torch.parallelize(models.Llama(), document, None)
-    monkeypatch.setattr(bridge_torch, "DTensor", None)
+    monkeypatch.setattr(placements, "DTensor", None)
     with pytest.raises(m.ManifestError, match="has no DTensor"):
         bridge_torch.parallelize(models.Llama(), document, fake_mesh)
 
@@ -453,7 +454,7 @@ def test_what_is_changed_afterwards_is_refused_and_errors_leave_no_trace(tmp_pat
         model(torch.full((1, 4), 99))
     assert all(model.get_parameter(path) is parameter for path, parameter in spread.items())
     assert not any(isinstance(value, torch.Tensor) for module in model.modules() for value in module.__dict__.values())
-    assert bridge_torch._running.now is False
+    assert mixing._running.now is False
     model(torch.zeros(1, 4, dtype=torch.long)).sum().backward()
     model.norm.weight = nn.Parameter(torch.ones(16))
     with pytest.raises(ValueError, match="`weight` of a RMSNorm was replaced"):

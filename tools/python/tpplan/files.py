@@ -18,8 +18,9 @@ class InputError(Exception):
 
 def printable(text, limit=200):
     """A text as a message may show it: without control characters, and not too long."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in str(text)[:limit])
-    return shown + ("..." if len(str(text)) > limit else "")
+    text = str(text)
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text[:limit])
+    return shown if max(len(text), len(shown)) <= limit else shown[:limit] + "..."
 
 
 def run_command(main, arguments):

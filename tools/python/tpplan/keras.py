@@ -1,8 +1,8 @@
 """Manifests in Keras 3: `layout_map` and `model_parallel` (the JAX backend, and the torch backend), `distribute` (torch).
 
 Keras looks up the layout of a variable by its path, when the variable is made; `model_parallel(manifest, mesh)` is its
-ModelParallel with a map of these paths. The torch backend of Keras has no distribution of its own: keras_torch.py gives it
-one, of DTensors, with the same user's code, one process a device.
+ModelParallel with a map of these paths. The torch backend of Keras has no distribution of its own: tpplan.keras_torch gives
+it one, of DTensors, with the same user's code, one process a device.
 
 Sources: Keras 3.15 (keras/src/distribution/distribution_lib.py, keras/src/backend/jax/distribution_lib.py).
 """
@@ -13,9 +13,10 @@ import keras
 import numpy as np
 from keras.distribution import DeviceMesh, LayoutMap, ModelParallel, TensorLayout
 
-from .manifest import ManifestError, _shown, check_mesh, check_parameters, load_manifest
-
-OUTPUT = "/output"  # what Keras appends to a layer's path to look up the layout of its output
+from . import slices
+from .files import printable
+from .keras_plan import OUTPUT
+from .manifest import ManifestError, check_mesh, check_parameters, device_count, load_manifest, shard_dim
 
 
 def tensor_layout(axes, mesh):
@@ -32,7 +33,7 @@ def device_mesh(manifest, devices=None):
     _prepare_backend()
     if devices is None:
         devices = keras.distribution.list_devices()
-    count = math.prod(size for _, size in manifest.mesh)
+    count = device_count(manifest)
     if len(devices) < count:
         raise ManifestError("`mesh`", f"the manifest is for {count} devices, there are {len(devices)}",
                             "start more, or compile the plan with --mesh")
@@ -68,13 +69,13 @@ def layout_map(manifest, mesh):
 def _axes_of(manifest, tensor):
     """Keras' axes of a parameter. On JAX the same shardings are refused as in tpplan.jax."""
     if keras.backend.backend() == "jax":
-        from .jax import _spec_of
+        from .jax.arrays import partition_spec
 
-        return tuple(_spec_of(manifest, tensor))
+        return tuple(partition_spec(manifest, tensor))
     if any(tensor.segments.get(dim) for dim, axes in enumerate(tensor.spec) if axes):
-        raise ManifestError(f"parameter `{_shown(tensor.path)}`", "is cut by segments, which layouts of Keras cannot say",
+        raise ManifestError(f"parameter `{printable(tensor.path)}`", "is cut by segments, which layouts of Keras cannot say",
                             "keep the parts in layers of their own")
-    return tuple(None if not axes else axes[0] if len(axes) == 1 else tuple(axes) for axes in tensor.spec)
+    return slices.entries_of(tensor.spec)
 
 
 def _output_axes(manifest, layout):
@@ -82,11 +83,10 @@ def _output_axes(manifest, layout):
     dims = {}
     for (axis, size), text in zip(manifest.mesh, layout):
         if text != "Replicate" and size > 1:
-            dims.setdefault(int(text[6:-1]), []).append(axis)
+            dims.setdefault(shard_dim(text), []).append(axis)
     if any(dim < 0 for dim in dims):
         return None
-    return tuple(tuple(dims[d]) if len(dims.get(d, ())) > 1 else dims[d][0] if d in dims else None
-                 for d in range(max(dims, default=-1) + 1))
+    return slices.entries_of([dims.get(dim, ()) for dim in range(max(dims, default=-1) + 1)])
 
 
 def _checked_mesh(manifest, mesh):
@@ -143,8 +143,7 @@ class ManifestParallel(ModelParallel):
     def get_data_layout(self, data_shape):
         axes = [None] * len(data_shape)
         if self.manifest.data_axes and len(axes) > self.manifest.data_dim:
-            names = self.manifest.data_axes
-            axes[self.manifest.data_dim] = names[0] if len(names) == 1 else tuple(names)
+            axes[self.manifest.data_dim] = slices.entries_of([self.manifest.data_axes])[0]
         return tensor_layout(axes, self.device_mesh)
 
 

@@ -5,7 +5,8 @@ import json
 import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from .manifest import ManifestError, _shown, device_count, load_manifest, local_slice
+from .files import printable
+from .manifest import ManifestError, device_count, load_manifest, local_slice
 
 # Safetensors' names of element types, by torch's.
 SAFETENSORS_DTYPES = {
@@ -34,7 +35,8 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
 
     `files` is a safetensors file, a list of them, or a `model.safetensors.index.json`. `framework` is what safetensors calls
     the kind of tensors to make: "pt" or "numpy". A checkpoint holds a tied tensor under one of its names: those that the
-    manifest ties, and the groups in `tied` (names that the plan cuts differently, as some of transformers' do). Raises ManifestError for a tensor that is missing or has another shape or dtype."""
+    manifest ties, and the groups in `tied` (names that the plan cuts differently, as some of transformers' do).
+    Raises ManifestError for a tensor that is missing or has another shape or dtype."""
     try:
         from safetensors import safe_open
     except ImportError:
@@ -51,14 +53,16 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
             opened[file] = _open(safe_open, file, framework)
             for name in opened[file].keys():
                 if name in where_is:
-                    raise ManifestError(_shown(file), f"`{_shown(name)}` stands in `{_shown(where_is[name])}` too", "give each tensor once")
+                    raise ManifestError(
+                        printable(file), f"`{printable(name)}` stands in `{printable(where_is[name])}` too", "give each tensor once"
+                    )
                 where_is[name] = file
         shards = {}
         for path, tensor in manifest.parameters.items():
             name = next((n for n in (path, *other_names.get(path, ())) if n in where_is), None)
             if name is None:
                 raise ManifestError(
-                    f"parameter `{_shown(path)}`",
+                    f"parameter `{printable(path)}`",
                     "stands in none of the files",
                     "give all files of the checkpoint; where it is another name of a tensor, name both in `tied`",
                 )
@@ -73,7 +77,7 @@ def _open(safe_open, file, framework):
     try:
         return safe_open(file, framework=framework).__enter__()
     except Exception as error:  # safetensors raises its own types, and the system's
-        raise ManifestError(_shown(file), f"cannot be read: {error}", "give safetensors files") from None
+        raise ManifestError(printable(file), f"cannot be read: {error}", "give safetensors files") from None
 
 
 def _files_of(files):
@@ -92,18 +96,18 @@ def _files_of_index(index):
         document = json.loads(index.read_text(encoding="utf-8"))
         names = dict.fromkeys(document["weight_map"].values())
     except OSError as error:
-        raise ManifestError(_shown(index), f"cannot be read: {error.strerror}", remedy) from None
+        raise ManifestError(printable(index), f"cannot be read: {error.strerror}", remedy) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ManifestError(_shown(index), "is no index of safetensors files", remedy) from None
+        raise ManifestError(printable(index), "is no index of safetensors files", remedy) from None
     for name in names:
         parts = PurePosixPath(name).parts if isinstance(name, str) else ()
         if not parts or ".." in parts or "\0" in name or PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name:
-            raise ManifestError(_shown(index), f"weight_map names `{_shown(name)}`, which leaves the directory of the index", remedy)
+            raise ManifestError(printable(index), f"weight_map names `{printable(name)}`, which leaves the directory of the index", remedy)
     return [str(index.parent / name) for name in names]
 
 
 def _read_shard(file, name, tensor, runs, framework):
-    where = f"parameter `{_shown(tensor.path)}`"
+    where = f"parameter `{printable(tensor.path)}`"
     view = file.get_slice(name)
     if tuple(view.get_shape()) != tensor.shape:
         raise ManifestError(

@@ -10,6 +10,16 @@ of the tensor the axis names that cut it, major to minor; `segments` maps a fuse
 import math
 
 
+def spec_of(entries):
+    """The spec of a PartitionSpec, whose entries are None, an axis, or several."""
+    return tuple(() if entry is None else (entry,) if isinstance(entry, str) else tuple(entry) for entry in entries)
+
+
+def entries_of(spec):
+    """The entries of that PartitionSpec."""
+    return tuple(None if not axes else axes[0] if len(axes) == 1 else tuple(axes) for axes in spec)
+
+
 def coordinate_of(mesh, rank):
     """Mesh coordinate of a rank, as {axis name: index}."""
     coordinate = {}
@@ -62,9 +72,14 @@ def local_shape(shape, spec, segments, mesh, coordinate):
     ]
 
 
+def used_axes(spec):
+    """The axes that a spec uses."""
+    return {axis for axes in spec for axis in axes}
+
+
 def axes_in_mesh_order(spec, mesh):
-    """The axes that a spec uses, in mesh order: what `local_shapes` of a manifest runs over."""
-    used = {axis for axes in spec for axis in axes}
+    """The same in mesh order: what `local_shapes` of a manifest runs over."""
+    used = used_axes(spec)
     return [name for name, _ in mesh if name in used]
 
 
@@ -84,20 +99,27 @@ def list_local_shapes(shape, spec, segments, mesh):
     return shapes[:1] if all(s == shapes[0] for s in shapes) else shapes
 
 
+def is_even(shape, spec, segments, mesh):
+    """Whether the product of the axes of each dim divides the dim, or each of its segments."""
+    sizes = dict(mesh)
+    return all(
+        part % math.prod(sizes[axis] for axis in axes) == 0
+        for dim, (size, axes) in enumerate(zip(shape, spec))
+        for part in segments.get(dim) or [size]
+    )
+
+
 def is_legal(shape, spec, segments, mesh, uneven):
     """Whether lib/sharding's check_sharding finds nothing: known axes, each at most once; segments that add up to their
-    dim; and, unless uneven pieces are allowed, dims (each segment of them) that the product of their axes divides."""
+    dim; and, unless uneven pieces are allowed, even ones."""
     sizes = dict(mesh)
     used = [axis for axes in spec for axis in axes]
     if len(spec) != len(shape) or len(set(used)) != len(used) or any(axis not in sizes for axis in used):
         return False
     for dim, (size, axes) in enumerate(zip(shape, spec)):
-        parts = segments.get(dim) or [size]
-        if axes and sum(parts) != size:
+        if axes and sum(segments.get(dim) or [size]) != size:
             return False
-        if axes and uneven == "error" and any(part % math.prod(sizes[axis] for axis in axes) for part in parts):
-            return False
-    return True
+    return uneven != "error" or is_even(shape, spec, segments, mesh)
 
 
 def placements_of(spec, segments, mesh):

@@ -4,6 +4,7 @@ import inspect
 
 from ..files import InputError, find_object, printable
 from ..manifest import DTYPE_BITS, ManifestError
+from ..paths import join
 
 # The leaves of Flax Linen's dicts of parameters, whose modules have no types: the kind of the module that has them.
 LINEN_KINDS = {("kernel", 2): "linear", ("embedding", 2): "embedding", ("scale", 1): "norm"}
@@ -80,7 +81,7 @@ def _walk(jax_bridge, node, path, modules):
         return
     modules[path] = {"path": path, "type": type(node).__name__, "node": node}
     for name, child in children:
-        _walk(jax_bridge, child, jax_bridge.join(path, name), modules)
+        _walk(jax_bridge, child, join(path, name), modules)
 
 
 def _holds(path, wanted):

@@ -2,6 +2,7 @@
 
 from ..files import InputError, find_object, printable
 from ..manifest import DTYPE_BITS
+from ..paths import join
 
 # Attributes that say how many heads and experts a module has, in the order in which they are asked; from the module, then
 # from its `config` (transformers).
@@ -56,8 +57,8 @@ def model_graph(model, name=None):
         kind = _kind(torch, module)
         if kind:
             entry["kind"] = kind
-        parameters = {n: _tensor(_join(path, n), p) for n, p in module._parameters.items() if p is not None}
-        buffers = {n: _tensor(_join(path, n), b) for n, b in module._buffers.items() if b is not None}
+        parameters = {n: _tensor(join(path, n), p) for n, p in module._parameters.items() if p is not None}
+        buffers = {n: _tensor(join(path, n), b) for n, b in module._buffers.items() if b is not None}
         if parameters:
             _add_facts(torch, path, module, parameters)
             entry["parameters"] = parameters
@@ -69,7 +70,7 @@ def model_graph(model, name=None):
         modules.append(entry)
         for parameter_name, parameter in module._parameters.items():
             if parameter is not None:
-                names.setdefault(id(parameter), []).append(_join(path, parameter_name))
+                names.setdefault(id(parameter), []).append(join(path, parameter_name))
     _add_head_segments(modules)
     return {
         "format": "tpplan.model/1",
@@ -92,10 +93,6 @@ def _article(value):
     return f"a value of type {type(value).__module__}.{type(value).__qualname__}"
 
 
-def _join(path, name):
-    return f"{path}.{name}" if path else name
-
-
 def _named_modules(model):
     """All modules under all their paths, as state_dict names them, parents first. A module inside itself is an error."""
 
@@ -105,8 +102,8 @@ def _named_modules(model):
             if child is None:
                 continue
             if child in above:
-                raise InputError(f"module `{printable(_join(path, name))}` contains itself", "tpplan needs a tree of modules", 1)
-            yield from walk(_join(path, name), child, above | {child})
+                raise InputError(f"module `{printable(join(path, name))}` contains itself", "tpplan needs a tree of modules", 1)
+            yield from walk(join(path, name), child, above | {child})
 
     return walk("", model, {model})
 

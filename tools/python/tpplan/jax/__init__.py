@@ -1,0 +1,42 @@
+"""Manifests in JAX: shardings of arrays, constraints at module boundaries, rematerialisation, sharded initialisation.
+
+JAX computes with whole arrays and cuts them itself, so a manifest becomes NamedShardings: those of the parameters, and those
+of the values at module boundaries as sharding constraints; XLA makes the collectives. Rank r of a manifest is device
+`mesh.devices.flat[r]`. JAX has no word for pieces of unlike sizes and for dims whose segments are cut each by itself; both are
+refused here, with the parameter's name.
+
+A model is any pytree: an Equinox module, a Flax NNX module or its state, a dict of parameters; of arrays, or abstract
+(jax.eval_shape). Paths are the keys joined by dots, as `python -m tpplan.export --jax` writes them.
+
+model.py makes and places models, by the shardings of their arrays (arrays.py), and gives modules (modules.py) their constraints
+(boundaries.py); trees.py knows what a tree of JAX is.
+
+Sources: JAX 0.10 (NamedSharding, with_sharding_constraint), Equinox 0.13, Flax 0.12.
+"""
+
+from ..manifest import LAYOUT
+from ..paths import join
+from .arrays import batch_sharding, constrain, shardings
+from .boundaries import Constraint, constraints, layout_spec
+from .model import initialize, parallelize
+from .trees import Leaf, abstract, children_of, is_array, is_box, leaves_of, ties_of
+
+__all__ = [
+    "LAYOUT",
+    "Constraint",
+    "Leaf",
+    "abstract",
+    "batch_sharding",
+    "children_of",
+    "constrain",
+    "constraints",
+    "initialize",
+    "is_array",
+    "is_box",
+    "join",
+    "layout_spec",
+    "leaves_of",
+    "parallelize",
+    "shardings",
+    "ties_of",
+]

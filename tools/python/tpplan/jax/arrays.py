@@ -1,0 +1,94 @@
+"""Shardings of a model's arrays: a manifest's specs as JAX has them."""
+
+import math
+import sys
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from .. import slices
+from ..files import printable
+from ..manifest import ManifestError, check_buffers, check_mesh, check_parameters, load_manifest
+from .trees import is_array, is_flax, leaves_of, ties_of
+
+
+def shardings(manifest, mesh, tree=None):
+    """The sharding of every parameter: {path: NamedSharding}; or, given a model (abstract or not), its tree with a
+    NamedSharding for each array and None for what is none: for jax.device_put and out_shardings.
+
+    Raises ManifestError where the manifest does not fit the mesh or the model, or is cut as JAX cannot."""
+    manifest = load_manifest(manifest)
+    check_jax_mesh(manifest, mesh)
+    by_path = {path: NamedSharding(mesh, partition_spec(manifest, tensor)) for path, tensor in manifest.parameters.items()}
+    if tree is None:
+        return by_path
+    leaves = leaves_of(tree)
+    check_leaves(manifest, leaves)
+    whole = NamedSharding(mesh, PartitionSpec())
+    return jax.tree.unflatten(jax.tree.structure(tree), [by_path.get(x.path, whole) if is_array(x.value) else None for x in leaves])
+
+
+def batch_sharding(manifest, mesh):
+    """The sharding of the batch: the axes of `data` cut its dim."""
+    manifest = load_manifest(manifest)
+    check_jax_mesh(manifest, mesh)
+    return NamedSharding(mesh, PartitionSpec(*[None] * manifest.data_dim, manifest.data_axes or None))
+
+
+def constrain(tree, manifest, mesh):
+    """The tree with each array constrained to its sharding: inside jit, for a model that is made there."""
+    wanted = shardings(manifest, mesh, tree)
+    values, structure = jax.tree.flatten(tree)
+    places = jax.tree.leaves(wanted, is_leaf=lambda x: x is None)
+    return jax.tree.unflatten(structure, [v if s is None else jax.lax.with_sharding_constraint(v, s) for v, s in zip(values, places)])
+
+
+def check_jax_mesh(manifest, mesh):
+    """Refuses what is no mesh of JAX, or not the manifest's."""
+    if not isinstance(mesh, (jax.sharding.Mesh, jax.sharding.AbstractMesh)):
+        raise ManifestError("`mesh`", f"{type(mesh).__name__} is no mesh of JAX", "make one with jax.make_mesh")
+    check_mesh(manifest, list(mesh.shape.items()))
+
+
+def check_leaves(manifest, leaves):
+    """Holds the manifest against the arrays of a model, both ways."""
+    parameters, buffers = (
+        {x.path: (tuple(x.value.shape), x.value.dtype.name) for x in leaves if x.path is not None and x.is_parameter is kind}
+        for kind in (True, False)
+    )
+    check_parameters(manifest, parameters, ties_of([x for x in leaves if x.is_parameter]))
+    check_buffers(manifest, buffers)
+
+
+def partition_spec(manifest, tensor):
+    """The PartitionSpec of a tensor. Raises ManifestError for one that JAX cannot cut so."""
+    where, sizes = f"parameter `{printable(tensor.path)}`", dict(manifest.mesh)
+    for dim, axes in enumerate(tensor.spec):
+        count = math.prod(sizes[axis] for axis in axes)
+        if count > 1 and len(tensor.segments.get(dim) or ()) > 1:
+            raise ManifestError(where, f"dim {dim} has segments, which JAX cannot cut each by itself",
+                                "keep the parts in parameters of their own")
+        if tensor.shape[dim] % count:
+            raise ManifestError(where, f"dim {dim} of size {tensor.shape[dim]} is cut over {count} ranks unevenly, which JAX refuses",
+                                "compile with `uneven: error`, which names what to change")
+    return PartitionSpec(*slices.entries_of(tensor.spec))
+
+
+def with_shardings(model, manifest, mesh):
+    """The model with its arrays placed; abstract ones have their shardings written."""
+    leaves = leaves_of(model)
+    by_path = shardings(manifest, mesh)
+    whole = NamedSharding(mesh, PartitionSpec())
+
+    def place(leaf):
+        sharding = by_path.get(leaf.path, whole)
+        if isinstance(leaf.value, jax.ShapeDtypeStruct):
+            return jax.ShapeDtypeStruct(leaf.value.shape, leaf.value.dtype, sharding=sharding)
+        return jax.device_put(leaf.value, sharding)
+
+    if is_flax(model, "Module"):
+        nnx = sys.modules["flax.nnx"]
+        state = nnx.state(model)
+        nnx.update(model, jax.tree.unflatten(jax.tree.structure(state), [place(x) for x in leaves_of(state)]))
+        return model
+    return jax.tree.unflatten(jax.tree.structure(model), [place(x) if is_array(x.value) else x.value for x in leaves])

@@ -1,0 +1,83 @@
+"""Boundaries of modules as sharding constraints; XLA makes the collectives."""
+
+import dataclasses
+import math
+from typing import Callable
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+
+from .. import slices
+from ..files import printable
+from ..manifest import ManifestError, load_manifest, shard_dim
+from .arrays import check_jax_mesh
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraint:
+    """Functions for one boundary: `inputs(args, kwargs)` gives them constrained, `outputs(result)` too."""
+
+    inputs: Callable
+    outputs: Callable
+
+
+def constraints(manifest, mesh, *, batched=True):
+    """{module path: Constraint} for all boundaries of a manifest. A value goes to the layout in which the boundary hands it
+    on; a sum that is still open (Partial), and a value of which the manifest says nothing, are left to XLA."""
+    manifest = load_manifest(manifest)
+    check_jax_mesh(manifest, mesh)
+    types = set(getattr(mesh, "axis_types", ()))
+    if manifest.modules and any("Auto" not in str(kind) for kind in types):
+        raise ManifestError("`mesh`", "constraints need axes of type Auto",
+                            "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))")
+    return {boundary.path: _constraint(manifest, mesh, boundary, batched) for boundary in manifest.modules}
+
+
+def _constraint(manifest, mesh, boundary, batched):
+    def place(value, given):
+        layout = value.target or value.source
+        if layout is None or not isinstance(given, jax.Array) or any(text.startswith("Partial") for text in layout):
+            return given
+        spec = layout_spec(manifest, boundary.path, layout, given.shape, batched)
+        return jax.lax.with_sharding_constraint(given, NamedSharding(mesh, spec))
+
+    def inputs(args, kwargs):
+        args, kwargs = list(args), dict(kwargs)
+        for value in boundary.inputs:
+            if value.kwarg is not None and value.kwarg in kwargs:
+                kwargs[value.kwarg] = place(value, kwargs[value.kwarg])
+            elif value.arg is not None and value.arg < len(args):
+                args[value.arg] = place(value, args[value.arg])
+        return tuple(args), kwargs
+
+    def outputs(result):
+        if not isinstance(result, (tuple, list)):
+            return place(boundary.outputs[0], result) if boundary.outputs else result
+        places = {value.arg: value for value in boundary.outputs}
+        new = [place(places[i], x) if i in places else x for i, x in enumerate(result)]
+        return type(result)(*new) if hasattr(result, "_fields") else type(result)(new)
+
+    return Constraint(inputs, outputs)
+
+
+def layout_spec(manifest, path, layout, shape, batched=True):
+    """The PartitionSpec of a value at a module's boundary. Raises ManifestError for a dim that the value has not, or that
+    does not divide: JAX would replicate such a value without a word."""
+    entries = [[] for _ in shape]
+    sizes = dict(manifest.mesh)
+    for (axis, size), text in zip(manifest.mesh, layout):
+        if text == "Replicate" or size == 1 or (not batched and axis in manifest.data_axes):
+            continue
+        given = shard_dim(text)
+        dim = len(shape) + given if given < 0 else given - (not batched and given > manifest.data_dim)
+        if not 0 <= dim < len(shape):
+            raise ManifestError(f"module `{printable(path)}`", f"Shard({given}) of a value of shape {list(shape)}",
+                                "count layouts from the end where modules are called under vmap"
+                                if batched else "write a layout that the value has")
+        entries[dim].append(axis)
+    for dim, axes in enumerate(entries):
+        if shape[dim] % math.prod(sizes[axis] for axis in axes):
+            raise ManifestError(f"module `{printable(path)}`",
+                                f"dim {dim} of a value of shape {list(shape)} is cut over {', '.join(axes)} unevenly",
+                                "give it a size that the axes divide")
+    return PartitionSpec(*slices.entries_of(entries))

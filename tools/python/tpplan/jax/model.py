@@ -1,0 +1,32 @@
+"""Models that are made sharded, and models that are sharded when they are there."""
+
+import jax
+
+from ..manifest import load_manifest
+from .arrays import with_shardings
+from .modules import wrapped, wrappers
+from .trees import abstract, arrays_alone, plain_arrays, split
+
+
+def initialize(make, manifest, mesh, *args, batched=True, **kwargs):
+    """The model that make(*args, **kwargs) makes, made under jit: each device computes its own pieces only, and the values
+    are those of make. `args` may be arrays, such as the key. Boundaries, `remat` and `batched` are those of `parallelize`."""
+    manifest = load_manifest(manifest)
+    model = abstract(make, *args, **kwargs)
+    wanted = wrappers(model, manifest, mesh, batched)
+    placed, _ = split(with_shardings(model, manifest, mesh))
+    arrays, rebuild = arrays_alone(lambda *args: plain_arrays(make, args, kwargs))
+    values = jax.jit(arrays, out_shardings=[shape.sharding for shape in placed])(*args)
+    return wrapped(rebuild(values), "", wanted)
+
+
+def parallelize(model, manifest, mesh, *, batched=True):
+    """The model with its arrays placed as the manifest says, with its modules' boundaries constrained, and with
+    jax.checkpoint around the modules of `remat`. A NNX module is changed in place, of other trees a copy is made; a tree
+    without modules (a dict of parameters) has arrays only, and a manifest with boundaries or `remat` is refused.
+
+    `batched=False` is for modules that are called with one example, under jax.vmap: layouts are then counted without the
+    batch's dim, and its axes are left to vmap (`spmd_axis_name`). An abstract model gets its shardings written."""
+    manifest = load_manifest(manifest)
+    wanted = wrappers(model, manifest, mesh, batched)
+    return wrapped(with_shardings(model, manifest, mesh), "", wanted)

@@ -1,0 +1,61 @@
+"""Tensors, variables and batches that every process has whole, as DTensors in a layout."""
+
+import math
+
+import torch
+from keras.src import tree
+
+from .. import slices
+from ..torch.communication import from_first_rank
+from ..torch.placements import DTensor, ensure_dtensor, from_local, redistributed
+from ..torch.values import take_runs
+from .layouts import placements_for
+
+
+def distribute_tensor(tensor, layout):
+    """A tensor, which is whole on every rank, or a DTensor, in this layout. Trees of them, and what has no values (the meta
+    device), too."""
+    return tree.map_structure(lambda t: _distribute(t, layout), tensor)
+
+
+def _distribute(tensor, layout):
+    if not isinstance(tensor, torch.Tensor) or tensor.is_meta:
+        return tensor
+    mesh, placements = layout.device_mesh.backend_mesh, placements_for(layout, tensor.shape)
+    if isinstance(tensor, DTensor):
+        return redistributed(tensor, placements)
+    if tensor.requires_grad and not tensor.is_leaf:  # a value that a gradient goes through
+        return ensure_dtensor(tensor, mesh).redistribute(placements=placements)
+    return _cut(tensor, mesh, placements, layout)
+
+
+def _cut(tensor, mesh, placements, layout):
+    """This rank's piece of a whole tensor, in memory of its own, as a DTensor."""
+    if getattr(layout, "_tpplan_placements", None) is not None:
+        return ensure_dtensor(tensor, mesh).redistribute(placements=placements)
+    spec = slices.spec_of(layout.axes)
+    spec += ((),) * (tensor.ndim - len(spec))
+    names = list(zip(layout.device_mesh.axis_names, layout.device_mesh.shape))
+    coordinate = dict(zip(layout.device_mesh.axis_names, mesh.get_coordinate()))
+    local = take_runs(tensor.detach(), slices.shard_slice(tensor.shape, spec, {}, names, coordinate))
+    return from_local(local, mesh, placements, tensor.shape)
+
+
+def distribute_variable(value, layout):
+    """The value of a variable, as the mesh's first rank has it, in this layout."""
+    if isinstance(value, DTensor) or value.is_meta:
+        return distribute_tensor(value, layout)
+    return distribute_tensor(from_first_rank(value.detach(), layout.device_mesh.backend_mesh), layout)
+
+
+def distribute_data_input(per_process_batch, layout, batch_dim_name=None):
+    """A batch, as the mesh's first rank has it, cut over the axes of the batch. One that does not divide stays whole on
+    every rank: DTensor's means of unlike pieces are not those of the whole."""
+    if not isinstance(per_process_batch, torch.Tensor) or isinstance(per_process_batch, DTensor) or per_process_batch.is_meta:
+        return per_process_batch
+    sizes = dict(zip(layout.device_mesh.axis_names, layout.device_mesh.shape))
+    whole = from_first_rank(per_process_batch, layout.device_mesh.backend_mesh)
+    for dim, axes in enumerate(slices.spec_of(layout.axes)):
+        if whole.shape[dim] % math.prod(sizes[axis] for axis in axes):
+            return ensure_dtensor(whole, layout.device_mesh.backend_mesh)
+    return distribute_tensor(whole, layout)

@@ -1,0 +1,57 @@
+"""Variables of Keras as DTensors: from their creation on, at every assignment, and of a model that is there already."""
+
+import keras
+import torch
+from keras.src.backend.torch import core
+
+from ..torch.placements import DTensor
+from .collectives import whole
+from .distribute import distribute_tensor, distribute_variable
+
+
+def spread_variables(model, distribution):
+    """Spreads the variables of a built model over a distribution's mesh, in place."""
+    distribution.device_mesh.backend_mesh  # noqa: B018  the processes join
+    for variable in model.variables:
+        _spread(variable, distribution)
+    for layer in model._flatten_layers():
+        if hasattr(layer, "_torch_params"):
+            layer._track_variables()
+
+
+def _spread(variable, distribution):
+    """Makes the value of a variable a DTensor, where it is trainable or has a layout that cuts it."""
+    layout = variable._layout
+    if layout is None and distribution is not None:
+        layout = distribution.get_variable_layout(variable)
+        if not variable._trainable and not any(layout.axes):
+            layout = None
+    if layout is None or isinstance(variable._value, DTensor) or variable._value.is_meta:
+        return
+    variable._layout = layout
+    variable._value = torch.nn.Parameter(distribute_variable(variable._value, layout), requires_grad=variable._value.requires_grad)
+
+
+# What patches.py puts in Keras' place. `original` is what stood there.
+
+
+def initialize(original, self, value):
+    original(self, value)
+    if self._shape is None:
+        self._shape = tuple(self._value.shape)
+    _spread(self, keras.distribution.distribution())
+
+
+def direct_assign(original, self, value):
+    own = self.value
+    if isinstance(own, DTensor):
+        with torch.no_grad():
+            value = distribute_tensor(value, self._layout)
+            own.to_local().copy_(value.to_local())
+    else:
+        original(self, whole(value))
+
+
+def array(original, self, dtype=None, copy=None):
+    value = core.convert_to_numpy(whole(self.value))
+    return value.astype(dtype) if dtype else value

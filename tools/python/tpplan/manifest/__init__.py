@@ -1,0 +1,51 @@
+"""Reads sharding manifests (schemas/manifest.schema.json), proves them, and holds them against a model's parameters.
+
+Nothing here needs a framework. What is proven is what lib/manifest/read_manifest.cc proves: placements, local shapes and
+replicas follow from the spec, specs are legal, totals are the sums. A manifest that was edited after it was written fails.
+"""
+
+from .check_model import check_buffers, check_mesh, check_parameters
+from .dtypes import DTYPE_BITS
+from .manifest import (
+    COMPILE_AGAIN,
+    EXPORT_AGAIN,
+    LAYOUT,
+    WRITTEN_BY,
+    Boundary,
+    Manifest,
+    ManifestError,
+    Tensor,
+    Value,
+    device_count,
+    local_shape,
+    local_slice,
+    shard_dim,
+)
+from .prove import MAX_LOCAL_SHAPES
+from .read_manifest import FORMAT, load_manifest
+from .totals import MAX_LISTED_RANKS, TOTALS
+
+__all__ = [
+    "COMPILE_AGAIN",
+    "DTYPE_BITS",
+    "EXPORT_AGAIN",
+    "FORMAT",
+    "LAYOUT",
+    "MAX_LISTED_RANKS",
+    "MAX_LOCAL_SHAPES",
+    "TOTALS",
+    "WRITTEN_BY",
+    "Boundary",
+    "Manifest",
+    "ManifestError",
+    "Tensor",
+    "Value",
+    "check_buffers",
+    "check_mesh",
+    "check_parameters",
+    "device_count",
+    "load_manifest",
+    "local_shape",
+    "local_slice",
+    "shard_dim",
+]

@@ -1,0 +1,100 @@
+"""What a manifest says, as plain structs, and which elements its ranks hold."""
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from .. import slices
+
+LAYOUT = re.compile(r"Replicate|Shard\((-?\d{1,2})\)|Partial\((sum|avg|max|min)\)", re.ASCII)
+
+# What to do about a ManifestError.
+COMPILE_AGAIN = "a manifest is not edited by hand: compile the plan again"
+EXPORT_AGAIN = "export this model again (python -m tpplan.export) and compile the plan with it"
+WRITTEN_BY = "tpplan compile writes manifests"
+
+
+class ManifestError(ValueError):
+    """A manifest that cannot be read, contradicts itself, or does not fit. `place` says where, `remedy` what to do."""
+
+    def __init__(self, place, reason, remedy):
+        self.place, self.reason, self.remedy = place, reason, remedy
+        super().__init__(f"{place}: {reason}\n  = help: {remedy}")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One parameter or buffer. `spec` has for each dim a tuple of axis names, major to minor; `segments` maps dims to the
+    sizes of their parts; `placements` has one text a mesh axis, or is None where torch has no word for the sharding."""
+
+    path: str
+    shape: tuple
+    dtype: str
+    spec: tuple
+    segments: dict
+    placements: tuple | None
+    local_shapes: tuple
+    style: str | None
+    rule: int | None
+    reason: str
+    replicas: int
+    grad_reduce: tuple  # (axis, "all_reduce" | "reduce_scatter")
+    kind: str | None = None  # of its module: linear, embedding or norm; None for others
+    dims: tuple = ()  # names of the dims of a linear's or embedding's parameter; () where nobody says
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value at a module's boundary: layouts in mesh order, or None where nobody says."""
+
+    arg: int | None
+    kwarg: str | None
+    source: tuple | None
+    target: tuple | None
+    use_local: bool | None
+    forward: tuple
+    backward: tuple  # (kind, axis)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    path: str
+    style: str
+    inputs: tuple
+    outputs: tuple
+
+
+@dataclass(frozen=True)
+class Manifest:
+    model_name: str
+    mesh: tuple  # (name, size), major to minor
+    uneven: str
+    parameters: dict  # path -> Tensor
+    buffers: dict
+    modules: tuple  # of Boundary
+    tied: tuple = ()  # groups of paths that are one tensor and cut alike; the first counts in the totals
+    data_axes: tuple = ()
+    data_dim: int = 0
+    fsdp_axis: str | None = None
+    remat: tuple = ()
+    totals: dict = field(default_factory=dict)
+
+
+def shard_dim(layout):
+    """The dim of a layout `Shard(dim)`, as it is written; None for other layouts."""
+    dim = LAYOUT.fullmatch(layout)[1]
+    return None if dim is None else int(dim)
+
+
+def device_count(manifest):
+    return math.prod(size for _, size in manifest.mesh)
+
+
+def local_slice(manifest, tensor, rank):
+    """For each dim the runs of global indices that `rank` holds of a tensor; what `tpplan show --rank` prints."""
+    return slices.shard_slice(tensor.shape, tensor.spec, tensor.segments, manifest.mesh, slices.coordinate_of(manifest.mesh, rank))
+
+
+def local_shape(manifest, tensor, rank):
+    """Sizes of that slice."""
+    return slices.local_shape(tensor.shape, tensor.spec, tensor.segments, manifest.mesh, slices.coordinate_of(manifest.mesh, rank))

@@ -1,0 +1,80 @@
+"""Proofs of what a manifest says twice: placements, local shapes, replicas and collectives follow from specs and layouts."""
+
+import math
+
+from .. import slices
+from ..files import printable
+from .manifest import COMPILE_AGAIN, ManifestError
+from .totals import counted, sum_totals
+
+MAX_LOCAL_SHAPES = 1 << 16
+
+
+def prove_tensor(where, tensor, mesh, uneven):
+    """What is written must be what the spec says."""
+    if not slices.is_legal(tensor.shape, tensor.spec, tensor.segments, mesh, uneven):
+        raise ManifestError(
+            where, f"the spec {[list(axes) for axes in tensor.spec]} is not legal for shape {list(tensor.shape)}", COMPILE_AGAIN
+        )
+    derived = slices.placements_of(tensor.spec, tensor.segments, mesh)
+    count = slices.shard_count(tensor.spec, mesh)
+    if (None if derived is None else tuple(derived)) != tensor.placements:
+        raise ManifestError(where, "`placements` are not what its spec says", COMPILE_AGAIN)
+    if tuple(map(tuple, _local_shapes(where, tensor, mesh))) != tensor.local_shapes:
+        raise ManifestError(where, "`local_shape` is not what its spec says", COMPILE_AGAIN)
+    if tensor.replicas != math.prod(size for _, size in mesh) // count:
+        raise ManifestError(where, "`replicas` is not what its spec says", COMPILE_AGAIN)
+    for axis, kind in tensor.grad_reduce:
+        wanted = "reduce_scatter" if any(axis in axes for axes in tensor.spec) else "all_reduce"
+        if kind != wanted:
+            raise ManifestError(
+                where, f"its gradient is written to {printable(kind)} over `{axis}`, where its spec says {wanted}", COMPILE_AGAIN
+            )
+
+
+def _local_shapes(where, tensor, mesh):
+    if slices.is_even(tensor.shape, tensor.spec, tensor.segments, mesh):
+        origin = {name: 0 for name, _ in mesh}
+        return [slices.local_shape(tensor.shape, tensor.spec, tensor.segments, mesh, origin)]
+    if slices.shard_count(tensor.spec, mesh) > MAX_LOCAL_SHAPES:
+        raise ManifestError(where, f"has more than {MAX_LOCAL_SHAPES} different local shapes", COMPILE_AGAIN)
+    return slices.list_local_shapes(tensor.shape, tensor.spec, tensor.segments, mesh)
+
+
+def prove_steps(where, value, mesh):
+    """The collectives of a value are those that bring its one layout to the other."""
+    if value.source and value.target and tuple(_forward(value.source, value.target, mesh)) != value.forward:
+        raise ManifestError(where, "`forward` is not what brings `from` to `to`", COMPILE_AGAIN)
+
+
+def _forward(source, target, mesh):
+    """The collectives that bring one layout to another, axis by axis (lib/sharding/redistribute.cc)."""
+    for (axis, _), before, after in zip(mesh, source, target, strict=True):
+        if before == after:
+            continue
+        is_shard = after.startswith("Shard")
+        if before.startswith("Partial"):
+            yield ("reduce_scatter" if is_shard else "all_reduce"), axis
+        elif before.startswith("Shard"):
+            yield ("all_to_all" if is_shard else "all_gather"), axis
+        else:
+            yield "slice", axis
+
+
+def prove_ties(manifest):
+    """Names of one tensor are parameters, in one group each, and cut alike."""
+    seen = set()
+    for group in manifest.tied:
+        for path in group:
+            if path not in manifest.parameters or path in seen or len(group) < 2:
+                raise ManifestError("`tied`", f"`{printable(path)}` is no parameter, or is tied twice or alone", COMPILE_AGAIN)
+            seen.add(path)
+            first, other = manifest.parameters[group[0]], manifest.parameters[path]
+            if (first.shape, first.dtype, first.spec, first.segments) != (other.shape, other.dtype, other.spec, other.segments):
+                raise ManifestError("`tied`", f"`{printable(group[0])}` and `{printable(path)}` are not cut alike", COMPILE_AGAIN)
+
+
+def prove_totals(manifest):
+    """The totals are the sums over the parameters, tied ones counted once."""
+    if sum_totals(manifest, counted(manifest, manifest.tied)) != manifest.totals:
+        raise ManifestError("`totals`", "are not the sums over the parameters", COMPILE_AGAIN)

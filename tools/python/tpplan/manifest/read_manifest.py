@@ -1,0 +1,158 @@
+"""Reads manifests from files and documents, and proves them."""
+
+import json
+import math
+
+from ..files import printable
+from .dtypes import DTYPE_BITS
+from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Manifest, ManifestError, Tensor, Value
+from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
+from .prove import prove_steps, prove_tensor, prove_ties, prove_totals
+from .totals import TOTALS
+
+FORMAT = "tpplan.manifest/1"
+
+
+def load_manifest(source):
+    """Reads a manifest from a path, or takes one that json.loads gave, and proves it. Raises ManifestError."""
+    if isinstance(source, Manifest):
+        return source
+    if isinstance(source, dict):
+        return _read(source, "manifest")
+    name = printable(source)
+    try:
+        with open(source, encoding="utf-8") as file:
+            document = json.load(file, object_pairs_hook=no_duplicates, parse_constant=no_constants)
+    except OSError as error:
+        raise ManifestError(name, f"cannot be read: {error.strerror}", WRITTEN_BY) from None
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(name, f"is not a JSON document: {error}", WRITTEN_BY) from None
+    return _read(document, name)
+
+
+def _read(document, name):
+    take(name, document, "format", str)
+    if document["format"] != FORMAT:
+        raise ManifestError(name, f"format `{printable(document['format'])}` is not `{FORMAT}`", WRITTEN_BY)
+    mesh = tuple((take("`mesh`", axis, "name", str), take("`mesh`", axis, "size", int)) for axis in take(name, document, "mesh", list))
+    names = [axis for axis, _ in mesh]
+    if not mesh or len(set(names)) != len(names) or any(size < 1 for _, size in mesh) or math.prod(s for _, s in mesh) >= 1 << 31:
+        raise ManifestError("`mesh`", "has no axes, an axis twice, or too many ranks", COMPILE_AGAIN)
+    uneven = take(name, document, "uneven", str)
+    if uneven not in ("error", "torch"):
+        raise ManifestError("`uneven`", "is neither error nor torch", COMPILE_AGAIN)
+    data = take(name, document, "data", dict, None)
+    fsdp = take(name, document, "fsdp", dict, None)
+    manifest = Manifest(
+        model_name=take("`inputs.model`", take("`inputs`", take(name, document, "inputs", dict), "model", dict), "name", str),
+        mesh=mesh,
+        uneven=uneven,
+        parameters=_read_tensors(take(name, document, "parameters", list), mesh, uneven),
+        buffers=_read_tensors(take(name, document, "buffers", list, []), mesh, uneven),
+        modules=tuple(_read_boundary(entry, mesh) for entry in take(name, document, "modules", list)),
+        tied=tuple(take_list("`tied`", group, str) for group in take_list("`tied`", take(name, document, "tied", list, []), list)),
+        data_axes=take_axes("`data`", take("`data`", data, "axes", list), mesh) if data else (),
+        data_dim=take("`data`", data, "dim", int) if data else 0,
+        fsdp_axis=take_axes("`fsdp`", [take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
+        remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
+        totals=_read_totals(take(name, document, "totals", dict)),
+    )
+    prove_ties(manifest)
+    prove_totals(manifest)
+    return manifest
+
+
+def _read_tensors(entries, mesh, uneven):
+    tensors = {}
+    for entry in entries:
+        path = take("`parameters`", entry, "path", str)
+        where = f"parameter `{printable(path)}`"
+        if path in tensors:
+            raise ManifestError(where, "stands twice", COMPILE_AGAIN)
+        tensors[path] = _read_tensor(where, path, entry, mesh, uneven)
+    return tensors
+
+
+def _read_tensor(where, path, entry, mesh, uneven):
+    shape = take_sizes(where, take(where, entry, "shape", list))
+    dtype = take(where, entry, "dtype", str)
+    if dtype not in DTYPE_BITS:
+        raise ManifestError(where, f"unknown dtype `{printable(dtype)}`", WRITTEN_BY)
+    entries = [[] if e is None else [e] if isinstance(e, str) else e for e in take(where, entry, "spec", list)]
+    spec = tuple(take_axes(where, e, mesh) for e in entries)
+    segments = {}
+    for dim, parts in take(where, entry, "segments", dict, {}).items():
+        if not dim.isascii() or not dim.isdigit() or int(dim) >= len(shape):
+            raise ManifestError(where, f"segments of dim `{printable(dim)}`, which there is not", COMPILE_AGAIN)
+        segments[int(dim)] = list(take_sizes(where, parts))
+    placements = take(where, entry, "placements", list, None)
+    single = take(where, entry, "local_shape", list, None)
+    shapes = [single] if single is not None else take(where, entry, "local_shapes", list)
+    reduces = tuple(
+        (take_axes(where, [take(where, r, "axis", str)], mesh)[0], take(where, r, "kind", str))
+        for r in take(where, entry, "grad_reduce", list)
+    )
+    tensor = Tensor(
+        path,
+        shape,
+        dtype,
+        spec,
+        segments,
+        None if placements is None else tuple(take_list(where, placements, str)),
+        tuple(take_sizes(where, s) for s in shapes),
+        take(where, entry, "style", str, None),
+        take(where, entry, "rule", int, None),
+        take(where, entry, "reason", str),
+        take(where, entry, "replicas", int),
+        reduces,
+        take(where, entry, "kind", str, None),
+        tuple(take_list(where, take(where, entry, "dims", list, []), str)),
+    )
+    if tensor.dims and len(tensor.dims) != len(shape):
+        raise ManifestError(where, f"{len(tensor.dims)} names of dims for {len(shape)} dims", COMPILE_AGAIN)
+    prove_tensor(where, tensor, mesh, uneven)
+    return tensor
+
+
+def _read_boundary(entry, mesh):
+    path = take("`modules`", entry, "path", str)
+    where = f"module `{printable(path)}`"
+    values = {side: tuple(_read_value(where, v, mesh) for v in take(where, entry, side, list)) for side in ("inputs", "outputs")}
+    return Boundary(path, take(where, entry, "style", str), values["inputs"], values["outputs"])
+
+
+def _read_value(where, entry, mesh):
+    layouts = {}
+    for key in ("from", "to"):
+        layout = take(where, entry, key, list, None)
+        if layout is not None and len(take_list(where, layout, str)) != len(mesh):
+            raise ManifestError(where, f"`{key}` has {len(layout)} placements for {len(mesh)} mesh axes", COMPILE_AGAIN)
+        for text in layout or ():
+            if LAYOUT.fullmatch(text) is None:
+                raise ManifestError(where, f"unknown layout `{printable(text)}`", COMPILE_AGAIN)
+        layouts[key] = None if layout is None else tuple(layout)
+    steps = {
+        key: tuple(
+            (take(where, s, "kind", str), take_axes(where, [take(where, s, "axis", str)], mesh)[0])
+            for s in take(where, entry, key, list, [])
+        )
+        for key in ("forward", "backward")
+    }
+    value = Value(
+        take(where, entry, "arg", int, None),
+        take(where, entry, "kwarg", str, None),
+        layouts["from"],
+        layouts["to"],
+        take(where, entry, "use_local", bool, None),
+        steps["forward"],
+        steps["backward"],
+    )
+    prove_steps(where, value, mesh)
+    return value
+
+
+def _read_totals(totals):
+    read = {key: take("`totals`", totals, key, int) for key in TOTALS}
+    per_rank = take("`totals`", totals, "bytes_per_rank", list, None)
+    read["bytes_per_rank"] = None if per_rank is None else list(take_sizes("`totals.bytes_per_rank`", per_rank))
+    return read

@@ -1,0 +1,42 @@
+"""Applies a manifest to a torch model: `parallelize(model, manifest, device_mesh)`.
+
+Parameters become DTensors on the whole mesh with the manifest's placements. The axes of the mesh are of two kinds. Over data
+axes (those of `data`, and FSDP's) every rank computes with its own part of the batch, on tensors that know nothing of these
+axes: a parameter that is cut over them is gathered where its module runs, and its gradient is summed back, once, as
+`grad_reduce` says. Over the other axes, the model axes, modules with a boundary in the manifest compute with DTensors, and
+their inputs and outputs go through from_local, redistribute and to_local as the boundary says, so that DTensor itself makes
+the collectives and the sums of gradients. A module without a boundary computes with plain tensors, if it is given plain
+tensors and holds its parameters whole, and with DTensors otherwise.
+
+Gradients over data axes are sums over the ranks, not means: divide the loss by the size of the whole batch.
+
+model.py has the order: everything is checked (checks.py), values are cut (values.py), and modules get forwards (modules.py) that
+put inputs and outputs into their layouts (boundaries.py), show parameters gathered (views.py), and let plain tensors meet
+DTensors (mixing.py). Under these stand placements.py, communication.py, and the state that modules share (state.py).
+
+Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/tensor/parallel/style.py), transformers 5.23
+(distributed/tensor_parallel.py) for its styles of experts.
+"""
+
+from .communication import Step
+from .mixing import METADATA, mixed
+from .model import parallelize
+from .placements import ensure_dtensor
+from .state import Held, State
+from .styles import DISPATCH_STYLES, LOCAL_STYLES, ONE_AXIS_STYLES
+from .values import full_tensor, pick
+
+__all__ = [
+    "DISPATCH_STYLES",
+    "LOCAL_STYLES",
+    "METADATA",
+    "ONE_AXIS_STYLES",
+    "Held",
+    "State",
+    "Step",
+    "ensure_dtensor",
+    "full_tensor",
+    "mixed",
+    "parallelize",
+    "pick",
+]

@@ -1,0 +1,125 @@
+"""Boundaries of modules: inputs and outputs go to the layouts that the manifest says, by DTensor over the model axes."""
+
+import torch
+from torch import nn
+
+from .. import slices
+from ..files import printable
+from .communication import Gather, Step, step_of
+from .placements import DTensor, Partial, Replicate, Shard, counted, from_local, placement, redistributed
+from .state import own_tensors
+
+
+def _layouts_of(state, value):
+    """Where a value comes from and where it goes on the model axes, as torch's placements."""
+    return tuple(
+        [placement(text) for text, (name, _) in zip(layout, state.manifest.mesh) if name in state.model_axes]
+        for layout in (value.source, value.target or value.source)
+    )
+
+
+def _locate(value, names, args, kwargs):
+    """The container and the key of the value that a boundary names; (None, None) where the call does not give it."""
+    if value.kwarg is not None:
+        if value.kwarg in kwargs:
+            return kwargs, value.kwarg
+        position = names.index(value.kwarg) if value.kwarg in names else len(args)
+        return (args, position) if position < len(args) else (None, None)
+    if value.arg < len(args):
+        return args, value.arg
+    name = names[value.arg] if value.arg < len(names) else None
+    return (kwargs, name) if name in kwargs else (None, None)
+
+
+def prepare_input(state, path, module, value, names, args, kwargs, runs_locally):
+    """Puts one input that a boundary names, where the call gives it, into its layout, in `args` or `kwargs`."""
+    if state.model_mesh is None or value.source is None:
+        return
+    holder, key = _locate(value, names, args, kwargs)
+    given = None if holder is None else holder[key]
+    if not isinstance(given, torch.Tensor):
+        return
+    source, target = _layouts_of(state, value)
+    given = redistributed(_to_dtensor(state, path, given, source, module), target)
+    if runs_locally:
+        # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
+        cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
+        partial = [Partial() if p.is_replicate() and axis in cut else p for p, axis in zip(given.placements, state.model_axes)]
+        given = given.to_local(grad_placements=partial)
+    elif value.use_local:
+        given = given.to_local()
+    holder[key] = given
+
+
+def _to_dtensor(state, path, given, placements, module=None):
+    """A plain tensor as a DTensor of these placements on the model axes. Sizes that are cut are taken from the weight where
+    it says them, and added up over the ranks otherwise: pieces may be uneven."""
+    if isinstance(given, DTensor):
+        return given
+    placements = counted(placements, given.ndim)
+    shape = list(given.shape)
+    cuts = [(axis, p.dim) for axis, p in zip(state.model_axes, placements) if isinstance(p, Shard)]
+    for axis, dim in cuts:
+        known = getattr(module, "in_features", None) if dim == given.ndim - 1 and len(cuts) == 1 else None
+        if isinstance(known, int):
+            shape[dim] = known
+        else:
+            total = torch.tensor(shape[dim], device=given.device)
+            torch.distributed.all_reduce(total, group=state.mesh.get_group(axis))
+            shape[dim] = int(total)
+    spec = [tuple(axis for axis, cut in cuts if cut == dim) for dim in range(given.ndim)]
+    mine = slices.local_shape(shape, spec, {}, state.manifest.mesh, state.coordinate)
+    if mine != list(given.shape):
+        raise ValueError(
+            f"module `{printable(path)}`: a value is said to be {placements} and this rank's piece is {list(given.shape)}, where a "
+            f"tensor of {shape} has {mine}\n  = help: give it in that layout, or change the plan's layouts"
+        )
+    return from_local(given, state.model_mesh, placements, shape)
+
+
+def prepare_output(state, path, value, result, fused, module):
+    """The result of a module with the output that a boundary names in its layout. `fused` are its tensors with segments."""
+    if state.model_mesh is None or value.source is None:
+        return result
+    if isinstance(result, torch.Tensor):
+        if value.arg:
+            raise ValueError(f"module `{printable(path)}` has one output, and its boundary names output {value.arg}")
+        return _prepare_value(state, path, value, result, fused, module)
+    if not isinstance(result, (tuple, list)) or value.arg >= len(result):
+        raise ValueError(
+            f"module `{printable(path)}` gives {type(result).__name__}, and its boundary is for output {value.arg}\n"
+            "  = help: let the module return a tensor or a tuple, or put the rule on another module"
+        )
+    if not isinstance(result[value.arg], torch.Tensor):
+        return result
+    replaced = list(result)
+    replaced[value.arg] = _prepare_value(state, path, value, result[value.arg], fused, module)
+    return type(result)(*replaced) if hasattr(result, "_fields") else type(result)(replaced)
+
+
+def _prepare_value(state, path, value, result, fused, module):
+    source, target = _layouts_of(state, value)
+    if not isinstance(result, DTensor) and fused:
+        if source == target:
+            return result
+        if any(isinstance(p, Shard) for p in source):
+            result, source = _gather_fused(state, path, result, fused, module), [Replicate() if isinstance(p, Shard) else p for p in source]
+    result = redistributed(_to_dtensor(state, path, result, source), target)
+    return result.to_local() if value.use_local else result
+
+
+def _gather_fused(state, path, result, fused, module):
+    """The whole of an output whose last dim has the segments of a weight's out dim."""
+    weight = next((t for t in fused if len(t.shape) == 2), None)
+    if weight is None or not isinstance(module, nn.Linear) or not weight.spec[0]:
+        raise ValueError(f"module `{printable(path)}`: an output with segments is gathered for nn.Linear only")
+    axes = [axis for axis in weight.spec[0] if axis in state.model_axes]
+    for i in range(len(axes), 0, -1):
+        step = step_of(state, weight, 0, axes[:i])
+        result = Gather.apply(result, Step(result.ndim - 1, step.group, step.before, step.pieces, step.index), False)
+    return result
+
+
+def has_open_sum(values):
+    """Whether one of these outputs leaves its module as parts of a sum."""
+    return any(text.startswith("Partial") for value in values for text in value.source or ())

@@ -1,0 +1,124 @@
+"""Communication: the pieces of one dim along one axis. All of it is exact for uneven pieces and for segments."""
+
+from dataclasses import dataclass
+
+import torch
+
+from .. import slices
+
+
+@dataclass(frozen=True)
+class Step:
+    """One axis that cuts one dim of a tensor last: `before` are the lengths of the dim's runs without it, `pieces[i]` those
+    that rank i of the axis holds."""
+
+    dim: int
+    group: object
+    before: tuple
+    pieces: tuple
+    index: int
+
+
+def step_of(state, tensor, dim, axes):
+    """The cut of dim `dim` by the last of `axes`, after the others."""
+    sizes, axis = dict(state.manifest.mesh), axes[-1]
+    runs = [
+        slices.cut(run, axes[:-1], state.manifest.mesh, state.coordinate)
+        for run in slices.segment_runs(tensor.shape[dim], tensor.segments.get(dim))
+    ]
+    pieces = tuple(tuple(e - b for b, e in (slices.chunk(*run, sizes[axis], i) for run in runs)) for i in range(sizes[axis]))
+    return Step(dim, state.mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, state.coordinate[axis])
+
+
+def _pieces_of(whole, step):
+    """The pieces of all ranks of the axis, cut out of a tensor that has the dim's runs whole."""
+    runs = torch.split(whole, list(step.before), step.dim)
+    parts = [torch.split(run, [piece[i] for piece in step.pieces], step.dim) for i, run in enumerate(runs)]
+    return [torch.cat([part[rank] for part in parts], step.dim) if len(parts) > 1 else parts[0][rank] for rank in range(len(step.pieces))]
+
+
+def _padded(tensor, step, length):
+    """The tensor with the dim in front, and zeros behind it up to `length`."""
+    moved = tensor.movedim(step.dim, 0)
+    if moved.shape[0] == length:
+        return moved.contiguous()
+    padded = moved.new_zeros((length, *moved.shape[1:]))
+    padded[: moved.shape[0]] = moved
+    return padded
+
+
+def _raw(tensor):
+    """The bytes of a contiguous tensor: backends do not know all types."""
+    return tensor.reshape(-1).view(torch.uint8)
+
+
+def all_gather(local, step):
+    """The dim's runs whole along the axis, of every rank's piece."""
+    length = max(sum(piece) for piece in step.pieces)
+    mine = _padded(local, step, length)
+    gathered = [torch.empty_like(mine) for _ in step.pieces]
+    torch.distributed.all_gather([_raw(g) for g in gathered], _raw(mine), group=step.group)
+    parts = [torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim) for g, piece in zip(gathered, step.pieces)]
+    return torch.cat([part[i] for i in range(len(step.before)) for part in parts], step.dim).contiguous()
+
+
+def _reduce_scatter(whole, step):
+    """This rank's piece of the sum of every rank's runs."""
+    length = max(sum(piece) for piece in step.pieces)
+    stacked = torch.cat([_padded(piece, step, length) for piece in _pieces_of(whole, step)])
+    mine = stacked.new_empty((length, *stacked.shape[1:]))
+    scatter = getattr(torch.distributed, "reduce_scatter_single", None) or torch.distributed.reduce_scatter_tensor
+    scatter(mine, stacked, group=step.group)
+    return mine[: sum(step.pieces[step.index])].movedim(0, step.dim).contiguous()
+
+
+def from_first_rank(whole, mesh):
+    """The tensor as the first rank of the mesh holds it: axis by axis."""
+    whole = whole.clone(memory_format=torch.contiguous_format)
+    for axis in reversed(range(mesh.ndim)):
+        if mesh.size(axis) > 1:
+            group = mesh.get_group(axis)
+            torch.distributed.broadcast(_raw(whole), torch.distributed.get_global_rank(group, 0), group=group)
+    return whole
+
+
+class Gather(torch.autograd.Function):
+    """Whole along one axis; the gradient is summed and cut (`sums`), or is the same on all ranks and only cut."""
+
+    @staticmethod
+    def forward(ctx, local, step, sums):
+        ctx.step, ctx.sums = step, sums
+        return all_gather(local, step)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        piece = _reduce_scatter(gradient, ctx.step) if ctx.sums else _pieces_of(gradient, ctx.step)[ctx.step.index].contiguous()
+        return piece, None, None
+
+
+class Cut(torch.autograd.Function):
+    """This rank's piece along one axis; the gradients of the pieces are put together."""
+
+    @staticmethod
+    def forward(ctx, whole, step):
+        ctx.step = step
+        return _pieces_of(whole, step)[step.index].clone(memory_format=torch.contiguous_format)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return all_gather(gradient, ctx.step), None
+
+
+class SumGradient(torch.autograd.Function):
+    """The same value; its gradient is summed over the ranks of an axis."""
+
+    @staticmethod
+    def forward(ctx, value, group):
+        ctx.group = group
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient = gradient.clone(memory_format=torch.contiguous_format)
+        torch.distributed.all_reduce(gradient, group=ctx.group)
+        return gradient, None

@@ -1,0 +1,106 @@
+"""Plain tensors that meet DTensors in one operation: by themselves in the model, elsewhere under `mixed()`."""
+
+import contextlib
+import threading
+
+import torch
+
+from .placements import DTensor, ensure_dtensor
+from .state import is_cut
+from .views import is_viewing, view
+
+# What asks a tensor for facts, and needs no view of it.
+METADATA = {
+    "__get__",
+    "__set__",
+    "size",
+    "dim",
+    "numel",
+    "stride",
+    "is_floating_point",
+    "is_complex",
+    "__len__",
+    "__hash__",
+    "__repr__",
+    "requires_grad_",
+    "ndimension",
+    "nelement",
+    "element_size",
+    "is_contiguous",
+    "data_ptr",
+    "register_hook",
+}
+
+_running = threading.local()  # now: the thread is inside the forward of a parallelized model
+
+
+class _Mixing(torch.overrides.TorchFunctionMode):
+    """Plain tensors that meet DTensors in one operation become replicated DTensors; parameters of a parallelized model that
+    are used outside their module are seen as their views."""
+
+    def __init__(self, state=None):
+        super().__init__()
+        self.state = state
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if is_viewing():
+            return function(*args, **kwargs)
+        if not self.concerns(args) and not self.concerns(kwargs.values()):
+            return function(*args, **kwargs)
+        if getattr(function, "__name__", "") in METADATA:
+            return function(*args, **kwargs)
+        if self.state is not None:
+            args, kwargs = self.see(args, kwargs)
+        mesh = next((t.device_mesh for t in tensors_of(args, kwargs) if isinstance(t, DTensor)), None)
+        if mesh is not None:
+            args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, mesh))
+        return function(*args, **kwargs)
+
+    def concerns(self, values):
+        """Whether a DTensor or a spread parameter is among the values, or in a list among them. (DTensor keeps out of `types`.)"""
+        known = self.state.by_id if self.state is not None else ()
+        return any(isinstance(v, DTensor) or id(v) in known or (isinstance(v, (list, tuple)) and self.concerns(v)) for v in values)
+
+    def see(self, args, kwargs):
+        """The arguments with spread parameters replaced by views: plain where all of them are whole on the model axes and
+        no other DTensor is about."""
+        state = self.state
+        spread = [t for t in tensors_of(args, kwargs) if id(t) in state.by_id]
+        if not spread:
+            return args, kwargs
+        others = any(isinstance(t, DTensor) and id(t) not in state.by_id for t in tensors_of(args, kwargs))
+        plain = not others and not any(is_cut(state, state.by_id[id(t)].tensor) for t in spread)
+        return map_tensors((args, kwargs), lambda t: view(state, t, plain) if id(t) in state.by_id else t)
+
+
+@contextlib.contextmanager
+def mixed():
+    """Inside, operations of a DTensor with plain tensors work: the plain ones count as whole on every rank. Parameters keep
+    their placements under operations in place."""
+    with _Mixing():
+        yield
+
+
+@contextlib.contextmanager
+def mixed_in(state):
+    """The same for the forward of a parallelized model; entered once, whichever module runs first."""
+    if getattr(_running, "now", False):
+        yield
+        return
+    _running.now = True
+    try:
+        with _Mixing(state):
+            yield
+    finally:
+        _running.now = False
+
+
+def map_tensors(tree, function):
+    """The tree with its tensors replaced."""
+    return torch.utils._pytree.tree_map_only(torch.Tensor, function, tree)
+
+
+def tensors_of(*trees):
+    """The tensors of some trees."""
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(trees) if isinstance(leaf, torch.Tensor)]

@@ -1,0 +1,103 @@
+"""The modules of a spread model: each has a forward that prepares its inputs, shows it its parameters, and prepares its outputs."""
+
+import functools
+import inspect
+import math
+
+import torch
+import torch.utils.checkpoint
+from torch import nn
+
+from ..manifest import ManifestError
+from .boundaries import has_open_sum, prepare_input, prepare_output
+from .mixing import map_tensors, mixed_in, tensors_of
+from .placements import DTensor, ensure_dtensor, gathered
+from .state import fused_tensors, is_cut, own_tensors
+from .styles import LOCAL_STYLES, rope_size, sum_rope_gradient
+from .values import spread_loaded
+from .views import view, views
+
+
+def wrap_modules(state, model):
+    """Gives every module that has a boundary or holds something a forward that prepares and restores; once per module."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    boundaries = {}
+    for boundary in state.manifest.modules:
+        boundaries.setdefault(id(modules[boundary.path]), []).append(boundary)
+    rope = rope_size(model)
+    for path, module in model.named_modules():
+        own = boundaries.get(id(module), [])
+        holds = any(v is not None for v in (*module._parameters.values(), *module._buffers.values()))
+        if own or holds or path in state.manifest.remat or module is model:
+            _wrap(state, path, module, own, rope, path in state.manifest.remat)
+        if holds:
+            module.register_load_state_dict_pre_hook(spread_loaded(state))
+
+
+def _wrap(state, path, module, boundaries, rope, remat):
+    original = module.forward
+    names = _argument_names(original)
+    fused = fused_tensors(state, path, module)
+    styles = {boundary.style for boundary in boundaries}
+    runs_locally = bool(fused) or not styles.isdisjoint(LOCAL_STYLES)
+    inputs = [value for boundary in boundaries for value in boundary.inputs]
+    outputs = [value for boundary in boundaries for value in boundary.outputs]
+
+    def run(*args, **kwargs):
+        with mixed_in(state):
+            args, kwargs = list(args), dict(kwargs)
+            for value in inputs:
+                prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
+            if "moe_identity_expert" in styles:
+                args[0] = args[0] / math.prod(state.model_mesh.shape)
+            plain, spread_here = _how(state, module, runs_locally, args, kwargs)
+            if spread_here:
+                args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, state.model_mesh))
+            late_bias = runs_locally and isinstance(module, nn.Linear) and module.bias is not None and has_open_sum(outputs)
+            bias = view(state, module.bias, plain=True) if late_bias else None
+            with views(state, module, plain, hide=("bias",) if late_bias else ()):
+                result = original(*args, **kwargs)
+            if "mla_kv_a_proj" in styles:
+                result = sum_rope_gradient(state, result, rope)
+            for value in outputs:
+                result = prepare_output(state, path, value, result, fused, module)
+            if late_bias:
+                result = result + (ensure_dtensor(bias, state.model_mesh) if isinstance(result, DTensor) else bias)
+            if spread_here and not outputs:
+                result = map_tensors(result, lambda t: gathered(t) if isinstance(t, DTensor) else t)
+            return result
+
+    def rematerialised(*args, **kwargs):
+        if not torch.is_grad_enabled():
+            return run(*args, **kwargs)
+        return torch.utils.checkpoint.checkpoint(run, *args, use_reentrant=False, **kwargs)
+
+    # Who asks for the arguments of forward (transformers does) is told the model's own.
+    module.forward = functools.wraps(original)(rematerialised if remat else run)
+    module.__deepcopy__ = _refuse_copy
+
+
+def _refuse_copy(memo):
+    raise ManifestError(
+        "model", "is parallelized, and a copy would still run the first one", "copy the model before, or parallelize another one"
+    )
+
+
+def _argument_names(function):
+    try:
+        return [
+            name for name, p in inspect.signature(function).parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        return []
+
+
+def _how(state, module, runs_locally, args, kwargs):
+    """(whether the module computes with plain tensors, whether its plain inputs must become DTensors first)."""
+    own = own_tensors(state, module)
+    if state.model_mesh is None or runs_locally or not own:
+        return True, False
+    if any(isinstance(t, DTensor) for t in tensors_of(args, kwargs)):
+        return False, False
+    cut = any(is_cut(state, tensor) for tensor in own)
+    return not cut, cut

@@ -1,0 +1,68 @@
+"""Placements of torch for the texts of a manifest, and DTensors of them. DTensor is None in a torch that has none."""
+
+import re
+
+import torch
+
+from ..manifest import ManifestError
+
+try:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+    from torch.distributed.tensor.placement_types import _StridedShard
+except ImportError:  # torch before 2.5, or built without distributed
+    DeviceMesh = DTensor = Partial = Replicate = Shard = _StridedShard = None
+
+
+def need_dtensor():
+    if DTensor is None:
+        raise ManifestError(
+            "torch", f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)", "install torch 2.5 or later, with distributed"
+        )
+
+
+def placement(text):
+    """torch's placement of a manifest's text."""
+    name, _, arguments = text.partition("(")
+    numbers = [int(n) for n in re.findall(r"-?\d+", arguments)]
+    if name == "Shard":
+        return Shard(numbers[0])
+    if name == "StridedShard":
+        return _StridedShard(numbers[0], split_factor=numbers[1])
+    return Replicate() if name == "Replicate" else Partial(arguments.rstrip(")"))
+
+
+def counted(placements, ndim):
+    """Placements with dims counted from the front."""
+    return [Shard(p.dim % ndim) if type(p) is Shard else p for p in placements]
+
+
+def from_local(local, mesh, placements, shape):
+    """The DTensor of this shape that has these pieces, uneven ones, too. Nothing is communicated."""
+    return DTensor.from_local(local, mesh, placements, run_check=False, shape=torch.Size(shape), stride=_strides(shape))
+
+
+def _strides(shape):
+    strides, product = [], 1
+    for size in reversed(shape):
+        strides.append(product)
+        product *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def redistributed(tensor, placements):
+    """A DTensor in these placements, whose dims may be counted from the end."""
+    wanted = counted(placements, tensor.ndim)
+    return tensor if list(tensor.placements) == wanted else tensor.redistribute(placements=wanted)
+
+
+def gathered(tensor):
+    """The whole of a DTensor, plain, on every rank."""
+    return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim).to_local()
+
+
+def ensure_dtensor(tensor, device_mesh, placements=None):
+    """A plain tensor as a DTensor (Replicate without `placements`); a DTensor, and what is no tensor, as it is."""
+    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, DTensor):
+        return tensor
+    return DTensor.from_local(tensor, device_mesh, placements or [Replicate()] * device_mesh.ndim, run_check=False)

@@ -1,0 +1,108 @@
+"""What modules compute with: their parameters and buffers gathered over the data axes, for the time of a forward."""
+
+import contextlib
+import threading
+
+import torch
+
+from .. import slices
+from ..files import printable
+from .communication import Cut, Gather, SumGradient, step_of
+from .placements import DTensor, ensure_dtensor, from_local, placement
+from .state import Held, is_fused
+
+_running = threading.local()  # viewing: the thread is inside view
+
+
+def is_viewing():
+    return getattr(_running, "viewing", False)
+
+
+def _without_data_axes(state, local, tensor):
+    """The piece as the model axes alone cut it, gathered over the data axes; the gradient is summed over them."""
+    for dim, axes in enumerate(tensor.spec):
+        kept, held = [axis for axis in axes if axis not in state.data_axes], list(axes)
+        while any(axis in state.data_axes for axis in held):
+            local = Gather.apply(local, step_of(state, tensor, dim, held), held[-1] in state.data_axes)
+            held.pop()
+        for i in range(len(held), len(kept)):
+            local = Cut.apply(local, step_of(state, tensor, dim, kept[: i + 1]))
+    return _sum_gradient(state, local, tensor, state.data_axes)
+
+
+def _sum_gradient(state, local, tensor, axes):
+    """The same piece, whose gradient is summed, as grad_reduce says, over those of `axes` that do not cut the tensor."""
+    used = slices.used_axes(tensor.spec)
+    for axis, _ in tensor.grad_reduce if torch.is_grad_enabled() else ():
+        if axis in axes and axis not in used:
+            local = SumGradient.apply(local, state.mesh.get_group(axis))
+    return local
+
+
+def view(state, value, plain):
+    """What a module computes with: a spread parameter or buffer, gathered over the data axes; a plain tensor, or a DTensor
+    on the model axes."""
+    before, _running.viewing = is_viewing(), True
+    try:
+        return _make_view(state, value, plain)
+    finally:
+        _running.viewing = before
+
+
+def _make_view(state, value, plain):
+    held = state.by_id.get(id(value))
+    if held is None:
+        return value
+    local = value.to_local() if isinstance(value, DTensor) else value.view_as(value)  # another object than the spread one
+    if not held.is_parameter:
+        return local
+    tensor = held.tensor
+    local = _without_data_axes(state, local, tensor)
+    if plain or state.model_mesh is None:
+        return _sum_gradient(state, local, tensor, () if tensor.style == "mla_kv_a_proj" else state.model_axes)
+    if is_fused(state, tensor):
+        raise ValueError(
+            f"parameter `{printable(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
+            "  = help: use it in the forward of its own module only"
+        )
+    spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
+    mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
+    placements = [placement(text) for text in slices.placements_of(spec, {}, mesh)]
+    return from_local(local, state.model_mesh, placements, tensor.shape)
+
+
+@contextlib.contextmanager
+def views(state, module, plain, hide=()):
+    """The module's own parameters and buffers as views, for the time of its forward. What it assigns to a buffer stays."""
+    parameters = {name: p for name, p in module._parameters.items() if p is not None}
+    buffers = {name: b for name, b in module._buffers.items() if isinstance(b, DTensor)}
+    for name, value in (*parameters.items(), *buffers.items()):
+        if id(value) not in state.by_id:
+            raise ValueError(
+                f"`{printable(name)}` of a {type(module).__name__} was replaced after the model was parallelized\n"
+                "  = help: convert and change the model (.to(), .half(), new parameters) before"
+            )
+    shown = {name: view(state, b, plain) for name, b in buffers.items()}
+    before = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
+    for name, parameter in parameters.items():
+        module.__dict__[name] = None if name in hide else view(state, parameter, plain)
+    module._buffers.update(shown)
+    try:
+        yield
+    finally:
+        for name in parameters:
+            module.__dict__.pop(name, None)
+        module.__dict__.update(before)
+        for name, buffer in buffers.items():
+            assigned = module._buffers.get(name)
+            module._buffers[name] = buffer if assigned is shown[name] else _spread_buffer(state, buffer, assigned)
+
+
+def _spread_buffer(state, old, assigned):
+    """A buffer that its module replaced, spread as the one before."""
+    if assigned is None:
+        return None
+    held = state.by_id.pop(id(old))
+    value = ensure_dtensor(assigned.to_local() if isinstance(assigned, DTensor) else assigned, state.mesh)
+    state.by_id[id(value)] = Held(held.tensor, value, False)
+    return value
