@@ -461,6 +461,18 @@ def test_what_is_changed_afterwards_is_refused_and_errors_leave_no_trace(tmp_pat
         model(torch.zeros(1, 4, dtype=torch.long))
 
 
+@pytest.mark.parametrize("layouts", ["input_layouts: Shard(3)", "output_layouts: Shard(3)"])
+def test_a_layout_of_a_dim_that_the_value_lacks_is_refused_where_it_runs(tmp_path, fake_mesh, layouts):
+    document = bridge.compile_manifest(
+        tmp_path,
+        torch_module.model_graph(models.Llama().double()),
+        f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {{layers.0.mlp.gate_proj: {{style: colwise, {layouts}}}}}\n",
+    )
+    model = bridge_torch.parallelize(models.Llama().double(), document, fake_mesh)
+    with pytest.raises(ValueError, match=r"(?s)module `layers.0.mlp.gate_proj`: .* Shard\(3\), and has 3 dims.*change the plan's layouts"):
+        model(torch.zeros(1, 4, dtype=torch.long))
+
+
 DTYPES = ("bool", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8", "uint16", "int64", "complex64", "float64")
 
 

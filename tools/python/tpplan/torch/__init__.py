@@ -18,25 +18,9 @@ Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/te
 (distributed/tensor_parallel.py) for its styles of experts.
 """
 
-from .communication import Step
-from .mixing import METADATA, mixed
+from .mixing import mixed
 from .model import parallelize
 from .placements import ensure_dtensor
-from .state import Held, State
-from .styles import DISPATCH_STYLES, LOCAL_STYLES, ONE_AXIS_STYLES
-from .values import full_tensor, pick
+from .values import full_tensor
 
-__all__ = [
-    "DISPATCH_STYLES",
-    "LOCAL_STYLES",
-    "METADATA",
-    "ONE_AXIS_STYLES",
-    "Held",
-    "State",
-    "Step",
-    "ensure_dtensor",
-    "full_tensor",
-    "mixed",
-    "parallelize",
-    "pick",
-]
+__all__ = ["ensure_dtensor", "full_tensor", "mixed", "parallelize"]

@@ -40,7 +40,7 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     if not isinstance(given, torch.Tensor):
         return
     source, target = _layouts_of(state, value)
-    given = redistributed(_to_dtensor(state, path, given, source, module), target)
+    given = redistributed(_to_dtensor(state, path, given, source, module), target, path)
     if runs_locally:
         # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
         cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
@@ -56,7 +56,7 @@ def _to_dtensor(state, path, given, placements, module=None):
     it says them, and added up over the ranks otherwise: pieces may be uneven."""
     if isinstance(given, DTensor):
         return given
-    placements = counted(placements, given.ndim)
+    placements = counted(placements, given.ndim, path)
     shape = list(given.shape)
     cuts = [(axis, p.dim) for axis, p in zip(state.model_axes, placements) if isinstance(p, Shard)]
     for axis, dim in cuts:
@@ -104,7 +104,7 @@ def _prepare_value(state, path, value, result, fused, module):
             return result
         if any(isinstance(p, Shard) for p in source):
             result, source = _gather_fused(state, path, result, fused, module), [Replicate() if isinstance(p, Shard) else p for p in source]
-    result = redistributed(_to_dtensor(state, path, result, source), target)
+    result = redistributed(_to_dtensor(state, path, result, source), target, path)
     return result.to_local() if value.use_local else result
 
 

@@ -4,6 +4,7 @@ import re
 
 import torch
 
+from ..files import printable
 from ..manifest import ManifestError
 
 try:
@@ -32,8 +33,13 @@ def placement(text):
     return Replicate() if name == "Replicate" else Partial(arguments.rstrip(")"))
 
 
-def counted(placements, ndim):
-    """Placements with dims counted from the front."""
+def counted(placements, ndim, path):
+    """Placements of a value at the boundary of module `path` with dims counted from the front."""
+    beyond = next((p for p in placements if type(p) is Shard and not -ndim <= p.dim < ndim), None)
+    if beyond is not None:
+        raise ValueError(
+            f"module `{printable(path)}`: a value is said to be Shard({beyond.dim}), and has {ndim} dims\n  = help: change the plan's layouts"
+        )
     return [Shard(p.dim % ndim) if type(p) is Shard else p for p in placements]
 
 
@@ -50,9 +56,9 @@ def _strides(shape):
     return tuple(reversed(strides))
 
 
-def redistributed(tensor, placements):
-    """A DTensor in these placements, whose dims may be counted from the end."""
-    wanted = counted(placements, tensor.ndim)
+def redistributed(tensor, placements, path):
+    """A DTensor at the boundary of module `path` in these placements, whose dims may be counted from the end."""
+    wanted = counted(placements, tensor.ndim, path)
     return tensor if list(tensor.placements) == wanted else tensor.redistribute(placements=wanted)
 
 
