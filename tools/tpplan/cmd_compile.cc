@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "base/write_file.h"
 #include "commands.h"
+#include "inputs.h"
 #include "manifest/write_manifest.h"
 #include "trace.h"
 
@@ -27,11 +27,6 @@ bool print_product(const Compilation& compilation, Phase phase, const Sink& sink
   return sink(shown);
 }
 
-int write_failed(const CompileArguments& arguments, const std::string& reason) {
-  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the manifest: {}\n", arguments.output == "-" ? "<stdout>" : escape_for_terminal(arguments.output), reason));
-  return kExitUsage;
-}
-
 }  // namespace
 
 int cmd_compile(const CompileArguments& arguments, const CommonArguments& common) {
@@ -39,10 +34,7 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
   if (!arguments.print.empty() && !find_phase(arguments.print, last)) {
     return usage_error(fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries and manifest", escape_for_terminal(arguments.print)));
   }
-  if (arguments.output != "-" && is_same_file(arguments.output, {arguments.inputs.model, arguments.inputs.plan})) {
-    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n", escape_for_terminal(arguments.output)));
-    return kExitUsage;
-  }
+  if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan})) return kExitUsage;
   Session session;
   run_session(session, arguments.inputs, last, common);
   const RenderOptions look = render_options(STDERR_FILENO, common.color);
@@ -54,10 +46,10 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
     return status;
   }
   trace_fsdp(session.compilation, common.verbose);
-  const std::string fault = write_output(arguments.output, [&](const Sink& sink) {
+  const int written = write_result(arguments.output, [&](const Sink& sink) {
     return last == Phase::Manifest ? write_manifest(session.compilation.manifest, sink) : print_product(session.compilation, last, sink);
   });
-  if (!fault.empty()) return write_failed(arguments, fault);
+  if (written != kExitFine) return written;
   trace(common.verbose, "write", arguments.output);
   if (!common.quiet && last == Phase::Manifest) print(STDERR_FILENO, summary(session.compilation, session.diagnostics));
   return kExitFine;

@@ -14,12 +14,6 @@
 namespace tpplan {
 namespace {
 
-int refuse_output(const std::string& path, std::string_view message) {
-  const std::string name = path == "-" ? "<stdout>" : escape_for_terminal(path);
-  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the plan: {}\n", name, message));
-  return kExitUsage;
-}
-
 // Reads and formats one plan. Exit status 0, or what its faults call for; content is no matter here, so that 1 stays for
 // plans that would change.
 int format_file(const std::string& path, SourceFile& file, std::string& formatted, const CommonArguments& common) {
@@ -46,7 +40,7 @@ int deliver(const std::string& path, const SourceFile& file, const std::string& 
   if (in_place && !changes) return kExitFine;
   const std::string& target = in_place ? path : arguments.output.empty() ? "-" : arguments.output;
   const std::string fault = in_place ? rewrite_file(target, produce) : write_output(target, produce);
-  if (!fault.empty()) return refuse_output(target, fault);
+  if (!fault.empty()) return refuse_write(target, fault);
   if (in_place && !common.quiet) print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n");
   return kExitFine;
 }
@@ -58,11 +52,7 @@ int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
   if (std::count(plans.begin(), plans.end(), "-") > 1) return usage_error("`-` stands twice: standard input is read once");
   if (!arguments.output.empty() && (arguments.check || arguments.diff)) return usage_error("--output: --check and --diff write no file");
   if (!arguments.output.empty() && plans.size() != 1) return usage_error("--output takes one plan; without it each is formatted in place");
-  if (!arguments.output.empty() && arguments.output != "-" && is_same_file(arguments.output, plans)) {
-    print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n", escape_for_terminal(arguments.output)) +
-                             "  = help: without --output a plan is formatted in place\n");
-    return kExitUsage;
-  }
+  if (!arguments.output.empty() && overwrites_input(arguments.output, plans, "without --output a plan is formatted in place")) return kExitUsage;
   int status = kExitFine;
   size_t changed = 0;
   for (const std::string& path : plans) {

@@ -32,17 +32,21 @@ int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& fi
   return exit_status(diagnostics);
 }
 
-int refuse_output(const std::string& output) {
-  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is the input\n", escape_for_terminal(output)));
+bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, std::string_view remedy) {
+  if (output == "-" || !is_same_file(output, inputs)) return false;
+  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n  = help: {}\n", escape_for_terminal(output), remedy));
+  return true;
+}
+
+int refuse_write(const std::string& output, std::string_view fault) {
+  const std::string name = output == "-" ? "<stdout>" : escape_for_terminal(output);
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n", name, fault));
   return kExitUsage;
 }
 
 int write_result(const std::string& output, const Producer& produce) {
   const std::string fault = write_output(output, produce);
-  if (fault.empty()) return kExitFine;
-  const std::string name = output == "-" ? "<stdout>" : escape_for_terminal(output);
-  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n", name, fault));
-  return kExitUsage;
+  return fault.empty() ? kExitFine : refuse_write(output, fault);
 }
 
 }  // namespace tpplan

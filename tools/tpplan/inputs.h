@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/source_file.h"
 #include "base/write_file.h"
@@ -21,10 +23,13 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
 // Prints what was found in one file; the exit status that it calls for.
 int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common);
 
-// Says that the output is one of the inputs; returns kExitUsage.
-int refuse_output(const std::string& output);
+// Whether the output is a file that is one of the inputs, which is said, with `remedy` where there is one.
+bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, std::string_view remedy = "name another file");
 
 // Writes an output whole or not at all; kExitFine, or kExitUsage after saying why not.
 int write_result(const std::string& output, const Producer& produce);
+
+// Says why an output could not be written; kExitUsage.
+int refuse_write(const std::string& output, std::string_view fault);
 
 }  // namespace tpplan
