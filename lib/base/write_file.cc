@@ -47,19 +47,6 @@ std::string write_to(int fd, const Producer& produce) {
   return produced ? "" : "the content could not be produced";
 }
 
-// Where a chain of symbolic links ends, whether something is there or not; empty when it does not end.
-std::string link_end(const std::string& path) {
-  constexpr int kMaxLinks = 40;  // as Linux counts
-  std::filesystem::path end = path;
-  for (int i = 0; i < kMaxLinks; ++i) {
-    std::error_code failed;
-    const std::filesystem::path next = std::filesystem::read_symlink(end, failed);
-    if (failed) return end;
-    end = next.is_absolute() ? next : end.parent_path() / next;
-  }
-  return "";
-}
-
 mode_t umask_permissions() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -91,6 +78,18 @@ std::string replace_file(const std::string& target, mode_t permissions, const Pr
 }
 
 }  // namespace
+
+std::string link_end(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // as Linux counts
+  std::filesystem::path end = path;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    std::error_code failed;
+    const std::filesystem::path next = std::filesystem::read_symlink(end, failed);
+    if (failed) return end;
+    end = next.is_absolute() ? next : end.parent_path() / next;
+  }
+  return "";
+}
 
 bool is_same_file(const std::string& path, const std::vector<std::string>& inputs) {
   struct stat output {};

@@ -17,6 +17,9 @@ using Producer = std::function<bool(const Sink&)>;
 // True when `path` names the same file as one of `inputs` (same device and inode; links are followed).
 bool is_same_file(const std::string& path, const std::vector<std::string>& inputs);
 
+// Where a chain of symbolic links ends, whether something is there or not; empty when it does not end.
+std::string link_end(const std::string& path);
+
 // Lets `produce` write the file at `path`. A regular file is written to a temporary file beside it (with the umask's
 // permissions), synced and renamed, so that `path` holds the old content or the new, never a part. Anything else that
 // exists (a pipe, a device) is written directly, and so is standard output for "-". A symbolic link is followed, and its

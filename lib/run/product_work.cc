@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "run/schedule.h"
+
 namespace tpplan {
 namespace {
 
@@ -82,9 +84,7 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   w.in = layout.shape[weight.in];
   w.out = layout.shape[weight.out];
   w.weight_spec = layout.sharding.spec;
-  if (w.manifest.fsdp) {
-    for (DimAxes& axes : w.weight_spec) std::erase(axes, w.manifest.fsdp->axis);
-  }
+  if (w.manifest.fsdp) w.weight_spec = without_axis(std::move(w.weight_spec), w.manifest.fsdp->axis);
   if (!layout.sharding.segments.empty() && !is_even(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh)) {
     result.fault = ProductFault::Packed;
     result.reason = "its segments are cut unevenly: an activation is cut as a whole, and would be cut elsewhere";

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "run/memory_vote.h"
 #include "run/product_work.h"
+#include "run/schedule.h"
 
 namespace tpplan {
 namespace {
@@ -148,11 +149,9 @@ uint64_t wrong_gradients(const ProductWork& w, const LocalTensor& gradient, cons
 bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor& dy, ProductResult& result) {
   const ModuleWeight& shape = w.product.weight;
   const ParamLayout& layout = layout_of(w.manifest, *shape.param);
-  const std::vector<Placement> cut = *placements_of({.spec = layout.sharding.spec, .segments = {}}, w.mesh);
-  std::vector<Placement> placements = cut;
+  std::vector<Placement> placements = plain_placements(w.weight_spec, w.mesh);
   // Sums over the tokens are open on every axis that cuts them.
   for (size_t axis = 0; axis < placements.size(); ++axis) {
-    if (w.manifest.fsdp && w.manifest.fsdp->axis == axis) placements[axis] = {};
     if (is_shard(dy.placements[axis]) && dy.placements[axis].dim < 2) placements[axis] = {.kind = PlacementKind::Partial};
   }
   LocalTensor gradient{.name = w.product.path + " gradient of weight", .shape = layout.shape, .segments = layout.sharding.segments, .dtype = w.float32, .placements = placements};
@@ -164,9 +163,10 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
   for (const GradReduce& reduce : layout.grad_reduce) {
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
     if (placements[reduce.axis].kind != PlacementKind::Partial) continue;  // the axis cuts no tokens here: every rank has the whole sum
-    const Collective step{.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
-                          .dim = scatter ? cut[reduce.axis].dim : 0};
-    if (!redistribute_step(w.comm, w.mesh, step, gradient, placement_after(step, cut))) return false;
+    const CollectiveKind kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+    for (const ScheduleStep& step : steps_over(kind, reduce.axis, layout.sharding.spec, w.mesh)) {
+      if (!redistribute_step(w.comm, w.mesh, step.collective, gradient, step.after)) return false;
+    }
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is counted so.
   Region region;

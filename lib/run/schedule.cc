@@ -138,33 +138,55 @@ std::optional<int> dim_of(const PartitionSpec& spec, AxisId axis) {
   return std::nullopt;
 }
 
+void add_steps(ScheduleEntry& entry, const std::vector<ScheduleStep>& steps) {
+  for (const ScheduleStep& step : steps) {
+    entry.collectives.push_back(step.collective);
+    entry.after.push_back(step.after);
+  }
+}
+
 void add_param(Builder& b, const ManifestParam& param) {
   const ParamLayout& layout = layout_of(b.manifest, param);
-  const std::vector<Placement> placements = *placements_of({.spec = layout.sharding.spec, .segments = {}}, b.manifest.mesh);
+  const Mesh& mesh = b.manifest.mesh;
+  const PartitionSpec& spec = layout.sharding.spec;
   ScheduleEntry entry{.part = SchedulePart::Gather, .path = std::string(path_of(b.manifest, param)), .shape = layout.shape,
-                      .segments = layout.sharding.segments, .dtype = layout.dtype, .from = placements};
-  if (b.manifest.fsdp) {
-    const AxisId axis = b.manifest.fsdp->axis;
-    if (const auto dim = dim_of(layout.sharding.spec, axis)) {
-      entry.collectives.push_back({.kind = CollectiveKind::AllGather, .axis = axis, .dim = *dim});
-      entry.after.emplace_back();
-    }
-  }
+                      .segments = layout.sharding.segments, .dtype = layout.dtype, .from = plain_placements(spec, mesh)};
+  if (b.manifest.fsdp && dim_of(spec, b.manifest.fsdp->axis)) add_steps(entry, steps_over(CollectiveKind::AllGather, b.manifest.fsdp->axis, spec, mesh));
   add(b, entry);
   entry.part = SchedulePart::Reduce;
   entry.collectives.clear();
   entry.after.clear();
+  PartitionSpec summed = spec;  // how the gradient lies before its sums: the axes of these do not cut it yet
+  for (const GradReduce& reduce : layout.grad_reduce) summed = without_axis(std::move(summed), reduce.axis);
+  entry.from = plain_placements(summed, mesh);
+  for (const GradReduce& reduce : layout.grad_reduce) entry.from[reduce.axis] = {.kind = PlacementKind::Partial};
   for (const GradReduce& reduce : layout.grad_reduce) {
-    entry.after.push_back(placements[reduce.axis]);
-    entry.from[reduce.axis] = {.kind = PlacementKind::Partial};
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
-    entry.collectives.push_back({.kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, .axis = reduce.axis,
-                                 .dim = scatter ? dim_of(layout.sharding.spec, reduce.axis).value_or(0) : 0});
+    add_steps(entry, steps_over(scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, reduce.axis, spec, mesh));
   }
   add(b, std::move(entry));
 }
 
 }  // namespace
+
+PartitionSpec without_axis(PartitionSpec spec, AxisId axis) {
+  for (DimAxes& axes : spec) std::erase(axes, axis);
+  return spec;
+}
+
+std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh) { return *placements_of({.spec = spec, .segments = {}}, mesh); }
+
+std::vector<ScheduleStep> steps_over(CollectiveKind kind, AxisId axis, const PartitionSpec& spec, const Mesh& mesh) {
+  const int dim = kind == CollectiveKind::AllReduce ? 0 : dim_of(spec, axis).value_or(0);
+  DimAxes minor;
+  if (kind != CollectiveKind::AllReduce) minor.assign(std::ranges::find(spec[static_cast<size_t>(dim)], axis) + 1, spec[static_cast<size_t>(dim)].end());
+  const std::vector<Placement> after = plain_placements(kind == CollectiveKind::AllGather ? without_axis(spec, axis) : spec, mesh);
+  std::vector<ScheduleStep> steps;
+  for (size_t i = minor.size(); i-- > 0;) steps.push_back({{.kind = CollectiveKind::AllGather, .axis = minor[i], .dim = dim}, {}});
+  steps.push_back({{.kind = kind, .axis = axis, .dim = dim}, kind == CollectiveKind::ReduceScatter ? after[axis] : Placement{}});
+  for (const AxisId cut : minor) steps.push_back({{.kind = CollectiveKind::LocalSlice, .axis = cut, .dim = dim}, after[cut]});
+  return steps;
+}
 
 std::string_view to_text(SchedulePart part) {
   constexpr std::string_view names[] = {"input", "output", "gradient", "gather", "reduce"};

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "base/write_file.h"
 #include "shards/work_together.h"
 
 namespace tpplan {
@@ -41,10 +42,12 @@ void sync_folder(const fs::path& folder) {
   if (error != 0 && error != EINVAL) throw failure(folder.string(), error);
 }
 
-// Path without a slash at its end, so that a name can be put behind it.
+// Path without a slash at its end, so that a name can be put behind it; a symbolic link stays, and what it names is replaced.
 std::string bare(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+  const std::string end = link_end(path);
+  if (end.empty()) throw failure(path, ELOOP);
+  return end;
 }
 
 // A name beside `path` that nothing has yet; throws when `path` itself may not be written.

@@ -168,6 +168,7 @@ void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t t
 }  // namespace
 
 bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source) {
+  if (std::string fault = packing_fault(manifest); !fault.empty()) return fail(source, 1, std::move(fault));
   if (!open_files(path, source)) {
     if (source.status == 0) source.status = 2;
     return false;

@@ -50,6 +50,18 @@ uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
 
 }  // namespace
 
+std::string packing_fault(const Manifest& manifest) {
+  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+    const ManifestParam& param = tensor_of(manifest, i);
+    const ParamLayout& layout = layout_of(manifest, param);
+    const uint64_t bits = dtypes()[layout.dtype].bits;
+    if (bits >= 8 || layout.shape.empty() || static_cast<uint64_t>(layout.shape.back()) % 8 * bits % 8 == 0) continue;
+    return fmt::format("`{}` is {} of [{}], {} bits an element: its rows end inside a byte, and only whole bytes are moved; pad its last dim",
+                       escape_for_terminal(path_of(manifest, param)), dtypes()[layout.dtype].name, fmt::join(layout.shape, ", "), bits);
+  }
+  return "";
+}
+
 uint64_t bytes_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, 1); }
 uint64_t memory_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, kAlignment); }
 

@@ -39,6 +39,10 @@ ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& dev
 // The same without memory: data is nullptr everywhere.
 ShardStore describe_shards(const Manifest& manifest, int rank);
 
+// Why a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it ends inside a byte.
+// Empty when all can.
+std::string packing_fault(const Manifest& manifest);
+
 // Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them aligned.
 uint64_t bytes_of_rank(const Manifest& manifest, int rank);
 uint64_t memory_of_rank(const Manifest& manifest, int rank);

@@ -216,7 +216,7 @@ bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagno
   if (length > header.file_bytes - kLengthBytes)
     return refuse(Code::TP6001, fmt::format("the header has {} bytes, and {} are in the file", length,
         header.file_bytes - kLengthBytes), "the file was cut off: copy it again");
-  if (length > max_bytes) return refuse(Code::TP1002, "the headers of all shards together are larger than 256 MiB");
+  if (length > max_bytes) return refuse(Code::TP1002, fmt::format("the headers of all files together are larger than {}", human_bytes(kMaxHeaderBytesTogether)));
   ReadResult part = read_file_part(path, kLengthBytes, length, header.file_bytes);
   if (part.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", part.reason));
   header.source.text = std::move(part.file.text);
@@ -244,7 +244,8 @@ bool read_safetensors_header(const std::string& path, SafetensorsHeader& header,
                                   else read_tensor(reader, tree);
                                   return reader.faults < kMaxFaults;
                                 }};
-  const JsonLimits limits{.bare_bytes = kMaxHeaderBytes};  // headers are padded with spaces
+  // Headers are padded with spaces, and a text of the metadata may say something of every tensor.
+  const JsonLimits limits{.token_bytes = kMaxHeaderBytes, .bare_bytes = kMaxHeaderBytes};
   if (!read_json(header.source, Source::Model, visitor, header.strings, diagnostics, limits)) return false;
   return reader.faults == 0 && check_layout(reader);
 }

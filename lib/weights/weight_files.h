@@ -31,7 +31,6 @@ struct WeightFiles {
 };
 
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} * 1024 * 1024;
-inline constexpr uint64_t kMaxHeaderBytesTogether = uint64_t{256} * 1024 * 1024;
 
 // Reads the headers of `path`: an index of shards where its name ends with `.json` (model.safetensors.index.json), else a
 // safetensors file. An index names files of its own directory, by plain names: links that lead out are refused, but for

@@ -157,6 +157,20 @@ def test_packed_weights_that_fsdp_cuts_are_gathered_reduced_and_multiplied(compi
     assert all(p["not_run"] is None and p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] == 0 for p in document["products"])
 
 
+@pytest.mark.parametrize("mesh", [{"fsdp": 2, "tp": 2}, {"tp": 2, "fsdp": 3}], ids=str)
+def test_an_fsdp_axis_before_others_on_its_dim_is_gathered_with_them(compiles, mesh, tmp_path):
+    """As JAX plans write it: P(('fsdp', 'tp')). The pieces of tp alone are other rows than those that a rank of tp holds."""
+    model = {"format": "tpplan.model/1", "name": "Major", "framework": "torch", "modules": [linear("up", 24, 8), linear("down", 8, 24)]}
+    rules = {"up": {"spec": [["fsdp", "tp"], None]}, "down": {"spec": [None, ["fsdp", "tp"]]}}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(compiles(model, plan(mesh, rules, fsdp={"axis": "fsdp"}, data={"axes": ["fsdp"], "dim": 0}))))
+    document = json.loads(execute("run", path, "--json", "--iterations", 1).stdout)
+    kinds = {s["path"] + " " + s["part"]: [c["kind"] for c in s["collectives"]] for s in document["redistributions"]}
+    assert kinds == {f"{name}.weight {part}": ["all_gather", collective, "slice"] for name in ("up", "down")
+                     for part, collective in (("gather", "all_gather"), ("reduce", "reduce_scatter"))}
+    assert all(s["wrong"] == 0 and s["not_run"] is None for s in document["redistributions"])
+
+
 def test_gathering_a_packed_output_mixes_its_segments_up_and_is_wrong(compiles, tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(compiles(packed(), plan({"tp": 2}, {"block.gate_up": {"style": "colwise", "output_layouts": "Replicate"}}))))

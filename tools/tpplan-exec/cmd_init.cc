@@ -97,7 +97,8 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
-  if (!arguments.consolidated.empty() && is_same_file(arguments.consolidated, {arguments.manifest})) return refuse(2, "--consolidated names the manifest; nothing is written");
+  if (const std::string fault = output_fault("--consolidated", arguments.consolidated, {arguments.manifest}); !fault.empty()) return refuse(2, fault);
+  if (const std::string fault = packing_fault(input.manifest); !fault.empty()) return refuse(1, fault);
   const InitPlan plan = plan_init(input.manifest);
   status = check_plan(plan, input.manifest, job);
   if (status != 0) return status;

@@ -17,9 +17,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   WeightSource saved, source;
   status = open_saved(arguments.from, before, job, saved);
   if (status != 0) return status;
-  JobArguments again = job;
-  again.quiet = true;  // its warnings were said
-  status = open_source(arguments.from, after.manifest, again, source);
+  status = open_source(arguments.from, after.manifest, job, source, saved.warnings);
   if (status != 0) return status;
   return run_job(after, job, fmt::format("reshard from {}", before.sha256), [&](Comm& comm) {
     const ReshardResult result = reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);

@@ -67,12 +67,19 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
+  if (const std::string fault = packing_fault(input.manifest); !fault.empty()) return refuse(1, fault);
   for (const std::string& fault : tiling_faults(input.manifest)) status = refuse(1, fault);
   if (status != 0) return status;
   WeightSource weights, folder;
   if (!arguments.weights.empty()) status = open_source(arguments.weights, input.manifest, job, weights);
-  if (status == 0 && !arguments.from.empty()) status = open_saved(arguments.from, input, job, folder);
+  if (status == 0 && !arguments.from.empty()) status = open_saved(arguments.from, input, job, folder, weights.warnings);
   if (status != 0) return status;
+  std::vector<std::string> inputs{arguments.manifest, arguments.checksums};
+  for (const WeightSource* source : {&weights, &folder}) {
+    for (std::string& file : files_of(*source)) inputs.push_back(std::move(file));
+  }
+  const std::string fault = arguments.write_checksums == "-" ? "" : output_fault("--write-checksums", arguments.write_checksums, inputs);
+  if (!fault.empty()) return refuse(2, fault);
   const WeightSource& loaded = arguments.from.empty() ? weights : folder;
   Verification shared;
   return run_job(input, job, "verify", [&](Comm& comm) {

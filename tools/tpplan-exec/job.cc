@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include "base/text.h"
+#include "base/write_file.h"
 #include "diagnostics/render.h"
 #include "ranks/rank_source.h"
 #include "shards/ask_for_memory.h"
@@ -35,25 +37,43 @@ bool speaks_for_the_job() {
   return !find_rank(std::getenv, who, fault) || who.rank == 0;
 }
 
-int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source) {
+int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source, std::span<const std::string> said) {
   const bool good = open_weights(path, manifest, source);
   int status = 0;
   print_header_findings(source.weights, status);
   for (const std::string& fault : source.faults) print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", fault));
   if (good && !job.quiet && speaks_for_the_job()) {
-    for (const std::string& warning : source.warnings) print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
+    for (const std::string& warning : source.warnings) {
+      if (std::ranges::find(said, warning) == said.end()) print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
+    }
   }
   return good ? status : std::max(status, source.status);
 }
 
-int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source) {
+std::vector<std::string> files_of(const WeightSource& source) {
+  std::vector<std::string> files;
+  for (const SourceFileHandle& file : source.files) files.push_back(file.path);
+  if (!source.weights.index.name.empty()) files.push_back(source.weights.index.name);
+  if (source.is_folder_of_shards && !source.files.empty()) {
+    files.push_back((std::filesystem::path(source.files[0].path).parent_path() / kFolderNote).string());
+  }
+  return files;
+}
+
+std::string output_fault(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs) {
+  if (output == "-") return fmt::format("{}: is written in pieces, which standard output does not take: name a file", flag);
+  if (!output.empty() && is_same_file(output, inputs)) return fmt::format("{}: {} is one of the inputs; name another file", flag, escape_for_terminal(output));
+  return "";
+}
+
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source, std::span<const std::string> said) {
   std::string written_by;
   const std::string fault = read_note(folder, written_by);
   if (!fault.empty()) return refuse(2, fault);
   if (!written_by.empty() && written_by != input.sha256)
     return refuse(1, fmt::format("{}: was written by another manifest: its SHA-256 is {}..., that of {} is {}...", escape_for_terminal(folder), written_by.substr(0, 12),
                                  escape_for_terminal(input.file.name), input.sha256.substr(0, 12)));
-  return open_source(folder, input.manifest, job, source);
+  return open_source(folder, input.manifest, job, source, said);
 }
 
 bool has_memory(Comm& comm, const Manifest& manifest) {

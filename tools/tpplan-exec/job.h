@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +28,20 @@ struct ManifestInput {
 // may stand on another machine.
 bool speaks_for_the_job();
 
-// Opens weights for a manifest and prints what is found; the exit status that it calls for, 0 when they fit.
-int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source);
+// Opens weights for a manifest and prints what is found, but for warnings that were said; the exit status that it calls for, 0
+// when they fit.
+int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
+                std::span<const std::string> said = {});
+
+// The files that were opened for a job: those of the weights, and what stands beside them and says what they are.
+std::vector<std::string> files_of(const WeightSource& source);
+
+// Why `output`, which the option `flag` names, cannot be written: it is one of the inputs, or standard output. Empty: it can.
+std::string output_fault(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs);
 
 // The same for a folder of shards, which must have been written by this manifest if it says by which.
-int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source);
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
+               std::span<const std::string> said = {});
 
 // The shards of the ranks of this process: filled by the first of their threads that comes, while the others wait.
 struct SharedShards {

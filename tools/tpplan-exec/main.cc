@@ -9,7 +9,9 @@
 #include "base/text.h"
 #include "commands.h"
 #include "describe_app.h"
+#include "number_options.h"
 #include "program.h"
+#include "shards/load_shards.h"
 #include "terminal.h"
 
 namespace {
@@ -24,14 +26,16 @@ constexpr const char* kFooter =
 void add_job(CLI::App& command, JobArguments& job) {
   command.add_option("--backend", job.backend, "local: all ranks in this process; nccl: a rank a GPU; mpi: Open MPI")->check(CLI::IsMember({"local", "nccl", "mpi"}))->envname("TPPLAN_EXEC_BACKEND");
   command.add_option("--device", job.device, "auto: a GPU with nccl, the CPU otherwise")->check(CLI::IsMember({"auto", "cpu", "cuda"}))->envname("TPPLAN_EXEC_DEVICE");
-  command.add_option("--deadline", job.deadline, "seconds that a step waits for another rank")->type_name("SECONDS")->check(CLI::Range(0.1, 1e6))->capture_default_str();
+  take_number(command.add_option("--deadline", job.deadline, "seconds that a step waits for another rank")->type_name("SECONDS")->capture_default_str(), 0.1, 1e6);
   command.add_flag("--json", job.json, "the result on standard output as JSON");
   command.add_flag("-q,--quiet", job.quiet, "no progress, no summary");
 }
 
+void take_threads(CLI::Option* option) { take_whole_number(option, 0, 1024); }
+
 void add_staging(CLI::App& command, JobArguments& job) {
-  command.add_option("--staging", job.staging, "host memory that a rank's reading may take: 256MB")->transform(CLI::AsSizeValue(false))->type_name("BYTES");
-  command.add_option("--threads", job.threads, "threads that read; one a processor without it")->check(CLI::Range(0, 1024));
+  take_bytes(command.add_option("--staging", job.staging, "host memory that a rank's reading may take: 1MB and more, 256MB without it")->type_name("BYTES"), kMinStaging);
+  take_threads(command.add_option("--threads", job.threads, "threads that read; one a processor without it"));
 }
 
 int run(int argc, char** argv) {
@@ -59,10 +63,10 @@ int run(int argc, char** argv) {
 
   CLI::App* init = app.add_subcommand("init", "initialise without a checkpoint: the same values on every mesh");
   init->add_option("MANIFEST", init_arguments.manifest, "manifest of `tpplan compile`")->required();
-  init->add_option("--seed", init_arguments.seed, "seed of all values")->required();
+  take_whole_number(init->add_option("--seed", init_arguments.seed, "seed of all values")->required(), 0, UINT64_MAX);
   init->add_option("-o,--output", init_arguments.output, "folder for the shards")->type_name("DIR");
   init->add_option("--consolidated", init_arguments.consolidated, "write one safetensors file")->type_name("FILE");
-  init->add_option("--threads", job.threads, "threads that draw, of all ranks of this process together; one a processor without it")->check(CLI::Range(0, 1024));
+  take_threads(init->add_option("--threads", job.threads, "threads that draw, of all ranks of this process together; one a processor without it"));
 
   CLI::App* verify = app.add_subcommand("verify", "prove that the shards tile every tensor and equal the source byte for byte");
   verify->add_option("MANIFEST", verify_arguments.manifest, "manifest of `tpplan compile`")->required();
@@ -74,9 +78,9 @@ int run(int argc, char** argv) {
 
   CLI::App* run_command = app.add_subcommand("run", "run the manifest's redistributions and products, compare with the unsharded result, and time them");
   run_command->add_option("MANIFEST", run_arguments.manifest, "manifest of `tpplan compile`")->required();
-  run_command->add_option("--iterations", run_arguments.iterations, "timed repetitions of a step")->check(CLI::Range(1, 100000))->capture_default_str();
-  run_command->add_option("--warmup", run_arguments.warmup, "repetitions before them")->check(CLI::Range(0, 100000))->capture_default_str();
-  run_command->add_option("--tokens", run_arguments.tokens, "rows of the activations")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  take_whole_number(run_command->add_option("--iterations", run_arguments.iterations, "timed repetitions of a step")->capture_default_str(), 1, 100000);
+  take_whole_number(run_command->add_option("--warmup", run_arguments.warmup, "repetitions before them")->capture_default_str(), 0, 100000);
+  take_whole_number(run_command->add_option("--tokens", run_arguments.tokens, "rows of the activations")->capture_default_str(), 1, 1 << 20);
 
   CLI::App* save = app.add_subcommand("save", "write each rank's shards as safetensors that torch's distributed checkpoint reads");
   save->add_option("MANIFEST", save_arguments.manifest, "manifest of `tpplan compile`")->required();
