@@ -10,6 +10,8 @@
 #include <csignal>
 #include <utility>
 
+#include "base/unfinished.h"
+
 namespace tpplan {
 namespace {
 
@@ -27,6 +29,7 @@ std::atomic<bool> is_terminated = false;
 void note_termination(int) { is_terminated = true; }
 
 void end_by_signal() {
+  remove_all_unfinished();
   std::signal(SIGTERM, SIG_DFL);
   raise(SIGTERM);
 }

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "base/unfinished.h"
 #include "base/write_file.h"
 #include "shards/work_together.h"
 
@@ -78,15 +79,6 @@ std::optional<std::string> text_of_first(Comm& comm, std::string_view step, std:
   return std::move(all[0]);
 }
 
-// Takes away what a failed job wrote under `made`, from every rank that is left. First its name: rank 0 may be giving it the
-// final one at this moment, and what has that is whole and stays.
-void remove_beside(const std::string& made) {
-  const std::string removed = made + "-removed";
-  std::error_code ignored;
-  fs::rename(made, removed, ignored);  // fails where another rank, or rank 0, was first
-  fs::remove_all(removed, ignored);
-}
-
 std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
   const std::string path = bare(wanted);
   std::string made, fault;
@@ -103,6 +95,7 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
       text_of_first(comm, fmt::format("save: making {}", path), fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault));
   if (text && !text->starts_with(kMade)) return *text;
   if (text) made = text->substr(kMade.size());
+  const std::shared_ptr<void> guard = made.empty() ? nullptr : guard_unfinished(made);
   fault = text ? "" : comm.fault;
   const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
     if (!fault.empty() || !function) return;
@@ -121,7 +114,8 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
     if (rename(folder.c_str(), path.c_str()) != 0) throw failure(path, errno);
     sync_folder(fs::path(path).parent_path());
   }, false);
-  if (!fault.empty() && !made.empty()) remove_beside(made);
+  // Every rank that is left takes it away; rank 0 may be giving it the final name at this moment, and what has that is whole.
+  if (!fault.empty() && !made.empty()) remove_unfinished(made);
   return fault;
 }
 

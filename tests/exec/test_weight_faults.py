@@ -1,11 +1,15 @@
 """What can be wrong with weights, folders and disks: each is named, nothing is left half written, no signal ends the program."""
 
+import itertools
 import json
 import os
 import resource
+import signal
+import subprocess
+import time
 
 import pytest
-from executor import execute, run, succeeds
+from executor import EXECUTOR, execute, run, succeeds
 from weights import compile_manifest, random_tensors, write_file, write_index
 
 SHAPES = {"m.a": ("float32", (8, 6)), "m.b": ("bfloat16", (4, 4)), "m.c": ("float32", (5,))}
@@ -179,3 +183,91 @@ def test_usage_is_said(manifest, tmp_path):
     refused(2, "verify", manifest, "--from", tmp_path)
     refused(2, "load", manifest)
     refused(2, "load", tmp_path / "absent.json", "--weights", tmp_path)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("output", ["--output", "--consolidated"])
+def test_a_signal_ends_a_save_and_nothing_stays(ending, output, manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    (tmp_path / "out").mkdir()
+    steps = itertools.count(1)
+    while True:  # until the rank hangs with the new file or folder made
+        fault = {"TPPLAN_EXEC_FAULT": f"rank=1,kind=hang,step={next(steps)}"}
+        job = subprocess.Popen([EXECUTOR, "save", manifest, "--weights", tmp_path / "w.safetensors", output, tmp_path / "out" / "x"], env=os.environ | fault, stderr=subprocess.PIPE)
+        limit = time.monotonic() + 10
+        while job.poll() is None and not list((tmp_path / "out").iterdir()) and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert job.returncode is None, "no step hung with something made"
+        made = list((tmp_path / "out").iterdir())
+        job.send_signal(ending)
+        job.communicate(timeout=20)
+        assert job.returncode == -ending
+        assert not list((tmp_path / "out").iterdir())
+        if made:
+            break
+
+
+def test_no_input_is_overwritten(tmp_path):
+    tensors = random_tensors(SHAPES)
+    (tmp_path / "model").mkdir()
+    write_index(tmp_path / "model", tensors)
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 2})
+    succeeds("save", manifest, "--weights", tmp_path / "model", "-o", tmp_path / "shards")
+    weights, shards = ["--weights", tmp_path / "model"], ["--from", tmp_path / "shards"]
+    inputs = [manifest, *(tmp_path / "model").iterdir(), *(tmp_path / "shards").iterdir()]
+    before = {path: path.read_bytes() for path in inputs}
+    assert len(inputs) == 1 + 3 + 3
+    for path in inputs:
+        command = ["save", manifest, *weights, "--consolidated", path] if path.parent.name != "shards" else ["save", manifest, "--weights", tmp_path / "shards", "--consolidated", path]
+        assert "is one of the inputs" in refused(2, *command)
+        assert "is one of the inputs" in refused(2, "verify", manifest, *weights, *shards, "--write-checksums", path)
+    assert "is one of the inputs" in refused(2, "init", manifest, "--seed", "1", "--consolidated", manifest)
+    assert {path: path.read_bytes() for path in inputs} == before
+    assert "standard output" in refused(2, "save", manifest, *weights, "--consolidated", "-")
+
+
+def test_an_output_that_is_a_link_is_followed(manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    (tmp_path / "disk").mkdir()
+    for option, link, target in (("-o", "folder", "disk/folder"), ("--consolidated", "file", "disk/file")):
+        (tmp_path / link).symlink_to(target)
+        succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", option, tmp_path / link)
+        assert (tmp_path / link).is_symlink() and (tmp_path / target).exists()
+    succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "folder")
+    assert sorted(p.name for p in (tmp_path / "disk").iterdir()) == ["file", "folder"]
+
+
+def test_a_text_of_megabytes_in_a_header_is_read(manifest, tmp_path):
+    """As the sharding info of a checkpoint of a hundred thousand tensors is."""
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES), {"note": "x" * (5 << 20)})
+    succeeds("load", manifest, "--weights", tmp_path / "w.safetensors")
+
+
+def test_what_reshard_leaves_out_is_said_once(tmp_path):
+    before = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 2}, "before.json")
+    after = compile_manifest(tmp_path, {"m.a": SHAPES["m.a"]}, {"m.a": ["tp", None]}, {"tp": 2}, "after.json")
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    succeeds("save", before, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
+    said = succeeds("reshard", before, after, "--from", tmp_path / "A", "--to", tmp_path / "B").stderr
+    assert said.count("warning") == 1 and "the weights hold 2 tensors that the manifest lacks, left unread: m.b, m.c" in said
+
+
+def test_rows_that_end_inside_a_byte_are_a_fault_of_the_manifest(tmp_path):
+    manifest = compile_manifest(tmp_path, {"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}, {"m": ["tp"]}, {"tp": 2})
+    write_file(tmp_path / "w.safetensors", random_tensors({"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}))
+    for command in (["load"], ["save", "-o", tmp_path / "out"], ["verify"]):
+        said = refused(1, command[0], manifest, "--weights", tmp_path / "w.safetensors", *command[1:])
+        assert "`w` is float4_e2m1fn of [2, 5], 4 bits an element: its rows end inside a byte" in said
+
+
+@pytest.mark.parametrize("arguments", [["--seed", "18446744073709551616"], ["--seed", "-1"], ["--seed", "0x10"], ["--seed", "1.0"], ["--seed", "1", "--threads", "1025"],
+                                       ["--seed", "1", "--deadline", "nan"], ["--seed", "1", "--deadline", "0"]], ids=" ".join)
+def test_numbers_beyond_their_limits_are_usage_errors(arguments, manifest):
+    assert arguments[-1] in refused(2, "init", manifest, *arguments)
+
+
+@pytest.mark.parametrize("size, fine", [("1MB", True), ("1048576", True), ("2GiB", True), ("1mib", True), ("256", False), ("-1", False), ("99999999999999999999", False), ("17179869184G", False), ("1PB", False), ("MB", False), ("", False)])
+def test_staging_takes_bytes_with_units(size, fine, manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    result = execute("load", manifest, "--weights", tmp_path / "w.safetensors", "--staging", size)
+    assert result.returncode == (0 if fine else 2), result.stderr
