@@ -76,8 +76,7 @@ Span rules_span(const PlanReader& reader) {
 void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   const YamlId root = reader.tree.root;
   const bool is_map = for_each_entry(reader, root, "the plan", [&](YamlId key, YamlId) {
-    const bool is_known = std::find(std::begin(kTopKeys), std::end(kTopKeys), node_at(reader, key).text) != std::end(kTopKeys);
-    if (!is_known) unknown_key(reader, key, "the plan", kTopKeys);
+    if (plan_key_rank(node_at(reader, key).text) == std::size(kTopKeys)) unknown_key(reader, key, "the plan", kTopKeys);
   });
   if (!is_map) return;
   const auto value_of = [&](std::string_view key) { return find_entry(reader, root, key).value; };
@@ -105,7 +104,9 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
 
 }  // namespace
 
-std::span<const std::string_view> plan_keys() { return kTopKeys; }
+size_t plan_key_rank(std::string_view name) {
+  return static_cast<size_t>(std::find(std::begin(kTopKeys), std::end(kTopKeys), name) - std::begin(kTopKeys));
+}
 
 TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics) {
   TpPlan plan;
