@@ -22,11 +22,6 @@ struct Builder {
   std::string key;  // reused
 };
 
-std::string_view policy_name(FsdpPolicy policy) {
-  static constexpr std::string_view names[] = {"largest_dim", "compose", "dim0"};
-  return names[static_cast<size_t>(policy)];
-}
-
 // Who runs a product needs to know which module a parameter is of and which of its dims is which.
 bool names_kind(ModuleKind kind) { return kind == ModuleKind::Linear || kind == ModuleKind::Embedding || kind == ModuleKind::Norm; }
 
@@ -126,7 +121,8 @@ void add_settings(Builder& b) {
   if (plan.data) b.manifest.data = ManifestData{.axes = plan.data->axes, .dim = plan.data->dim};
   b.manifest.remat = module_paths(b, plan.remat, "remat pattern");
   if (!plan.fsdp) return;
-  b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis, .policy = std::string(policy_name(plan.fsdp->policy)),
+  const std::string_view policy = kFsdpPolicyNames[static_cast<size_t>(plan.fsdp->policy)];
+  b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis, .policy = std::string(policy),
                                  .min_weight_size = plan.fsdp->min_weight_size, .units = module_paths(b, plan.fsdp->units, "fsdp unit")};
   if (plan.fsdp->units.empty()) b.manifest.fsdp->units.emplace_back();
   // fully_shard cuts unevenly whatever the plan says of its own rules.

@@ -16,6 +16,7 @@
 namespace tpplan {
 
 enum class Framework : uint8_t { Torch, Jax, Keras };
+inline constexpr std::string_view kFrameworkNames[] = {"torch", "jax", "keras"};  // by Framework
 
 // What a module computes, as far as styles care.
 enum class ModuleKind : uint8_t { Other, Linear, Embedding, Norm, Experts };

@@ -9,7 +9,6 @@
 namespace tpplan {
 namespace {
 
-constexpr std::string_view kFrameworkNames[] = {"torch", "jax", "keras"};
 constexpr size_t kPieceBytes = 64 * 1024;
 
 void append_key(std::string& out, std::string_view key) {

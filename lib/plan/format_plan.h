@@ -11,7 +11,7 @@ namespace tpplan {
 // Columns that a line of a collection in brackets may take; a longer one is written one entry a line.
 inline constexpr size_t kPlanWidth = 120;
 
-// Writes `file` anew into `formatted`: known keys in the order of plan_keys(), two spaces a level, one rule a line, the
+// Writes `file` anew into `formatted`: known keys in the order of plan_key_rank(), two spaces a level, one rule a line, the
 // options of a rule in braces where they fit and hold no comment, keys in double quotes where they need any, one blank line
 // at most, LF, one line break at the end. Every comment, anchor and alias is kept, comments at what they stand above or
 // beside; those before the first key stay at the top, those behind the last one at the end.

@@ -1,7 +1,6 @@
 // Plan file -> TpPlan.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,8 +14,8 @@ namespace tpplan {
 
 inline constexpr std::string_view kPlanFormat = "tpplan.plan/1";
 
-// The keys of a plan's top level, in the order in which they are written.
-std::span<const std::string_view> plan_keys();
+// The place of a key of a plan's top level in the order in which keys are written; behind all of them for other names.
+size_t plan_key_rank(std::string_view name);
 
 // Axis sizes from the command line, which replace those in the file.
 using MeshSizes = std::vector<std::pair<std::string, int64_t>>;

@@ -115,9 +115,6 @@ uint16_t find_option(std::string_view name) {
   return 0;
 }
 
-std::string_view to_text(Dialect dialect) {
-  static constexpr std::string_view names[] = {"glob", "regex", "torch", "transformers", "keras"};
-  return names[static_cast<size_t>(dialect)];
-}
+std::string_view to_text(Dialect dialect) { return kDialectNames[static_cast<size_t>(dialect)]; }
 
 }  // namespace tpplan

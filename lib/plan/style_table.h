@@ -10,6 +10,7 @@
 namespace tpplan {
 
 enum class Dialect : uint8_t { Glob, Regex, Torch, Transformers, Keras };
+inline constexpr std::string_view kDialectNames[] = {"glob", "regex", "torch", "transformers", "keras"};  // by Dialect
 
 using DialectMask = uint8_t;
 constexpr DialectMask mask_of(Dialect dialect) { return static_cast<DialectMask>(1u << static_cast<unsigned>(dialect)); }

@@ -61,9 +61,8 @@ void dump_options(std::string& out, const RuleOptions& options) {
 }  // namespace
 
 std::string dump(const TpPlan& plan) {
-  static constexpr std::string_view policies[] = {"largest_dim", "compose", "dim0"};
   std::string out = fmt::format("dialect {}\nmesh {}\nuneven {}\n", to_text(plan.dialect), to_text(plan.mesh),
-                                plan.uneven == UnevenPolicy::Error ? "error" : "torch");
+                                kUnevenPolicyNames[static_cast<size_t>(plan.uneven)]);
   for (const PlanRule& rule : plan.rules) {
     out += "rule ";
     if (rule.block != kNoRule) out += fmt::format("{} / ", plan.blocks[rule.block].text);
@@ -80,7 +79,7 @@ std::string dump(const TpPlan& plan) {
   }
   if (plan.fsdp) {
     out += fmt::format("fsdp {} {} min_weight_size {}\n", plan.mesh.axes[plan.fsdp->axis].name,
-                       policies[static_cast<size_t>(plan.fsdp->policy)], plan.fsdp->min_weight_size);
+                       kFsdpPolicyNames[static_cast<size_t>(plan.fsdp->policy)], plan.fsdp->min_weight_size);
     dump_patterns(out, "fsdp pattern", plan.fsdp->patterns);
     dump_patterns(out, "fsdp unit", plan.fsdp->units);
   }

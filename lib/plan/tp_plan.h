@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,7 @@ struct DataSharding {
 };
 
 enum class FsdpPolicy : uint8_t { LargestDim, Compose, Dim0 };
+inline constexpr std::string_view kFsdpPolicyNames[] = {"largest_dim", "compose", "dim0"};  // by FsdpPolicy
 
 struct FsdpSettings {
   AxisId axis = kNoAxis;
@@ -89,6 +91,8 @@ struct Suppression {
   std::string rule;  // key of the rule that the warning must be about; empty: any
   Span span;
 };
+
+inline constexpr std::string_view kUnevenPolicyNames[] = {"error", "torch"};  // by UnevenPolicy
 
 struct TpPlan {
   Dialect dialect = Dialect::Glob;

@@ -197,18 +197,17 @@ def test_layouts_have_the_operations_of_placements():
 
 
 def test_keys_of_a_model_are_those_that_its_reader_knows():
-    reader, definitions = source("model/read_model.cc"), SCHEMAS["model"]["definitions"]
-    assert names_in(reader, r"kTopKeys\[\] = \{(.*?)\}") == properties(SCHEMAS["model"])
-    assert names_in(reader, r"kModuleKeys\[\] = \{(.*?)\}") == properties(definitions, "module")
-    assert names_in(reader, r"kParamKeys\[\] = \{(.*?)\}") == properties(definitions, "tensor")
-    known = names_in(reader, r"known\[\] = (\{\{\"num_heads.*?);")
-    assert known == properties(definitions, "module", "properties", "attributes")
+    definitions, module_reader = SCHEMAS["model"]["definitions"], source("model/read_module.cc")
+    assert names_in(source("model/read_model.cc"), r"kMembers\[\] = \{(.*?)\n\};") == properties(SCHEMAS["model"])
+    assert names_in(module_reader, r"kModuleKeys\[\] = \{(.*?)\}") == properties(definitions, "module")
+    assert names_in(source("model/read_params.cc"), r"kParamKeys\[\] = \{(.*?)\}") == properties(definitions, "tensor")
+    assert names_in(module_reader, r"kAttributes\[\] = \{(.*?)\n\};") == properties(definitions, "module", "properties", "attributes")
 
 
 def test_frameworks_and_kinds_are_those_of_the_model_reader(tmp_path):
     frameworks = SCHEMAS["model"]["properties"]["framework"]["enum"]
     kinds = SCHEMAS["model"]["definitions"]["module"]["properties"]["kind"]["enum"]
-    assert frameworks == names_in(source("model/read_model.cc"), r"kFrameworks\[\] = \{(.*?)\}")
+    assert frameworks == names_in(source("model/model_graph.h"), r"kFrameworkNames\[\] = \{(.*?)\}")
     assert kinds == names_in(source("model/module_kinds.cc"), r"kKindNames\[\] = \{(.*?)\}")
     help_line = first_finding(tmp_path, model(framework="?"))["help"]
     assert sorted(listed(help_line, "frameworks are ")) == sorted(frameworks)

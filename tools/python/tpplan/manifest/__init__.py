@@ -1,6 +1,6 @@
 """Reads sharding manifests (schemas/manifest.schema.json), proves them, and holds them against a model's parameters.
 
-Nothing here needs a framework. What is proven is what lib/manifest/read_manifest.cc proves: placements, local shapes and
+Nothing here needs a framework. What is proven is what `read_manifest` proves (lib/manifest): placements, local shapes and
 replicas follow from the spec, specs are legal, totals are the sums. A manifest that was edited after it was written fails.
 """
 

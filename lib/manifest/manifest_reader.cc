@@ -1,0 +1,84 @@
+#include "manifest/manifest_reader.h"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace tpplan {
+
+bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
+  report_message(reader.diagnostics, code, span, std::move(message),
+                 code == Code::TP7002 ? "a manifest is not edited by hand: compile the plan again" : "tpplan compile writes manifests");
+  return false;
+}
+
+bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message) {
+  return fault(reader, code, value_span(Source::Manifest, node), std::move(message));
+}
+
+bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
+  if (node.kind == kind) return true;
+  return fault(reader, Code::TP7001, node,
+               fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
+}
+
+uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind) {
+  const uint32_t at = find_member(tree, object, key);
+  if (at == 0) {
+    fault(reader, Code::TP7001, tree.nodes[object], fmt::format("`{}` is missing", key));
+    return 0;
+  }
+  return tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
+}
+
+bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind, uint32_t& at) {
+  at = find_member(tree, object, key);
+  if (at != 0 && tree.nodes[at].kind == JsonKind::Null) at = 0;
+  return at == 0 || tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key));
+}
+
+bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
+  if (!expect(reader, node, JsonKind::String, "an axis")) return false;
+  axis = find_axis(reader.manifest.mesh, node.text);
+  return axis != kNoAxis || fault(reader, Code::TP7002, node, fmt::format("`{}` is not an axis of the mesh", node.text));
+}
+
+bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, object, "rule", JsonKind::Integer, at)) return false;
+  if (at == 0) return true;
+  const int64_t index = tree.nodes[at].integer;
+  if (index < 0 || static_cast<uint64_t>(index) >= reader.manifest.rules.size()) {
+    return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("there is no rule {}", index));
+  }
+  rule = static_cast<uint32_t>(index);
+  return true;
+}
+
+bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, "a list of sizes")) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    sizes.push_back(tree.nodes[i].integer);
+    return expect(reader, tree.nodes[i], JsonKind::Integer, "a size") &&
+           (tree.nodes[i].integer >= 0 || fault(reader, Code::TP7001, tree.nodes[i], "a size is negative"));
+  });
+}
+
+bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names, std::string_view what) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, fmt::format("a list of {}s", what))) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    names.emplace_back(tree.nodes[i].text);
+    return expect(reader, tree.nodes[i], JsonKind::String, fmt::format("a {}", what));
+  });
+}
+
+bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::optional<std::vector<Placement>>& placements) {
+  if (tree.nodes[at].kind == JsonKind::Null) return true;
+  if (!expect(reader, tree.nodes[at], JsonKind::Array, "`placements`")) return false;
+  placements.emplace();
+  return for_each(tree, at, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::String, "a placement")) return false;
+    return parse_placement(tree.nodes[i].text, placements->emplace_back()) ||
+           fault(reader, Code::TP7001, tree.nodes[i], fmt::format("unknown placement `{}`", tree.nodes[i].text));
+  });
+}
+
+}  // namespace tpplan

@@ -1,0 +1,63 @@
+// What the readers of a manifest's members share: the manifest so far, its faults, and the reading of single values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/json_reader.h"
+#include "base/string_index.h"
+#include "diagnostics/diagnostics.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+struct ManifestReader {
+  Manifest& manifest;
+  Diagnostics& diagnostics;
+  const std::string& text;  // of the file
+  bool has_mesh = false;
+  ManifestTotals written;
+  Span totals_span;
+  uint32_t largest_init = 0;  // that a parameter names, and where it does
+  Span init_span;
+  std::unordered_map<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
+  StringIndex paths;           // of the parameters
+  std::vector<bool> is_tied;
+};
+
+// All that read return false after reporting what is wrong. So does fault, always.
+bool fault(ManifestReader& reader, Code code, Span span, std::string message);
+bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
+
+bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
+
+// The member of an object, of this kind; 0 after reporting that it is not.
+uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind);
+
+// A member that may be absent or null (`at` is 0 then), and is of this kind otherwise.
+bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind, uint32_t& at);
+
+// Calls `visit(index)` for each child until one returns false.
+template <typename Visit>
+bool for_each(const JsonTree& tree, uint32_t at, Visit visit) {
+  for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
+    if (!visit(i)) return false;
+  }
+  return true;
+}
+
+bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis);
+
+// The index of a rule of the manifest, left alone where it is null.
+bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule);
+
+bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes);
+// `what` is one of the names: "path".
+bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names, std::string_view what);
+// Absent where it is null.
+bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::optional<std::vector<Placement>>& placements);
+
+}  // namespace tpplan

@@ -1,0 +1,39 @@
+#include "manifest/prove_layout.h"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace tpplan {
+namespace {
+
+constexpr unsigned __int128 kMaxElements = static_cast<unsigned __int128>(1) << 63;
+
+bool has_too_many_elements(const std::vector<int64_t>& shape) {
+  unsigned __int128 elements = 1;
+  for (const int64_t size : shape) {
+    if (size > 0 && elements < kMaxElements) elements *= static_cast<unsigned __int128>(size);
+  }
+  return elements >= kMaxElements;
+}
+
+}  // namespace
+
+bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path, const JsonNode& node) {
+  const Mesh& mesh = reader.manifest.mesh;
+  const Sharding& sharding = layout.sharding;
+  const auto wrong = [&](std::string message) { return fault(reader, Code::TP7002, node, std::move(message)); };
+  const auto contradiction = [&](std::string_view what) {
+    return wrong(fmt::format("{} of `{}` is not what its spec {} says", what, path, to_text(sharding.spec, mesh)));
+  };
+  if (sharding.spec.size() != layout.shape.size()) return wrong(fmt::format("the spec of `{}` does not fit its shape", path));
+  if (has_too_many_elements(layout.shape)) return wrong(fmt::format("`{}` has 2^63 elements or more", path));
+  if (!check_sharding(layout.shape, sharding, mesh, reader.manifest.uneven).empty()) {
+    return wrong(fmt::format("the spec {} of `{}` is not legal for its shape", to_text(sharding.spec, mesh), path));
+  }
+  if (layout.placements != placements_of(sharding, mesh)) return contradiction("`placements`");
+  const auto shapes = list_local_shapes(layout.shape, sharding, mesh);
+  if (shapes.empty() || layout.local_shapes != shapes) return contradiction("`local_shape`");
+  if (layout.replicas != device_count(mesh) / shard_count(sharding.spec, mesh)) return contradiction("`replicas`");
+  return true;
+}
+
+}  // namespace tpplan

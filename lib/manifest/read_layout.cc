@@ -1,0 +1,114 @@
+#include "manifest/read_layout.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace tpplan {
+namespace {
+
+bool read_spec(ManifestReader& reader, const JsonTree& tree, uint32_t at, PartitionSpec& spec) {
+  return for_each(tree, at, [&](uint32_t i) {
+    DimAxes& axes = spec.emplace_back();
+    if (tree.nodes[i].kind == JsonKind::Null) return true;
+    if (tree.nodes[i].kind != JsonKind::Array) return read_axis(reader, tree.nodes[i], axes.emplace_back());
+    return for_each(tree, i, [&](uint32_t k) { return read_axis(reader, tree.nodes[k], axes.emplace_back()); });
+  });
+}
+
+bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t ndim, std::vector<DimSegments>& segments) {
+  if (!expect(reader, tree.nodes[at], JsonKind::Object, "`segments`")) return false;
+  return for_each(tree, at, [&](uint32_t i) {
+    DimSegments& entry = segments.emplace_back();
+    for (entry.dim = 0; entry.dim < ndim && std::to_string(entry.dim) != tree.nodes[i].key;) ++entry.dim;
+    if (entry.dim == ndim) {
+      return fault(reader, Code::TP7002, key_span(Source::Manifest, tree.nodes[i]),
+                   fmt::format("segments of dim `{}`, which there is not", tree.nodes[i].key));
+    }
+    return read_sizes(reader, tree, i, entry.sizes);
+  });
+}
+
+bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
+  const uint32_t single = find_member(tree, object, "local_shape"), many = find_member(tree, object, "local_shapes");
+  if (single != 0 && tree.nodes[single].kind == JsonKind::Array) {
+    return read_sizes(reader, tree, single, layout.local_shapes.emplace_back());
+  }
+  if (many == 0) return fault(reader, Code::TP7001, tree.nodes[object], "`local_shape` is missing");
+  if (!expect(reader, tree.nodes[many], JsonKind::Array, "`local_shapes`")) return false;
+  return for_each(tree, many, [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
+}
+
+bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
+  const uint32_t at = member(reader, tree, object, "grad_reduce", JsonKind::Array);
+  return at != 0 && for_each(tree, at, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
+    const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String),
+                   kind = member(reader, tree, i, "kind", JsonKind::String);
+    if (axis == 0 || kind == 0) return false;
+    GradReduce& reduce = layout.grad_reduce.emplace_back();
+    reduce.kind = tree.nodes[kind].text == "reduce_scatter" ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce;
+    return read_axis(reader, tree.nodes[axis], reduce.axis);
+  });
+}
+
+// What the parameter's module computes, and its dims by name. Manifests that were written before have neither.
+bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  static constexpr std::string_view kinds[] = {"linear", "embedding", "norm"};
+  uint32_t kind = 0, dims = 0;
+  if (!optional_member(reader, tree, 0, "kind", JsonKind::String, kind) ||
+      !optional_member(reader, tree, 0, "dims", JsonKind::Array, dims)) {
+    return false;
+  }
+  if (kind != 0) layout.kind = tree.nodes[kind].text;
+  if (kind != 0 && std::find(std::begin(kinds), std::end(kinds), layout.kind) == std::end(kinds)) {
+    return fault(reader, Code::TP7001, tree.nodes[kind], fmt::format("unknown kind `{}`", layout.kind));
+  }
+  if (dims != 0 && !read_names(reader, tree, dims, layout.dims, "dim")) return false;
+  if (dims == 0 || layout.dims.size() == layout.shape.size()) return true;
+  return fault(reader, Code::TP7002, tree.nodes[dims],
+               fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
+}
+
+bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, 0, "init", JsonKind::Integer, at)) return false;
+  if (at == 0) return true;
+  const int64_t index = tree.nodes[at].integer;
+  if (index < 0 || index >= kNoInit) return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("there is no distribution {}", index));
+  layout.init = static_cast<uint32_t>(index);
+  if (reader.init_span.length == 0 || layout.init > reader.largest_init) {
+    reader.largest_init = layout.init;
+    reader.init_span = value_span(Source::Manifest, tree.nodes[at]);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array),
+                 dtype = member(reader, tree, 0, "dtype", JsonKind::String),
+                 spec = member(reader, tree, 0, "spec", JsonKind::Array),
+                 reason = member(reader, tree, 0, "reason", JsonKind::String),
+                 replicas = member(reader, tree, 0, "replicas", JsonKind::Integer);
+  const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments");
+  uint32_t style = 0;
+  if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
+  if (placements == 0) return fault(reader, Code::TP7001, tree.nodes[0], "`placements` is missing");
+  if (!optional_member(reader, tree, 0, "style", JsonKind::String, style)) return false;
+  if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
+  if (!find_dtype(tree.nodes[dtype].text, layout.dtype)) {
+    return fault(reader, Code::TP7001, tree.nodes[dtype], fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
+  }
+  if (style != 0) layout.style = tree.nodes[style].text;
+  layout.reason = tree.nodes[reason].text;
+  layout.replicas = tree.nodes[replicas].integer;
+  return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
+         read_placements(reader, tree, placements, layout.placements) &&
+         (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
+         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout) &&
+         read_kind(reader, tree, layout) && read_init_index(reader, tree, layout);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,11 @@
+// What a manifest says of a parameter but its path.
+#pragma once
+
+#include "manifest/manifest_reader.h"
+
+namespace tpplan {
+
+// `tree` is the parameter.
+bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout);
+
+}  // namespace tpplan

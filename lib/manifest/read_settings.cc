@@ -1,0 +1,86 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "manifest/manifest_sections.h"
+
+namespace tpplan {
+
+bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
+  reader.has_mesh = true;
+  if (!expect(reader, tree.nodes[0], JsonKind::Array, "`mesh`")) return false;
+  Mesh& mesh = reader.manifest.mesh;
+  unsigned __int128 devices = 1;
+  return for_each(tree, 0, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a mesh axis")) return false;
+    const uint32_t name = member(reader, tree, i, "name", JsonKind::String),
+                   size = member(reader, tree, i, "size", JsonKind::Integer);
+    if (name == 0 || size == 0) return false;
+    const std::string axis(tree.nodes[name].text);
+    const int64_t ways = tree.nodes[size].integer;
+    devices *= static_cast<unsigned __int128>(std::max<int64_t>(ways, 1));
+    const bool good = ways >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) && find_axis(mesh, axis) == kNoAxis &&
+                      mesh.axes.size() < kMaxAxes;
+    if (!good) {
+      return fault(reader, Code::TP7002, tree.nodes[size],
+                   fmt::format("axis `{}` of size {} stands twice, or makes the mesh too large", axis, ways));
+    }
+    mesh.axes.push_back({axis, ways});
+    return true;
+  });
+}
+
+bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
+  const JsonNode& node = tree.nodes[0];
+  if (!expect(reader, node, JsonKind::String, "`uneven`")) return false;
+  reader.manifest.uneven = node.text == "torch" ? UnevenPolicy::Torch : UnevenPolicy::Error;
+  return node.text == "torch" || node.text == "error" || fault(reader, Code::TP7001, node, "`uneven` is neither error nor torch");
+}
+
+bool read_rule(ManifestReader& reader, const JsonTree& tree) {
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
+  const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
+                 line = member(reader, tree, 0, "line", JsonKind::Integer),
+                 matches = member(reader, tree, 0, "matches", JsonKind::Integer),
+                 block = find_member(tree, 0, "block");
+  if (key == 0 || line == 0 || matches == 0) return false;
+  ManifestRule& rule = reader.manifest.rules.emplace_back();
+  rule.key = tree.nodes[key].text;
+  rule.line = static_cast<uint32_t>(tree.nodes[line].integer);
+  rule.matches = static_cast<uint64_t>(tree.nodes[matches].integer);
+  rule.in_block = block != 0;
+  if (block != 0) rule.block = tree.nodes[block].text;
+  return true;
+}
+
+bool read_data(ManifestReader& reader, const JsonTree& tree) {
+  if (tree.nodes[0].kind == JsonKind::Null) return true;
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`data`")) return false;
+  const uint32_t axes = member(reader, tree, 0, "axes", JsonKind::Array),
+                 dim = member(reader, tree, 0, "dim", JsonKind::Integer);
+  if (axes == 0 || dim == 0) return false;
+  ManifestData& data = reader.manifest.data.emplace();
+  data.dim = static_cast<int>(tree.nodes[dim].integer);
+  return for_each(tree, axes, [&](uint32_t i) { return read_axis(reader, tree.nodes[i], data.axes.emplace_back()); });
+}
+
+bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
+  if (tree.nodes[0].kind == JsonKind::Null) return true;
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "`fsdp`")) return false;
+  const uint32_t axis = member(reader, tree, 0, "axis", JsonKind::String),
+                 units = member(reader, tree, 0, "units", JsonKind::Array);
+  if (axis == 0 || units == 0) return false;
+  ManifestFsdp& fsdp = reader.manifest.fsdp.emplace();
+  uint32_t policy = 0, size = 0;
+  if (!optional_member(reader, tree, 0, "policy", JsonKind::String, policy) ||
+      !optional_member(reader, tree, 0, "min_weight_size", JsonKind::Integer, size)) {
+    return false;
+  }
+  if (policy != 0) fsdp.policy = tree.nodes[policy].text;
+  if (size != 0) fsdp.min_weight_size = tree.nodes[size].integer;
+  return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units, "path");
+}
+
+bool read_remat(ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat, "path"); }
+
+}  // namespace tpplan

@@ -1,0 +1,48 @@
+#include "model/model_reader.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "model/read_model.h"
+
+namespace tpplan {
+namespace {
+
+constexpr size_t kMaxFaults = 50;
+
+}  // namespace
+
+bool too_many_faults(const ModelReader& reader) { return reader.faults > kMaxFaults; }
+
+void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help) {
+  ++reader.faults;
+  report_message(reader.diagnostics, code, span, std::move(message), std::move(help));
+}
+
+void fault(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help) {
+  fault(reader, code, value_span(Source::Model, node), std::move(message), std::move(help));
+}
+
+bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
+  const std::string_view found = node.kind == JsonKind::Number ? node.text : json_kind_name(node.kind);
+  fault(reader, Code::TP2003, node, fmt::format("{} is {}, not {}", what, found, json_kind_name(kind)));
+  return false;
+}
+
+bool good_length(ModelReader& reader, std::string_view text, Span span) {
+  if (text.size() <= kMaxPathBytes) return true;
+  fault(reader, Code::TP2006, span, fmt::format("a name of {} bytes is longer than {}", text.size(), kMaxPathBytes));
+  return false;
+}
+
+void warn_unknown_key(ModelReader& reader, std::string_view where, std::string_view key, Span span,
+                      std::span<const std::string_view> known) {
+  Diagnostic* d = report(reader.diagnostics, Code::TP2004, span, fmt::format("{}/{}", where, key));
+  if (d == nullptr) return;
+  d->message = fmt::format("unknown key `{}` in {} is left unread", key, where);
+  d->counted = "place";
+  const std::string_view nearest = nearest_name(key, known);
+  if (!nearest.empty()) d->help = fmt::format("did you mean `{}`?", nearest);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,159 @@
+#include "model/read_params.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "model/module_kinds.h"
+#include "model/read_model.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint32_t kMaxSegments = 65536;
+constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "segments", "granularity"};
+
+bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& param) {
+  const JsonNode& list = tree.nodes[at];
+  if (!expect(reader, list, JsonKind::Array, "`shape`")) return false;
+  param.shape_begin = static_cast<uint32_t>(reader.graph.sizes.size());
+  size_t ndim = 0;
+  unsigned __int128 product = 1;
+  bool good = true;
+  for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
+    const JsonNode& size = tree.nodes[i];
+    if (!expect(reader, size, JsonKind::Integer, "a size")) return false;
+    if (size.integer < 0) {
+      fault(reader, Code::TP2008, size, fmt::format("size {} is negative", size.integer),
+            "a model file has whole sizes: export the model with the dims it will have");
+      return false;
+    }
+    if (size.integer != 0 && good) product *= static_cast<unsigned __int128>(size.integer);
+    good = good && product < (static_cast<unsigned __int128>(1) << 63);
+    reader.graph.sizes.push_back(size.integer);
+    ++ndim;
+  }
+  if (!good) fault(reader, Code::TP2008, list, "the sizes other than 0 multiply to 2^63 elements or more");
+  if (ndim > kMaxDims) {
+    fault(reader, Code::TP2008, list, fmt::format("{} dims are more than {}", ndim, kMaxDims));
+    return false;
+  }
+  param.ndim = static_cast<uint8_t>(ndim);
+  return good;
+}
+
+bool read_dtype(ModelReader& reader, const JsonNode& node, Param& param) {
+  if (!expect(reader, node, JsonKind::String, "`dtype`")) return false;
+  if (find_dtype(node.text, param.dtype)) return true;
+  std::vector<std::string_view> names;
+  for (const DTypeRow& row : dtypes()) names.push_back(row.name);
+  const std::string_view nearest = nearest_name(node.text, names);
+  fault(reader, Code::TP2007, node, fmt::format("unknown dtype `{}`", node.text),
+        nearest.empty() ? "dtypes are called as in torch: float32, bfloat16, float8_e4m3fn, ..."
+                        : fmt::format("did you mean `{}`?", nearest));
+  return false;
+}
+
+void read_dims(ModelReader& reader, const JsonTree& tree, uint32_t at, const Param& param, ParamExtras& extras) {
+  const JsonNode& list = tree.nodes[at];
+  if (!expect(reader, list, JsonKind::Array, "`dims`")) return;
+  if (list.end - at - 1 > kMaxDims) {
+    return fault(reader, Code::TP2009, list, fmt::format("`dims` holds more than {} values", kMaxDims));
+  }
+  for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
+    if (!expect(reader, tree.nodes[i], JsonKind::String, "a dim name")) return;
+    if (find_dim(extras.dims, tree.nodes[i].text) >= 0) {
+      return fault(reader, Code::TP2009, tree.nodes[i], fmt::format("dim `{}` is named twice", tree.nodes[i].text));
+    }
+    extras.dims.push_back(tree.nodes[i].text);
+  }
+  if (extras.dims.size() != param.ndim) {
+    fault(reader, Code::TP2009, list,
+          fmt::format("{} for {}", counted(extras.dims.size(), "dim name"), counted(param.ndim, "dim")));
+    extras.dims.clear();
+  }
+}
+
+// A map by dim has no more entries than a tensor has dims.
+bool few_dims(ModelReader& reader, const JsonTree& tree, uint32_t map, std::string_view what) {
+  size_t count = 0;
+  for (uint32_t i = map + 1; i < tree.nodes[map].end; i = tree.nodes[i].end) ++count;
+  if (count <= kMaxDims) return true;
+  fault(reader, Code::TP2009, tree.nodes[map], fmt::format("{} names {} dims, more than {}", what, count, kMaxDims));
+  return false;
+}
+
+void read_segments(ModelReader& reader, const JsonTree& tree, uint32_t at, PendingDims& pending) {
+  const JsonNode& map = tree.nodes[at];
+  if (!expect(reader, map, JsonKind::Object, "`segments`") || !few_dims(reader, tree, at, "`segments`")) return;
+  for (uint32_t i = at + 1; i < map.end; i = tree.nodes[i].end) {
+    const JsonNode& list = tree.nodes[i];
+    if (!expect(reader, list, JsonKind::Array, "the segments of a dim")) return;
+    if (list.end - i - 1 > kMaxSegments) {
+      return fault(reader, Code::TP1007, list, fmt::format("a dim has more than {} segments", kMaxSegments));
+    }
+    std::vector<int64_t> sizes;
+    for (uint32_t k = i + 1; k < list.end; k = tree.nodes[k].end) {
+      if (!expect(reader, tree.nodes[k], JsonKind::Integer, "a segment's size")) return;
+      if (tree.nodes[k].integer < 0) {
+        return fault(reader, Code::TP2009, tree.nodes[k], "a segment's size is negative");
+      }
+      sizes.push_back(tree.nodes[k].integer);
+    }
+    pending.segments.emplace_back(list.key, std::move(sizes), list.key_offset);
+  }
+}
+
+void read_granularity(ModelReader& reader, const JsonTree& tree, uint32_t at, PendingDims& pending) {
+  const JsonNode& map = tree.nodes[at];
+  if (!expect(reader, map, JsonKind::Object, "`granularity`") || !few_dims(reader, tree, at, "`granularity`")) return;
+  for (uint32_t i = at + 1; i < map.end; i = tree.nodes[i].end) {
+    const JsonNode& granule = tree.nodes[i];
+    if (!expect(reader, granule, JsonKind::Integer, "a granularity")) return;
+    if (granule.integer < 1) {
+      return fault(reader, Code::TP2009, granule, "a granularity is below 1");
+    }
+    pending.granularity.emplace_back(granule.key, granule.integer, granule.key_offset);
+  }
+}
+
+void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId module, bool is_buffer) {
+  const JsonNode& entry = tree.nodes[at];
+  if (entry.kind != JsonKind::Object) {
+    report_kind(reader, entry, JsonKind::Object, fmt::format("parameter `{}`", entry.key));
+    return;
+  }
+  Param param{.name = entry.key, .offset = static_cast<uint32_t>(entry.key_offset), .module = module, .is_buffer = is_buffer};
+  const auto [shape, dtype, dims, segments, granularity] = find_members(reader, tree, at, "a parameter", kParamKeys);
+  if (shape == 0 || dtype == 0) {
+    return fault(reader, Code::TP2002, key_span(Source::Model, entry),
+                 fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));
+  }
+  if (!read_shape(reader, tree, shape, param)) return;
+  if (!read_dtype(reader, tree.nodes[dtype], param)) return;
+  std::vector<Param>& list = is_buffer ? reader.graph.buffers : reader.graph.params;
+  if (dims != 0 || segments != 0 || granularity != 0) {
+    param.extras = static_cast<uint32_t>(reader.graph.extras.size());
+    ParamExtras& extras = reader.graph.extras.emplace_back();
+    const auto id = static_cast<ParamId>(list.size());
+    PendingDims pending{.extras = param.extras, .param = id, .is_buffer = is_buffer, .segments = {}, .granularity = {}};
+    if (dims != 0) read_dims(reader, tree, dims, param, extras);
+    if (segments != 0) read_segments(reader, tree, segments, pending);
+    if (granularity != 0) read_granularity(reader, tree, granularity, pending);
+    reader.pending.push_back(std::move(pending));
+  }
+  list.push_back(param);
+}
+
+}  // namespace
+
+void read_params(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId module, bool are_buffers) {
+  const JsonNode& map = tree.nodes[at];
+  if (!expect(reader, map, JsonKind::Object, are_buffers ? "`buffers`" : "`parameters`")) return;
+  for (uint32_t i = at + 1; i < map.end && !too_many_faults(reader); i = tree.nodes[i].end) {
+    if (good_length(reader, tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]))) {
+      read_param(reader, tree, i, module, are_buffers);
+    }
+  }
+}
+
+}  // namespace tpplan

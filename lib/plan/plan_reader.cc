@@ -1,0 +1,141 @@
+#include "plan/plan_reader.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+// YAML 1.1 words that other readers take for booleans, and plain numbers: not names unless quoted.
+bool is_yaml_word(const YamlNode& node) {
+  static constexpr std::string_view words[] = {"true", "false", "yes", "no", "on", "off"};
+  if (!node.is_plain) return false;
+  std::string lower = node.text;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return is_yaml_number(node) || std::find(std::begin(words), std::end(words), lower) != std::end(words);
+}
+
+bool is_quoted(const YamlNode& node) { return node.kind == YamlKind::Scalar && !node.is_plain; }
+
+}  // namespace
+
+const YamlNode& node_at(const PlanReader& reader, YamlId id) { return reader.tree.nodes[id]; }
+Span span_at(const PlanReader& reader, YamlId id) { return span_of(Source::Plan, node_at(reader, id)); }
+
+Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help) {
+  return report_message(reader.diagnostics, code, span_at(reader, id), std::move(message), std::move(help));
+}
+
+void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known) {
+  const std::string_view nearest = nearest_name(node_at(reader, key).text, known);
+  fault(reader, Code::TP3004, key, fmt::format("unknown key `{}` in {}", node_at(reader, key).text, where),
+        nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", nearest));
+}
+
+bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what) {
+  if (node_at(reader, id).kind == kind) return true;
+  static constexpr std::string_view names[] = {"null", "text", "a list", "a mapping"};
+  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]));
+  return false;
+}
+
+bool is_yaml_number(const YamlNode& node) {
+  return node.kind == YamlKind::Scalar && node.is_plain && node.text.find_first_not_of("0123456789.+-_exEX") == std::string::npos &&
+         node.text.find_first_of("0123456789") != std::string::npos;
+}
+
+bool expect_name(PlanReader& reader, YamlId id, std::string_view what) {
+  if (!expect(reader, id, YamlKind::Scalar, what)) return false;
+  if (!is_yaml_word(node_at(reader, id))) return true;
+  fault(reader, Code::TP3003, id, fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
+        "quote it if it is meant as a name");
+  return false;
+}
+
+bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value, Code code, int64_t maximum) {
+  const YamlNode& node = node_at(reader, id);
+  const bool plain = node.kind == YamlKind::Scalar && node.is_plain;
+  const bool negative = plain && node.text.starts_with('-');
+  const bool good = plain && parse_decimal(std::string_view(node.text).substr(negative), value) && !(negative && value == 0);
+  if (good && negative) value = -value;
+  if (good && value >= minimum && value <= maximum) return true;
+  const bool digits = plain && !node.text.empty() && node.text.find_first_not_of("0123456789") == std::string::npos && node.text[0] != '0';
+  if (digits) {
+    fault(reader, code, id, fmt::format("{} is {}, which is more than {}", what, describe(node), maximum));
+    return false;
+  }
+  const bool quoted_number = is_quoted(node) && parse_decimal(node.text, value);
+  fault(reader, code, id, fmt::format("{} is {}, not a whole number from {} up", what, describe(node), minimum),
+        quoted_number ? "remove the quotes" : "");
+  return false;
+}
+
+bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& value) {
+  const YamlNode& node = node_at(reader, id);
+  if (node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value)) return true;
+  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not a number that a double holds", what, describe(node)),
+        is_quoted(node) && parse_number(node.text, value) ? "remove the quotes" : "numbers are written 0.02, -1 or 1.5e-3");
+  return false;
+}
+
+bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value) {
+  const YamlNode& node = node_at(reader, id);
+  const bool is_word = node.kind == YamlKind::Scalar && (node.text == "true" || node.text == "false");
+  if (is_word && node.is_plain) {
+    value = node.text == "true";
+    return true;
+  }
+  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not true or false", what, describe(node)), is_word ? "remove the quotes" : "");
+  return false;
+}
+
+bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names, size_t& choice) {
+  if (!expect_name(reader, id, what)) return false;
+  const std::string_view text = node_at(reader, id).text;
+  const auto found = std::find(names.begin(), names.end(), text);
+  choice = static_cast<size_t>(found - names.begin());
+  if (found != names.end()) return true;
+  const std::string_view nearest = nearest_name(text, names);
+  fault(reader, Code::TP3013, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
+        nearest.empty() ? "" : fmt::format("did you mean `{}`?", nearest));
+  return false;
+}
+
+bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axis) {
+  if (!expect_name(reader, id, what)) return false;
+  axis = find_axis(reader.plan.mesh, node_at(reader, id).text);
+  if (axis != kNoAxis) return true;
+  fault(reader, Code::TP3006, id, fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text), axes_help(reader));
+  return false;
+}
+
+std::string axes_help(const PlanReader& reader) {
+  std::vector<std::string> names;
+  for (const MeshAxis& axis : reader.plan.mesh.axes) names.push_back(axis.name);
+  if (names.empty()) return "the mesh has no axes";
+  return fmt::format("the mesh has {} `{}`", names.size() == 1 ? "axis" : "axes", join(names, "`, `"));
+}
+
+void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns) {
+  if (!expect(reader, id, YamlKind::Sequence, what)) return;
+  for (const YamlId item : node_at(reader, id).children) {
+    if (expect(reader, item, YamlKind::Scalar, "a pattern")) patterns.push_back({node_at(reader, item).text, span_at(reader, item)});
+  }
+}
+
+std::vector<YamlId> items_of(const PlanReader& reader, YamlId id) {
+  return node_at(reader, id).kind == YamlKind::Sequence ? node_at(reader, id).children : std::vector<YamlId>{id};
+}
+
+YamlEntry find_entry(const PlanReader& reader, YamlId map, std::string_view key) {
+  const std::vector<YamlId>& children = node_at(reader, map).children;
+  for (size_t i = 0; i + 1 < children.size(); i += 2) {
+    if (node_at(reader, children[i]).text == key) return {children[i], children[i + 1]};
+  }
+  return {};
+}
+
+}  // namespace tpplan

@@ -1,0 +1,153 @@
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "plan/check_rule_options.h"
+#include "plan/plan_sections.h"
+#include "plan/read_rule_options.h"
+#include "plan/read_spec.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint16_t kAllOptions = 0xffff;
+
+std::vector<std::string_view> style_names(Dialect dialect) {
+  std::vector<std::string_view> names;
+  for (const StyleRow& row : style_table()) {
+    if ((row.dialects & mask_of(dialect)) != 0) names.push_back(row.name);
+  }
+  return names;
+}
+
+void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
+  if (!expect_name(reader, id, "the style")) return;
+  const std::string& name = node_at(reader, id).text;
+  rule.style = find_style(name, reader.plan.dialect);
+  if (rule.style != nullptr) return;
+  const std::vector<std::string_view> names = style_names(reader.plan.dialect);
+  if (is_style(name)) {
+    fault(reader, Code::TP3014, id, fmt::format("`{}` is not a style of the {} dialect", name, to_text(reader.plan.dialect)),
+          fmt::format("its styles are {}", fmt::join(names, ", ")));
+    return;
+  }
+  const std::string_view nearest = nearest_name(name, names);
+  fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name),
+        nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", nearest));
+}
+
+// Appends the names of the options in a mask.
+void add_option_names(uint16_t options, std::vector<std::string_view>& names) {
+  for (uint16_t bit = 1; bit <= kSequenceDim; bit = static_cast<uint16_t>(bit << 1)) {
+    if ((options & bit) != 0) names.push_back(option_name(static_cast<StyleOption>(bit)));
+  }
+}
+
+// An option that is known but not this style's names the style's own.
+void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRule& rule) {
+  if (rule.style == nullptr || (rule.style->options & option) != 0) return;
+  std::vector<std::string_view> own = {"axis", "optional"};
+  add_option_names(rule.style->options, own);
+  fault(reader, Code::TP3008, key, fmt::format("`{}` has no option `{}`", rule.style->name, node_at(reader, key).text),
+        fmt::format("its options are {}", fmt::join(own, ", ")));
+}
+
+// Which keys may stand together, once all of a rule's are read.
+void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool has_unknown) {
+  const bool has_style = find_entry(reader, id, "style").key != kNoYaml;
+  const YamlId spec_key = find_entry(reader, id, "spec").key, axis_key = find_entry(reader, id, "axis").key;
+  const bool has_spec = spec_key != kNoYaml;
+  if (has_style && has_spec) fault(reader, Code::TP3008, spec_key, "a rule has a style and a spec", "keep one of the two");
+  if (!has_style && !has_spec && !has_unknown) {
+    fault(reader, Code::TP3002, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key),
+          "{style: colwise} or {spec: [tp, null]}");
+  }
+  if (has_spec && axis_key != kNoYaml) fault(reader, Code::TP3008, axis_key, "a spec names its axes itself", "remove `axis`");
+  for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId) {
+    const uint16_t option = find_option(node_at(reader, key).text);
+    if (option == 0) return;
+    if (has_spec) fault(reader, Code::TP3008, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
+    else check_option(reader, key, option, rule);
+  });
+}
+
+void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& written) {
+  bool has_unknown = false;
+  for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId value) {
+    const std::string& name = node_at(reader, key).text;
+    if (name == "style") {
+      read_style(reader, value, rule);
+    } else if (name == "spec") {
+      rule.spec = read_spec(reader, value);
+    } else if (name == "axis") {
+      read_axis(reader, value, "`axis`", rule.axis);
+    } else if (name == "optional") {
+      read_bool(reader, value, "`optional`", rule.optional);
+    } else if (const uint16_t option = find_option(name); option != 0) {
+      written[option_name(static_cast<StyleOption>(option))] = span_at(reader, key);
+      read_option(reader, key, value, option, rule.options);
+    } else {
+      has_unknown = true;
+      std::vector<std::string_view> known = {"style", "spec", "axis", "optional"};
+      add_option_names(kAllOptions, known);
+      unknown_key(reader, key, "a rule", known);
+    }
+  });
+  check_rule_keys(reader, id, rule, has_unknown);
+}
+
+// A style that names no axis goes by the plan's. That the mesh lacks it is said once, of rules without a fault of their own.
+void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_faults) {
+  rule.axis = reader.axis;
+  if (reader.axis != kNoAxis || reader.axis_is_wrong || has_faults) return;
+  Diagnostic* d = report(reader.diagnostics, Code::TP3006, rule.value_span, "default axis");
+  if (d == nullptr) return;
+  const std::vector<MeshAxis>& axes = reader.plan.mesh.axes;
+  d->message = fmt::format("styles shard over axis `{}`, which the mesh lacks", reader.axis_name);
+  d->counted = "rule";
+  d->help = fmt::format("{}; name one of them: `axis: {}`", axes_help(reader), axes.empty() ? "tp" : axes.back().name);
+}
+
+void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
+  PlanRule rule;
+  rule.key = node_at(reader, key).text;
+  rule.key_span = span_at(reader, key);
+  rule.value_span = span_at(reader, value);
+  rule.line = node_at(reader, key).line;
+  rule.block = block;
+  OptionSpans written;
+  const size_t faults = reader.diagnostics.list.size();
+  const auto has_faults = [&] { return reader.diagnostics.list.size() > faults; };
+  switch (node_at(reader, value).kind) {
+    case YamlKind::Scalar: read_style(reader, value, rule); break;
+    case YamlKind::Sequence: rule.spec = read_spec(reader, value); break;
+    case YamlKind::Map: read_rule_map(reader, value, rule, written); break;
+    case YamlKind::Null:
+      fault(reader, Code::TP3003, value, fmt::format("rule `{}` has no style", rule.key),
+            reader.plan.dialect == Dialect::Torch ? "remove it: what no rule names stays whole"
+                                                  : "write `replicate`, or [null, null], to keep a parameter whole");
+      break;
+  }
+  if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_faults());
+  if (!has_faults()) check_rule_options(rule, written, reader.diagnostics);
+  reader.plan.rules.push_back(std::move(rule));
+}
+
+void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_t block) {
+  for_each_entry(reader, id, what, [&](YamlId key, YamlId value) { read_rule(reader, key, value, block); });
+}
+
+}  // namespace
+
+void read_rules(PlanReader& reader, YamlId id) {
+  if (node_at(reader, id).kind != YamlKind::Null) read_rules_of(reader, id, "`tp_plan`", kNoRule);
+}
+
+void read_blocks(PlanReader& reader, YamlId id) {
+  for_each_entry(reader, id, "`blocks`", [&](YamlId key, YamlId value) {
+    const auto block = static_cast<uint32_t>(reader.plan.blocks.size());
+    reader.plan.blocks.push_back({node_at(reader, key).text, span_at(reader, key)});
+    read_rules_of(reader, value, fmt::format("block `{}`", node_at(reader, key).text), block);
+  });
+}
+
+}  // namespace tpplan

@@ -1,0 +1,56 @@
+#include "plan/read_spec.h"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace tpplan {
+namespace {
+
+bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
+  const YamlNode& node = node_at(reader, id);
+  if (node.kind == YamlKind::Null) return true;
+  if (node.kind == YamlKind::Scalar && node.text == "None" && find_axis(reader.plan.mesh, "None") == kNoAxis) {
+    fault(reader, Code::TP3007, id, "`None` is not an axis of the mesh", "a whole dim is written `null`");
+    return false;
+  }
+  if (is_yaml_number(node)) {
+    fault(reader, Code::TP3006, id, fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text), axes_help(reader));
+    return false;
+  }
+  if (node.kind != YamlKind::Sequence) return read_axis(reader, id, "a spec entry", axes.emplace_back());
+  bool good = true;
+  for (const YamlId item : node.children) {
+    const YamlNode& inner = node_at(reader, item);
+    if (inner.kind != YamlKind::Scalar || (inner.is_plain && inner.text == "...")) {
+      const Code code = inner.kind == YamlKind::Scalar ? Code::TP3006 : Code::TP3003;
+      fault(reader, code, item, fmt::format("inside a spec entry stands {}, not an axis", describe(inner)),
+            "one entry a dim: null, an axis, or [axes, major to minor]");
+      good = false;
+    } else {
+      good = read_axis(reader, item, "an axis inside a spec entry", axes.emplace_back()) && good;
+    }
+  }
+  return good;
+}
+
+}  // namespace
+
+std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id) {
+  SpecTemplate spec;
+  if (!expect(reader, id, YamlKind::Sequence, "`spec`")) return std::nullopt;
+  bool good = true;
+  for (const YamlId item : node_at(reader, id).children) {
+    const YamlNode& node = node_at(reader, item);
+    if (node.kind == YamlKind::Scalar && node.text == "...") {
+      if (spec.has_ellipsis) {
+        fault(reader, Code::TP3007, item, "`...` stands twice in one spec");
+        good = false;
+      }
+      spec.has_ellipsis = true;
+      continue;
+    }
+    good = read_spec_entry(reader, item, (spec.has_ellipsis ? spec.after : spec.before).emplace_back()) && good;
+  }
+  return good ? std::optional(spec) : std::nullopt;
+}
+
+}  // namespace tpplan
