@@ -98,7 +98,7 @@ struct TreeBuilder : YAML::EventHandler {
   void check_pending(std::string_view piece) {
     if (reached != reached_before) pending = 0;
     reached_before = reached;
-    pending += static_cast<size_t>(std::ranges::count_if(piece, [](char c) { return std::string_view("[]{},:?-&*!").find(c) != std::string_view::npos; }));
+    pending += static_cast<size_t>(std::ranges::count_if(piece, [](char c) { return std::string_view("[]{},:?-&*!\"'").find(c) != std::string_view::npos; }));
     if (pending > limits.pending) stop(Code::TP1007, reached, "too much stands here before a value ends", pending_help());
   }
 

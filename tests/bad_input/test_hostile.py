@@ -220,7 +220,7 @@ PLANS = {
 
 
 # Well-formed YAML that is no plan, or a wrong one.
-WRONG_CONTENT = {"block-text", "folded-text", "240000-wrong-rules", "documents", "comments", "comment", "quotes"}
+WRONG_CONTENT = {"block-text", "folded-text", "240000-wrong-rules", "documents", "comments", "comment"}
 
 
 @pytest.mark.parametrize("name", MODELS)
