@@ -27,17 +27,46 @@ constexpr WholeRow kWhole[] = {
     {"uint32", 0, 0x1p32},      {"int64", -0x1p63, 0x1p63}, {"uint64", 0, 0x1p64},      {"bool", 0, 2},
 };
 
-// Eight bits of floating point: what 1 is, and whether there is a 0.
+// Eight bits of floating point: sign, exponent, mantissa (OCP 8-bit Floating Point Specification 1.0; ml_dtypes 0.5 for the
+// others). `largest` is the code of the largest finite number.
 struct SmallRow {
   std::string_view name;
-  unsigned char one;
-  bool has_zero;
+  int mantissa_bits, bias;
+  unsigned largest;
 };
 
 constexpr SmallRow kSmall[] = {
-    {"float8_e4m3fn", 0x38, true},  {"float8_e5m2", 0x3c, true},     {"float8_e4m3fnuz", 0x40, true},   {"float8_e5m2fnuz", 0x40, true},
-    {"float8_e8m0fnu", 0x7f, false}, {"float8_e4m3", 0x38, true},    {"float8_e3m4", 0x30, true},       {"float8_e4m3b11fnuz", 0x58, true},
+    {"float8_e4m3fn", 3, 7, 0x7e},     {"float8_e5m2", 2, 15, 0x7b}, {"float8_e4m3fnuz", 3, 8, 0x7f},     {"float8_e5m2fnuz", 2, 16, 0x7f},
+    {"float8_e4m3", 3, 7, 0x77},       {"float8_e3m4", 4, 3, 0x6f},  {"float8_e4m3b11fnuz", 3, 11, 0x7f},
 };
+
+double decoded(const SmallRow& row, unsigned code) {
+  const int exponent = static_cast<int>(code >> row.mantissa_bits);
+  const auto mantissa = static_cast<double>(code & ((1u << row.mantissa_bits) - 1));
+  const double one = std::ldexp(1.0, row.mantissa_bits);
+  return exponent == 0 ? std::ldexp(mantissa / one, 1 - row.bias) : std::ldexp(1 + mantissa / one, exponent - row.bias);
+}
+
+// The nearest number's code, of two the even one; empty when that is beyond the largest.
+std::string encode_small(const SmallRow& row, double value) {
+  const double size = std::fabs(value);
+  unsigned code = 0;
+  while (code < row.largest && decoded(row, code + 1) <= size) ++code;
+  const double below = size - decoded(row, code), above = decoded(row, code + 1) - size;
+  if (above < below || (above == below && code % 2 == 1)) ++code;
+  if (!(code <= row.largest)) return "";
+  const bool negative = std::signbit(value) && (code != 0 || !row.name.ends_with("fnuz"));  // these have one zero only
+  return std::string(1, static_cast<char>(code | (negative ? 0x80u : 0u)));
+}
+
+// A power of two, 2^(code - 127).
+std::string encode_power(double value) {
+  if (!(value > 0) || !std::isfinite(value)) return "";
+  int exponent = 0;
+  const double part = std::frexp(value, &exponent);  // in [0.5, 1)
+  const int code = exponent - 1 + 127 + (part > 0.75);
+  return code < 0 || code > 254 ? "" : std::string(1, static_cast<char>(code));
+}
 
 template <typename Rows>
 auto row_of(const Rows& rows, std::string_view name) {
@@ -61,10 +90,8 @@ std::string encode_value(DType dtype, double value) {
     const uint64_t bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : static_cast<uint64_t>(value);
     return bytes_of_value(bits).substr(0, type.bits / 8);
   }
-  if (const SmallRow* row = row_of(kSmall, type.name)) {
-    if (value == 1) return std::string(1, static_cast<char>(row->one));
-    return value == 0 && row->has_zero ? std::string(1, '\0') : "";
-  }
+  if (const SmallRow* row = row_of(kSmall, type.name)) return encode_small(*row, value);
+  if (type.name == "float8_e8m0fnu") return encode_power(value);
   return value == 0 ? std::string(std::max<size_t>(type.bits / 8, 1), '\0') : "";
 }
 

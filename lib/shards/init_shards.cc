@@ -58,7 +58,7 @@ double constant_of(const Distribution& d) {
 // Why a dtype cannot be filled so; empty when it can.
 std::string fault_of(DType dtype, const Distribution& d) {
   const DrawTypeRow* row = draw_type_of(dtype);
-  if (!is_random(d)) return encode_value(dtype, constant_of(d)).empty() ? fmt::format("{} has no {}", dtypes()[dtype].name, number_text(constant_of(d))) : "";
+  if (!is_random(d)) return encode_value(dtype, constant_of(d)).empty() ? fmt::format("{} {} {}", dtypes()[dtype].name, dtypes()[dtype].bits < 8 ? "can be filled with 0 only, not" : "has no", number_text(constant_of(d))) : "";
   if (row == nullptr) return fmt::format("{} is not drawn at random: zeros, ones or a constant", dtypes()[dtype].name);
   DrawBox box{.type = row->type};
   set_arguments(box, d);

@@ -191,12 +191,29 @@ def test_constants_of_every_dtype(tmp_path, dtype):
     assert tensors["a.weight"][2] == element * 15
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"])
+def test_constants_of_eight_bits_are_rounded_as_ml_dtypes_rounds_them(tmp_path, dtype):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    source = random.Random(dtype)
+    values = [0.5, 1.0, 2.5, 448.0, 460.0, 1e-9, 3e-3] + [source.uniform(0, 4) * 2.0 ** source.randint(-12, 8) for _ in range(25)]
+    values = [v for v in values if math.isfinite(float(getattr(ml_dtypes, dtype)(v)))]
+    values += [] if dtype == "float8_e8m0fnu" else [0.0, *(-v for v in values)]
+    names = [f"v{i:02}" for i in range(len(values))]
+    manifest = compile_plan(tmp_path, model_of({name: ((3,), dtype) for name in names}), init={f"{name}.weight": {"constant": v} for name, v in zip(names, values)})
+    out = tmp_path / "whole"
+    succeeds("init", manifest, "--seed", 0, "--consolidated", out)
+    tensors = read_tensors(out)
+    for name, value in zip(names, values):
+        assert tensors[f"{name}.weight"][2] == getattr(ml_dtypes, dtype)(value).tobytes() * 3, value
+
+
 @pytest.mark.parametrize("dtype, init", [
+    ("float8_e4m3fn", {"constant": 500}), ("float8_e8m0fnu", "zeros"), ("float8_e8m0fnu", {"constant": -1}), ("float4_e2m1fn", "ones"),
     ("int32", NORMAL), ("bool", {"uniform": {"low": 0, "high": 1}}), ("float8_e4m3fn", NORMAL), ("int8", {"constant": 128}), ("int32", {"constant": 0.5}),
     ("float32", {"constant": 1e39}), ("float16", {"constant": 65520}), ("float32", {"normal": {"mean": 0, "std": 1e300}}), ("bfloat16", {"uniform": {"low": -3e38, "high": 3e38}}),
 ])
 def test_what_a_dtype_cannot_hold_is_refused_by_name(tmp_path, dtype, init):
-    result = execute("init", compile_plan(tmp_path, model_of({"a": ((3, 5), dtype)}), init={"*": init}), "--seed", 0, "--consolidated", tmp_path / "out")
+    result = execute("init", compile_plan(tmp_path, model_of({"a": ((3, 8), dtype)}), init={"*": init}), "--seed", 0, "--consolidated", tmp_path / "out")
     assert result.returncode == 1 and "`a.weight`" in result.stderr and dtype in result.stderr
     assert not (tmp_path / "out").exists()
 
