@@ -16,15 +16,15 @@ struct CommonArguments {
   ColorChoice color = ColorChoice::Auto;
   bool quiet = false;    // no summary
   bool verbose = false;  // phases, times, what FSDP left alone
+  std::string settings;  // the settings file that was read; empty: none
 };
 
 // A model and a plan, as most commands take them.
 struct InputArguments {
   std::string model, plan;
-  std::vector<std::string> mesh;      // "tp=8", "fsdp=4,tp=8"
-  std::vector<std::string> deny, allow;
-  bool strict = false;
-  std::string max_replicated;         // "5%": more of the model on every rank is an error; empty: any share is fine
+  std::vector<std::string> mesh;  // "tp=8", "fsdp=4,tp=8"
+  SeverityRules severity;
+  double max_replicated = 1;      // more of the model on every rank is an error
 };
 
 struct CompileArguments {

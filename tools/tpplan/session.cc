@@ -36,18 +36,6 @@ bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
   return true;
 }
 
-bool parse_codes(const std::vector<std::string>& names, std::string_view flag, std::vector<Code>& codes) {
-  for (const std::string& name : names) {
-    const DiagnosticKind* kind = find_kind(name);
-    if (kind == nullptr) {
-      usage_error(fmt::format("{} {}: there is no such code", flag, escape_for_terminal(name)));
-      return false;
-    }
-    codes.push_back(kind->code);
-  }
-  return true;
-}
-
 bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
   for (const auto& [name, size] : sizes) {
     if (find_axis(mesh, name) != kNoAxis) continue;
@@ -73,18 +61,12 @@ Sources sources_of(const Session& session) {
 
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   MeshSizes sizes;
-  SeverityRules rules{.strict = inputs.strict, .deny = {}, .allow = {}};
   session.usage = true;
   if (inputs.model == "-" && inputs.plan == "-") {
     usage_error("the model and the plan cannot both come from standard input");
     return;
   }
-  if (!parse_mesh(inputs.mesh, sizes) || !parse_codes(inputs.deny, "--deny", rules.deny) || !parse_codes(inputs.allow, "--allow", rules.allow)) return;
-  double max_replicated = 1;
-  if (!inputs.max_replicated.empty() && !parse_share(inputs.max_replicated, max_replicated)) {
-    usage_error(fmt::format("--max-replicated {}: expected a share such as 5% or 0.05", escape_for_terminal(inputs.max_replicated)));
-    return;
-  }
+  if (!parse_mesh(inputs.mesh, sizes)) return;
   session.usage = false;
   const bool model_read = read_input(inputs.model, Source::Model, kMaxModelBytes, session.model, session.diagnostics);
   const bool plan_read = read_input(inputs.plan, Source::Plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
@@ -98,11 +80,11 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
   const Compilation& c = session.compilation;
   if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, c.reached == Phase::Manifest, session.diagnostics);
   const bool compiled = c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
-  apply_severity_rules(session.diagnostics, rules);
+  apply_severity_rules(session.diagnostics, inputs.severity);
   finish_diagnostics(session.diagnostics);
   if (!compiled) return;
   // The gate speaks first: what it says is about the whole plan.
-  std::optional<Diagnostic> gate = check_replicated(c.manifest, max_replicated);
+  std::optional<Diagnostic> gate = check_replicated(c.manifest, inputs.max_replicated);
   if (!gate) return;
   gate->span = c.plan.rules_span;
   session.diagnostics.list.insert(session.diagnostics.list.begin(), std::move(*gate));
