@@ -319,12 +319,12 @@ void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRul
 }
 
 void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule) {
-  static constexpr std::string_view known[] = {"style", "spec", "axis", "optional", "input_layouts", "desired_input_layouts",
+  static constexpr std::string_view known[] = {"style", "spec", "axis", "optional", "contiguous", "input_layouts", "desired_input_layouts",
       "input_kwarg_layouts", "desired_input_kwarg_layouts", "output_layouts", "desired_output_layouts", "use_local_input",
       "use_local_output", "sequence_dim"};
   std::vector<std::pair<YamlId, uint16_t>> option_keys;
   bool has_style = false, has_unknown = false;
-  YamlId axis_key = kNoYaml, spec_key = kNoYaml;
+  YamlId axis_key = kNoYaml, spec_key = kNoYaml, contiguous_key = kNoYaml;
   for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId value) {
     const std::string& name = node_at(reader, key).text;
     if (name == "style") {
@@ -338,6 +338,9 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule) {
       read_axis(reader, value, "`axis`", rule.axis);
     } else if (name == "optional") {
       read_bool(reader, value, "`optional`", rule.optional);
+    } else if (name == "contiguous") {
+      contiguous_key = key;
+      read_bool(reader, value, "`contiguous`", rule.contiguous);
     } else if (const uint16_t option = find_option(name); option != 0) {
       option_keys.emplace_back(key, option);
       reader.option_spans[option_name(static_cast<StyleOption>(option))] = span_at(reader, key);
@@ -350,6 +353,7 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule) {
   if (has_style && spec_key != kNoYaml) fault(reader, Code::TP3008, spec_key, "a rule has a style and a spec", "keep one of the two");
   if (!has_style && spec_key == kNoYaml && !has_unknown) fault(reader, Code::TP3002, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key), "{style: colwise} or {spec: [tp, null]}");
   if (spec_key != kNoYaml && axis_key != kNoYaml) fault(reader, Code::TP3008, axis_key, "a spec names its axes itself", "remove `axis`");
+  if (has_style && contiguous_key != kNoYaml) fault(reader, Code::TP3008, contiguous_key, "`contiguous` is a word about a spec, and a style decides it itself", "remove `contiguous`");
   for (const auto& [key, option] : option_keys) {
     if (spec_key != kNoYaml) fault(reader, Code::TP3008, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
     else check_option(reader, key, option, rule);
