@@ -133,6 +133,16 @@ def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
     assert hook(model).returncode == 2
 
 
+def test_the_hook_takes_the_file_of_a_flag_for_no_plan(tmp_path):
+    model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"*q": "colwise", "*wq": "colwise"}))
+    (tmp_path / "ci.yaml").write_text("strict: true\n")
+    for words in (["--config", tmp_path / "ci.yaml"], [f"--config={tmp_path / 'ci.yaml'}"]):
+        result = hook(model, *words, plan)
+        assert (result.returncode, result.stderr, result.stdout.count("TP4004")) == (1, "", 1)
+    result = hook(model, "--config", tmp_path / "ci.yaml")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "check-plans: no plan is named (*.yaml, *.yml): nothing is checked\n")
+
+
 def test_the_hook_file_names_the_scripts():
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     assert re.findall(r"^- id: (\S+)", text, re.M) == ["tpplan-check", "tpplan-fmt"]
