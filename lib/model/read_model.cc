@@ -303,14 +303,16 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
 
 // ---- the top level ----
 
-void read_format(ModelReader& reader, const JsonNode& node) {
+// False when the file is another one: what else it says is no matter then.
+bool read_format(ModelReader& reader, const JsonNode& node) {
   reader.has_format = true;
-  if (!expect(reader, node, JsonKind::String, "`format`")) return;
-  if (node.text == kModelFormat) return;
+  if (!expect(reader, node, JsonKind::String, "`format`")) return true;
+  if (node.text == kModelFormat) return true;
   const bool newer = node.text.starts_with("tpplan.model/");
   const bool other = node.text.starts_with("tpplan.");
   fault(reader, Code::TP2001, value_span(Source::Model, node), fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
         newer ? "a newer tpplan reads this version" : other ? "the model comes first, then the plan: tpplan compile MODEL PLAN" : "");
+  return false;
 }
 
 // One group of names.
@@ -340,7 +342,7 @@ bool read_member(ModelReader& reader, std::string_view key, const JsonTree& tree
   if (key == "modules") {
     if (is_element(reader, node, "`modules`")) read_module(reader, tree);
   } else if (key == "format") {
-    read_format(reader, node);
+    return read_format(reader, node);
   } else if (key == "name") {
     reader.has_name = true;
     if (expect(reader, node, JsonKind::String, "`name`")) reader.graph.name = node.text;

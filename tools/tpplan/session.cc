@@ -45,6 +45,15 @@ bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
   return true;
 }
 
+// Whether the two inputs look as if each was given for the other.
+bool is_swapped(const Session& session) {
+  const auto starts = [](const SourceFile& file, auto is) {
+    const size_t at = file.text.find_first_not_of(" \t\r\n");
+    return at != std::string::npos && is(file.text[at]);
+  };
+  return starts(session.plan, [](char c) { return c == '{'; }) && starts(session.model, [](char c) { return c != '{' && c > ' ' && c <= '~'; });
+}
+
 }  // namespace
 
 int usage_error(std::string_view message) {
@@ -72,6 +81,10 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
   const bool plan_read = read_input(inputs.plan, Source::Plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
   trace(common.verbose, "read", fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
   if (model_read && plan_read) {
+    if (is_swapped(session)) {
+      report_message(session.diagnostics, Code::TP1003, {Source::Model, 0, 1}, "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
+      return;
+    }
     session.compilation = compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last}, session.diagnostics);
     trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
     const Mesh& mesh = session.compilation.plan.mesh;
