@@ -1,6 +1,7 @@
 // The sub-commands: arguments in a plain struct, exit status out. Each stands in a file of its own.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -118,7 +119,14 @@ struct Session {
   bool usage = false;
 };
 
-// Reads the two files and compiles them up to `last`; severity rules are applied and the diagnostics sorted.
+// Reads the two files and compiles them up to `last`.
+void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
+
+// Applies the plan's suppressions, of which those of a code whose findings are complete must find one, and the severity rules;
+// sorts the diagnostics, the gate's first.
+void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete);
+
+// Both, with what compile() reports.
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 Sources sources_of(const Session& session);
 

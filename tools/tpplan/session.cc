@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "inputs.h"
 #include "manifest/coverage_gate.h"
+#include "match/lint_dialects.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
 #include "plan/yaml_tree.h"
@@ -68,7 +69,7 @@ Sources sources_of(const Session& session) {
   return sources;
 }
 
-void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
+void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   MeshSizes sizes;
   session.usage = true;
   if (inputs.model == "-" && inputs.plan == "-") {
@@ -90,8 +91,11 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
     const Mesh& mesh = session.compilation.plan.mesh;
     if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
   }
+}
+
+void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
   const Compilation& c = session.compilation;
-  if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, c.reached == Phase::Manifest, session.diagnostics);
+  if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, is_complete, session.diagnostics);
   const bool compiled = c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
   apply_severity_rules(session.diagnostics, inputs.severity);
   finish_diagnostics(session.diagnostics);
@@ -101,6 +105,11 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
   if (!gate) return;
   gate->span = c.plan.rules_span;
   session.diagnostics.list.insert(session.diagnostics.list.begin(), std::move(*gate));
+}
+
+void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
+  compile_session(session, inputs, last, common);
+  judge_session(session, inputs, [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
 }
 
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
