@@ -42,7 +42,6 @@ TABLE = [
     ("TPPLAN_STRICT", "0", ["--strict"], "strict: true", status, 0, 1, 1),
     ("TPPLAN_DENY", "TP4004", ["--deny", "TP4006"], "deny: [TP4006]", status, 1, 0, 0),
     ("TPPLAN_ALLOW", "TP4004", ["--allow", "TP4006"], "allow: [TP4006]", codes, [], ["TP4004"], ["TP4004"]),
-    ("TPPLAN_MAX_REPLICATED", "0%", ["--max-replicated", "100%"], "max_replicated: 100%", status, 0, 0, 0),
     ("TPPLAN_FORMAT", "json", ["--format", "human"], "format: human", lambda r: r.stdout[:1], b"{", b"/", b"/"),
     ("TPPLAN_COLOR", "always", ["--color", "never"], "color: never", is_colored, True, False, False),
     ("TPPLAN_QUIET", "1", ["--quiet=false"], "quiet: false", is_quiet, True, False, False),
@@ -58,7 +57,7 @@ def test_a_flag_wins_over_the_variable_and_the_variable_over_the_file(project, v
     assert seen(check(project, *flag, env={variable: value})) == by_flag
 
 
-def test_the_share_of_a_flag_wins(project):
+def test_the_share_of_a_flag_wins_over_that_of_the_variable(project):
     write(project, linear_model(wq=[16, 8], big=[512, 64]), plan_text({"wq": "colwise"}))
     assert check(project, env={"TPPLAN_MAX_REPLICATED": "5%"}).returncode == 1
     assert check(project, "--max-replicated", "100%", env={"TPPLAN_MAX_REPLICATED": "5%"}).returncode == 0
