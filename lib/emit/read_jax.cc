@@ -18,9 +18,9 @@ bool read_entry(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSp
   return true;
 }
 
-bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSpec& spec, Diagnostics& diagnostics) {
+bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics) {
   for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
-    if (!read_entry(tree, i, mesh, spec, diagnostics)) return false;
+    if (!read_entry(tree, i, mesh, named.spec, diagnostics)) return false;
   }
   return true;
 }

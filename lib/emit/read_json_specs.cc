@@ -64,7 +64,7 @@ bool read_parameters(JsonSpecs& in) {
     NamedSpec& named = in.specs.specs.emplace_back();
     named.path = tree.nodes[i].key;
     if (!expect_kind(tree.nodes[i], JsonKind::Array, fmt::format("`{}`", named.path), in.diagnostics) ||
-        !in.layout.read_entries(tree, i, in.specs.mesh, named.spec, in.diagnostics)) {
+        !in.layout.read_entries(tree, i, in.specs.mesh, named, in.diagnostics)) {
       return false;
     }
   }

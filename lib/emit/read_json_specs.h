@@ -12,7 +12,7 @@ struct JsonSpecsLayout {
   std::string_view sizes, names;  // members of `mesh`: two lists of one length
   std::string_view parameters;    // the member that holds the lists
   // Reads the list at `at` into a spec.
-  bool (*read_entries)(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSpec& spec,
+  bool (*read_entries)(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named,
                        Diagnostics& diagnostics);
 };
 

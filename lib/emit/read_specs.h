@@ -16,6 +16,7 @@ namespace tpplan {
 struct NamedSpec {
   std::string path;
   PartitionSpec spec;
+  bool has_segments = false;  // a dim is cut segment by segment, and not as one piece
 };
 
 // A specs file. Paths stand once, axes are of the mesh, and none stands twice in a spec.
@@ -42,8 +43,7 @@ bool read_jax_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagn
 bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // {"mesh": {"mesh_shape": [...], "mesh_dim_names": [...]}, "parameters": {path: [placement]}}. A StridedShard that no
-// axes to its right explain cuts segments: these are the model's own affair, and the axis is read as a plain cut of the
-// dim.
+// axes to its right explain cuts segments, whose sizes are the model's own affair.
 bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // ---- shared by the readers ----

@@ -62,15 +62,17 @@ std::vector<Placement> without_segments(std::vector<Placement> placements, bool 
   return placements;
 }
 
-bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSpec& spec, Diagnostics& diagnostics) {
+bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics) {
   std::vector<Placement> placements;
   if (!read_placements(tree, at, mesh, placements, diagnostics)) return false;
   size_t ndim = 0;
   for (const Placement& placement : placements) {
-    if (placement.kind != PlacementKind::Replicate) ndim = std::max(ndim, static_cast<size_t>(placement.dim) + 1);
+    if (placement.kind == PlacementKind::Replicate) continue;
+    ndim = std::max(ndim, static_cast<size_t>(placement.dim) + 1);
+    named.has_segments = named.has_segments || segments_at(placements, placement.dim) > 1;
   }
-  return spec_of(without_segments(placements, true), mesh, ndim, spec) ||
-         spec_of(without_segments(placements, false), mesh, ndim, spec) ||
+  return spec_of(without_segments(placements, true), mesh, ndim, named.spec) ||
+         spec_of(without_segments(placements, false), mesh, ndim, named.spec) ||
          specs_fault(diagnostics, value_span(Source::Plan, tree.nodes[at]),
                      fmt::format("a split factor of `{}` is not the product of axes to its right", tree.nodes[at].key));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "emit/emit_text.h"
 #include "emit/path_groups.h"
@@ -134,7 +135,8 @@ std::string rule_text(const NamedSpec& named, const SpecsFile& specs) {
   std::vector<std::string> entries;
   for (const DimAxes& axes : named.spec) entries.push_back(entry_text(axes, specs.mesh));
   if (!specs.has_all_dims) entries.push_back("...");
-  return fmt::format("{{spec: {}}}", list_text(entries));
+  const bool cuts = std::ranges::any_of(named.spec, [](const DimAxes& axes) { return !axes.empty(); });
+  return fmt::format("{{spec: {}{}}}", list_text(entries), cuts && !named.has_segments ? ", contiguous: true" : "");
 }
 
 std::string head_text(const SpecsFile& specs, std::string_view format) {
@@ -151,11 +153,11 @@ std::string plan_text(const SpecsFile& specs, std::string_view format) {
                     .paths = {},
                     .sorted = std::vector<uint32_t>(specs.specs.size()),
                     .group_of = std::vector<uint32_t>(specs.specs.size())};
-  std::map<PartitionSpec, uint32_t> known;
+  std::map<std::pair<PartitionSpec, bool>, uint32_t> known;
   std::vector<uint32_t> values;
   for (const NamedSpec& named : specs.specs) {
     writer.paths.push_back(named.path);
-    values.push_back(known.emplace(named.spec, static_cast<uint32_t>(known.size())).first->second);
+    values.push_back(known.emplace(std::pair(named.spec, named.has_segments), static_cast<uint32_t>(known.size())).first->second);
   }
   std::iota(writer.sorted.begin(), writer.sorted.end(), 0u);
   std::sort(writer.sorted.begin(), writer.sorted.end(),

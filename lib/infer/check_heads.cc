@@ -111,7 +111,9 @@ void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttri
   d->message = fmt::format("dim {} of `{}` holds q, k and v, and is cut as one piece", dim, path_of(in.graph, in.graph.params[id]));
   d->counted = "parameter";
   d->notes.push_back({"ranks would get rows of q where they expect a part of each of q, k and v", span_of(in.graph.params[id])});
-  d->help = fmt::format("name the segments in the model: \"segments\": {{\"out\": [{}, {}, {}]}}", a.num_heads * a.head_dim, kv * a.head_dim, kv * a.head_dim);
+  const bool contiguous = rule != kNoRule && in.plan.rules[rule].contiguous;
+  if (contiguous) d->help = "let `fsdp:` make a cut that is FSDP's; else remove `contiguous`";
+  else d->help = fmt::format("name the segments in the model: \"segments\": {{\"out\": [{}, {}, {}]}}", a.num_heads * a.head_dim, kv * a.head_dim, kv * a.head_dim);
 }
 
 void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner, const ModuleAttributes& a) {

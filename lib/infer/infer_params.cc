@@ -142,10 +142,11 @@ void warn_across_segments(const Inference& in, const ParamMatch& match, const Pa
   const PlanRule& rule = in.plan.rules[match.rule];
   Diagnostic* d = report(in.diagnostics, Code::TP5013, rule.value_span, fmt::format("{}/{}", match.rule, param.name));
   if (d == nullptr) return;
-  d->message = fmt::format("{} cuts dim {} of `{}` as one piece: {}", to_text(in.plan.dialect), dim, path_of(in.graph, param), why);
+  d->message = fmt::format("{} cuts dim {} of `{}` as one piece: {}", rule.contiguous ? std::string_view("`contiguous: true`") : std::string_view(to_text(in.plan.dialect)), dim, path_of(in.graph, param), why);
   d->counted = "parameter";
   d->notes.push_back({"ranks get rows of one segment where they expect a part of each: wrong values, no error", span_of(param)});
-  d->help = "in the glob dialect each segment is cut by itself";
+  d->help = rule.contiguous ? "right where only FSDP cuts, which `fsdp:` says; else remove `contiguous`: each segment is cut by itself then"
+                            : "in the glob dialect each segment is cut by itself";
 }
 
 // The segments that the cut of a dim respects.
@@ -154,6 +155,10 @@ void add_segments(const Inference& in, const ParamMatch& match, const Module& mo
   const DimSegments* declared = declared_segments(in.graph, module, param, dim);
   const uint8_t packing = rule.style == nullptr ? 1 : rule.style->packed_segments;
   const int64_t size = shape_of(in.graph, param)[dim];
+  if (rule.contiguous) {
+    if (declared != nullptr) warn_across_segments(in, match, param, dim, fmt::format("its segments are {}", shape_text(declared->sizes)));
+    return;
+  }
   if (!follows_framework(in.plan)) {
     if (declared != nullptr) sharding.segments.push_back({.dim = dim, .sizes = declared->sizes});
     else if (packing > 1) sharding.segments.push_back(packed(size, dim, packing));

@@ -35,6 +35,7 @@ struct ModelReader {
   std::vector<std::pair<std::vector<std::string_view>, uint32_t>> ties;  // names, and the group's offset
   size_t tied_names = 0;
   size_t faults = 0;
+  bool is_another_file = false;  // by its format: what else it says is no matter then
 };
 
 // There is no use in going on.

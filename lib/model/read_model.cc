@@ -21,6 +21,7 @@ void read_format(ModelReader& reader, const JsonTree& tree) {
   const bool other = node.text.starts_with("tpplan.");
   fault(reader, Code::TP2001, node, fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
         newer ? "a newer tpplan reads this version" : other ? "the model comes first, then the plan: tpplan compile MODEL PLAN" : "");
+  reader.is_another_file = true;
 }
 
 void read_name(ModelReader& reader, const JsonTree& tree) {
@@ -126,7 +127,7 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
       .value =
           [&](std::string_view key, const JsonTree& tree) {
             read_member(reader, kMembers[find_row(key)], tree);
-            return !too_many_faults(reader);
+            return !reader.is_another_file && !too_many_faults(reader);
           }};
   if (!read_json(file, Source::Model, visitor, graph.strings, diagnostics)) return graph;
   check_required(reader, is_there);

@@ -17,13 +17,13 @@ bool is_about_rule(const TpPlan& plan, const Diagnostic& d, const std::string& k
 
 }  // namespace
 
-void apply_suppressions(const TpPlan& plan, bool is_complete, Diagnostics& diagnostics) {
+void apply_suppressions(const TpPlan& plan, const std::function<bool(Code)>& is_complete, Diagnostics& diagnostics) {
   for (const Suppression& suppression : plan.suppressions) {
     const size_t removed = std::erase_if(diagnostics.list, [&](const Diagnostic& d) {
       return d.severity == Severity::Warning && d.code == suppression.code &&
              (suppression.rule.empty() || is_about_rule(plan, d, suppression.rule));
     });
-    if (removed > 0 || !is_complete) continue;
+    if (removed > 0 || !is_complete(suppression.code)) continue;
     report_message(diagnostics, Code::TP3017, suppression.span,
                    fmt::format("nothing reports {} any more{}", kind_of(suppression.code).name, suppression.rule.empty() ? "" : fmt::format(" about rule `{}`", suppression.rule)),
                    "remove the suppression");

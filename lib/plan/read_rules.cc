@@ -54,7 +54,7 @@ void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRul
 // Which keys may stand together, once all of a rule's are read.
 void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool has_unknown) {
   const bool has_style = find_entry(reader, id, "style").key != kNoYaml;
-  const YamlId spec_key = find_entry(reader, id, "spec").key, axis_key = find_entry(reader, id, "axis").key;
+  const YamlId spec_key = find_entry(reader, id, "spec").key, axis_key = find_entry(reader, id, "axis").key, contiguous_key = find_entry(reader, id, "contiguous").key;
   const bool has_spec = spec_key != kNoYaml;
   if (has_style && has_spec) fault(reader, Code::TP3008, spec_key, "a rule has a style and a spec", "keep one of the two");
   if (!has_style && !has_spec && !has_unknown) {
@@ -62,6 +62,9 @@ void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool h
           "{style: colwise} or {spec: [tp, null]}");
   }
   if (has_spec && axis_key != kNoYaml) fault(reader, Code::TP3008, axis_key, "a spec names its axes itself", "remove `axis`");
+  if (has_style && contiguous_key != kNoYaml) {
+    fault(reader, Code::TP3008, contiguous_key, "`contiguous` is a word about a spec, and a style decides it itself", "remove `contiguous`");
+  }
   for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId) {
     const uint16_t option = find_option(node_at(reader, key).text);
     if (option == 0) return;
@@ -82,12 +85,14 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
       read_axis(reader, value, "`axis`", rule.axis);
     } else if (name == "optional") {
       read_bool(reader, value, "`optional`", rule.optional);
+    } else if (name == "contiguous") {
+      read_bool(reader, value, "`contiguous`", rule.contiguous);
     } else if (const uint16_t option = find_option(name); option != 0) {
       written[option_name(static_cast<StyleOption>(option))] = span_at(reader, key);
       read_option(reader, key, value, option, rule.options);
     } else {
       has_unknown = true;
-      std::vector<std::string_view> known = {"style", "spec", "axis", "optional"};
+      std::vector<std::string_view> known = {"style", "spec", "axis", "optional", "contiguous"};
       add_option_names(kAllOptions, known);
       unknown_key(reader, key, "a rule", known);
     }

@@ -23,7 +23,7 @@ std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
 }
 
 bool same_treatment(const PlanRule& a, const PlanRule& b) {
-  return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.options == b.options;
+  return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous && a.options == b.options;
 }
 
 namespace {
@@ -69,6 +69,7 @@ std::string dump(const TpPlan& plan) {
     out += fmt::format("{}: {}", rule.key, treatment_text(rule, plan.mesh));
     if (rule.axis != kNoAxis) out += fmt::format(" over {}", plan.mesh.axes[rule.axis].name);
     if (rule.optional) out += " optional";
+    if (rule.contiguous) out += " contiguous";
     dump_options(out, rule.options);
     out += '\n';
   }

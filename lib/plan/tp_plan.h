@@ -49,6 +49,7 @@ struct PlanRule {
   RuleOptions options;
   AxisId axis = kNoAxis;              // over which the style shards; kNoAxis for a spec
   bool optional = false;              // may match nothing
+  bool contiguous = false;            // of a spec: a dim is cut as one piece, whatever segments the model names
   uint32_t block = kNoRule;           // into TpPlan::blocks; kNoRule: the key is a whole path
 };
 

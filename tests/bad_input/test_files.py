@@ -479,3 +479,18 @@ def test_arguments_that_do_not_fit_are_a_usage_error(tmp_path, inputs, words):
 def test_usage_errors_come_before_the_files_are_read(tmp_path):
     text = usage(run("compile", "missing.json", "missing.yaml", "--mesh", "tp=0", cwd=tmp_path))
     assert "TP1001" not in text
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "json"]])
+def test_a_model_and_a_plan_that_changed_places_are_told_so(inputs, form):
+    model, plan = inputs
+    result = run("check", plan, model, *form)
+    assert (result.returncode, codes(result) if not form else []) == (2, ["TP1003"] if not form else [])
+    assert b"the order is MODEL PLAN" in result.stdout
+
+
+def test_a_manifest_for_a_model_is_one_finding(inputs, tmp_path):
+    (tmp_path / "manifest.json").write_bytes(run("compile", *inputs).stdout)
+    result = run("check", tmp_path / "manifest.json", inputs[1])
+    assert (result.returncode, codes(result)) == (2, ["TP2001"])
+    assert b"format `tpplan.manifest/1` is not `tpplan.model/1`" in result.stdout

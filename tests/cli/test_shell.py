@@ -133,6 +133,16 @@ def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
     assert hook(model).returncode == 2
 
 
+def test_the_hook_takes_the_file_of_a_flag_for_no_plan(tmp_path):
+    model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"*q": "colwise", "*wq": "colwise"}))
+    (tmp_path / "ci.yaml").write_text("strict: true\n")
+    for words in (["--config", tmp_path / "ci.yaml"], [f"--config={tmp_path / 'ci.yaml'}"]):
+        result = hook(model, *words, plan)
+        assert (result.returncode, result.stderr, result.stdout.count("TP4004")) == (1, "", 1)
+    result = hook(model, "--config", tmp_path / "ci.yaml")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "check-plans: no plan is named (*.yaml, *.yml): nothing is checked\n")
+
+
 def test_the_hook_file_names_the_scripts():
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     assert re.findall(r"^- id: (\S+)", text, re.M) == ["tpplan-check", "tpplan-fmt"]
@@ -176,6 +186,31 @@ def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
     assert result.returncode == 0
     assert "warning[TP4010]: `*.wq` selects 2 parameters here" in text
     assert "torch: 0" in text and "transformers: 0" in text
+
+
+LINTED = linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8])
+
+
+@pytest.mark.parametrize(("settings", "env", "flags", "status", "said"), [
+    ("allow: [TP4010]", {}, [], 0, ""), ("", {"TPPLAN_ALLOW": "TP4010"}, [], 0, ""), ("", {}, ["--allow", "TP4010"], 0, ""),
+    ("deny: [TP4010]", {}, [], 1, "error[TP4010]"), ("allow: [TP4010]", {}, ["--deny", "TP4010"], 1, "error[TP4010]"),
+    ("strict: true", {}, [], 1, "error[TP4010]"), ("", {}, ["--strict"], 1, "error[TP4010]"), ("", {}, [], 0, "warning[TP4010]")])
+def test_lint_knows_the_settings_and_the_flags(tmp_path, settings, env, flags, status, said):
+    paths = write(tmp_path, LINTED, plan_text({"*.wq": "colwise"}))
+    (tmp_path / ".tpplan.yaml").write_text(settings)
+    result = run("lint", *paths, *flags, cwd=tmp_path, env=env)
+    text = result.stdout.decode()
+    assert (result.returncode, bool(text)) == (status, bool(said)) and said in text
+
+
+def test_a_suppression_of_lint_is_lints_affair(tmp_path):
+    paths = write(tmp_path, LINTED, plan_text({"*.wq": "colwise"}, more='suppress: [{code: TP4010, reason: "ours"}]\n'))
+    for command in ("lint", "check"):
+        result = run(command, *paths, "--strict")
+        assert result.returncode == 0 and b"TP" not in result.stdout, command
+    paths = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wq.weight": "colwise"}, dialect="glob", more='suppress: [{code: TP4010, rule: "other", reason: "ours"}, {code: TP4004, reason: "x"}]\n'))
+    result = run("lint", *paths)
+    assert result.stdout.count(b"TP3017") == 1 and b"nothing reports TP4010 any more" in result.stdout
 
 
 def test_lint_is_content_with_keys_that_mean_the_same_everywhere(tmp_path):

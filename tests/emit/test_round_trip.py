@@ -114,6 +114,54 @@ def test_the_second_export_is_the_first(name, tmp_path):
     assert (tmp_path / f"specs.{name}").read_bytes() == first and again.read_bytes() == back.read_bytes()
 
 
+# Of two fused weights and a bias, cut over fsdp as one piece; with their segments, over tp.
+FUSED = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": [
+    {"path": "gate_up", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32", "segments": {"out": [16, 16]}}, "bias": {"shape": [32], "dtype": "float32"}}},
+    {"path": "attn", "type": "Container", "attributes": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}},
+    {"path": "attn.qkv_proj", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32", "segments": {"out": [16, 8, 8]}}}}]}
+FSDP_ONLY = "format: tpplan.plan/1\nmesh: {fsdp: 2}\nfsdp: {axis: fsdp, min_weight_size: 0, policy: dim0}\n"
+
+
+def slices_of(folder, manifest):
+    (folder / "sliced.json").write_bytes(manifest)
+    return {json.loads(line)["path"]: json.loads(line)["intervals"] for line in run("show", folder / "sliced.json", "--rank", "0", "--format", "json").stdout.splitlines()}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_fused_dim_that_was_cut_as_one_piece_comes_back_as_one(name, tmp_path):
+    model, plan = write(tmp_path, FUSED | {"modules": FUSED["modules"][:1]}, FSDP_ONLY)
+    manifest = compiled(model, plan)
+    assert slices_of(tmp_path, manifest)["gate_up.weight"] == [[[0, 16]], [[0, 8]]]
+    result = run("compile", model, there_and_back(tmp_path, manifest, name))
+    assert slices_of(tmp_path, result.stdout) == slices_of(tmp_path, manifest)
+    assert result.returncode == 0 and set(codes(result)) == {"TP5013"}, "and the plan says that it does"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_cut_across_q_k_and_v_that_only_fsdp_may_make_is_refused(name, tmp_path):
+    model, plan = write(tmp_path, FUSED, FSDP_ONLY)
+    result = run("compile", model, there_and_back(tmp_path, compiled(model, plan), name))
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert b"error[TP5005]: dim 0 of `attn.qkv_proj.weight` holds q, k and v, and is cut as one piece" in result.stderr
+    assert b"help: let `fsdp:` make a cut that is FSDP's; else remove `contiguous`" in result.stderr
+
+
+def test_segments_that_torch_names_come_back_as_segments(tmp_path):
+    model, plan = write(tmp_path, FUSED | {"modules": FUSED["modules"][:1]}, emit_cases.plan_of({"gate_up.weight": ["tp", None], "gate_up.bias": ["tp"]}, "{tp: 2}"))
+    manifest = compiled(model, plan)
+    result = run("compile", model, there_and_back(tmp_path, manifest, "torch"))
+    assert (result.returncode, codes(result)) == (0, [])
+    assert slices_of(tmp_path, result.stdout) == slices_of(tmp_path, manifest) == {"gate_up.weight": [[[0, 8], [16, 24]], [[0, 8]]], "gate_up.bias": [[[0, 8], [16, 24]]]}
+
+
+@pytest.mark.parametrize(("rule", "status", "code"), [("{spec: [tp, null], contiguous: true}", 0, "TP5013"), ("{spec: [tp, null], contiguous: false}", 0, None),
+                                                      ("{spec: [tp, null], contiguous: maybe}", 2, "TP3003"), ("{style: colwise, contiguous: true}", 1, "TP3008")])
+def test_contiguous_is_a_word_about_a_spec(rule, status, code, tmp_path):
+    model = FUSED | {"modules": [FUSED["modules"][0] | {"parameters": {"weight": FUSED["modules"][0]["parameters"]["weight"]}}]}
+    result = run("check", *write(tmp_path, model, f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan:\n  gate_up: {rule}\n"))
+    assert (result.returncode, codes(result)[:1]) == (status, [code] if code else [])
+
+
 def import_text(folder, name, text):
     path = folder / "specs"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -128,7 +176,7 @@ def plan_from(folder, specs, **more):
     """The rules of the plan that a jax file is imported to: {key: spec as written}."""
     result = import_text(folder, "jax", jax_file(specs, **more))
     assert result.returncode == 0, result.stderr.decode()
-    rules = re.findall(r'^  (".*"): \{spec: (.*)\}$', result.stdout.decode(), re.MULTILINE)
+    rules = re.findall(r'^  (".*"): \{spec: (.*?)(?:, contiguous: true)?\}$', result.stdout.decode(), re.MULTILINE)
     return {json.loads(key): spec for key, spec in rules}
 
 
@@ -139,7 +187,7 @@ def test_the_plan_is_short_and_plain(tmp_path):
 format: tpplan.plan/1
 mesh: {fsdp: 2, tp: 4}
 tp_plan:
-  "layers.*.wq": {spec: [tp, null]}
+  "layers.*.wq": {spec: [tp, null], contiguous: true}
   "norm": {spec: [null]}
 """
 
@@ -182,7 +230,7 @@ def test_torch_placements_of_handwritten_plans_are_read(tmp_path):
     text = json.dumps({"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "parameters": parameters})
     result = import_text(tmp_path, "torch", text)
     assert re.findall(r'"(\w)": \{spec: (.*)\}', result.stdout.decode()) == [
-        ("a", "[null, tp, ...]"), ("b", "[[tp, fsdp], ...]"), ("c", "[[tp, fsdp], ...]"), ("d", "[tp, ...]")]
+        ("a", "[null, tp, ...], contiguous: true"), ("b", "[[tp, fsdp], ...], contiguous: true"), ("c", "[[tp, fsdp], ...]"), ("d", "[tp, ...]")]
 
 
 SDY = 'sdy.mesh @m = <["x"=2, "y"=4]>\n'
@@ -197,7 +245,7 @@ def test_shardy_is_read_from_any_module(tmp_path):
 }
 """
     result = import_text(tmp_path, "shardy", text)
-    assert re.findall(r'  (".*"): \{spec: (.*)\}', result.stdout.decode()) == [('"a\\"\\n"', "[[\"y\", x], null]"), ('"b"', "[null]")]
+    assert re.findall(r'  (".*"): \{spec: (.*)\}', result.stdout.decode()) == [('"a\\"\\n"', "[[\"y\", x], null], contiguous: true"), ('"b"', "[null]")]
 
 
 def parameter(sharding):

@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "openssl/": {"lib/base/sha256.cc"},
     "yaml-cpp/": {"lib/plan/yaml_tree.cc"},
     "re2/": {"lib/match/pattern.cc"},
-    "CLI/": {"tools/tpplan/main.cc", "tools/cli/describe_app.cc", "tools/cli/number_options.cc", "tools/cli/program.cc", "tools/tpplan-exec/main.cc"},
+    "CLI/": {"tools/tpplan/main.cc", "tools/tpplan/apply_settings.cc", "tools/cli/describe_app.cc", "tools/cli/number_options.cc", "tools/cli/parse_line.cc", "tools/cli/program.cc", "tools/tpplan-exec/main.cc"},
     "spdlog/spdlog.h": {"tools/tpplan/trace.cc"},
     "spdlog/sinks": {"tools/tpplan/trace.cc"},
 }

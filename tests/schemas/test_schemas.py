@@ -142,7 +142,7 @@ def test_options_are_those_of_the_style_table():
     table = names_in(source("plan/style_table.cc"), r"kOptions\[\] = \{(.*?)\n\};")
     assert sorted(table) == sorted(OPTIONS)
     keys = properties(PLAN_DEFINITIONS, "ruleWithOptions")
-    assert sorted(keys) == sorted([*table, "style", "spec", "axis", "optional"])
+    assert sorted(keys) == sorted([*table, "style", "spec", "axis", "optional", "contiguous"])
 
 
 @pytest.mark.parametrize("bad, keys", [

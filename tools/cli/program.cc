@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <new>
 
 #include "base/text.h"
@@ -12,12 +15,24 @@
 
 namespace tpplan {
 
+namespace {
+
+constexpr int kUsage = 2, kInternal = 3;
+
+// The exit status after standard output has been looked at: who reads it no more (a closed pipe) knows, anything else is said.
+int with_lost_output(const char* name, int status) {
+  if (lost_output() == 0) return status;
+  if (lost_output() != EPIPE) print(STDERR_FILENO, std::string(name) + ": error: cannot write to standard output: " + std::strerror(lost_output()) + "\n");
+  return std::max(status, kUsage);
+}
+
+}  // namespace
+
 int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv) {
-  constexpr int kInternal = 3;
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(argc, argv);
+    return with_lost_output(name, run(argc, argv));
   } catch (const std::bad_alloc&) {
     print(STDERR_FILENO, std::string(name) + ": error[TP9001]: out of memory\n");
   } catch (const std::exception& error) {

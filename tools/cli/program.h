@@ -10,7 +10,7 @@ class App;
 namespace tpplan {
 
 // main: a write to a pipe without a reader, or past a limit of file sizes, is an error and no signal; what `run` throws is
-// said, escaped, with exit status 3.
+// said, escaped, with exit status 3; lost standard output makes any lower status 2, and is said unless its reader is gone.
 int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
 
 // The commands `completion SHELL` and `man`, alike in both programs.

@@ -3,12 +3,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
 
 namespace tpplan {
 namespace {
+
+std::atomic<int> g_lost_output = 0;  // ranks of one process print from their threads
+
+// The first reason is kept.
+void note_lost_output(int error) {
+  int none = 0;
+  g_lost_output.compare_exchange_strong(none, error);
+}
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -46,14 +55,34 @@ bool is_utf8_locale() {
   return false;
 }
 
+int lost_output() { return g_lost_output; }
+
 bool print(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = write(descriptor, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return false;
+    if (put < 0) {
+      if (descriptor == STDOUT_FILENO) note_lost_output(errno);
+      return false;
+    }
     text.remove_prefix(static_cast<size_t>(put));
   }
   return true;
+}
+
+bool print_pieces(const Producer& produce) {
+  constexpr size_t kBufferSize = 256 * 1024;
+  std::string buffer;
+  const auto flush = [&buffer] {
+    const bool good = print(STDOUT_FILENO, buffer);
+    buffer.clear();
+    return good;
+  };
+  const Sink sink = [&](std::string_view piece) {
+    buffer += piece;
+    return buffer.size() < kBufferSize || flush();
+  };
+  return produce(sink) && flush();
 }
 
 }  // namespace tpplan

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/write_file.h"
 #include "diagnostics/render.h"
 
 namespace tpplan {
@@ -17,7 +18,13 @@ RenderOptions render_options(int descriptor, ColorChoice choice);
 // True when the locale's characters are UTF-8: LC_ALL, else LC_CTYPE, else LANG.
 bool is_utf8_locale();
 
-// Writes all of it; false when the stream is gone (a closed pipe).
+// Writes all of it; false when the stream takes no more (a closed pipe, a full disk), which is noted for standard output.
 bool print(int descriptor, std::string_view text);
+
+// The same on standard output with what `produce` sends, piece by piece.
+bool print_pieces(const Producer& produce);
+
+// The reason why standard output took no more, 0 while it takes everything.
+int lost_output();
 
 }  // namespace tpplan

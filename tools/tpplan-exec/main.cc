@@ -1,15 +1,10 @@
 // Declares the sub-commands of tpplan-exec and calls one function for the one that was asked for.
 #include <CLI/CLI.hpp>
-#include <unistd.h>
-
-#include <csignal>
-#include <iostream>
-#include <new>
 
 #include "base/text.h"
 #include "commands.h"
-#include "describe_app.h"
 #include "number_options.h"
+#include "parse_line.h"
 #include "program.h"
 #include "shards/load_shards.h"
 #include "terminal.h"
@@ -100,13 +95,7 @@ int run(int argc, char** argv) {
   add_shell_commands(app, for_shell);
 
   for (CLI::App* command : {load, init, verify, run_command, save, reshard}) add_job(*command, job);
-  if (const std::string message = unknown_command(app, argc, argv); !message.empty()) return refuse(2, message);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const bool fine = app.exit(error) == 0;  // CLI11 prints, and has exit codes of its own from 100 up
-    return fine && std::cout.flush() ? 0 : 2;
-  }
+  if (const ParsedLine line = parse_line(app, argc, argv); line.status) return *line.status;
   if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
   if (*doctor) return cmd_doctor(job);
   if (*load) return cmd_load(load_arguments, job);

@@ -34,7 +34,7 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
   if (!arguments.print.empty() && !find_phase(arguments.print, last)) {
     return usage_error(fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries and manifest", escape_for_terminal(arguments.print)));
   }
-  if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan})) return kExitUsage;
+  if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan}, common)) return kExitUsage;
   Session session;
   run_session(session, arguments.inputs, last, common);
   const RenderOptions look = render_options(STDERR_FILENO, common.color);

@@ -1,10 +1,8 @@
 #include <spdlog/fmt/fmt.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/write_file.h"
 #include "commands.h"
 #include "inputs.h"
 #include "manifest/write_diff.h"
@@ -31,11 +29,11 @@ int cmd_diff(const DiffArguments& arguments, const CommonArguments& common) {
   const int new_status = read_side(arguments.after, new_file, after, common);
   if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
   const ManifestDiff diff = diff_manifests(before, after);
-  const std::string fault = write_output("-", [&](const Sink& sink) {
+  const bool printed = print_pieces([&](const Sink& sink) {
     if (arguments.format == "json") return write_diff_json(diff, sink);
     return (common.quiet || sink(diff_summary(diff))) && sink(diff_text(diff));
   });
-  if (!fault.empty()) return kExitUsage;
+  if (!printed) return kExitUsage;
   return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
 }
 

@@ -138,7 +138,7 @@ int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common
   if (arguments.words.size() == 1) return explain_code(arguments.words[0]);
   if (arguments.words.size() != 3) return usage_error("explain takes MODEL PLAN PATH, or one diagnostic code");
   Session session;
-  run_session(session, {.model = arguments.words[0], .plan = arguments.words[1], .mesh = arguments.mesh, .deny = {}, .allow = {}}, Phase::Manifest, common);
+  run_session(session, {.model = arguments.words[0], .plan = arguments.words[1], .mesh = arguments.mesh}, Phase::Manifest, common);
   if (session.usage) return kExitUsage;
   const int status = exit_status(session.diagnostics);
   if (status != kExitFine) {

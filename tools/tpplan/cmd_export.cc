@@ -23,7 +23,7 @@ int cmd_export(const ExportArguments& arguments, const CommonArguments& common) 
   const EmitFormat& format = *find_emit_format(arguments.format);
   const auto write = arguments.python ? format.write_python : format.write;
   if (write == nullptr) return usage_error(fmt::format("--python: {} has no Python form, torch has", format.name));
-  if (overwrites_input(arguments.output, {arguments.manifest})) return kExitUsage;
+  if (overwrites_input(arguments.output, {arguments.manifest}, common)) return kExitUsage;
   Diagnostics diagnostics;
   SourceFile file;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);

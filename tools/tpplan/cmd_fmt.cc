@@ -52,7 +52,7 @@ int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
   if (std::count(plans.begin(), plans.end(), "-") > 1) return usage_error("`-` stands twice: standard input is read once");
   if (!arguments.output.empty() && (arguments.check || arguments.diff)) return usage_error("--output: --check and --diff write no file");
   if (!arguments.output.empty() && plans.size() != 1) return usage_error("--output takes one plan; without it each is formatted in place");
-  if (!arguments.output.empty() && overwrites_input(arguments.output, plans, "without --output a plan is formatted in place")) return kExitUsage;
+  if (!arguments.output.empty() && overwrites_input(arguments.output, plans, common, "without --output a plan is formatted in place")) return kExitUsage;
   int status = kExitFine;
   size_t changed = 0;
   for (const std::string& path : plans) {

@@ -37,7 +37,7 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
   for (FileFindings& findings : model.weights.findings) status = std::max(status, say(findings.diagnostics, Source::Model,
       *findings.file, common));
   if (status != kExitFine) return status;
-  if (overwrites_input(arguments.output, model.paths)) return kExitUsage;
+  if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
   if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");
   return write_result(arguments.output, [&](const Sink& sink) { return write_model(model.graph, sink); });
 }
@@ -48,7 +48,7 @@ int cmd_import(const ImportArguments& arguments, const CommonArguments& common) 
   const ImportFormat& format = *find_import_format(arguments.format);
   if (!arguments.config.empty() &&
       !format.takes_config) return usage_error(fmt::format("--model-config: {} has no use for it, safetensors has", format.name));
-  if (overwrites_input(arguments.output, {arguments.file, arguments.config})) return kExitUsage;
+  if (overwrites_input(arguments.output, {arguments.file, arguments.config}, common)) return kExitUsage;
   return format.product == ImportProduct::Plan ? import_plan(format, arguments, common) : import_model(format, arguments, common);
 }
 

@@ -7,14 +7,14 @@ namespace tpplan {
 
 int cmd_lint(const InputArguments& inputs, const CommonArguments& common) {
   Session session;
-  run_session(session, inputs, Phase::Matches, common);
+  compile_session(session, inputs, Phase::Matches, common);
   if (session.usage) return kExitUsage;
-  if (!has_errors(session.diagnostics)) {
-    lint_dialects(session.compilation.plan, session.compilation.graph, session.diagnostics);
-    finish_diagnostics(session.diagnostics);
-  }
+  const bool linted = !has_errors(session.diagnostics);
+  if (linted) lint_dialects(session.compilation.plan, session.compilation.graph, session.diagnostics);
+  const bool all_alike = session.diagnostics.list.empty();
+  judge_session(session, inputs, [&](Code code) { return linted && code == kLintCode; });
   std::string out = render_human(session.diagnostics, sources_of(session), render_options(STDOUT_FILENO, common.color));
-  if (out.empty() && !common.quiet) out = "every key means the same in every dialect\n";
+  if (out.empty() && all_alike && !common.quiet) out = "every key means the same in every dialect\n";
   return print(STDOUT_FILENO, out) ? exit_status(session.diagnostics) : kExitUsage;
 }
 

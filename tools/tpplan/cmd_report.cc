@@ -29,7 +29,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   if (arguments.manifest == "-" && arguments.against == "-") return usage_error("only one of the manifests can be standard input");
   std::vector<std::string> inputs{arguments.manifest};
   if (compares) inputs.push_back(arguments.against);
-  if (overwrites_input(arguments.output, inputs)) return kExitUsage;
+  if (overwrites_input(arguments.output, inputs, common)) return kExitUsage;
   SourceFile file, old_file;
   Manifest manifest, old_manifest;
   if (const int status = read_side(arguments.manifest, file, manifest, common); status != kExitFine) return status;

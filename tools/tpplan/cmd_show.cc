@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "base/write_file.h"
 #include "commands.h"
 #include "inputs.h"
 #include "manifest/write_manifest.h"
@@ -97,10 +96,10 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
   const int64_t ranks = device_count(manifest.mesh);
   if (rank < 0 || rank >= ranks) return usage_error(fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-  const std::string fault = write_output("-", [&](const Sink& sink) {
+  const bool printed = print_pieces([&](const Sink& sink) {
     return std::all_of(params.begin(), params.end(), [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, json)); });
   });
-  return fault.empty() ? kExitFine : kExitUsage;
+  return printed ? kExitFine : kExitUsage;
 }
 
 int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {

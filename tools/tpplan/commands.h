@@ -1,6 +1,7 @@
 // The sub-commands: arguments in a plain struct, exit status out. Each stands in a file of its own.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,15 +17,15 @@ struct CommonArguments {
   ColorChoice color = ColorChoice::Auto;
   bool quiet = false;    // no summary
   bool verbose = false;  // phases, times, what FSDP left alone
+  std::string settings;  // the settings file that was read; empty: none
 };
 
 // A model and a plan, as most commands take them.
 struct InputArguments {
   std::string model, plan;
-  std::vector<std::string> mesh;      // "tp=8", "fsdp=4,tp=8"
-  std::vector<std::string> deny, allow;
-  bool strict = false;
-  std::string max_replicated;         // "5%": more of the model on every rank is an error; empty: any share is fine
+  std::vector<std::string> mesh;  // "tp=8", "fsdp=4,tp=8"
+  SeverityRules severity;
+  double max_replicated = 1;      // more of the model on every rank is an error
 };
 
 struct CompileArguments {
@@ -118,7 +119,14 @@ struct Session {
   bool usage = false;
 };
 
-// Reads the two files and compiles them up to `last`; severity rules are applied and the diagnostics sorted.
+// Reads the two files and compiles them up to `last`.
+void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
+
+// Applies the plan's suppressions, of which those of a code whose findings are complete must find one, and the severity rules;
+// sorts the diagnostics, the gate's first.
+void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete);
+
+// Both, with what compile() reports.
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 Sources sources_of(const Session& session);
 

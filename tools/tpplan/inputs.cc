@@ -32,9 +32,11 @@ int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& fi
   return exit_status(diagnostics);
 }
 
-bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, std::string_view remedy) {
-  if (output == "-" || !is_same_file(output, inputs)) return false;
-  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is one of the inputs\n  = help: {}\n", escape_for_terminal(output), remedy));
+bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common, std::string_view remedy) {
+  if (output == "-") return false;
+  const bool is_settings = !common.settings.empty() && is_same_file(output, {common.settings});
+  if (!is_settings && !is_same_file(output, inputs)) return false;
+  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output), is_settings ? "the settings file" : "one of the inputs", remedy));
   return true;
 }
 

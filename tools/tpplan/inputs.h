@@ -23,8 +23,8 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
 // Prints what was found in one file; the exit status that it calls for.
 int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common);
 
-// Whether the output is a file that is one of the inputs, which is said, with `remedy` where there is one.
-bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, std::string_view remedy = "name another file");
+// Whether the output is a file that is one of the inputs, or the settings file; which is said, with `remedy`.
+bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common, std::string_view remedy = "name another file");
 
 // Writes an output whole or not at all; kExitFine, or kExitUsage after saying why not.
 int write_result(const std::string& output, const Producer& produce);

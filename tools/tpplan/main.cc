@@ -1,21 +1,15 @@
 // Declares the sub-commands and calls one function for the one that was asked for.
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
-#include <iostream>
-#include <new>
-
+#include "apply_settings.h"
 #include "base/text.h"
 #include "commands.h"
 #include "emit/emit_formats.h"
-#include "describe_app.h"
 #include "diagnostics/formats.h"
 #include "import_formats.h"
 #include "report/measure_manifest.h"
+#include "parse_line.h"
 #include "program.h"
-#include "settings.h"
 
 namespace {
 
@@ -29,35 +23,12 @@ constexpr const char* kManualFiles =
     ".TP\n\\fB.tpplan.yaml\\fR\n"
     "settings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or above\n";
 
-void add_inputs(CLI::App& command, InputArguments& inputs) {
+void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required();
   command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required();
   command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")->type_name("AXIS=SIZE")->allow_extra_args(false);
-  command.add_option("--deny", inputs.deny, "make a kind of warning an error")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->envname("TPPLAN_DENY");
-  command.add_option("--allow", inputs.allow, "do not report a kind of warning")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->envname("TPPLAN_ALLOW");
-  command.add_flag("--strict", inputs.strict, "make every warning an error")->envname("TPPLAN_STRICT");
-  command.add_option("--max-replicated", inputs.max_replicated, "refuse when more of the model than this is whole on every rank: 5%")
-      ->type_name("SHARE")->envname("TPPLAN_MAX_REPLICATED");
-}
-
-// Gives what neither a flag nor a variable said the value that the settings file has for it.
-template <typename Value>
-void fill(const CLI::App& command, const std::string& option, const std::optional<Value>& setting, Value& target) {
-  const CLI::Option* known = command.get_option_no_throw(option);
-  if (setting && known != nullptr && known->count() == 0) target = *setting;
-}
-
-// False after saying why the settings file cannot be used.
-bool load_settings(const std::string& path, Settings& settings) {
-  if (path.empty()) return true;
-  SourceFile file;
-  Diagnostics diagnostics;
-  settings = read_settings(path, file, diagnostics);
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Plan)] = &file;
-  finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
-  return !has_errors(diagnostics);
+  add_severity(command, gate);
+  add_max_replicated(command, gate);
 }
 
 // The names in a table of formats.
@@ -129,6 +100,7 @@ int run(int argc, char** argv) {
   });
   app.set_version_flag("--version", std::string(kToolVersion));
   CommonArguments common;
+  GateArguments gate;
   CompileArguments compile_arguments;
   CheckArguments check_arguments;
   ExplainArguments explain_arguments;
@@ -141,12 +113,12 @@ int run(int argc, char** argv) {
   int64_t rank = 0;
 
   CLI::App* compile = app.add_subcommand("compile", "write the sharding manifest of a model under a plan");
-  add_inputs(*compile, compile_arguments.inputs);
+  add_inputs(*compile, compile_arguments.inputs, gate);
   compile->add_option("-o,--output", compile_arguments.output, "manifest file; standard output without it")->type_name("FILE");
   compile->add_option("--print", compile_arguments.print, "print the product of a phase instead")->type_name("PHASE");
 
   CLI::App* check = app.add_subcommand("check", "say what is wrong with a plan, and write nothing");
-  add_inputs(*check, check_arguments.inputs);
+  add_inputs(*check, check_arguments.inputs, gate);
   check->add_option("--format", check_arguments.format, "how the findings are written; human without it")->type_name("FORMAT")->check(CLI::IsMember(format_names()))->envname("TPPLAN_FORMAT");
   check->add_option("--stdin-filename", check_arguments.stdin_filename, "the name that findings give to standard input")->type_name("NAME");
 
@@ -181,6 +153,7 @@ int run(int argc, char** argv) {
   CLI::App* lint = app.add_subcommand("lint", "say where other dialects would read a plan's keys differently");
   lint->add_option("MODEL", lint_arguments.model, "model graph (JSON)")->required();
   lint->add_option("PLAN", lint_arguments.plan, "tp_plan (YAML)")->required();
+  add_severity(*lint, gate);
   add_common(*lint, common, color);
   DiffArguments diff_arguments;
   CLI::App* diff = app.add_subcommand("diff", "say what differs between two manifests; exit status 1 when anything does");
@@ -194,28 +167,17 @@ int run(int argc, char** argv) {
   add_shell_commands(app, for_shell);
   app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")->type_name("FILE")->envname("TPPLAN_CONFIG");
   app.add_flag("--no-config", no_config, "read no settings file");
-  if (const std::string message = unknown_command(app, argc, argv); !message.empty()) return usage_error(message);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const bool fine = app.exit(error) == 0;  // CLI11 prints, and has exit codes of its own from 100 up
-    const bool lost = !std::cout.flush();
-    if (lost) usage_error("cannot write to standard output");
-    return fine && !lost ? kExitFine : kExitUsage;
-  }
+  const ParsedLine line = parse_line(app, argc, argv);
+  if (line.status) return *line.status;
   if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
   Settings settings;
-  if (!load_settings(no_config ? "" : !config.empty() ? config : find_settings_file(), settings)) return kExitUsage;
+  if (!no_config && !load_settings(config, common.settings, settings)) return kExitUsage;
   CLI::App& used = *app.get_subcommands().front();
-  for (InputArguments* inputs : {&compile_arguments.inputs, &check_arguments.inputs}) {
-    fill(used, "--strict", settings.strict, inputs->strict);
-    fill(used, "--deny", settings.deny, inputs->deny);
-    fill(used, "--allow", settings.allow, inputs->allow);
-    fill(used, "--max-replicated", settings.max_replicated, inputs->max_replicated);
-  }
-  fill(used, "--quiet", settings.quiet, common.quiet);
-  fill(used, "--color", settings.color, color);
-  if (*check) fill(used, "--format", settings.format, check_arguments.format);
+  std::string format;
+  apply_settings(used, settings, common.quiet, color, *check ? check_arguments.format : format);
+  if (*compile && !apply_gate(used, line, gate, settings, compile_arguments.inputs)) return kExitUsage;
+  if (*check && !apply_gate(used, line, gate, settings, check_arguments.inputs)) return kExitUsage;
+  if (*lint && !apply_gate(used, line, gate, settings, lint_arguments)) return kExitUsage;
   common.color = color == "always" ? ColorChoice::Always : color == "never" ? ColorChoice::Never : ColorChoice::Auto;
   if (rank_option->count() > 0) show_arguments.rank = rank;
   if (*compile) return cmd_compile(compile_arguments, common);

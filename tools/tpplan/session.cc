@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "inputs.h"
 #include "manifest/coverage_gate.h"
+#include "match/lint_dialects.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
 #include "plan/yaml_tree.h"
@@ -36,18 +37,6 @@ bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
   return true;
 }
 
-bool parse_codes(const std::vector<std::string>& names, std::string_view flag, std::vector<Code>& codes) {
-  for (const std::string& name : names) {
-    const DiagnosticKind* kind = find_kind(name);
-    if (kind == nullptr) {
-      usage_error(fmt::format("{} {}: there is no such code", flag, escape_for_terminal(name)));
-      return false;
-    }
-    codes.push_back(kind->code);
-  }
-  return true;
-}
-
 bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
   for (const auto& [name, size] : sizes) {
     if (find_axis(mesh, name) != kNoAxis) continue;
@@ -55,6 +44,15 @@ bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
     return false;
   }
   return true;
+}
+
+// Whether the two inputs look as if each was given for the other.
+bool is_swapped(const Session& session) {
+  const auto starts = [](const SourceFile& file, auto is) {
+    const size_t at = file.text.find_first_not_of(" \t\r\n");
+    return at != std::string::npos && is(file.text[at]);
+  };
+  return starts(session.plan, [](char c) { return c == '{'; }) && starts(session.model, [](char c) { return c != '{' && c > ' ' && c <= '~'; });
 }
 
 }  // namespace
@@ -71,41 +69,47 @@ Sources sources_of(const Session& session) {
   return sources;
 }
 
-void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
+void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   MeshSizes sizes;
-  SeverityRules rules{.strict = inputs.strict, .deny = {}, .allow = {}};
   session.usage = true;
   if (inputs.model == "-" && inputs.plan == "-") {
     usage_error("the model and the plan cannot both come from standard input");
     return;
   }
-  if (!parse_mesh(inputs.mesh, sizes) || !parse_codes(inputs.deny, "--deny", rules.deny) || !parse_codes(inputs.allow, "--allow", rules.allow)) return;
-  double max_replicated = 1;
-  if (!inputs.max_replicated.empty() && !parse_share(inputs.max_replicated, max_replicated)) {
-    usage_error(fmt::format("--max-replicated {}: expected a share such as 5% or 0.05", escape_for_terminal(inputs.max_replicated)));
-    return;
-  }
+  if (!parse_mesh(inputs.mesh, sizes)) return;
   session.usage = false;
   const bool model_read = read_input(inputs.model, Source::Model, kMaxModelBytes, session.model, session.diagnostics);
   const bool plan_read = read_input(inputs.plan, Source::Plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
   trace(common.verbose, "read", fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
   if (model_read && plan_read) {
+    if (is_swapped(session)) {
+      report_message(session.diagnostics, Code::TP1003, {Source::Model, 0, 1}, "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
+      return;
+    }
     session.compilation = compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last}, session.diagnostics);
     trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
     const Mesh& mesh = session.compilation.plan.mesh;
     if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
   }
+}
+
+void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
   const Compilation& c = session.compilation;
-  if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, c.reached == Phase::Manifest, session.diagnostics);
+  if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, is_complete, session.diagnostics);
   const bool compiled = c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
-  apply_severity_rules(session.diagnostics, rules);
+  apply_severity_rules(session.diagnostics, inputs.severity);
   finish_diagnostics(session.diagnostics);
   if (!compiled) return;
   // The gate speaks first: what it says is about the whole plan.
-  std::optional<Diagnostic> gate = check_replicated(c.manifest, max_replicated);
+  std::optional<Diagnostic> gate = check_replicated(c.manifest, inputs.max_replicated);
   if (!gate) return;
   gate->span = c.plan.rules_span;
   session.diagnostics.list.insert(session.diagnostics.list.begin(), std::move(*gate));
+}
+
+void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
+  compile_session(session, inputs, last, common);
+  judge_session(session, inputs, [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
 }
 
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {

@@ -9,6 +9,7 @@
 #include "base/read_file.h"
 #include "base/text.h"
 #include "diagnostics/formats.h"
+#include "manifest/coverage_gate.h"
 #include "plan/yaml_tree.h"
 
 namespace tpplan {
@@ -28,11 +29,17 @@ void read_flag(const YamlNode& node, std::string_view key, std::optional<bool>& 
   else wrong_type(node, key, "true or false", diagnostics);
 }
 
-// A word, one of `choices` where there are any.
+// One of `choices`.
 void read_word(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices, std::optional<std::string>& target, Diagnostics& diagnostics) {
-  const bool known = choices.empty() || std::find(choices.begin(), choices.end(), node.text) != choices.end();
+  const bool known = std::find(choices.begin(), choices.end(), node.text) != choices.end();
   if (node.kind == YamlKind::Scalar && known) target = node.text;
-  else wrong_type(node, key, choices.empty() ? "a word" : fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
+  else wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
+}
+
+void read_share(const YamlNode& node, std::string_view key, std::optional<double>& target, Diagnostics& diagnostics) {
+  double share = 0;
+  if (node.kind == YamlKind::Scalar && parse_share(node.text, share)) target = share;
+  else wrong_type(node, key, kShareForm, diagnostics);
 }
 
 void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key, std::optional<std::vector<std::string>>& target, Diagnostics& diagnostics) {
@@ -45,13 +52,26 @@ void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key
   }
 }
 
+// A code that the file both denies and allows.
+void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings& settings, Diagnostics& diagnostics) {
+  if (!settings.deny || !settings.allow) return;
+  for (size_t i = 0; i + 1 < root.children.size(); i += 2) {
+    if (tree.nodes[root.children[i]].text != "allow") continue;
+    for (const YamlId item : tree.nodes[root.children[i + 1]].children) {
+      const YamlNode& code = tree.nodes[item];
+      const bool denied = std::ranges::any_of(*settings.deny, [&](const std::string& name) { return find_kind(name) == find_kind(code.text); });
+      if (denied) report_message(diagnostics, Code::TP3003, span_of(Source::Plan, code), fmt::format("`deny` and `allow` both name {}", code.text), "keep one of the two");
+    }
+  }
+}
+
 }  // namespace
 
 std::string find_settings_file() {
   namespace fs = std::filesystem;
   std::error_code error;
   for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
-    if (fs::is_regular_file(folder / kName, error)) return (folder / kName).string();
+    if (fs::exists(fs::symlink_status(folder / kName, error))) return (folder / kName).string();
     if (fs::exists(folder / ".git", error) || folder == folder.root_path()) break;
   }
   return "";
@@ -78,7 +98,7 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
     else if (key.text == "quiet") read_flag(value, key.text, settings.quiet, diagnostics);
     else if (key.text == "format") read_word(value, key.text, format_names(), settings.format, diagnostics);
     else if (key.text == "color") read_word(value, key.text, {"auto", "always", "never"}, settings.color, diagnostics);
-    else if (key.text == "max_replicated") read_word(value, key.text, {}, settings.max_replicated, diagnostics);
+    else if (key.text == "max_replicated") read_share(value, key.text, settings.max_replicated, diagnostics);
     else if (key.text == "deny") read_codes(tree, value, key.text, settings.deny, diagnostics);
     else if (key.text == "allow") read_codes(tree, value, key.text, settings.allow, diagnostics);
     else {
@@ -87,6 +107,7 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
                      nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", ")) : fmt::format("did you mean `{}`?", nearest));
     }
   }
+  check_opposites(tree, root, settings, diagnostics);
   return settings;
 }
 

@@ -12,7 +12,8 @@ namespace tpplan {
 // Absent: the file does not say.
 struct Settings {
   std::optional<bool> strict, quiet;
-  std::optional<std::string> format, color, max_replicated;
+  std::optional<std::string> format, color;
+  std::optional<double> max_replicated;
   std::optional<std::vector<std::string>> deny, allow;
 };
 

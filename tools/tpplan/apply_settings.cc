@@ -1,0 +1,105 @@
+#include "apply_settings.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/text.h"
+#include "diagnostics/render.h"
+#include "manifest/coverage_gate.h"
+
+namespace tpplan {
+namespace {
+
+enum class Origin { Nobody, File, Variable, Flag };
+
+struct SaidCodes {
+  Origin origin = Origin::Nobody;
+  std::string name;  // what the source calls them
+  std::vector<Code> codes;
+};
+
+std::string check_code(const std::string& name) { return find_kind(name) == nullptr ? fmt::format("there is no code `{}`", name) : ""; }
+
+std::string check_share(const std::string& text) {
+  double share = 0;
+  return parse_share(text, share) ? "" : fmt::format("`{}` is not {}", text, kShareForm);
+}
+
+// The codes of the strongest source that names any.
+SaidCodes said_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given, const std::optional<std::vector<std::string>>& setting) {
+  SaidCodes said;
+  if (option.count() > 0) said.origin = line.from_variables.contains(&option) ? Origin::Variable : Origin::Flag;
+  else if (setting) said.origin = Origin::File;
+  said.name = said.origin == Origin::Variable ? option.get_envname() : option.get_name();
+  const std::vector<std::string>& names = said.origin == Origin::File ? *setting : given;
+  for (const std::string& name : names) said.codes.push_back(find_kind(name)->code);
+  return said;
+}
+
+bool names(const SaidCodes& said, Code code) { return std::ranges::find(said.codes, code) != said.codes.end(); }
+
+void yield_to(const SaidCodes& stronger, SaidCodes& weaker) {
+  if (stronger.origin > weaker.origin) std::erase_if(weaker.codes, [&](Code code) { return names(stronger, code); });
+}
+
+template <typename Value>
+void fill(const CLI::App& command, const std::string& option, const std::optional<Value>& setting, Value& target) {
+  const CLI::Option* known = command.get_option_no_throw(option);
+  if (setting && known != nullptr && known->count() == 0) target = *setting;
+}
+
+}  // namespace
+
+void add_severity(CLI::App& command, GateArguments& gate) {
+  command.add_option("--deny", gate.deny, "make a kind of warning an error")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->check(check_code)->envname("TPPLAN_DENY");
+  command.add_option("--allow", gate.allow, "do not report a kind of warning")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->check(check_code)->envname("TPPLAN_ALLOW");
+  command.add_flag("--strict", gate.strict, "make every warning an error")->envname("TPPLAN_STRICT");
+}
+
+void add_max_replicated(CLI::App& command, GateArguments& gate) {
+  command.add_option("--max-replicated", gate.max_replicated, "refuse when more of the model than this is whole on every rank: 5%")
+      ->type_name("SHARE")->check(check_share)->envname("TPPLAN_MAX_REPLICATED");
+}
+
+bool load_settings(const std::string& config, std::string& path, Settings& settings) {
+  path = config.empty() ? find_settings_file() : config;
+  if (path.empty()) return true;
+  SourceFile file;
+  Diagnostics diagnostics;
+  settings = read_settings(path, file, diagnostics);
+  Sources sources;
+  sources.files[static_cast<size_t>(Source::Plan)] = &file;
+  finish_diagnostics(diagnostics);
+  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  return !has_errors(diagnostics);
+}
+
+void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color, std::string& format) {
+  fill(command, "--quiet", settings.quiet, quiet);
+  fill(command, "--color", settings.color, color);
+  fill(command, "--format", settings.format, format);
+}
+
+bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate, const Settings& settings, InputArguments& inputs) {
+  inputs.severity.strict = gate.strict;
+  fill(command, "--strict", settings.strict, inputs.severity.strict);
+  if (!gate.max_replicated.empty()) parse_share(gate.max_replicated, inputs.max_replicated);
+  fill(command, "--max-replicated", settings.max_replicated, inputs.max_replicated);
+  SaidCodes deny = said_codes(*command.get_option("--deny"), line, gate.deny, settings.deny);
+  SaidCodes allow = said_codes(*command.get_option("--allow"), line, gate.allow, settings.allow);
+  yield_to(deny, allow);
+  yield_to(allow, deny);
+  for (const Code code : deny.codes) {
+    if (!names(allow, code)) continue;
+    usage_error(fmt::format("{} and {} both name {}", deny.name, allow.name, kind_of(code).name));
+    return false;
+  }
+  inputs.severity.deny = deny.codes;
+  inputs.severity.allow = allow.codes;
+  return true;
+}
+
+}  // namespace tpplan
