@@ -29,10 +29,17 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   return std::min(last[b.size()], limit + 1);
 }
 
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates, uint64_t& budget) {
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::string_view nearest;
   for (std::string_view candidate : candidates) {
+    const size_t longer = std::max(name.size(), candidate.size()), shorter = std::min(name.size(), candidate.size());
+    if (longer - shorter >= best) continue;
+    if (budget < longer || budget / longer < shorter) {
+      budget = 0;
+      return {};
+    }
+    budget -= longer * shorter;
     const size_t distance = edit_distance(name, candidate, best - 1);
     if (distance < best) {
       best = distance;
@@ -40,6 +47,11 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
     }
   }
   return nearest;
+}
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
+  uint64_t budget = UINT64_MAX;
+  return nearest_name(name, candidates, budget);
 }
 
 std::string human_bytes(uint64_t bytes) {

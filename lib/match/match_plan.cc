@@ -17,7 +17,8 @@ using MatchFunction = void (*)(const TpPlan&, const ModelGraph&, MatchTable&, Di
 // By Dialect.
 constexpr MatchFunction kDialects[] = {match_paths, match_paths, match_torch, match_transformers, match_keras};
 
-void report_dead_rule(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule, Diagnostics& diagnostics) {
+void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule, Diagnostics& diagnostics) {
+  const ModelGraph& graph = hints.graph;
   const bool shipped = plan.dialect == Dialect::Transformers;
   if (shipped) {
     // Shipped plans carry rules for other configurations of the model: one warning for all of them.
@@ -33,21 +34,23 @@ void report_dead_rule(const TpPlan& plan, const ModelGraph& graph, const PlanRul
     return;
   }
   Diagnostic& d = report_message(diagnostics, Code::TP4001, rule.key_span, fmt::format("rule `{}` matches nothing", rule.key));
+  if (&d == &diagnostics.dropped) return;
   d.label = rule.block == kNoRule ? fmt::format("0 of {}", counted(graph.params.size(), "parameter"))
                                   : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
   const PathsOf paths = rule.block != kNoRule ? PathsOf::Block : plan.dialect == Dialect::Torch ? PathsOf::Modules : PathsOf::ModulesAndParameters;
-  d.help = nearest_path_help(graph, rule.key, paths);
+  d.help = nearest_path_help(hints, rule.key, paths);
   if (d.help.empty()) d.help = "mark it `optional: true` if the model may lack it";
 }
 
 void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table, Diagnostics& diagnostics) {
+  PathHints hints{.graph = graph};
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
     const RuleMatches& matches = table.rules[id];
     const bool by_name = plan.dialect == Dialect::Transformers;
     const bool used = by_name ? matches.addressed : matches.parameters + matches.modules > 0;
-    if (!used && !rule.optional) report_dead_rule(plan, graph, rule, diagnostics);
+    if (!used && !rule.optional) report_dead_rule(plan, hints, rule, diagnostics);
     const bool decides = rule.style == nullptr || rule.style->touches_parameters;
     if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0) continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span, fmt::format("rule `{}` decides over nothing", rule.key));
@@ -63,27 +66,43 @@ uint64_t match_count(const PlanRule& rule, const RuleMatches& matches) {
   return modules ? matches.modules : matches.parameters;
 }
 
-std::vector<RuleScope> rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
-  std::vector<RuleScope> scopes(1 + plan.blocks.size());
-  for (RuleId id = 0; id < plan.rules.size(); ++id) scopes[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
+RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+  RuleScopes scopes;
+  scopes.list.resize(1 + plan.blocks.size());
+  for (RuleId id = 0; id < plan.rules.size(); ++id) scopes.list[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
   if (plan.blocks.empty()) return scopes;
-  const std::vector<ModuleId> parents = parents_of(graph);
+  scopes.parents = parents_of(graph);
+  scopes.begins_at.resize(graph.modules.size());
+  std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, scopes.parents, plan.blocks);
+  PathHints hints{.graph = graph};
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
-    const std::vector<ModuleId> modules = outermost_matches(graph, parents, plan.blocks[block]);
-    if (modules.empty()) report_dead_pattern(graph, plan.blocks[block], "block", diagnostics);
-    scopes[1 + block].enclosing = enclosing_modules(graph, parents, modules);
+    RuleScope& scope = scopes.list[1 + block];
+    scope.modules = std::move(matches[block]);
+    if (scope.modules.empty()) report_dead_pattern(hints, plan.blocks[block], "block", diagnostics);
+    if (scope.rules.empty()) continue;
+    for (const ModuleId id : scope.modules) scopes.begins_at[id].push_back(static_cast<uint32_t>(1 + block));
   }
   return scopes;
 }
 
-bool relative_path(const RuleScope& scope, const ModelGraph& graph, ModuleId module, std::string_view path, std::string_view& relative) {
-  relative = path;
-  if (scope.enclosing.empty()) return true;
-  const ModuleId block = scope.enclosing[module];
-  if (block == kNone) return false;
-  const size_t prefix = graph.modules[block].path.size();
-  relative.remove_prefix(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
-  return true;
+void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<EnclosingScope>& enclosing) {
+  enclosing.clear();
+  if (!scopes.list[0].rules.empty()) enclosing.push_back({});
+  if (scopes.begins_at.empty()) return;
+  const size_t blocks = enclosing.size();
+  size_t bases = 0;
+  for (ModuleId at = module; at != kNone; at = scopes.parents[at]) {
+    bases += !scopes.begins_at[at].empty();
+    for (const uint32_t scope : scopes.begins_at[at]) enclosing.push_back({scope, at});
+  }
+  if (bases < 2) return;
+  std::sort(enclosing.begin() + static_cast<std::ptrdiff_t>(blocks), enclosing.end(),
+            [](const EnclosingScope& a, const EnclosingScope& b) { return a.scope < b.scope; });
+}
+
+std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path) {
+  const size_t prefix = scope.base == kNone ? 0 : graph.modules[scope.base].path.size();
+  return path.substr(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
 }
 
 void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree, Diagnostics& diagnostics) {

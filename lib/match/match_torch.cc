@@ -2,6 +2,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <map>
+#include <span>
 
 #include "base/text.h"
 #include "match/dialects.h"
@@ -58,16 +59,29 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
   }
 }
 
+// The child of that name, found by its path; kNone when there is none.
+ModuleId child_of(const ModelGraph& graph, ModuleId module, std::string_view name) {
+  const char mark = separator(graph.framework);
+  if (name.empty() || name.find(mark) != std::string_view::npos) return kNone;
+  std::string path(graph.modules[module].path);
+  if (!path.empty()) path += mark;
+  return find_module(graph, path += name);
+}
+
 // The first atom is matched against the names of the children; the rest is a key of its own below each match. An empty
 // rest is the module itself, so that "a." means "a".
 void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key) {
   if (key.empty()) return apply_style(walk, id, module);
   const size_t dot = key.find('.');
-  const PatternSet& atom = atom_pattern(walk, key.substr(0, dot));
+  const std::string_view name = key.substr(0, dot), rest = dot == std::string_view::npos ? "" : key.substr(dot + 1);
+  if (!is_glob(name)) {
+    const ModuleId child = child_of(walk.graph, module, name);
+    if (child != kNone) walk_key(walk, id, child, rest);
+    return;
+  }
+  const PatternSet& atom = atom_pattern(walk, name);
   for (const ModuleId child : walk.children[module]) {
-    if (!matches_any(atom, leaf_of(walk.graph, walk.graph.modules[child].path))) continue;
-    if (dot == std::string_view::npos) apply_style(walk, id, child);
-    else walk_key(walk, id, child, key.substr(dot + 1));
+    if (matches_any(atom, leaf_of(walk.graph, walk.graph.modules[child].path))) walk_key(walk, id, child, rest);
   }
 }
 
@@ -82,15 +96,13 @@ void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     if (parents[id] != kNone) walk.children[parents[id]].push_back(id);
   }
   const ModuleId root = find_module(graph, "");
-  for (const RuleScope& scope : rule_scopes(plan, graph, diagnostics)) {
+  const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+  for (const RuleId rule : scopes.list[0].rules) {
+    if (root != kNone) walk_key(walk, rule, root, plan.rules[rule].key);
+  }
+  for (const RuleScope& scope : std::span(scopes.list).subspan(1)) {
     for (const RuleId rule : scope.rules) {
-      if (scope.enclosing.empty()) {
-        if (root != kNone) walk_key(walk, rule, root, plan.rules[rule].key);
-        continue;
-      }
-      for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-        if (scope.enclosing[id] == id) walk_key(walk, rule, id, plan.rules[rule].key);
-      }
+      for (const ModuleId id : scope.modules) walk_key(walk, rule, id, plan.rules[rule].key);
     }
   }
 }
