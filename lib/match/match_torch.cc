@@ -1,8 +1,10 @@
 // The torch dialect: torch/distributed/tensor/parallel/api.py (parallelize_module) of torch 2.13.
 #include <spdlog/fmt/fmt.h>
 
-#include <map>
+#include <algorithm>
 #include <span>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "match/dialects.h"
@@ -12,6 +14,12 @@
 namespace tpplan {
 namespace {
 
+// The atoms with stars of all keys, and the names of modules that each of them matches, sorted.
+struct TorchAtoms {
+  std::unordered_map<std::string_view, size_t> index;
+  std::vector<std::vector<std::string_view>> names;
+};
+
 struct TorchWalk {
   const TpPlan& plan;
   const ModelGraph& graph;
@@ -19,14 +27,31 @@ struct TorchWalk {
   Diagnostics& diagnostics;
   std::vector<std::vector<ModuleId>> children;  // by ModuleId, in file order
   std::vector<RuleId> distributed_by;           // by ModuleId: the rule whose style may stand there only once
-  std::map<std::string, PatternSetPtr, std::less<>> atoms;
+  TorchAtoms atoms;
 };
 
-const PatternSet& atom_pattern(TorchWalk& walk, std::string_view atom) {
-  const auto known = walk.atoms.find(atom);
-  if (known != walk.atoms.end()) return *known->second;
-  const std::vector<std::string> expression = {glob_to_regex(atom)};
-  return *walk.atoms.emplace(atom, compile_patterns(expression, PatternAnchor::Whole, nullptr)).first->second;
+// Every atom with a star is matched against every name once, whatever the number of keys that it stands in.
+TorchAtoms match_atoms(const TpPlan& plan, const ModelGraph& graph) {
+  TorchAtoms atoms;
+  std::vector<std::string> expressions;
+  for (const PlanRule& rule : plan.rules) {
+    for (const std::string_view atom : split(rule.key, '.')) {
+      if (is_glob(atom) && atoms.index.try_emplace(atom, expressions.size()).second) expressions.push_back(glob_to_regex(atom));
+    }
+  }
+  atoms.names.resize(expressions.size());
+  if (expressions.empty()) return atoms;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
+  std::unordered_set<std::string_view> seen;
+  std::vector<int> hits;
+  for (const Module& module : graph.modules) {
+    const std::string_view name = leaf_of(graph, module.path);
+    if (!seen.insert(name).second) continue;
+    find_matches(*set, name, hits);
+    for (const int hit : hits) atoms.names[static_cast<size_t>(hit)].push_back(name);
+  }
+  for (std::vector<std::string_view>& names : atoms.names) std::sort(names.begin(), names.end());
+  return atoms;
 }
 
 // Gives the rule's style to a module. Styles that distribute the module may do so once (torch raises RuntimeError);
@@ -68,6 +93,23 @@ ModuleId child_of(const ModelGraph& graph, ModuleId module, std::string_view nam
   return find_module(graph, path += name);
 }
 
+// The children whose names an atom with a star matches, in file order: from whichever there are fewer of, names or children.
+std::vector<ModuleId> matching_children(const TorchWalk& walk, ModuleId module, std::string_view atom) {
+  const std::vector<std::string_view>& names = walk.atoms.names[walk.atoms.index.at(atom)];
+  std::vector<ModuleId> matching;
+  if (names.size() < walk.children[module].size()) {
+    for (const std::string_view name : names) {
+      if (const ModuleId child = child_of(walk.graph, module, name); child != kNone) matching.push_back(child);
+    }
+    std::sort(matching.begin(), matching.end());
+    return matching;
+  }
+  for (const ModuleId child : walk.children[module]) {
+    if (std::binary_search(names.begin(), names.end(), leaf_of(walk.graph, walk.graph.modules[child].path))) matching.push_back(child);
+  }
+  return matching;
+}
+
 // The first atom is matched against the names of the children; the rest is a key of its own below each match. An empty
 // rest is the module itself, so that "a." means "a".
 void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key) {
@@ -79,16 +121,13 @@ void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key)
     if (child != kNone) walk_key(walk, id, child, rest);
     return;
   }
-  const PatternSet& atom = atom_pattern(walk, name);
-  for (const ModuleId child : walk.children[module]) {
-    if (matches_any(atom, leaf_of(walk.graph, walk.graph.modules[child].path))) walk_key(walk, id, child, rest);
-  }
+  for (const ModuleId child : matching_children(walk, module, name)) walk_key(walk, id, child, rest);
 }
 
 }  // namespace
 
 void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  TorchWalk walk{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .children = {}, .distributed_by = {}, .atoms = {}};
+  TorchWalk walk{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .children = {}, .distributed_by = {}, .atoms = match_atoms(plan, graph)};
   walk.children.resize(graph.modules.size());
   walk.distributed_by.assign(graph.modules.size(), kNoRule);
   const std::vector<ModuleId> parents = parents_of(graph);
