@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "match/dialects.h"
 #include "match/nearest_path.h"
+#include "match/pattern.h"
 #include "match/select_modules.h"
 
 namespace tpplan {
@@ -16,6 +17,76 @@ using MatchFunction = void (*)(const TpPlan&, const ModelGraph&, MatchTable&, Di
 
 // By Dialect.
 constexpr MatchFunction kDialects[] = {match_paths, match_paths, match_torch, match_transformers, match_keras};
+
+std::string dotted(std::string text) {
+  std::replace(text.begin(), text.end(), '/', '.');
+  return text;
+}
+
+// The first module whose path, or a parameter's path, the key would match as a key of the whole model; kNone when there is
+// none, or nobody may look any further. With `in_block`: as a key of the rule's block, which is where it stands.
+ModuleId named_module(const TpPlan& plan, PathHints& hints, const PlanRule& rule, bool in_block, bool parameters) {
+  const ModelGraph& graph = hints.graph;
+  const bool keras = plan.dialect == Dialect::Keras, regex = keras || plan.dialect == Dialect::Regex;
+  if (!in_block) {
+    if (const ModuleId id = find_module(graph, rule.key); id != kNone) return id;
+    if (const ParamId id = parameters ? find_param(graph, rule.key) : kNone; id != kNone) return graph.params[id].module;
+    if (!regex && !is_glob(rule.key)) return kNone;
+  }
+  if (!spend_pass(hints)) return kNone;
+  const std::string mark = separator(graph.framework) == '.' ? "\\." : "/";
+  const std::string before = in_block ? glob_to_regex(plan.blocks[rule.block].text) + mark : "";
+  std::vector<std::string> expressions = {before + "(?:" + (regex ? rule.key : glob_to_regex(rule.key)) + ")"};
+  if (keras) expressions.push_back(dotted(expressions[0]));
+  std::vector<std::string> faults;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
+  const auto matches = [&](std::string_view path) { return matches_any(*set, path) || (keras && matches_any(*set, dotted(std::string(path)))); };
+  std::string path;
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    const Module& module = graph.modules[id];
+    if (matches(module.path)) return id;
+    for (ParamId param = module.first_param; parameters && param < module.first_param + module.param_count; ++param) {
+      assign_path(path, graph, graph.params[param]);
+      if (matches(path)) return id;
+    }
+  }
+  return kNone;
+}
+
+// What to do about a key that reads as the path of a block's module and what is below it.
+std::string absolute_key_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule) {
+  const std::string& block = plan.blocks[rule.block].text;
+  std::string_view rest = rule.key;
+  const char mark = separator(graph.framework);
+  for (auto parts = std::count(block.begin(), block.end(), mark) + 1; parts > 0 && !rest.empty(); --parts) {
+    const size_t at = rest.find(mark);
+    rest = at == std::string_view::npos ? "" : rest.substr(at + 1);
+  }
+  const bool by_parts = plan.dialect == Dialect::Glob || plan.dialect == Dialect::Torch;
+  return rest.empty() || !by_parts ? fmt::format("keys of a block are relative to its modules: leave out what leads to `{}`", block)
+                                   : fmt::format("keys of a block are relative to its modules: write `{}`", rest);
+}
+
+// What to do about a key that names a module which owns nothing that the key could decide over.
+std::string module_key_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule, ModuleId named) {
+  const std::string_view path = graph.modules[named].path;
+  const auto below = std::find_if(graph.modules.begin(), graph.modules.end(), [&](const Module& m) { return m.param_count > 0 && is_below(graph, m.path, path); });
+  if (below == graph.modules.end()) return fmt::format("`{}` is a module without parameters: remove the rule", path);
+  if (plan.dialect == Dialect::Keras) {
+    return fmt::format("`{}` is a module, and keys of this dialect name variables: `{}/.*`, or one such as `{}`", path, rule.key, path_of(graph, graph.params[below->first_param]));
+  }
+  return fmt::format("`{}` is a module without parameters of its own: name a path below it, such as `{}`{}", path, below->path,
+                     rule.block == kNoRule ? "" : ", relative to the block's module");
+}
+
+// Help for a key that does name something, and yet matches nothing; empty when it does not.
+std::string misplaced_key_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule) {
+  if (rule.key.empty()) return "";
+  const bool in_block = rule.block != kNoRule;
+  if (in_block && named_module(plan, hints, rule, false, true) != kNone) return absolute_key_help(plan, hints.graph, rule);
+  const ModuleId named = named_module(plan, hints, rule, in_block, false);
+  return named == kNone || plan.dialect == Dialect::Torch ? "" : module_key_help(plan, hints.graph, rule, named);
+}
 
 void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule, Diagnostics& diagnostics) {
   const ModelGraph& graph = hints.graph;
@@ -39,7 +110,8 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule
                                   : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
   const PathsOf paths = rule.block != kNoRule ? PathsOf::Block : plan.dialect == Dialect::Torch ? PathsOf::Modules : PathsOf::ModulesAndParameters;
-  d.help = nearest_path_help(hints, rule.key, paths);
+  d.help = misplaced_key_help(plan, hints, rule);
+  if (d.help.empty()) d.help = nearest_path_help(hints, rule.key, paths);
   if (d.help.empty()) d.help = "mark it `optional: true` if the model may lack it";
 }
 

@@ -39,6 +39,7 @@ def attention(num_heads, num_kv_heads, head_dim=8, hidden=64):
 
 LINEAR = linear_model(wq=[16, 8])
 EMBEDDING = model(module("emb", "Embedding", weight=[32, 16]))
+KERAS = {"format": "tpplan.model/1", "name": "T", "framework": "keras", "modules": [module("m/layers/0/q", "Dense", kernel=[8, 8])]}
 TIED = model(module("emb", "Embedding", weight=[32, 16]), module("head", "Linear", weight=[32, 16]),
              tied=[["head.weight", "emb.weight"]])
 
@@ -63,6 +64,16 @@ WRONG = [
     case("47-one-of-two", rules({"wq": "colwise", "wk": "colwise"}), 1, "TP4001", (6, 3)),
     case("47-block", (layers(), plan_text({}, more='blocks: {"layer.*": {"attention.wq": colwise}}\n')), 1, "TP4009"),
     case("47-rule-in-a-block", (layers(), plan_text({}, more='blocks: {"layers.*": {"wq": colwise}}\n')), 1, "TP4001"),
+    case("47-key-of-a-block-from-the-root", (layers(), plan_text({}, more='blocks: {"layers.*": {"layers.0.attention.wq": colwise}}\n')), 1, "TP4001",
+         None, "keys of a block are relative to its modules: write `attention.wq`"),
+    case("47-pattern-of-a-block-from-the-root", (layers(), plan_text({}, dialect="regex", more='blocks: {"layers.*": {"layers..*wq": colwise}}\n')), 1,
+         "TP4001", None, "relative to its modules: leave out what leads to `layers.*`"),
+    case("47-container", rules({"layers": "colwise"}, layers()), 1, "TP4001", (5, 3), "without parameters of its own: name a path below it"),
+    case("47-containers", rules({r"layers\.\d": "colwise"}, layers(), dialect="regex"), 1, "TP4001", (5, 3), "such as `layers.0.attention.wq`"),
+    case("47-container-in-a-block", (layers(), plan_text({}, more='blocks: {"layers.*": {"attention": colwise}}\n')), 1, "TP4001", None,
+         "`layers.0.attention` is a module without parameters of its own"),
+    case("47-keras-module", rules({"m.layers.0.q": "[null, tp]"}, KERAS, dialect="keras"), 1, "TP4001", (5, 3), "or one such as `m/layers/0/q/kernel`"),
+    case("47-keras-modules", rules({"m/.*/q": "[null, tp]"}, KERAS, dialect="keras"), 1, "TP4001", (5, 3), "name variables: `m/.*/q/.*`"),
     case("47-remat", (LINEAR, plan_text({"wq": "colwise"}, more='remat: ["layers.*"]\n')), 1, "TP4009"),
     case("47-init", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"wk": zeros}\n')), 0, "TP4011"),
     case("47-init-shadowed", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"*": zeros, "wq": ones}\n')), 0, "TP4011"),
