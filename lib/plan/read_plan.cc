@@ -440,6 +440,11 @@ void check_options(PlanReader& reader, const PlanRule& rule) {
   }
 }
 
+// False for a style that leaves parameters, values and gradients as they are: `replicate`, in a mesh for data alone.
+bool works_over_axis(const StyleRow& style) {
+  return !style.cut_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients || style.counts_modules;
+}
+
 void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   PlanRule rule;
   rule.key = node_at(reader, key).text;
@@ -460,7 +465,7 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   }
   if (rule.style != nullptr && rule.axis == kNoAxis) {
     rule.axis = reader.axis;
-    if (reader.axis == kNoAxis && !reader.axis_is_wrong && faults == reader.diagnostics.list.size()) {
+    if (reader.axis == kNoAxis && !reader.axis_is_wrong && works_over_axis(*rule.style) && faults == reader.diagnostics.list.size()) {
       if (Diagnostic* d = report(reader.diagnostics, Code::TP3006, rule.value_span, "default axis")) {
         d->message = fmt::format("styles shard over axis `{}`, which the mesh lacks", reader.axis_name);
         d->counted = "rule";

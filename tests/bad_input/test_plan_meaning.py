@@ -273,6 +273,13 @@ def test_60_uneven_heads_are_an_error_in_our_dialects_and_a_warning_in_the_frame
          plan=plan_text({"a.q_proj": "colwise"}, dialect="torch", more=more))
 
 
+def test_45_a_plan_for_data_alone_needs_no_axis_for_its_styles(tmp_path):
+    more = "data: {axes: [dp]}\n"
+    result = hold(tmp_path, 0, model=LINEAR, plan=plan_text({"*": "replicate"}, mesh="{dp: 8}", more=more))
+    assert result.manifest["parameters"][0]["spec"] == [None, None] and b"warning" not in result.stderr
+    hold(tmp_path, 1, "TP3006", model=LINEAR, plan=plan_text({"*": "colwise"}, mesh="{dp: 8}", more=more))
+
+
 def test_61_a_tie_that_the_framework_would_break_is_a_warning_in_its_dialect(tmp_path):
     hold(tmp_path, 0, "TP5012", model=TIED, plan=plan_text({"head": "colwise"}, dialect="transformers"))
 
