@@ -40,6 +40,9 @@ def attention(num_heads, num_kv_heads, head_dim=8, hidden=64):
 LINEAR = linear_model(wq=[16, 8])
 EMBEDDING = model(module("emb", "Embedding", weight=[32, 16]))
 KERAS = {"format": "tpplan.model/1", "name": "T", "framework": "keras", "modules": [module("m/layers/0/q", "Dense", kernel=[8, 8])]}
+WITH_BIAS = linear_model(wq=([16, 8], [16]))
+BLOCKED = model(module("g", "Linear", weight=[16, 8]))
+BLOCKED["modules"][1]["parameters"]["weight"]["granularity"] = {"out": 3}
 TIED = model(module("emb", "Embedding", weight=[32, 16]), module("head", "Linear", weight=[32, 16]),
              tied=[["head.weight", "emb.weight"]])
 
@@ -74,6 +77,11 @@ WRONG = [
          "`layers.0.attention` is a module without parameters of its own"),
     case("47-keras-module", rules({"m.layers.0.q": "[null, tp]"}, KERAS, dialect="keras"), 1, "TP4001", (5, 3), "or one such as `m/layers/0/q/kernel`"),
     case("47-keras-modules", rules({"m/.*/q": "[null, tp]"}, KERAS, dialect="keras"), 1, "TP4001", (5, 3), "name variables: `m/.*/q/.*`"),
+    case("54-longer-than-every-parameter", rules({"wq": "[tp, null, null]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write one entry for each dim"),
+    case("54-empty-spec", rules({"wq": "[]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write one entry for each dim"),
+    case("54-spec-of-the-weight", rules({"wq": "[tp, null]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write `wq.weight`"),
+    case("54-spec-of-the-bias", rules({"wq": "[tp]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write `wq.bias`"),
+    case("56-blocks-that-do-not-fill-the-dim", rules({"g": "colwise"}, BLOCKED), 1, "TP5006", (5, 8), "16 elements are 5 blocks of 3, and 1 more"),
     case("47-remat", (LINEAR, plan_text({"wq": "colwise"}, more='remat: ["layers.*"]\n')), 1, "TP4009"),
     case("47-init", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"wk": zeros}\n')), 0, "TP4011"),
     case("47-init-shadowed", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"*": zeros, "wq": ones}\n')), 0, "TP4011"),
@@ -271,6 +279,12 @@ def test_60_uneven_heads_are_an_error_in_our_dialects_and_a_warning_in_the_frame
     hold(tmp_path, 1, "TP5007", model=attention(6, 6), plan=plan_text({"a.q_proj": "colwise"}, more=more))
     hold(tmp_path, 0, "TP5008", model=attention(6, 6),
          plan=plan_text({"a.q_proj": "colwise"}, dialect="torch", more=more))
+
+
+def test_52_uneven_pieces_are_no_advice_where_they_cut_heads(tmp_path):
+    for model_, advised in ((attention(6, 6), False), (model(module("a.q_proj", "Linear", weight=[48, 64])), True)):
+        result = hold(tmp_path, 1, "TP5001", model=model_, plan=plan_text({"a.q_proj": "colwise"}, mesh="{tp: 5}"))
+        assert (b"uneven: torch" in b" ".join(result.stderr.split())) == advised
 
 
 def test_45_a_plan_for_data_alone_needs_no_axis_for_its_styles(tmp_path):
