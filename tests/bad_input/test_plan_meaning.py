@@ -82,6 +82,8 @@ WRONG = [
     case("54-spec-of-the-weight", rules({"wq": "[tp, null]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write `wq.weight`"),
     case("54-spec-of-the-bias", rules({"wq": "[tp]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write `wq.bias`"),
     case("56-blocks-that-do-not-fill-the-dim", rules({"g": "colwise"}, BLOCKED), 1, "TP5006", (5, 8), "16 elements are 5 blocks of 3, and 1 more"),
+    case("47-unseen-characters", (linear_model(lm_head=[16, 8]), plan_text({"x": "colwise"}).replace("x", "lm_head\u200b\u00a0")), 1, "TP4001", None,
+         "rule `lm_head\\u200b\\u00a0` matches nothing"),
     case("47-remat", (LINEAR, plan_text({"wq": "colwise"}, more='remat: ["layers.*"]\n')), 1, "TP4009"),
     case("47-init", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"wk": zeros}\n')), 0, "TP4011"),
     case("47-init-shadowed", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"*": zeros, "wq": ones}\n')), 0, "TP4011"),
