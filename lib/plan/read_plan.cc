@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "plan/style_of_class.h"
 #include "plan/yaml_tree.h"
 #include "sharding/redistribute.h"
 
@@ -279,7 +280,8 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
           fmt::format("its styles are {}", fmt::join(names, ", ")));
     return;
   }
-  const std::string_view nearest = nearest_name(name, names);
+  const std::string_view of_class = style_of_class(name);
+  const std::string_view nearest = find_style(of_class, reader.plan.dialect) != nullptr ? of_class : nearest_name(name, names);
   fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name),
         nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", nearest));
 }
