@@ -29,10 +29,17 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   return std::min(last[b.size()], limit + 1);
 }
 
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates, uint64_t& budget) {
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::string_view nearest;
   for (std::string_view candidate : candidates) {
+    const size_t longer = std::max(name.size(), candidate.size()), shorter = std::min(name.size(), candidate.size());
+    if (longer - shorter >= best) continue;
+    if (budget < longer || budget / longer < shorter) {
+      budget = 0;
+      return {};
+    }
+    budget -= longer * shorter;
     const size_t distance = edit_distance(name, candidate, best - 1);
     if (distance < best) {
       best = distance;
@@ -40,6 +47,11 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
     }
   }
   return nearest;
+}
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
+  uint64_t budget = UINT64_MAX;
+  return nearest_name(name, candidates, budget);
 }
 
 std::string human_bytes(uint64_t bytes) {
@@ -55,11 +67,20 @@ std::string human_bytes(uint64_t bytes) {
 
 namespace {
 
-// U+202A..U+202E and U+2066..U+2069 reorder the text around them (the "Trojan Source" characters).
-bool is_direction_override(std::string_view text, size_t i) {
-  if (i + 2 >= text.size() || text[i] != '\xe2') return false;
-  const auto second = static_cast<unsigned char>(text[i + 1]), third = static_cast<unsigned char>(text[i + 2]);
-  return (second == 0x80 && third >= 0xaa && third <= 0xae) || (second == 0x81 && third >= 0xa6 && third <= 0xa9);
+struct CodePoints {
+  unsigned first, last;
+};
+
+// What shows as nothing, as a blank that is no space, or reorders the text around it (the "Trojan Source" characters).
+constexpr CodePoints kUnseen[] = {{0xa0, 0xa0}, {0xad, 0xad}, {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+
+// The code point of a valid character of two or three bytes when a person would not see it, else 0.
+unsigned unseen(std::string_view character) {
+  if (character.size() < 2 || character.size() > 3) return 0;
+  unsigned point = static_cast<unsigned char>(character[0]) & (character.size() == 2 ? 0x1fu : 0x0fu);
+  for (const char c : character.substr(1)) point = point << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  const bool found = std::any_of(std::begin(kUnseen), std::end(kUnseen), [point](const CodePoints& r) { return point >= r.first && point <= r.last; });
+  return found ? point : 0;
 }
 
 // How many bytes the first character of `text` takes; 0 where they are not valid UTF-8 (Unicode 15.0, table 3-7).
@@ -100,9 +121,8 @@ std::string escape_for_terminal(std::string_view text) {
       out += fmt::format("\\x{:02x}", byte);
     } else if (byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + 1]));  // C1 controls
-    } else if (is_direction_override(text, i)) {
-      const unsigned low = (static_cast<unsigned char>(text[i + 1]) & 1u) * 0x40 + (static_cast<unsigned char>(text[i + 2]) & 0x3fu);
-      out += fmt::format("\\u20{:02x}", low);
+    } else if (const unsigned point = unseen(text.substr(i, length)); point != 0) {
+      out += fmt::format("\\u{:04x}", point);
     } else {
       out.append(text, i, length);
     }

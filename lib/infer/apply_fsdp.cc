@@ -63,10 +63,11 @@ std::vector<bool> select_params(const TpPlan& plan, const ModelGraph& graph, Dia
       }
     }
   }
+  PathHints hints{.graph = graph};
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (used[i]) continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4009, patterns[i].span, fmt::format("fsdp pattern `{}` matches no parameter", patterns[i].text));
-    d.help = nearest_path_help(graph, patterns[i].text, PathsOf::ModulesAndParameters);
+    d.help = nearest_path_help(hints, patterns[i].text, PathsOf::ModulesAndParameters);
   }
   return selected;
 }

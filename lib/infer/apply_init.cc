@@ -81,6 +81,7 @@ void choose(Filler& f, const Param& param, ParamInit& init) {
 }
 
 void report_idle(const Filler& f, Diagnostics& diagnostics) {
+  PathHints hints{.graph = f.graph};
   for (size_t i = 0; i < f.decides.size(); ++i) {
     if (f.decides[i]) continue;
     const InitEntry& entry = f.plan.init[i];
@@ -88,7 +89,7 @@ void report_idle(const Filler& f, Diagnostics& diagnostics) {
                                    f.matches[i] ? fmt::format("init pattern `{}` decides nothing: all that it matches is decided by others", entry.pattern.text)
                                                 : fmt::format("init pattern `{}` matches no parameter or buffer", entry.pattern.text));
     d.help = f.matches[i] ? "the first pattern that matches decides: put it above the more general ones, or remove it"
-                          : nearest_path_help(f.graph, entry.pattern.text, PathsOf::ModulesAndParameters);
+                          : nearest_path_help(hints, entry.pattern.text, PathsOf::ModulesAndParameters);
   }
 }
 

@@ -141,6 +141,20 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
 
 }  // namespace
 
+bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, const Sharding& sharding) {
+  const Module& module = graph.modules[param.module];
+  const HeadRole role = module.kind == ModuleKind::Linear ? role_of(leaf_of(graph, module.path)) : HeadRole::None;
+  ModuleId owner = kNone;
+  const ModuleAttributes* attributes = role == HeadRole::None ? nullptr : head_attributes(graph, param.module, owner);
+  const int dim = attributes == nullptr ? -1 : find_dim(dims_of(graph, module, param), role == HeadRole::Output ? kDimIn : kDimOut);
+  if (dim < 0) return false;
+  const HeadCount count = heads_of(role, *attributes, shape_of(graph, param)[static_cast<size_t>(dim)]);
+  if (count.heads == 0) return false;
+  const DimGranularity heads[] = {{static_cast<size_t>(dim), count.granule}};
+  const auto faults = check_sharding(shape_of(graph, param), sharding, mesh, UnevenPolicy::Torch, heads);
+  return std::any_of(faults.begin(), faults.end(), [](const ShardingFault& fault) { return fault.kind == ShardingFaultKind::CutsGranule; });
+}
+
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics) {
   if (graph.attributes.empty()) return;
   const HeadCheck in{plan, graph, table, diagnostics, plan.dialect != Dialect::Torch && plan.dialect != Dialect::Transformers};

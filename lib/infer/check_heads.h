@@ -12,4 +12,7 @@ namespace tpplan {
 // warning (TP5008). A fused q|k|v projection without segments is reported as TP5005 or TP5013.
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics);
 
+// True when a projection's heads are known and the sharding, its pieces as torch.chunk makes them, cuts through one.
+bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, const Sharding& sharding);
+
 }  // namespace tpplan

@@ -2,7 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "infer/check_heads.h"
 #include "model/module_kinds.h"
 #include "sharding/partition_spec.h"
 
@@ -53,8 +56,9 @@ std::string division_help(const FaultPlace& at) {
   for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * ways, 4096))) sizes.push_back(std::to_string(divisor));
   if (sizes.size() > 1) ways_out.push_back(fmt::format("{} ({})", at.sharding.spec[at.fault.dim].size() > 1 ? "use sizes whose product divides it" : "use a size that divides it", join(sizes, ", ")));
   const bool whole_experts = at.module.attributes != kNone && at.graph.attributes[at.module.attributes].num_experts == size;
-  if (at.plan.uneven == UnevenPolicy::Error && !whole_experts) ways_out.push_back("write `uneven: torch` to take torch.chunk's pieces");
-  return fmt::format("{}", fmt::join(ways_out, ", or "));
+  const bool whole_heads = cuts_heads(at.plan.mesh, at.graph, at.param, at.sharding);
+  if (at.plan.uneven == UnevenPolicy::Error && !whole_experts && !whole_heads) ways_out.push_back("write `uneven: torch` to take torch.chunk's pieces");
+  return ways_out.empty() ? "leave the dim whole" : fmt::format("{}", fmt::join(ways_out, ", or "));
 }
 
 void describe_division(const FaultPlace& at, Diagnostic& d) {
@@ -74,6 +78,11 @@ void describe_segment(const FaultPlace& at, Diagnostic& d) {
 
 void describe_granule(const FaultPlace& at, Diagnostic& d) {
   d.message = fmt::format("{} is cut over {} inside its blocks of {}", subject(at), axes_text(at), at.fault.granule);
+  if (!divides(at.fault.granule, at.fault.size)) {
+    d.label = fmt::format("{} elements are {} of {}, and {} more", at.fault.size, counted(static_cast<uint64_t>(at.fault.size / at.fault.granule), "block"), at.fault.granule, at.fault.size % at.fault.granule);
+    d.help = "leave the dim whole, or correct its `granularity` in the model: no cut into equal pieces keeps the blocks whole";
+    return;
+  }
   d.label = fmt::format("{} elements are {} blocks, cut {} ways", at.fault.size, at.fault.size / at.fault.granule, at.fault.ways);
   const int64_t blocks = at.fault.size / at.fault.granule;
   std::vector<std::string> sizes;
@@ -85,8 +94,11 @@ void describe_entry_count(const FaultPlace& at, Diagnostic& d) {
   d.message = fmt::format("`{}` has {}, the spec has {}", path_of(at.graph, at.param), counted(static_cast<uint64_t>(at.fault.size), "dim"),
                           at.fault.found == 1 ? "1 entry" : fmt::format("{} entries", at.fault.found));
   d.label = fmt::format("{} for shape {}", treatment_text(at.rule, at.plan.mesh), shape_text(shape_of(at.graph, at.param)));
-  d.help = at.by_module ? fmt::format("the key names a module, and so all its parameters: write `{}{}{}`", at.rule.key, separator(at.graph.framework), "weight")
-                        : "write one entry for each dim, `null` for a whole one, or `...` for the rest";
+  const std::span<const Param> params = params_of(at.graph, at.module);
+  const auto meant = std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.ndim == at.fault.found; });
+  d.help = at.by_module && meant != params.end()
+               ? fmt::format("the key names a module, and so all its parameters: write `{}{}{}`", at.rule.key, separator(at.graph.framework), meant->name)
+               : "write one entry for each dim, `null` for a whole one, or `...` for the rest";
 }
 
 // The code of a fault.

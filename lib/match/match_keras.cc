@@ -21,14 +21,14 @@ PatternAnchor anchor_of(KerasMatch match) {
 }
 
 struct ScopeKeys {
-  const RuleScope* scope = nullptr;
+  std::vector<RuleId> rules;
   std::unordered_map<std::string_view, RuleId> exact;
   PatternSetPtr as_written;  // against the path as it is
   PatternSetPtr in_dots;     // against the path with dots
 };
 
 ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& diagnostics) {
-  ScopeKeys keys{.scope = &scope, .exact = {}, .as_written = {}, .in_dots = {}};
+  ScopeKeys keys{.rules = scope.rules, .exact = {}, .as_written = {}, .in_dots = {}};
   std::vector<std::string> written, converted, faults;
   for (const RuleId id : scope.rules) {
     keys.exact.emplace(plan.rules[id].key, id);
@@ -61,7 +61,7 @@ std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, std::stri
   written.erase(std::unique(written.begin(), written.end()), written.end());
   std::vector<RuleId> found;
   for (const int i : written) {
-    if (fits(keys.scope->rules[static_cast<size_t>(i)])) found.push_back(keys.scope->rules[static_cast<size_t>(i)]);
+    if (fits(keys.rules[static_cast<size_t>(i)])) found.push_back(keys.rules[static_cast<size_t>(i)]);
   }
   return found;
 }
@@ -82,28 +82,28 @@ void report_ambiguous(const TpPlan& plan, const std::vector<RuleId>& rules, std:
 }  // namespace
 
 void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  const std::vector<RuleScope> scopes = rule_scopes(plan, graph, diagnostics);
-  std::vector<ScopeKeys> scope_keys;
-  for (const RuleScope& scope : scopes) {
-    if (!scope.rules.empty()) scope_keys.push_back(make_keys(plan, scope, diagnostics));
+  const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+  std::vector<ScopeKeys> scope_keys(scopes.list.size());
+  for (size_t i = 0; i < scope_keys.size(); ++i) {
+    if (!scopes.list[i].rules.empty()) scope_keys[i] = make_keys(plan, scopes.list[i], diagnostics);
   }
   const bool over_modules = std::any_of(plan.rules.begin(), plan.rules.end(), [](const PlanRule& r) { return r.style != nullptr && !r.style->touches_parameters; });
+  std::vector<EnclosingScope> enclosing;
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    for (const ScopeKeys& keys : scope_keys) {
-      std::string_view relative;
-      if (!relative_path(*keys.scope, graph, id, module.path, relative)) continue;
+    enclosing_scopes(scopes, id, enclosing);
+    for (const EnclosingScope at : enclosing) {
+      const ScopeKeys& keys = scope_keys[at.scope];
       if (over_modules) {
-        for (const RuleId rule : look_up(keys, plan, relative, false)) {
+        for (const RuleId rule : look_up(keys, plan, relative_path(graph, at, module.path), false)) {
           ++table.rules[rule].modules;
           table.boundaries.push_back({id, rule});
         }
       }
       for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
         assign_path(path, graph, graph.params[param]);
-        relative_path(*keys.scope, graph, id, path, relative);
-        std::vector<RuleId> rules = look_up(keys, plan, relative, true);
+        std::vector<RuleId> rules = look_up(keys, plan, relative_path(graph, at, path), true);
         for (const RuleId rule : rules) ++table.rules[rule].parameters;
         if (table.params[param].rule != kNoRule && !rules.empty()) rules.insert(rules.begin(), table.params[param].rule);
         if (rules.size() > 1) report_ambiguous(plan, rules, path, diagnostics);

@@ -16,7 +16,6 @@ namespace {
 enum Rank : uint8_t { ExactParam, ExactModule, BlockExactParam, BlockExactModule, ParamPattern, ModulePatternRank, kRanks };
 
 struct ScopeMatcher {
-  const RuleScope* scope = nullptr;
   bool is_block = false;
   std::vector<RuleId> exact;     // sorted by key text
   std::vector<RuleId> patterns;  // by index into `set`
@@ -27,7 +26,7 @@ struct ScopeMatcher {
 using Candidates = std::array<std::vector<RuleId>, kRanks>;
 
 ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_block, Diagnostics& diagnostics) {
-  ScopeMatcher matcher{.scope = &scope, .is_block = is_block, .exact = {}, .patterns = {}, .set = {}};
+  ScopeMatcher matcher{.is_block = is_block, .exact = {}, .patterns = {}, .set = {}};
   const bool globs = plan.dialect == Dialect::Glob;
   std::vector<std::string> expressions;
   for (const RuleId id : scope.rules) {
@@ -50,11 +49,8 @@ ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_bl
   return matcher;
 }
 
-// Adds the rules of a scope whose keys match `path` to `found`: exact ones at `exact_rank`, patterns at `pattern_rank`.
-void collect(const ScopeMatcher& matcher, const TpPlan& plan, const ModelGraph& graph, ModuleId module, std::string_view path,
-             Rank exact_rank, Rank pattern_rank, Candidates& found) {
-  std::string_view relative;
-  if (!relative_path(*matcher.scope, graph, module, path, relative)) return;
+// Adds the rules of a scope whose keys match `relative` to `found`: exact ones at `exact_rank`, patterns at `pattern_rank`.
+void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view relative, Rank exact_rank, Rank pattern_rank, Candidates& found) {
   const auto less = [&](RuleId id, std::string_view text) { return plan.rules[id].key < text; };
   for (auto at = std::lower_bound(matcher.exact.begin(), matcher.exact.end(), relative, less);
        at != matcher.exact.end() && plan.rules[*at].key == relative; ++at) {
@@ -128,25 +124,29 @@ void add_boundaries(const TpPlan& plan, const ModelGraph& graph, ModuleId id, co
 }  // namespace
 
 void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  const std::vector<RuleScope> scopes = rule_scopes(plan, graph, diagnostics);
-  std::vector<ScopeMatcher> matchers;
-  for (size_t i = 0; i < scopes.size(); ++i) {
-    if (!scopes[i].rules.empty()) matchers.push_back(make_matcher(plan, scopes[i], i > 0, diagnostics));
+  const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+  std::vector<ScopeMatcher> matchers(scopes.list.size());
+  for (size_t i = 0; i < matchers.size(); ++i) {
+    if (!scopes.list[i].rules.empty()) matchers[i] = make_matcher(plan, scopes.list[i], i > 0, diagnostics);
   }
   const bool any_module_rule = std::any_of(plan.rules.begin(), plan.rules.end(), [](const PlanRule& rule) {
     return rule.style != nullptr && rule.style->counts_modules;
   });
   Candidates by_module, found;
+  std::vector<EnclosingScope> enclosing;
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     if (module.param_count == 0 && !any_module_rule) continue;
+    enclosing_scopes(scopes, id, enclosing);
     clear(by_module);
-    for (const ScopeMatcher& matcher : matchers) collect(matcher, plan, graph, id, module.path, ExactModule, ModulePatternRank, by_module);
+    for (const EnclosingScope at : enclosing) {
+      collect(matchers[at.scope], plan, relative_path(graph, at, module.path), ExactModule, ModulePatternRank, by_module);
+    }
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       assign_path(path, graph, graph.params[param]);
       clear(found);
-      for (const ScopeMatcher& matcher : matchers) collect(matcher, plan, graph, id, path, ExactParam, ParamPattern, found);
+      for (const EnclosingScope at : enclosing) collect(matchers[at.scope], plan, relative_path(graph, at, path), ExactParam, ParamPattern, found);
       drop_module_keys(found, by_module);
       append(found, by_module);
       table.params[param] = resolve(plan, found, path, table, diagnostics);

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "match/dialects.h"
 #include "match/nearest_path.h"
+#include "match/pattern.h"
 #include "match/select_modules.h"
 
 namespace tpplan {
@@ -17,7 +18,78 @@ using MatchFunction = void (*)(const TpPlan&, const ModelGraph&, MatchTable&, Di
 // By Dialect.
 constexpr MatchFunction kDialects[] = {match_paths, match_paths, match_torch, match_transformers, match_keras};
 
-void report_dead_rule(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule, Diagnostics& diagnostics) {
+std::string dotted(std::string text) {
+  std::replace(text.begin(), text.end(), '/', '.');
+  return text;
+}
+
+// The first module whose path, or a parameter's path, the key would match as a key of the whole model; kNone when there is
+// none, or nobody may look any further. With `in_block`: as a key of the rule's block, which is where it stands.
+ModuleId named_module(const TpPlan& plan, PathHints& hints, const PlanRule& rule, bool in_block, bool parameters) {
+  const ModelGraph& graph = hints.graph;
+  const bool keras = plan.dialect == Dialect::Keras, regex = keras || plan.dialect == Dialect::Regex;
+  if (!in_block) {
+    if (const ModuleId id = find_module(graph, rule.key); id != kNone) return id;
+    if (const ParamId id = parameters ? find_param(graph, rule.key) : kNone; id != kNone) return graph.params[id].module;
+    if (!regex && !is_glob(rule.key)) return kNone;
+  }
+  if (!spend_pass(hints)) return kNone;
+  const std::string mark = separator(graph.framework) == '.' ? "\\." : "/";
+  const std::string before = in_block ? glob_to_regex(plan.blocks[rule.block].text) + mark : "";
+  std::vector<std::string> expressions = {before + "(?:" + (regex ? rule.key : glob_to_regex(rule.key)) + ")"};
+  if (keras) expressions.push_back(dotted(expressions[0]));
+  std::vector<std::string> faults;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
+  const auto matches = [&](std::string_view path) { return matches_any(*set, path) || (keras && matches_any(*set, dotted(std::string(path)))); };
+  std::string path;
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    const Module& module = graph.modules[id];
+    if (matches(module.path)) return id;
+    for (ParamId param = module.first_param; parameters && param < module.first_param + module.param_count; ++param) {
+      assign_path(path, graph, graph.params[param]);
+      if (matches(path)) return id;
+    }
+  }
+  return kNone;
+}
+
+// What to do about a key that reads as the path of a block's module and what is below it.
+std::string absolute_key_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule) {
+  const std::string& block = plan.blocks[rule.block].text;
+  std::string_view rest = rule.key;
+  const char mark = separator(graph.framework);
+  for (auto parts = std::count(block.begin(), block.end(), mark) + 1; parts > 0 && !rest.empty(); --parts) {
+    const size_t at = rest.find(mark);
+    rest = at == std::string_view::npos ? "" : rest.substr(at + 1);
+  }
+  const bool by_parts = plan.dialect == Dialect::Glob || plan.dialect == Dialect::Torch;
+  return rest.empty() || !by_parts ? fmt::format("keys of a block are relative to its modules: leave out what leads to `{}`", block)
+                                   : fmt::format("keys of a block are relative to its modules: write `{}`", rest);
+}
+
+// What to do about a key that names a module which owns nothing that the key could decide over.
+std::string module_key_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule, ModuleId named) {
+  const std::string_view path = graph.modules[named].path;
+  const auto below = std::find_if(graph.modules.begin(), graph.modules.end(), [&](const Module& m) { return m.param_count > 0 && is_below(graph, m.path, path); });
+  if (below == graph.modules.end()) return fmt::format("`{}` is a module without parameters: remove the rule", path);
+  if (plan.dialect == Dialect::Keras) {
+    return fmt::format("`{}` is a module, and keys of this dialect name variables: `{}/.*`, or one such as `{}`", path, rule.key, path_of(graph, graph.params[below->first_param]));
+  }
+  return fmt::format("`{}` is a module without parameters of its own: name a path below it, such as `{}`{}", path, below->path,
+                     rule.block == kNoRule ? "" : ", relative to the block's module");
+}
+
+// Help for a key that does name something, and yet matches nothing; empty when it does not.
+std::string misplaced_key_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule) {
+  if (rule.key.empty()) return "";
+  const bool in_block = rule.block != kNoRule;
+  if (in_block && named_module(plan, hints, rule, false, true) != kNone) return absolute_key_help(plan, hints.graph, rule);
+  const ModuleId named = named_module(plan, hints, rule, in_block, false);
+  return named == kNone || plan.dialect == Dialect::Torch ? "" : module_key_help(plan, hints.graph, rule, named);
+}
+
+void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule, Diagnostics& diagnostics) {
+  const ModelGraph& graph = hints.graph;
   const bool shipped = plan.dialect == Dialect::Transformers;
   if (shipped) {
     // Shipped plans carry rules for other configurations of the model: one warning for all of them.
@@ -33,21 +105,24 @@ void report_dead_rule(const TpPlan& plan, const ModelGraph& graph, const PlanRul
     return;
   }
   Diagnostic& d = report_message(diagnostics, Code::TP4001, rule.key_span, fmt::format("rule `{}` matches nothing", rule.key));
+  if (&d == &diagnostics.dropped) return;
   d.label = rule.block == kNoRule ? fmt::format("0 of {}", counted(graph.params.size(), "parameter"))
                                   : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
   const PathsOf paths = rule.block != kNoRule ? PathsOf::Block : plan.dialect == Dialect::Torch ? PathsOf::Modules : PathsOf::ModulesAndParameters;
-  d.help = nearest_path_help(graph, rule.key, paths);
+  d.help = misplaced_key_help(plan, hints, rule);
+  if (d.help.empty()) d.help = nearest_path_help(hints, rule.key, paths);
   if (d.help.empty()) d.help = "mark it `optional: true` if the model may lack it";
 }
 
 void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table, Diagnostics& diagnostics) {
+  PathHints hints{.graph = graph};
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
     const RuleMatches& matches = table.rules[id];
     const bool by_name = plan.dialect == Dialect::Transformers;
     const bool used = by_name ? matches.addressed : matches.parameters + matches.modules > 0;
-    if (!used && !rule.optional) report_dead_rule(plan, graph, rule, diagnostics);
+    if (!used && !rule.optional) report_dead_rule(plan, hints, rule, diagnostics);
     const bool decides = rule.style == nullptr || rule.style->touches_parameters;
     if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0) continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span, fmt::format("rule `{}` decides over nothing", rule.key));
@@ -63,27 +138,43 @@ uint64_t match_count(const PlanRule& rule, const RuleMatches& matches) {
   return modules ? matches.modules : matches.parameters;
 }
 
-std::vector<RuleScope> rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
-  std::vector<RuleScope> scopes(1 + plan.blocks.size());
-  for (RuleId id = 0; id < plan.rules.size(); ++id) scopes[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
+RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+  RuleScopes scopes;
+  scopes.list.resize(1 + plan.blocks.size());
+  for (RuleId id = 0; id < plan.rules.size(); ++id) scopes.list[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
   if (plan.blocks.empty()) return scopes;
-  const std::vector<ModuleId> parents = parents_of(graph);
+  scopes.parents = parents_of(graph);
+  scopes.begins_at.resize(graph.modules.size());
+  std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, scopes.parents, plan.blocks);
+  PathHints hints{.graph = graph};
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
-    const std::vector<ModuleId> modules = outermost_matches(graph, parents, plan.blocks[block]);
-    if (modules.empty()) report_dead_pattern(graph, plan.blocks[block], "block", diagnostics);
-    scopes[1 + block].enclosing = enclosing_modules(graph, parents, modules);
+    RuleScope& scope = scopes.list[1 + block];
+    scope.modules = std::move(matches[block]);
+    if (scope.modules.empty()) report_dead_pattern(hints, plan.blocks[block], "block", diagnostics);
+    if (scope.rules.empty()) continue;
+    for (const ModuleId id : scope.modules) scopes.begins_at[id].push_back(static_cast<uint32_t>(1 + block));
   }
   return scopes;
 }
 
-bool relative_path(const RuleScope& scope, const ModelGraph& graph, ModuleId module, std::string_view path, std::string_view& relative) {
-  relative = path;
-  if (scope.enclosing.empty()) return true;
-  const ModuleId block = scope.enclosing[module];
-  if (block == kNone) return false;
-  const size_t prefix = graph.modules[block].path.size();
-  relative.remove_prefix(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
-  return true;
+void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<EnclosingScope>& enclosing) {
+  enclosing.clear();
+  if (!scopes.list[0].rules.empty()) enclosing.push_back({});
+  if (scopes.begins_at.empty()) return;
+  const size_t blocks = enclosing.size();
+  size_t bases = 0;
+  for (ModuleId at = module; at != kNone; at = scopes.parents[at]) {
+    bases += !scopes.begins_at[at].empty();
+    for (const uint32_t scope : scopes.begins_at[at]) enclosing.push_back({scope, at});
+  }
+  if (bases < 2) return;
+  std::sort(enclosing.begin() + static_cast<std::ptrdiff_t>(blocks), enclosing.end(),
+            [](const EnclosingScope& a, const EnclosingScope& b) { return a.scope < b.scope; });
+}
+
+std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path) {
+  const size_t prefix = scope.base == kNone ? 0 : graph.modules[scope.base].path.size();
+  return path.substr(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
 }
 
 void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree, Diagnostics& diagnostics) {

@@ -1,7 +1,10 @@
 // The torch dialect: torch/distributed/tensor/parallel/api.py (parallelize_module) of torch 2.13.
 #include <spdlog/fmt/fmt.h>
 
-#include <map>
+#include <algorithm>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "match/dialects.h"
@@ -11,6 +14,12 @@
 namespace tpplan {
 namespace {
 
+// The atoms with stars of all keys, and the names of modules that each of them matches, sorted.
+struct TorchAtoms {
+  std::unordered_map<std::string_view, size_t> index;
+  std::vector<std::vector<std::string_view>> names;
+};
+
 struct TorchWalk {
   const TpPlan& plan;
   const ModelGraph& graph;
@@ -18,14 +27,31 @@ struct TorchWalk {
   Diagnostics& diagnostics;
   std::vector<std::vector<ModuleId>> children;  // by ModuleId, in file order
   std::vector<RuleId> distributed_by;           // by ModuleId: the rule whose style may stand there only once
-  std::map<std::string, PatternSetPtr, std::less<>> atoms;
+  TorchAtoms atoms;
 };
 
-const PatternSet& atom_pattern(TorchWalk& walk, std::string_view atom) {
-  const auto known = walk.atoms.find(atom);
-  if (known != walk.atoms.end()) return *known->second;
-  const std::vector<std::string> expression = {glob_to_regex(atom)};
-  return *walk.atoms.emplace(atom, compile_patterns(expression, PatternAnchor::Whole, nullptr)).first->second;
+// Every atom with a star is matched against every name once, whatever the number of keys that it stands in.
+TorchAtoms match_atoms(const TpPlan& plan, const ModelGraph& graph) {
+  TorchAtoms atoms;
+  std::vector<std::string> expressions;
+  for (const PlanRule& rule : plan.rules) {
+    for (const std::string_view atom : split(rule.key, '.')) {
+      if (is_glob(atom) && atoms.index.try_emplace(atom, expressions.size()).second) expressions.push_back(glob_to_regex(atom));
+    }
+  }
+  atoms.names.resize(expressions.size());
+  if (expressions.empty()) return atoms;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
+  std::unordered_set<std::string_view> seen;
+  std::vector<int> hits;
+  for (const Module& module : graph.modules) {
+    const std::string_view name = leaf_of(graph, module.path);
+    if (!seen.insert(name).second) continue;
+    find_matches(*set, name, hits);
+    for (const int hit : hits) atoms.names[static_cast<size_t>(hit)].push_back(name);
+  }
+  for (std::vector<std::string_view>& names : atoms.names) std::sort(names.begin(), names.end());
+  return atoms;
 }
 
 // Gives the rule's style to a module. Styles that distribute the module may do so once (torch raises RuntimeError);
@@ -58,23 +84,50 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
   }
 }
 
+// The child of that name, found by its path; kNone when there is none.
+ModuleId child_of(const ModelGraph& graph, ModuleId module, std::string_view name) {
+  const char mark = separator(graph.framework);
+  if (name.empty() || name.find(mark) != std::string_view::npos) return kNone;
+  std::string path(graph.modules[module].path);
+  if (!path.empty()) path += mark;
+  return find_module(graph, path += name);
+}
+
+// The children whose names an atom with a star matches, in file order: from whichever there are fewer of, names or children.
+std::vector<ModuleId> matching_children(const TorchWalk& walk, ModuleId module, std::string_view atom) {
+  const std::vector<std::string_view>& names = walk.atoms.names[walk.atoms.index.at(atom)];
+  std::vector<ModuleId> matching;
+  if (names.size() < walk.children[module].size()) {
+    for (const std::string_view name : names) {
+      if (const ModuleId child = child_of(walk.graph, module, name); child != kNone) matching.push_back(child);
+    }
+    std::sort(matching.begin(), matching.end());
+    return matching;
+  }
+  for (const ModuleId child : walk.children[module]) {
+    if (std::binary_search(names.begin(), names.end(), leaf_of(walk.graph, walk.graph.modules[child].path))) matching.push_back(child);
+  }
+  return matching;
+}
+
 // The first atom is matched against the names of the children; the rest is a key of its own below each match. An empty
 // rest is the module itself, so that "a." means "a".
 void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key) {
   if (key.empty()) return apply_style(walk, id, module);
   const size_t dot = key.find('.');
-  const PatternSet& atom = atom_pattern(walk, key.substr(0, dot));
-  for (const ModuleId child : walk.children[module]) {
-    if (!matches_any(atom, leaf_of(walk.graph, walk.graph.modules[child].path))) continue;
-    if (dot == std::string_view::npos) apply_style(walk, id, child);
-    else walk_key(walk, id, child, key.substr(dot + 1));
+  const std::string_view name = key.substr(0, dot), rest = dot == std::string_view::npos ? "" : key.substr(dot + 1);
+  if (!is_glob(name)) {
+    const ModuleId child = child_of(walk.graph, module, name);
+    if (child != kNone) walk_key(walk, id, child, rest);
+    return;
   }
+  for (const ModuleId child : matching_children(walk, module, name)) walk_key(walk, id, child, rest);
 }
 
 }  // namespace
 
 void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  TorchWalk walk{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .children = {}, .distributed_by = {}, .atoms = {}};
+  TorchWalk walk{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .children = {}, .distributed_by = {}, .atoms = match_atoms(plan, graph)};
   walk.children.resize(graph.modules.size());
   walk.distributed_by.assign(graph.modules.size(), kNoRule);
   const std::vector<ModuleId> parents = parents_of(graph);
@@ -82,15 +135,13 @@ void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     if (parents[id] != kNone) walk.children[parents[id]].push_back(id);
   }
   const ModuleId root = find_module(graph, "");
-  for (const RuleScope& scope : rule_scopes(plan, graph, diagnostics)) {
+  const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+  for (const RuleId rule : scopes.list[0].rules) {
+    if (root != kNone) walk_key(walk, rule, root, plan.rules[rule].key);
+  }
+  for (const RuleScope& scope : std::span(scopes.list).subspan(1)) {
     for (const RuleId rule : scope.rules) {
-      if (scope.enclosing.empty()) {
-        if (root != kNone) walk_key(walk, rule, root, plan.rules[rule].key);
-        continue;
-      }
-      for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-        if (scope.enclosing[id] == id) walk_key(walk, rule, id, plan.rules[rule].key);
-      }
+      for (const ModuleId id : scope.modules) walk_key(walk, rule, id, plan.rules[rule].key);
     }
   }
 }

@@ -31,10 +31,10 @@ using RulesByKey = std::unordered_map<std::string_view, RuleId>;
 }  // namespace
 
 void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  const std::vector<RuleScope> scopes = rule_scopes(plan, graph, diagnostics);
-  std::vector<RulesByKey> keys(scopes.size());
-  for (size_t i = 0; i < scopes.size(); ++i) {
-    for (const RuleId id : scopes[i].rules) {
+  const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+  std::vector<RulesByKey> keys(scopes.list.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    for (const RuleId id : scopes.list[i].rules) {
       if (!plan.rules[id].key.empty()) keys[i].emplace(plan.rules[id].key, id);  // the empty key is dropped there too
     }
   }
@@ -42,18 +42,18 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
     const auto found = keys[scope].find(name);
     return found == keys[scope].end() ? kNoRule : found->second;
   };
+  std::vector<EnclosingScope> enclosing;
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    for (size_t scope = 0; scope < scopes.size(); ++scope) {
-      std::string_view relative;
-      if (keys[scope].empty() || !relative_path(scopes[scope], graph, id, module.path, relative)) continue;
-      const std::string module_name = normalised(relative);
+    enclosing_scopes(scopes, id, enclosing);
+    for (const EnclosingScope at : enclosing) {
+      const size_t scope = at.scope;
+      const std::string module_name = normalised(relative_path(graph, at, module.path));
       const RuleId module_rule = look_up(scope, module_name);
       for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
         assign_path(path, graph, graph.params[param]);
-        relative_path(scopes[scope], graph, id, path, relative);
-        const std::string name = normalised(relative);
+        const std::string name = normalised(relative_path(graph, at, path));
         RuleId rule = look_up(scope, name);
         const bool exact = rule != kNoRule;
         const size_t dot = name.rfind('.');

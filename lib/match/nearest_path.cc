@@ -3,7 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <map>
+#include <functional>
 
 #include "base/text.h"
 
@@ -11,6 +11,7 @@ namespace tpplan {
 namespace {
 
 constexpr size_t kMaxCandidates = 20'000;
+constexpr uint64_t kMaxPassedBytes = 64'000'000;
 
 bool is_number(std::string_view atom) {
   return !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -47,37 +48,52 @@ void for_each_path(const ModelGraph& graph, PathsOf paths, Visit visit) {
   }
 }
 
+// Adds what one pass over the paths finds out about their last `parts` parts.
+void read_ends(const ModelGraph& graph, PathsOf paths, size_t parts, PathEnds& ends) {
+  const char mark = separator(graph.framework);
+  for_each_path(graph, paths, [&](std::string_view path) {
+    if (const std::string_view end = tail(path, parts, mark); end.size() < path.size()) ends.of_longer.push_back(std::hash<std::string_view>{}(end));
+    if (ends.candidates.size() >= kMaxCandidates) return;
+    const std::string whole = without_numbers(path, mark);
+    const std::string_view end = tail(whole, parts, mark);
+    PathEnds::Candidate& candidate = ends.candidates[std::string(end)];
+    ++candidate.paths;
+    candidate.is_whole = candidate.is_whole && end.size() == whole.size();
+  });
+  std::sort(ends.of_longer.begin(), ends.of_longer.end());
+  for (const auto& [name, candidate] : ends.candidates) ends.names.push_back(name);
+}
+
 }  // namespace
 
-std::string nearest_path_help(const ModelGraph& graph, std::string_view key, PathsOf paths) {
-  const char mark = separator(graph.framework);
+bool spend_pass(PathHints& hints) {
+  if (hints.passed_bytes >= kMaxPassedBytes) return false;
+  if (hints.bytes == 0) for_each_path(hints.graph, PathsOf::ModulesAndParameters, [&](std::string_view path) { hints.bytes += path.size() + 1; });
+  hints.passed_bytes += hints.bytes;
+  return true;
+}
+
+std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf paths) {
+  const char mark = separator(hints.graph.framework);
   // A key such as "*.wq" says nothing about what stands before the first literal part.
   std::string_view literal = key;
   while (literal.starts_with('*') || literal.starts_with(mark)) literal.remove_prefix(1);
   if (literal.empty()) return "";
   const std::string wanted = without_numbers(literal, mark);
   const size_t parts = split(wanted, mark).size();
-  size_t endings = 0;
-  struct Candidate {
-    size_t paths = 0;
-    bool is_whole = true;  // every such path is no longer than this
-  };
-  std::map<std::string, Candidate> candidates;
-  for_each_path(graph, paths, [&](std::string_view path) {
-    if (path.size() > literal.size() && path.ends_with(literal) && path[path.size() - literal.size() - 1] == mark) ++endings;
-    if (candidates.size() >= kMaxCandidates) return;
-    const std::string whole = without_numbers(path, mark);
-    const std::string_view end = tail(whole, parts, mark);
-    Candidate& candidate = candidates[std::string(end)];
-    ++candidate.paths;
-    candidate.is_whole = candidate.is_whole && end.size() == whole.size();
-  });
+  PathEnds& ends = hints.ends[{paths, parts}];
+  if (ends.names.empty()) {
+    if (!spend_pass(hints)) return "";
+    read_ends(hints.graph, paths, parts, ends);
+  }
+  const auto [first, last] = std::equal_range(ends.of_longer.begin(), ends.of_longer.end(), std::hash<std::string_view>{}(literal));
+  const auto endings = last - first;
   if (endings > 0 && paths != PathsOf::Block) return fmt::format("{} in `{}{}`: keys are whole paths, `*{}{}` matches them", endings == 1 ? "one path ends" : fmt::format("{} paths end", endings), mark, literal, mark, literal);
-  std::vector<std::string_view> names;
-  for (const auto& [name, candidate] : candidates) names.push_back(name);
-  const std::string_view nearest = nearest_name(wanted, names);
+  const auto [known, is_new] = ends.nearest.try_emplace(wanted);
+  if (is_new) known->second = nearest_name(wanted, ends.names, hints.compared_left);
+  const std::string_view nearest = known->second;
   if (nearest.empty() || nearest == wanted) return "";
-  const Candidate& meant = candidates[std::string(nearest)];
+  const PathEnds::Candidate& meant = ends.candidates.find(nearest)->second;
   const std::string_view prefix = literal.size() < key.size() ? key.substr(0, key.size() - literal.size()) : "";
   const std::string lead = meant.is_whole || paths == PathsOf::Block ? "" : prefix.empty() ? std::string("*") + mark : std::string(prefix);
   return fmt::format("did you mean `{}{}`? ({})", lead, nearest, counted(meant.paths, "path"));

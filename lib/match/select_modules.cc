@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "match/nearest_path.h"
 #include "match/pattern.h"
 
 namespace tpplan {
@@ -15,41 +14,43 @@ std::vector<ModuleId> parents_of(const ModelGraph& graph) {
   return parents;
 }
 
-std::vector<ModuleId> enclosing_modules(const ModelGraph& graph, const std::vector<ModuleId>& parents, const std::vector<ModuleId>& selected) {
-  constexpr ModuleId kUnknown = kNone - 1;
-  std::vector<ModuleId> enclosing(graph.modules.size(), kUnknown);
-  for (const ModuleId id : selected) enclosing[id] = id;
-  std::vector<ModuleId> chain;
-  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-    ModuleId at = id;
-    for (chain.clear(); at != kNone && enclosing[at] == kUnknown; at = parents[at]) chain.push_back(at);
-    for (const ModuleId below : chain) enclosing[below] = at == kNone ? kNone : enclosing[at];
-  }
-  return enclosing;
-}
-
-std::vector<ModuleId> outermost_matches(const ModelGraph& graph, const std::vector<ModuleId>& parents, const ModulePattern& pattern) {
-  const std::vector<std::string> expression = {glob_to_regex(pattern.text)};
-  const PatternSetPtr set = compile_patterns(expression, PatternAnchor::Whole, nullptr);
-  std::vector<ModuleId> matches;
-  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-    if (matches_any(*set, graph.modules[id].path)) matches.push_back(id);
-  }
-  std::vector<bool> is_match(graph.modules.size());
-  for (const ModuleId id : matches) is_match[id] = true;
-  const auto is_inner = [&](ModuleId id) {
-    for (ModuleId at = parents[id]; at != kNone; at = parents[at]) {
-      if (is_match[at]) return true;
+std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, const std::vector<ModuleId>& parents,
+                                                     std::span<const ModulePattern> patterns) {
+  std::vector<std::vector<ModuleId>> matches(patterns.size());
+  std::vector<size_t> globs;
+  std::vector<std::string> expressions;
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    if (is_glob(patterns[i].text)) {
+      globs.push_back(i);
+      expressions.push_back(glob_to_regex(patterns[i].text));
+    } else if (const ModuleId id = find_module(graph, patterns[i].text); id != kNone) {
+      matches[i].push_back(id);
     }
-    return false;
-  };
-  std::erase_if(matches, is_inner);
+  }
+  if (globs.empty()) return matches;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
+  std::vector<int> hits;
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    find_matches(*set, graph.modules[id].path, hits);
+    for (const int hit : hits) matches[globs[static_cast<size_t>(hit)]].push_back(id);
+  }
+  std::vector<size_t> matched_by(graph.modules.size(), patterns.size());  // the last pattern that matched it
+  for (const size_t glob : globs) {
+    for (const ModuleId id : matches[glob]) matched_by[id] = glob;
+    std::erase_if(matches[glob], [&](ModuleId id) {
+      for (ModuleId at = parents[id]; at != kNone; at = parents[at]) {
+        if (matched_by[at] == glob) return true;
+      }
+      return false;
+    });
+  }
   return matches;
 }
 
-void report_dead_pattern(const ModelGraph& graph, const ModulePattern& pattern, std::string_view what, Diagnostics& diagnostics) {
+void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::string_view what, Diagnostics& diagnostics) {
   Diagnostic& d = report_message(diagnostics, Code::TP4009, pattern.span, fmt::format("{} `{}` matches no module", what, pattern.text));
-  d.help = nearest_path_help(graph, pattern.text, PathsOf::Modules);
+  if (&d == &diagnostics.dropped) return;
+  d.help = nearest_path_help(hints, pattern.text, PathsOf::Modules);
   if (d.help.empty()) d.help = "patterns are globs over whole module paths, such as `model.layers.*`";
 }
 
@@ -57,11 +58,11 @@ std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<
                                      Diagnostics& diagnostics) {
   std::vector<ModuleId> selected;
   if (patterns.empty()) return selected;
-  const std::vector<ModuleId> parents = parents_of(graph);
-  for (const ModulePattern& pattern : patterns) {
-    const std::vector<ModuleId> matches = outermost_matches(graph, parents, pattern);
-    if (matches.empty()) report_dead_pattern(graph, pattern, what, diagnostics);
-    selected.insert(selected.end(), matches.begin(), matches.end());
+  const std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, parents_of(graph), patterns);
+  PathHints hints{.graph = graph};
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    if (matches[i].empty()) report_dead_pattern(hints, patterns[i], what, diagnostics);
+    selected.insert(selected.end(), matches[i].begin(), matches[i].end());
   }
   std::sort(selected.begin(), selected.end());
   selected.erase(std::unique(selected.begin(), selected.end()), selected.end());

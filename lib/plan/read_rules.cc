@@ -5,6 +5,7 @@
 #include "plan/plan_sections.h"
 #include "plan/read_rule_options.h"
 #include "plan/read_spec.h"
+#include "plan/style_of_class.h"
 
 namespace tpplan {
 namespace {
@@ -30,7 +31,8 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
           fmt::format("its styles are {}", fmt::join(names, ", ")));
     return;
   }
-  const std::string_view nearest = nearest_name(name, names);
+  const std::string_view of_class = style_of_class(name);
+  const std::string_view nearest = find_style(of_class, reader.plan.dialect) != nullptr ? of_class : nearest_name(name, names);
   fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name),
         nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", nearest));
 }
@@ -100,10 +102,15 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
   check_rule_keys(reader, id, rule, has_unknown);
 }
 
+// False for a style that leaves parameters, values and gradients as they are: `replicate`, in a mesh for data alone.
+bool works_over_axis(const StyleRow& style) {
+  return !style.cut_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients || style.counts_modules;
+}
+
 // A style that names no axis goes by the plan's. That the mesh lacks it is said once, of rules without a fault of their own.
 void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_faults) {
   rule.axis = reader.axis;
-  if (reader.axis != kNoAxis || reader.axis_is_wrong || has_faults) return;
+  if (reader.axis != kNoAxis || reader.axis_is_wrong || has_faults || !works_over_axis(*rule.style)) return;
   Diagnostic* d = report(reader.diagnostics, Code::TP3006, rule.value_span, "default axis");
   if (d == nullptr) return;
   const std::vector<MeshAxis>& axes = reader.plan.mesh.axes;

@@ -9,8 +9,9 @@ from conftest import linear_model, run
 # `file:line:col: error[TP1234]: message`
 DIAGNOSTIC = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): "
                         r"(?P<severity>error|warning)\[(?P<code>TP\d{4})\]: \S")
-# Control characters, DEL, C1 controls and direction overrides: nothing that moves a cursor or reorders text.
-UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters, DEL, C1 controls, direction overrides and what nobody sees: nothing that moves a cursor, reorders text
+# or hides in it.
+UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\xa0\xad\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]")
 
 HEAD = "format: tpplan.plan/1\n"
 PLAN = HEAD + "mesh: {tp: 4}\ntp_plan:\n  wq: colwise\n"

@@ -39,6 +39,10 @@ def attention(num_heads, num_kv_heads, head_dim=8, hidden=64):
 
 LINEAR = linear_model(wq=[16, 8])
 EMBEDDING = model(module("emb", "Embedding", weight=[32, 16]))
+KERAS = {"format": "tpplan.model/1", "name": "T", "framework": "keras", "modules": [module("m/layers/0/q", "Dense", kernel=[8, 8])]}
+WITH_BIAS = linear_model(wq=([16, 8], [16]))
+BLOCKED = model(module("g", "Linear", weight=[16, 8]))
+BLOCKED["modules"][1]["parameters"]["weight"]["granularity"] = {"out": 3}
 TIED = model(module("emb", "Embedding", weight=[32, 16]), module("head", "Linear", weight=[32, 16]),
              tied=[["head.weight", "emb.weight"]])
 
@@ -63,6 +67,26 @@ WRONG = [
     case("47-one-of-two", rules({"wq": "colwise", "wk": "colwise"}), 1, "TP4001", (6, 3)),
     case("47-block", (layers(), plan_text({}, more='blocks: {"layer.*": {"attention.wq": colwise}}\n')), 1, "TP4009"),
     case("47-rule-in-a-block", (layers(), plan_text({}, more='blocks: {"layers.*": {"wq": colwise}}\n')), 1, "TP4001"),
+    case("47-key-of-a-block-from-the-root", (layers(), plan_text({}, more='blocks: {"layers.*": {"layers.0.attention.wq": colwise}}\n')), 1, "TP4001",
+         None, "keys of a block are relative to its modules: write `attention.wq`"),
+    case("47-pattern-of-a-block-from-the-root", (layers(), plan_text({}, dialect="regex", more='blocks: {"layers.*": {"layers..*wq": colwise}}\n')), 1,
+         "TP4001", None, "relative to its modules: leave out what leads to `layers.*`"),
+    case("47-container", rules({"layers": "colwise"}, layers()), 1, "TP4001", (5, 3), "without parameters of its own: name a path below it"),
+    case("47-containers", rules({r"layers\.\d": "colwise"}, layers(), dialect="regex"), 1, "TP4001", (5, 3), "such as `layers.0.attention.wq`"),
+    case("47-container-in-a-block", (layers(), plan_text({}, more='blocks: {"layers.*": {"attention": colwise}}\n')), 1, "TP4001", None,
+         "`layers.0.attention` is a module without parameters of its own"),
+    case("47-keras-module", rules({"m.layers.0.q": "[null, tp]"}, KERAS, dialect="keras"), 1, "TP4001", (5, 3), "or one such as `m/layers/0/q/kernel`"),
+    case("47-keras-modules", rules({"m/.*/q": "[null, tp]"}, KERAS, dialect="keras"), 1, "TP4001", (5, 3), "name variables: `m/.*/q/.*`"),
+    case("54-longer-than-every-parameter", rules({"wq": "[tp, null, null]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write one entry for each dim"),
+    case("54-empty-spec", rules({"wq": "[]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write one entry for each dim"),
+    case("54-spec-of-the-weight", rules({"wq": "[tp, null]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write `wq.weight`"),
+    case("54-spec-of-the-bias", rules({"wq": "[tp]"}, WITH_BIAS), 1, "TP5002", (5, 9), "write `wq.bias`"),
+    case("56-blocks-that-do-not-fill-the-dim", rules({"g": "colwise"}, BLOCKED), 1, "TP5006", (5, 8), "16 elements are 5 blocks of 3, and 1 more"),
+    case("45-class-of-torch", rules({"wq": "ColwiseParallel"}), 1, "TP3005", (5, 9), "did you mean `colwise`?"),
+    case("45-class-of-torch-called", rules({"wq": "parallel.RowwiseParallel()"}, dialect="torch"), 1, "TP3005", (5, 9), "did you mean `rowwise`?"),
+    case("45-sequence-class-of-torch", rules({"wq": "SequenceParallel"}, dialect="torch"), 1, "TP3005", (5, 9), "did you mean `sequence_parallel`?"),
+    case("47-unseen-characters", (linear_model(lm_head=[16, 8]), plan_text({"x": "colwise"}).replace("x", "lm_head\u200b\u00a0")), 1, "TP4001", None,
+         "rule `lm_head\\u200b\\u00a0` matches nothing"),
     case("47-remat", (LINEAR, plan_text({"wq": "colwise"}, more='remat: ["layers.*"]\n')), 1, "TP4009"),
     case("47-init", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"wk": zeros}\n')), 0, "TP4011"),
     case("47-init-shadowed", (LINEAR, plan_text({"wq": "colwise"}, more='init: {"*": zeros, "wq": ones}\n')), 0, "TP4011"),
@@ -260,6 +284,19 @@ def test_60_uneven_heads_are_an_error_in_our_dialects_and_a_warning_in_the_frame
     hold(tmp_path, 1, "TP5007", model=attention(6, 6), plan=plan_text({"a.q_proj": "colwise"}, more=more))
     hold(tmp_path, 0, "TP5008", model=attention(6, 6),
          plan=plan_text({"a.q_proj": "colwise"}, dialect="torch", more=more))
+
+
+def test_52_uneven_pieces_are_no_advice_where_they_cut_heads(tmp_path):
+    for model_, advised in ((attention(6, 6), False), (model(module("a.q_proj", "Linear", weight=[48, 64])), True)):
+        result = hold(tmp_path, 1, "TP5001", model=model_, plan=plan_text({"a.q_proj": "colwise"}, mesh="{tp: 5}"))
+        assert (b"uneven: torch" in b" ".join(result.stderr.split())) == advised
+
+
+def test_45_a_plan_for_data_alone_needs_no_axis_for_its_styles(tmp_path):
+    more = "data: {axes: [dp]}\n"
+    result = hold(tmp_path, 0, model=LINEAR, plan=plan_text({"*": "replicate"}, mesh="{dp: 8}", more=more))
+    assert result.manifest["parameters"][0]["spec"] == [None, None] and b"warning" not in result.stderr
+    hold(tmp_path, 1, "TP3006", model=LINEAR, plan=plan_text({"*": "colwise"}, mesh="{dp: 8}", more=more))
 
 
 def test_61_a_tie_that_the_framework_would_break_is_a_warning_in_its_dialect(tmp_path):

@@ -35,9 +35,9 @@ def described(folder, model, plan, *flags):
 
 
 def shown(name):
-    """A name as people and JUnit see it: control characters written out."""
-    names = {"\n": "\\n", "\t": "\\t"}
-    return "".join(names.get(c, f"\\x{ord(c):02x}") if ord(c) < 0x20 or 0x7f <= ord(c) < 0xa0 else c for c in name)
+    """A name as people and JUnit see it: control characters, and what nobody sees, written out."""
+    names = {"\n": "\\n", "\t": "\\t"} | {c: f"\\u{ord(c):04x}" for c in "\xa0\u200b\u2028\u202e\ufeff"}
+    return "".join(names.get(c, f"\\x{ord(c):02x}") if ord(c) < 0x20 or 0x7f <= ord(c) < 0xa0 else names.get(c, c) for c in name)
 
 
 def count_in(text):

@@ -48,6 +48,7 @@ TEST_CASE("nearest name offers slips and nothing far-fetched") {
 TEST_CASE("hostile names cannot move the cursor or reorder text") {
   CHECK(escape_for_terminal("a\x1b[31mb\n\tc\x7f") == "a\\x1b[31mb\\n\\tc\\x7f");
   CHECK(escape_for_terminal("x\xe2\x80\xaey\xe2\x81\xa6z") == "x\\u202ey\\u2066z");
+  CHECK(escape_for_terminal("a\xe2\x80\x8b" "b\xc2\xa0" "c\xef\xbb\xbf" "d\xe2\x81\xa0" "e") == "a\\u200bb\\u00a0c\\ufeffd\\u2060e");
   CHECK(escape_for_terminal("\xe8\xa8\x88\xf0\x9f\x98\x80") == "\xe8\xa8\x88\xf0\x9f\x98\x80");
   CHECK(escape_for_terminal("a\xc3" "b\xe8\xa8" "c\x80") == "a\\xc3b\\xe8\\xa8c\\x80");
   CHECK(escape_for_terminal("gr\xc3\xbc\xc3\x9f" "e") == "gr\xc3\xbc\xc3\x9f" "e");

@@ -151,7 +151,8 @@ int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common
   const ModuleId module = find_module(graph, path);
   if (param == kNone && module == kNone) {
     if (find_buffer(graph, path) != kNone) return print(STDOUT_FILENO, fmt::format("{}  is a buffer: replicated on every rank\n", escape_for_terminal(path))) ? kExitFine : kExitUsage;
-    const std::string help = nearest_path_help(graph, path, PathsOf::ModulesAndParameters);
+    PathHints hints{.graph = graph};
+    const std::string help = nearest_path_help(hints, path, PathsOf::ModulesAndParameters);
     return usage_error(fmt::format("the model has no parameter or module `{}`{}", escape_for_terminal(path), help.empty() ? "" : ": " + help));
   }
   const std::string text = param != kNone ? explain_param(session, param) : explain_module(session, module);

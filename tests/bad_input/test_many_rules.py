@@ -1,0 +1,54 @@
+"""Plans with as many rules as the model has layers: what they cost grows with both, not with their product."""
+
+import itertools
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import PROGRAM, linear_model
+from test_hostile import MEBIBYTES, SANITIZED
+
+SECONDS = 2
+LAYERS = 20_000
+MODEL = linear_model(**{f"model__layers__{i}__self_attn__q_proj": [64, 64] for i in range(LAYERS)})
+
+
+def plan(dialect="glob", **more):
+    return {"format": "tpplan.plan/1", "dialect": dialect, "mesh": {"tp": 2, "fsdp": 2}, "tp_plan": {"*": "colwise"}} | more
+
+
+def layers(text, value="colwise", count=LAYERS):
+    return {text % i: value for i in range(count)}
+
+
+# Names of which every two differ, and none is near enough to another to be what was meant.
+WORDS = ["".join(letters) for letters in itertools.product("abcdefgh", repeat=5)][:LAYERS]
+
+PLANS = {
+    "blocks": (0, plan(tp_plan=None, blocks=layers("model.layers.%d", {"self_attn.q_proj": "colwise"}))),
+    "blocks-of-patterns": (0, plan(tp_plan=None, blocks=layers("model.laye?s.%d", {"self_attn.q_proj": "colwise"}))),
+    "dead-blocks": (1, plan(blocks=layers("model.layer.%d", {"self_attn.q_proj": "colwise"}))),
+    "remat": (0, plan(remat=list(layers("model.layers.%d")))),
+    "dead-remat": (1, plan(remat=list(layers("model.layer.%d")))),
+    "units": (0, plan(fsdp={"axis": "fsdp", "min_weight_size": 0, "units": list(layers("model.layers.%d"))})),
+    "torch": (0, plan("torch", tp_plan=layers("model.layers.%d.self_attn.q_proj"))),
+    "torch-patterns": (1, plan("torch", tp_plan=layers("model.layers.%d*.sel_attn.q_proj"))),
+    "typos": (1, plan(tp_plan=layers("model.layers.%d.self_atn.q_proj"))),
+    "typos-that-differ": (1, plan(tp_plan={f"model.layers.0.{word * 20}.q_proj": "colwise" for word in WORDS})),
+    "typos-of-many-lengths": (1, plan(tp_plan={"x." * i + "q_poj": "colwise" for i in range(200)})),
+    "dead-patterns": (1, plan(tp_plan=layers("*.q_poj%d"))),
+    "dead-keys-of-blocks": (1, plan(tp_plan=None, blocks={"model.layers.*": layers("*.q_poj%d")})),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_many_rules_on_many_layers_are_quick(tmp_path, name):
+    status, content = PLANS[name]
+    (tmp_path / "model.json").write_text(json.dumps(MODEL))
+    (tmp_path / "plan.yaml").write_text(json.dumps({k: v for k, v in content.items() if v is not None}))
+    measure = [sys.executable, __file__.replace("test_many_rules", "measure"), PROGRAM, "check", "--quiet"]
+    end = json.loads(subprocess.run([*measure, tmp_path / "model.json", tmp_path / "plan.yaml"], check=True, capture_output=True).stdout)
+    assert end["status"] == status, end
+    if not SANITIZED:
+        assert end["seconds"] < SECONDS and end["mebibytes"] < MEBIBYTES, end
