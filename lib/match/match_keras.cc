@@ -1,4 +1,6 @@
-// The keras dialect: keras/src/distribution/distribution_lib.py (LayoutMap) of Keras 3.15, with both separators.
+// The keras dialect: keras/src/distribution/distribution_lib.py (LayoutMap) of Keras 3.15. A key is a regular
+// expression as it is written. Where the model's paths have dots, keys with a `/` are asked about the path with `/`, the others
+// about the path as it is.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -10,11 +12,14 @@
 namespace tpplan {
 namespace {
 
-std::string dotted(std::string_view text) {
-  std::string out(text);
-  std::replace(out.begin(), out.end(), '/', '.');
+// A path of any framework as Keras would write it.
+std::string slashed(std::string_view path, Framework framework) {
+  std::string out(path);
+  if (framework != Framework::Keras) std::replace(out.begin(), out.end(), '.', '/');
   return out;
 }
+
+bool has_slash(std::string_view key) { return key.find('/') != std::string_view::npos; }
 
 PatternAnchor anchor_of(KerasMatch match) {
   return match == KerasMatch::Fullmatch ? PatternAnchor::Whole : match == KerasMatch::Match ? PatternAnchor::Start : PatternAnchor::Anywhere;
@@ -23,20 +28,17 @@ PatternAnchor anchor_of(KerasMatch match) {
 struct ScopeKeys {
   const RuleScope* scope = nullptr;
   std::unordered_map<std::string_view, RuleId> exact;
-  PatternSetPtr as_written;  // against the path as it is
-  PatternSetPtr in_dots;     // against the path with dots
+  PatternSetPtr patterns;  // by index into the scope's rules
 };
 
 ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& diagnostics) {
-  ScopeKeys keys{.scope = &scope, .exact = {}, .as_written = {}, .in_dots = {}};
-  std::vector<std::string> written, converted, faults;
+  ScopeKeys keys{.scope = &scope, .exact = {}, .patterns = {}};
+  std::vector<std::string> written, faults;
   for (const RuleId id : scope.rules) {
     keys.exact.emplace(plan.rules[id].key, id);
     written.push_back(plan.rules[id].key);
-    converted.push_back(dotted(plan.rules[id].key));
   }
-  keys.as_written = compile_patterns(written, anchor_of(plan.keras_match), &faults);
-  keys.in_dots = compile_patterns(converted, anchor_of(plan.keras_match), nullptr);
+  keys.patterns = compile_patterns(written, anchor_of(plan.keras_match), &faults);
   for (size_t i = 0; i < faults.size(); ++i) {
     if (faults[i].empty()) continue;
     report_message(diagnostics, Code::TP3012, plan.rules[scope.rules[i]].key_span, fmt::format("key is not a regular expression: {}", faults[i]),
@@ -46,23 +48,23 @@ ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& dia
 }
 
 // The rules of one kind (over variables, or over module outputs) that Keras' look-up finds for a path.
-std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, std::string_view path, bool over_variables) {
+std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework framework, std::string_view path, bool over_variables) {
   const auto fits = [&](RuleId id) { return (plan.rules[id].style == nullptr || plan.rules[id].style->touches_parameters) == over_variables; };
-  const std::string in_dots = dotted(path);
-  for (const std::string_view form : {path, std::string_view(in_dots)}) {
+  const std::string in_slashes = slashed(path, framework);
+  for (const std::string_view form : {path, std::string_view(in_slashes)}) {
     const auto exact = keys.exact.find(form);
     if (exact != keys.exact.end() && fits(exact->second)) return {exact->second};
   }
-  std::vector<int> written, converted;
-  find_matches(*keys.as_written, path, written);
-  find_matches(*keys.in_dots, in_dots, converted);
-  written.insert(written.end(), converted.begin(), converted.end());
-  std::sort(written.begin(), written.end());
-  written.erase(std::unique(written.begin(), written.end()), written.end());
   std::vector<RuleId> found;
-  for (const int i : written) {
-    if (fits(keys.scope->rules[static_cast<size_t>(i)])) found.push_back(keys.scope->rules[static_cast<size_t>(i)]);
+  std::vector<int> matches;
+  for (const bool slash : {false, true}) {
+    find_matches(*keys.patterns, slash ? std::string_view(in_slashes) : path, matches);
+    for (const int i : matches) {
+      const RuleId id = keys.scope->rules[static_cast<size_t>(i)];
+      if (has_slash(plan.rules[id].key) == slash && fits(id)) found.push_back(id);
+    }
   }
+  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -95,7 +97,7 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
       std::string_view relative;
       if (!relative_path(*keys.scope, graph, id, module.path, relative)) continue;
       if (over_modules) {
-        for (const RuleId rule : look_up(keys, plan, relative, false)) {
+        for (const RuleId rule : look_up(keys, plan, graph.framework, relative, false)) {
           ++table.rules[rule].modules;
           table.boundaries.push_back({id, rule});
         }
@@ -103,7 +105,7 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
       for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
         assign_path(path, graph, graph.params[param]);
         relative_path(*keys.scope, graph, id, path, relative);
-        std::vector<RuleId> rules = look_up(keys, plan, relative, true);
+        std::vector<RuleId> rules = look_up(keys, plan, graph.framework, relative, true);
         for (const RuleId rule : rules) ++table.rules[rule].parameters;
         if (table.params[param].rule != kNoRule && !rules.empty()) rules.insert(rules.begin(), table.params[param].rule);
         if (rules.size() > 1) report_ambiguous(plan, rules, path, diagnostics);
