@@ -39,16 +39,6 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
   d->notes.push_back({fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)), span_of(module)});
 }
 
-// transformers asks a module for `out_features` or `in_features`. A model file does not say who has them: linear layers do,
-// types that call themselves linear may, and so may an unknown type with a weight of its own.
-bool may_have_features(const ModelGraph& graph, const Module& module) {
-  const std::string_view type = type_of(graph, module);
-  if (type == "Conv1D") return false;
-  if (module.kind != ModuleKind::Other) return module.kind == ModuleKind::Linear;
-  const auto params = params_of(graph, module);
-  return type.ends_with("Linear") || std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "weight" && p.ndim == 2; });
-}
-
 // True when the module is one that the style shards; otherwise says why not. Only a key that names the module asks.
 bool supports_module(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
@@ -62,8 +52,9 @@ bool supports_module(const Inference& in, const ParamMatch& match, const Module&
     return false;
   }
   if (in.plan.dialect == Dialect::Transformers) {
-    if (style.modules != StyleModules::LinearOrEmbedding || may_have_features(in.graph, module)) return true;
-    report_unsupported(in, match, module, fmt::format("{} shards linear layers, and `{}` is {}", style.name, module.path, type),
+    const Features asked = style.cut_dim == kDimOut ? kOutFeatures : kInFeatures;
+    if (style.modules != StyleModules::LinearOrEmbedding || (features_of(in.graph, module) & asked) != 0) return true;
+    report_unsupported(in, match, module, fmt::format("{} shards linear layers, and `{}` is {}, which has no `{}_features`", style.name, module.path, type, style.cut_dim),
                        embedding ? "use embedding_rowwise or embedding_colwise" : "name the parameter itself, or a linear layer");
     return false;
   }

@@ -18,7 +18,7 @@ constexpr size_t kMaxTypes = 64 * 1024;
 constexpr size_t kMaxTiedNames = 2 * 1024 * 1024;
 constexpr uint32_t kMaxSegments = 65536;
 constexpr std::string_view kTopKeys[] = {"format", "name", "framework", "modules", "tied", "graph", "$schema", "metadata"};
-constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "parameters", "buffers", "attributes"};
+constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "features", "parameters", "buffers", "attributes"};
 constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "segments", "granularity"};
 constexpr std::string_view kFrameworks[] = {"torch", "jax", "keras"};
 
@@ -258,8 +258,9 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   if (graph.modules.size() >= kMaxModules) {
     return fault(reader, Code::TP1007, {Source::Model, entry.offset, 1}, fmt::format("the model has more than {} modules", kMaxModules));
   }
-  uint32_t path = 0, type = 0, kind = 0, parameters = 0, buffers = 0, attributes = 0;
+  uint32_t path = 0, type = 0, kind = 0, features = 0, parameters = 0, buffers = 0, attributes = 0;
   const std::pair<std::string_view, uint32_t*> slots[] = {{"path", &path}, {"type", &type}, {"kind", &kind},
+      {"features", &features},
       {"parameters", &parameters}, {"buffers", &buffers}, {"attributes", &attributes}};
   for (uint32_t i = 1; i < entry.end; i = tree.nodes[i].end) {
     const auto slot = std::find_if(std::begin(slots), std::end(slots), [&](const auto& s) { return s.first == tree.nodes[i].key; });
@@ -279,6 +280,13 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
     if (!find_module_kind(tree.nodes[kind].text, module.kind)) {
       return fault(reader, Code::TP2011, value_span(Source::Model, tree.nodes[kind]), fmt::format("unknown kind `{}`", tree.nodes[kind].text),
                    "kinds are linear, embedding, norm, experts and other");
+    }
+  }
+  if (features != 0) {
+    if (!expect(reader, tree.nodes[features], JsonKind::String, "`features`")) return;
+    if (!find_features(tree.nodes[features].text, module.features)) {
+      return fault(reader, Code::TP2011, value_span(Source::Model, tree.nodes[features]), fmt::format("unknown features `{}`", tree.nodes[features].text),
+                   "features are in, out, both and none");
     }
   }
   if (attributes != 0) read_attributes(reader, tree, attributes, module);

@@ -85,6 +85,17 @@ def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
     assert manifest.parameters["mine.weight"].spec == (("tp",), ()) and manifest.parameters["table.weight"].spec == ((), ("tp",))
 
 
+def test_features_are_written_where_the_types_do_not_say_them():
+    router, snake = nn.Module(), nn.Module()
+    router.weight = nn.Parameter(torch.zeros(8, 4))
+    snake.in_features = 4
+    model = nn.ModuleDict(
+        {"plain": nn.Linear(4, 6), "mine": MyProjection(4, 6), "table": nn.Embedding(6, 4), "odd": OddLinear(), "router": router, "snake": snake}
+    )
+    features = {path: module.get("features") for path, module in modules_of(model).items()}
+    assert features == {"": None, "plain": None, "mine": None, "table": None, "odd": "both", "router": "none", "snake": "in"}
+
+
 def test_every_kind_is_the_programs(tmp_path):
     """With or without the written kind, a style cuts what it cuts in torch's own classes."""
     for module, cut in (

@@ -57,6 +57,9 @@ def model_graph(model, name=None):
         kind = _kind(torch, module)
         if kind:
             entry["kind"] = kind
+        features = _features(torch, module)
+        if features:
+            entry["features"] = features
         parameters = {n: _tensor(join(path, n), p) for n, p in module._parameters.items() if p is not None}
         buffers = {n: _tensor(join(path, n), b) for n, b in module._buffers.items() if b is not None}
         if parameters:
@@ -139,6 +142,18 @@ def _kind(torch, module):
     if _is_experts(module) and not name.endswith("Experts"):
         return "experts"
     return None
+
+
+def _features(torch, module):
+    """Which of `in_features` and `out_features` the module has, where its type does not say it. transformers asks for them."""
+    if isinstance(module, torch.nn.Linear):
+        return None
+    found = [name for name in ("in", "out") if _ask(module, f"{name}_features") is not None]
+    if found:
+        return "both" if len(found) == 2 else found[0]
+    weight = module._parameters.get("weight")
+    like_linear = weight is not None and weight.ndim == 2 and not isinstance(module, torch.nn.Embedding)
+    return "none" if like_linear or type(module).__name__.endswith("Linear") else None
 
 
 def _is_experts(module):
