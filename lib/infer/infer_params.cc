@@ -76,6 +76,24 @@ Cut cut_by_position(const Inference& in, const ParamMatch& match, const Module& 
   return {CutKind::Fault};
 }
 
+// torch 2.13, style.py: colwise cuts every parameter of a Linear along dim 0 and of an Embedding along dim 1, rowwise the `weight`
+// of a Linear along dim 1 and every parameter of an Embedding along dim 0, whatever they are called.
+Cut cut_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  const bool colwise = style.cut_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
+  if (linear && !colwise && param.name != "weight") return {};
+  const size_t dim = linear == colwise ? 0 : 1;
+  if (dim < param.ndim) return {CutKind::Dim, dim};
+  report_unsupported(in, match, module, fmt::format("{} cuts dim {} of `{}`, whose shape is {}", style.name, dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param))),
+                     "torch raises an error here");
+  return {CutKind::Fault};
+}
+
+// True where torch's own styles decide, which go by the module's class alone.
+bool cuts_as_torch(const Inference& in, const Module& module) {
+  return in.plan.dialect == Dialect::Torch && in.graph.framework == Framework::Torch && is_torch_linear_or_embedding(in.graph, module);
+}
+
 Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   const PlanRule& rule = in.plan.rules[match.rule];
   const std::span<const std::string_view> dims = dims_of(in.graph, module, param);
@@ -187,7 +205,9 @@ bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& m
   sharding.spec = replicated_spec(param.ndim);
   if (match.by_module && !supports_module(in, match, module)) return false;
   if (rule.style->cut_dim.empty()) return true;
-  const Cut cut = in.plan.dialect == Dialect::Transformers ? cut_by_position(in, match, module, param) : cut_by_name(in, match, module, param);
+  const Cut cut = in.plan.dialect == Dialect::Transformers ? cut_by_position(in, match, module, param)
+                  : cuts_as_torch(in, module)              ? cut_as_torch(in, match, module, param)
+                                                           : cut_by_name(in, match, module, param);
   if (cut.kind == CutKind::Fault) return false;
   if (cut.kind == CutKind::Whole) return true;
   sharding.spec[cut.dim] = {rule.axis};
