@@ -215,21 +215,22 @@ bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& m
   return true;
 }
 
-// Whole experts only: where the module says how many it has, an uneven split of them is refused by transformers too.
-bool experts_must_divide(const Inference& in, const Module& module, const Param& param, const Sharding& sharding) {
-  const bool known = module.attributes != kNone && in.graph.attributes[module.attributes].num_experts > 0;
-  return known && param.ndim > 0 && !sharding.spec[0].empty() && shape_of(in.graph, param)[0] == in.graph.attributes[module.attributes].num_experts;
+// Whole experts only: a style that cuts experts refuses an uneven split of them in transformers too (expert_parallel.py,
+// MoEParamShard), in every module that has a `num_experts`: all experts do, and what else the model file says.
+bool experts_must_divide(const Inference& in, const ParamMatch& match, const Module& module) {
+  const StyleRow* style = in.plan.rules[match.rule].style;
+  return style != nullptr && style->cut_dim == kDimExpert && has_num_experts(in.graph, module);
 }
 
 // True when the sharding is legal; otherwise its faults have been reported.
-bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const Module& module, const Sharding& sharding) {
+bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const Sharding& sharding) {
   const Param& param = in.graph.params[id];
   std::vector<DimGranularity> granularity;
   if (param.extras != kNone) {
     for (const auto& [dim, granule] : in.graph.extras[param.extras].granularity) granularity.push_back({dim, granule});
   }
   const std::span<const int64_t> shape = shape_of(in.graph, param);
-  const bool strict = in.plan.uneven == UnevenPolicy::Error || (sharding.spec.size() == param.ndim && experts_must_divide(in, module, param, sharding));
+  const bool strict = in.plan.uneven == UnevenPolicy::Error || experts_must_divide(in, match, in.graph.modules[param.module]);
   const auto faults = check_sharding(shape, sharding, in.plan.mesh, strict ? UnevenPolicy::Error : UnevenPolicy::Torch, granularity);
   for (const ShardingFault& fault : faults) {
     report_sharding_fault(fault, in.plan, in.graph, id, match.rule, sharding, match.by_module, !follows_framework(in.plan), in.diagnostics);
@@ -278,7 +279,7 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
         result.rule = match.rule;
         result.reason = Reason::Rule;
         // What does not fit counts as whole in the checks that follow.
-        const bool fits = shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, module, sharding);
+        const bool fits = shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, sharding);
         if (!fits) sharding = {.spec = replicated_spec(graph.params[id].ndim), .segments = {}};
       }
       result.sharding = intern(table, sharding);

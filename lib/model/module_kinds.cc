@@ -132,6 +132,10 @@ bool find_module_kind(std::string_view name, ModuleKind& kind) {
   return found != std::end(kKindNames);
 }
 
+bool has_num_experts(const ModelGraph& graph, const Module& module) {
+  return module.kind == Experts || (module.attributes != kNone && graph.attributes[module.attributes].num_experts > 0);
+}
+
 Features features_of(const ModelGraph& graph, const Module& module) {
   if (module.features != kFeaturesNotGiven) return module.features;
   if (module.kind_is_given && module.kind == Linear) return kBothFeatures;

@@ -21,6 +21,9 @@ bool is_torch_linear_or_embedding(const ModelGraph& graph, const Module& module)
 bool find_module_kind(std::string_view name, ModuleKind& kind);
 std::string_view to_text(ModuleKind kind);
 
+// True for experts and for modules of which the model file says how many experts they have.
+bool has_num_experts(const ModelGraph& graph, const Module& module);
+
 // Which of `in_features` and `out_features` a module has: by the model file where it says so, else by its type.
 Features features_of(const ModelGraph& graph, const Module& module);
 

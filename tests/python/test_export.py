@@ -87,13 +87,14 @@ def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
 
 def test_features_are_written_where_the_types_do_not_say_them():
     router, snake = nn.Module(), nn.Module()
-    router.weight = nn.Parameter(torch.zeros(8, 4))
+    router.weight, router.num_experts = nn.Parameter(torch.zeros(8, 4)), 8
     snake.in_features = 4
     model = nn.ModuleDict(
         {"plain": nn.Linear(4, 6), "mine": MyProjection(4, 6), "table": nn.Embedding(6, 4), "odd": OddLinear(), "router": router, "snake": snake}
     )
     features = {path: module.get("features") for path, module in modules_of(model).items()}
     assert features == {"": None, "plain": None, "mine": None, "table": None, "odd": "both", "router": "none", "snake": "in"}
+    assert modules_of(model)["router"]["attributes"] == {"num_experts": 8}
 
 
 def test_every_kind_is_the_programs(tmp_path):

@@ -194,7 +194,7 @@ def _add_facts(torch, path, module, parameters):
 
 
 def _attributes(torch, module):
-    """Heads of an attention module and experts of an experts module."""
+    """Heads of an attention module, and the number of experts of a module that owns their weights or routes to them."""
     found = {}
     if "Attention" in type(module).__name__:
         for key, candidates in ATTRIBUTE_NAMES.items():
@@ -207,8 +207,9 @@ def _attributes(torch, module):
             found = {}
         elif found.get("num_kv_heads") and found["num_heads"] % found["num_kv_heads"]:
             del found["num_kv_heads"]
-    if _is_experts(module) and module.num_experts > 0:
-        found["num_experts"] = module.num_experts
+    experts = _ask(module, "num_experts")
+    if module._parameters and type(experts) is int and experts > 0:
+        found["num_experts"] = experts
     return found
 
 
