@@ -238,9 +238,22 @@ bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const
   return std::all_of(faults.begin(), faults.end(), [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
 }
 
-// Modules that a framework refuses though they own nothing that could be cut: containers under a style for linear layers,
-// and parents of parameters under torch's SequenceParallel, which registers the parameters and trips over names with dots.
-void check_modules(const Inference& in, const MatchTable& matches) {
+// transformers' sequence_parallel wraps the module's own parameters, and fails on one that another rule has made a DTensor.
+void check_replicated_params(const Inference& in, const BoundaryMatch& match, const Module& module, const MatchTable& matches, const ShardingTable& table) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  if (!style.wraps_parameters) return;
+  for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
+    if (matches.params[id].rule == match.rule || is_replicated(sharding_of(table, id).spec)) continue;
+    report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                       fmt::format("{} replicates the parameters of `{}`, and `{}` cuts its `{}`", style.name, module.path, in.plan.rules[matches.params[id].rule].key, in.graph.params[id].name),
+                       "give the module one of both rules; transformers raises an error here");
+    return;
+  }
+}
+
+// Modules that a framework refuses whatever they own: containers under a style for linear layers, and in torch modules with
+// others below them, whose styles register all parameters below by names with dots.
+void check_modules(const Inference& in, const MatchTable& matches, const ShardingTable& table) {
   if (!follows_framework(in.plan)) return;
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
@@ -250,10 +263,20 @@ void check_modules(const Inference& in, const MatchTable& matches) {
     // Where the rule decides over a parameter of the module, it has been asked already.
     const auto params = std::span(matches.params).subspan(module.first_param, module.param_count);
     const bool asked = std::any_of(params.begin(), params.end(), [&](const ParamMatch& p) { return p.rule == match.rule && p.by_module; });
-    if (linear && !asked) supports_module(in, {.rule = match.rule, .by_module = true}, module);
-    if (linear || !style->once_per_module || in.plan.dialect != Dialect::Torch) continue;
+    if (in.plan.dialect == Dialect::Transformers) check_replicated_params(in, match, module, matches, table);
+    if (linear && !asked && !supports_module(in, {.rule = match.rule, .by_module = true}, module)) continue;
+    if (!style->once_per_module || in.plan.dialect != Dialect::Torch) continue;
+    // rowwise asks every module below a Linear for its `weight`, and cuts it; all other styles register parameters by name.
+    const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
+    if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
     for (const Module& below : in.graph.modules) {
-      if (below.param_count == 0 || below.path == module.path || !is_below(in.graph, below.path, module.path)) continue;
+      if ((below.param_count == 0 && !asks_all) || below.path == module.path || !is_below(in.graph, below.path, module.path)) continue;
+      if (linear) {
+        report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                           fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name, module.path, below.path),
+                           asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
+        break;
+      }
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
                          fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`", style->name, module.path, below.path),
                          "name the norms themselves; torch raises KeyError here");
@@ -285,7 +308,7 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
       result.sharding = intern(table, sharding);
     }
   }
-  check_modules(in, matches);
+  check_modules(in, matches, table);
   return table;
 }
 
