@@ -97,6 +97,26 @@ def test_features_are_written_where_the_types_do_not_say_them():
     assert modules_of(model)["router"]["attributes"] == {"num_experts": 8}
 
 
+def test_modules_that_are_only_called_linear_or_embedding_are_neither_to_torch(tmp_path):
+    class Linear(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.zeros(6, 4)), nn.Parameter(torch.zeros(6))
+
+    class VocabEmbedding(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(6, 4))
+
+    for module, cut in ((Linear(), (("tp",), ())), (VocabEmbedding(), ((), ("tp",)))):
+        graph = torch_module.model_graph(nn.ModuleDict({"m": module}))
+        assert graph["modules"][1]["kind"] == "other"
+        plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {m: colwise}\n"
+        assert m.load_manifest(bridge.compile_manifest(tmp_path, graph, plan)).parameters["m.weight"].spec == cut
+        with pytest.raises(AssertionError, match="TP5009"):
+            bridge.compile_manifest(tmp_path, graph, plan + "dialect: torch\n")
+
+
 def test_every_kind_is_the_programs(tmp_path):
     """With or without the written kind, a style cuts what it cuts in torch's own classes."""
     for module, cut in (

@@ -15,6 +15,11 @@ ATTRIBUTE_NAMES = {
 # Endings of type names that lib/model/module_kinds.cc reads as the kind; a type with another name says its kind itself.
 NORM_ENDINGS = ("Norm", "Normalization", "NormGated", "Norm1d", "Norm2d", "Norm3d")
 
+# Names and endings of names by which it knows linear layers and embeddings, and endings that it knows to be neither.
+LINEAR_NAMES = ("Linear",)
+EMBEDDING_NAMES = ("Embedding", "EmbeddingBag")
+NO_EMBEDDINGS = ("RotaryEmbedding", "PatchEmbedding")
+
 # Linear modules whose rows are q, k and v one after the other, each by heads. Others (query_key_value) interleave them.
 QKV_IN_BLOCKS = ("qkv_proj", "Wqkv", "qkv", "wqkv")
 QKV_NOT_IN_BLOCKS = ("CodeGen",)  # families that interleave them under one of these names
@@ -128,20 +133,24 @@ def _kind(torch, module):
     """The kind, where the name of the type does not say it or says another one."""
     nn, name = torch.nn, type(module).__name__
     norms = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
-    weight = module._parameters.get("weight")
     if isinstance(module, nn.Linear):
         return None if name.endswith("Linear") else "linear"
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        says_it = name == "EmbeddingBag" or (name.endswith("Embedding") and not name.endswith(("RotaryEmbedding", "PatchEmbedding")))
+        says_it = name == "EmbeddingBag" or (name.endswith("Embedding") and not name.endswith(NO_EMBEDDINGS))
         return None if says_it else "embedding"
     if isinstance(module, norms):
         return None if name.endswith(NORM_ENDINGS) else "norm"
-    if name.endswith("Linear") and weight is not None and weight.ndim == 2:
-        sizes = getattr(module, "out_features", None), getattr(module, "in_features", None)
-        return None if None in sizes or tuple(weight.shape) == sizes else "other"
+    if _only_called(module, LINEAR_NAMES) or _only_called(module, EMBEDDING_NAMES):
+        return "other"
     if _is_experts(module) and not name.endswith("Experts"):
         return "experts"
     return None
+
+
+def _only_called(module, names):
+    """Whether a module that is none of torch's has a type that tpplan would take for one of these by its name."""
+    name = type(module).__name__
+    return name in names or (name.endswith(names) and not name.endswith(NO_EMBEDDINGS) and any(p is not None for p in module._parameters.values()))
 
 
 def _features(torch, module):
@@ -168,6 +177,15 @@ def _is_experts(module):
 
 def _add_facts(torch, path, module, parameters):
     """Dims and segments of what the table of module types does not know."""
+    weight = parameters.get("weight")
+    if weight and len(weight["shape"]) == 2 and not isinstance(module, (torch.nn.Linear, torch.nn.Embedding, torch.nn.EmbeddingBag)):
+        sizes = [_ask(module, "out_features"), _ask(module, "in_features")]
+        if _only_called(module, LINEAR_NAMES) and (None in sizes or weight["shape"] == sizes):
+            weight["dims"] = ["out", "in"]
+            if len(parameters.get("bias", weight)["shape"]) == 1:
+                parameters["bias"]["dims"] = ["out"]
+        elif _only_called(module, EMBEDDING_NAMES):
+            weight["dims"] = ["in", "out"]
     if isinstance(module, torch.nn.MultiheadAttention) and "in_proj_weight" in parameters:
         size = module.embed_dim
         parameters["in_proj_weight"] |= {"dims": ["out", "in"], "segments": {"out": [size] * 3}}
