@@ -473,6 +473,19 @@ def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
         assert list(manifest.parameters[path].spec) == expected, (path, rules, text)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["wq/.*+", "(?>wq)/weight", "wq(?#query)", "\\u0077q", "\\N{LATIN SMALL LETTER W}q", "w{,3}q", "w{1,2000}q", "(?a:wq)", r"\wq/"]
+)
+def test_expressions_that_only_python_has_become_paths(tmp_path, pattern):
+    names = ["wq", "ẃq", "wk"] if pattern.startswith(r"\wq") else ["wq", "wk"]
+    model = nn.ModuleDict({name: nn.Linear(4, 4, bias=False) for name in names})
+    shapes = {f"{name}.weight": [4, 4] for name in names}
+    text = plans.easylm_plan([(pattern, ("tp",)), (".*", ())], shapes, {"tp": 2})
+    manifest = m.load_manifest(bridge.compile_manifest(tmp_path, torch_module.model_graph(model), text))
+    cut = [path for path in shapes if manifest.parameters[path].spec[0] == ("tp",)]
+    assert cut == [path for path in shapes if re.search(pattern, path.replace(".", "/"))] != []
+
+
 def test_ordered_rules_that_do_not_fit():
     for rules, said in (
         ([("a", ("tp",))], "no rule matches parameter `b.w`"),
