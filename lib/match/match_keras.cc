@@ -25,6 +25,33 @@ PatternAnchor anchor_of(KerasMatch match) {
   return match == KerasMatch::Fullmatch ? PatternAnchor::Whole : match == KerasMatch::Match ? PatternAnchor::Start : PatternAnchor::Anywhere;
 }
 
+// What RE2 takes, and Python refuses or reads in another way. The second column: whether it means the same inside of `[...]`.
+constexpr std::pair<std::string_view, bool> kOnlyRe2[] = {
+    {"\\z", true}, {"\\p", true}, {"\\P", true}, {"\\Q", true}, {"\\E", true}, {"\\C", true}, {"\\x{", true}, {"[:", true}, {"(?U", false}, {"{,", false},
+};
+
+// The first such construct of a key, or empty.
+std::string_view only_re2(std::string_view key) {
+  bool in_class = false;
+  for (size_t i = 0; i < key.size(); ++i) {
+    const std::string_view rest = key.substr(i);
+    for (const auto& [text, also_in_class] : kOnlyRe2) {
+      if (rest.starts_with(text) && (also_in_class || !in_class) && (text != "[:" || in_class)) return rest.substr(0, text.size());
+    }
+    if (rest.starts_with("(?P<") && !in_class && rest.size() > 4 && rest[4] >= '0' && rest[4] <= '9') return rest.substr(0, 5);
+    if (key[i] == '\\') {
+      ++i;
+    } else if (!in_class && key[i] == '[') {
+      in_class = true;
+      if (i + 1 < key.size() && key[i + 1] == '^') ++i;
+      if (i + 1 < key.size() && key[i + 1] == ']') ++i;
+    } else if (key[i] == ']') {
+      in_class = false;
+    }
+  }
+  return {};
+}
+
 struct ScopeKeys {
   const RuleScope* scope = nullptr;
   std::unordered_map<std::string_view, RuleId> exact;
@@ -39,6 +66,12 @@ ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& dia
     written.push_back(plan.rules[id].key);
   }
   keys.patterns = compile_patterns(written, anchor_of(plan.keras_match), &faults);
+  for (const RuleId id : scope.rules) {
+    const std::string_view construct = only_re2(plan.rules[id].key);
+    if (construct.empty()) continue;
+    report_message(diagnostics, Code::TP3012, plan.rules[id].key_span, fmt::format("Keras does not read `{}` as RE2 does: Python's re refuses it, or takes it for something else", construct),
+                   "write it without");
+  }
   for (size_t i = 0; i < faults.size(); ++i) {
     if (faults[i].empty()) continue;
     report_message(diagnostics, Code::TP3012, plan.rules[scope.rules[i]].key_span, fmt::format("key is not a regular expression: {}", faults[i]),
