@@ -55,7 +55,7 @@ std::string division_help(const FaultPlace& at) {
   std::vector<std::string> sizes;
   for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * ways, 4096))) sizes.push_back(std::to_string(divisor));
   if (sizes.size() > 1) ways_out.push_back(fmt::format("{} ({})", at.sharding.spec[at.fault.dim].size() > 1 ? "use sizes whose product divides it" : "use a size that divides it", join(sizes, ", ")));
-  const bool whole_experts = at.module.attributes != kNone && at.graph.attributes[at.module.attributes].num_experts == size;
+  const bool whole_experts = at.rule.style != nullptr && at.rule.style->cut_dim == kDimExpert && has_num_experts(at.graph, at.module);
   const bool whole_heads = cuts_heads(at.plan.mesh, at.graph, at.param, at.sharding);
   if (at.plan.uneven == UnevenPolicy::Error && !whole_experts && !whole_heads) ways_out.push_back("write `uneven: torch` to take torch.chunk's pieces");
   return ways_out.empty() ? "leave the dim whole" : fmt::format("{}", fmt::join(ways_out, ", or "));

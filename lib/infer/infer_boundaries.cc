@@ -55,7 +55,7 @@ Layout first_layout(const std::optional<std::vector<Layout>>& layouts, const Pla
 // What decides over a boundary beside its rule.
 struct Surroundings {
   bool embedding = false;
-  bool fed_by_prepared = false;  // its input comes as DTensor from a prepared module around it, which sums the gradient
+  bool fed_by_prepared = false;  // its input comes whole and as DTensor from a prepared module around it, which sums the gradient
   bool feeds_products = false;   // it is a prepared module with column-sharded products in it, which leave gradients open
 };
 
@@ -88,16 +88,19 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
   }
 }
 
+bool is_whole(const Layout& layout) { return layout && layout->kind == PlacementKind::Replicate; }
+
 // prepare_module_*: what the rule says, value by value. Where a whole input goes on as DTensor into column-sharded products,
-// its gradient comes back Partial and is summed here, once; as a local tensor its gradient is taken to be whole (torch 2.13,
-// style.py; measured with CommDebugMode).
+// its gradient comes back Partial and is summed where the value became whole, once: here, or in the prepared module around
+// this one that handed it on whole. As a local tensor its gradient is taken to be whole (torch 2.13, style.py; measured with
+// CommDebugMode).
 void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& around, BoundaryLayout& boundary) {
   const StyleRow& style = *rule.style;
   const RuleOptions& o = rule.options;
   const bool local_input = style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
   const auto input = [&](const Layout& from, const Layout& to) {
-    const bool whole = from && to && to->kind == PlacementKind::Replicate;
-    return AxisBoundary{.from = from, .to = to, .gradient_is_partial = whole && around.feeds_products, .use_local = local_input};
+    const bool summed_here = is_whole(to) && !(is_whole(from) && around.fed_by_prepared);
+    return AxisBoundary{.from = from, .to = to, .gradient_is_partial = from && summed_here && around.feeds_products, .use_local = local_input};
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {
     ValueBoundary value = make_value(plan, rule.axis, input((*o.input_layouts)[i], (*o.desired_input_layouts)[i]));
@@ -152,30 +155,62 @@ void warn_gathered_ids(const TpPlan& plan, const Module& module, const BoundaryL
   d->help = "write `{style: rowwise, input_layouts: Replicate}`";
 }
 
-// Whether a rule hands inputs on as DTensors.
-bool hands_on_dtensors(const PlanRule& rule) {
-  if (rule.style == nullptr || rule.style->touches_parameters || !rule.style->input.used) return false;
-  const std::optional<bool>& local = rule.style->output.used ? rule.options.use_local_input : rule.options.use_local_output;
-  return !local.value_or(false);
+// What a prepared module does to the values that its rule names, as far as gradients care.
+struct Handing {
+  bool any = false;        // it takes a value at all; a rule of `null` placeholders lets everything through
+  bool whole = false;      // it hands one on whole, as DTensor: its gradient may come back open
+  bool was_whole = false;  // one that came whole already: nothing is done to it, and nothing to its gradient
+};
+
+Handing handing_of(const PlanRule& rule) {
+  Handing handing;
+  if (rule.style == nullptr || rule.style->touches_parameters || !rule.style->input.used) return handing;
+  const RuleOptions& o = rule.options;
+  const bool local = (rule.style->output.used ? o.use_local_input : o.use_local_output).value_or(false);
+  const auto add = [&](const Layout& from, const Layout& to) {
+    handing.any = handing.any || from || to;
+    handing.whole = handing.whole || (!local && is_whole(to));
+    handing.was_whole = handing.was_whole || (!local && is_whole(to) && is_whole(from));
+  };
+  for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) add((*o.input_layouts)[i], (*o.desired_input_layouts)[i]);
+  for (const auto& [name, from] : o.input_kwarg_layouts.value_or(std::vector<std::pair<std::string, Layout>>{})) {
+    const auto& wanted = *o.desired_input_kwarg_layouts;
+    add(from, std::find_if(wanted.begin(), wanted.end(), [&n = name](const auto& k) { return k.first == n; })->second);
+  }
+  return handing;
 }
 
-// For each match: what is around it. A product belongs to the nearest prepared module above it on the same axis.
+// For each match: what is around it. A product is fed by the nearest prepared module above it on the same axis, and that one
+// by the next, as far as values pass whole and as DTensors.
 std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches) {
   std::vector<Surroundings> around(matches.boundaries.size());
-  std::unordered_map<ModuleId, size_t> prepared;
+  std::vector<Handing> handing(plan.rules.size());
+  for (RuleId id = 0; id < plan.rules.size(); ++id) handing[id] = handing_of(plan.rules[id]);
+  std::unordered_map<ModuleId, std::vector<size_t>> prepared;
   for (size_t i = 0; i < matches.boundaries.size(); ++i) {
     around[i].embedding = graph.modules[matches.boundaries[i].module].kind == ModuleKind::Embedding;
-    if (hands_on_dtensors(plan.rules[matches.boundaries[i].rule])) prepared.emplace(matches.boundaries[i].module, i);
+    if (handing[matches.boundaries[i].rule].any) prepared[matches.boundaries[i].module].push_back(i);
   }
   if (prepared.empty()) return around;
+  const auto prepared_above = [&](ModuleId module, AxisId axis) {
+    for (ModuleId at = parent_of(graph, module); at != kNone; at = parent_of(graph, at)) {
+      const auto found = prepared.find(at);
+      if (found == prepared.end()) continue;
+      for (const size_t i : found->second) {
+        if (plan.rules[matches.boundaries[i].rule].axis == axis) return i;
+      }
+    }
+    return matches.boundaries.size();
+  };
   for (size_t i = 0; i < matches.boundaries.size(); ++i) {
     const PlanRule& rule = plan.rules[matches.boundaries[i].rule];
     if (rule.style == nullptr || !rule.style->touches_parameters || !rule.style->input.gradient_is_partial) continue;
-    for (ModuleId at = parent_of(graph, matches.boundaries[i].module); at != kNone; at = parent_of(graph, at)) {
-      const auto found = prepared.find(at);
-      if (found == prepared.end() || plan.rules[matches.boundaries[found->second].rule].axis != rule.axis) continue;
-      around[i].fed_by_prepared = around[found->second].feeds_products = true;
-      break;
+    for (size_t at = i;;) {
+      const size_t above = prepared_above(matches.boundaries[at].module, rule.axis);
+      if (above == matches.boundaries.size() || !handing[matches.boundaries[above].rule].whole) break;
+      around[at].fed_by_prepared = around[above].feeds_products = true;
+      if (!handing[matches.boundaries[above].rule].was_whole) break;
+      at = above;
     }
   }
   return around;

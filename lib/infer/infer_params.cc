@@ -39,16 +39,6 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
   d->notes.push_back({fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)), span_of(module)});
 }
 
-// transformers asks a module for `out_features` or `in_features`. A model file does not say who has them: linear layers do,
-// types that call themselves linear may, and so may an unknown type with a weight of its own.
-bool may_have_features(const ModelGraph& graph, const Module& module) {
-  const std::string_view type = type_of(graph, module);
-  if (type == "Conv1D") return false;
-  if (module.kind != ModuleKind::Other) return module.kind == ModuleKind::Linear;
-  const auto params = params_of(graph, module);
-  return type.ends_with("Linear") || std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "weight" && p.ndim == 2; });
-}
-
 // True when the module is one that the style shards; otherwise says why not. Only a key that names the module asks.
 bool supports_module(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
@@ -62,8 +52,9 @@ bool supports_module(const Inference& in, const ParamMatch& match, const Module&
     return false;
   }
   if (in.plan.dialect == Dialect::Transformers) {
-    if (style.modules != StyleModules::LinearOrEmbedding || may_have_features(in.graph, module)) return true;
-    report_unsupported(in, match, module, fmt::format("{} shards linear layers, and `{}` is {}", style.name, module.path, type),
+    const Features asked = style.cut_dim == kDimOut ? kOutFeatures : kInFeatures;
+    if (style.modules != StyleModules::LinearOrEmbedding || (features_of(in.graph, module) & asked) != 0) return true;
+    report_unsupported(in, match, module, fmt::format("{} shards linear layers, and `{}` is {}, which has no `{}_features`", style.name, module.path, type, style.cut_dim),
                        embedding ? "use embedding_rowwise or embedding_colwise" : "name the parameter itself, or a linear layer");
     return false;
   }
@@ -83,6 +74,24 @@ Cut cut_by_position(const Inference& in, const ParamMatch& match, const Module& 
   if (position != kRefuses && dim >= 0 && dim < param.ndim) return {CutKind::Dim, static_cast<size_t>(dim)};
   report_unsupported(in, match, module, fmt::format("{} cannot cut `{}` of shape {}", style.name, path_of(in.graph, param), shape_text(shape_of(in.graph, param))), "");
   return {CutKind::Fault};
+}
+
+// torch 2.13, style.py: colwise cuts every parameter of a Linear along dim 0 and of an Embedding along dim 1, rowwise the `weight`
+// of a Linear along dim 1 and every parameter of an Embedding along dim 0, whatever they are called.
+Cut cut_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  const bool colwise = style.cut_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
+  if (linear && !colwise && param.name != "weight") return {};
+  const size_t dim = linear == colwise ? 0 : 1;
+  if (dim < param.ndim) return {CutKind::Dim, dim};
+  report_unsupported(in, match, module, fmt::format("{} cuts dim {} of `{}`, whose shape is {}", style.name, dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param))),
+                     "torch raises an error here");
+  return {CutKind::Fault};
+}
+
+// True where torch's own styles decide, which go by the module's class alone.
+bool cuts_as_torch(const Inference& in, const Module& module) {
+  return in.plan.dialect == Dialect::Torch && in.graph.framework == Framework::Torch && is_torch_linear_or_embedding(in.graph, module);
 }
 
 Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
@@ -201,7 +210,9 @@ bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& m
   sharding.spec = replicated_spec(param.ndim);
   if (match.by_module && !supports_module(in, match, module)) return false;
   if (rule.style->cut_dim.empty()) return true;
-  const Cut cut = in.plan.dialect == Dialect::Transformers ? cut_by_position(in, match, module, param) : cut_by_name(in, match, module, param);
+  const Cut cut = in.plan.dialect == Dialect::Transformers ? cut_by_position(in, match, module, param)
+                  : cuts_as_torch(in, module)              ? cut_as_torch(in, match, module, param)
+                                                           : cut_by_name(in, match, module, param);
   if (cut.kind == CutKind::Fault) return false;
   if (cut.kind == CutKind::Whole) return true;
   sharding.spec[cut.dim] = {rule.axis};
@@ -209,21 +220,22 @@ bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& m
   return true;
 }
 
-// Whole experts only: where the module says how many it has, an uneven split of them is refused by transformers too.
-bool experts_must_divide(const Inference& in, const Module& module, const Param& param, const Sharding& sharding) {
-  const bool known = module.attributes != kNone && in.graph.attributes[module.attributes].num_experts > 0;
-  return known && param.ndim > 0 && !sharding.spec[0].empty() && shape_of(in.graph, param)[0] == in.graph.attributes[module.attributes].num_experts;
+// Whole experts only: a style that cuts experts refuses an uneven split of them in transformers too (expert_parallel.py,
+// MoEParamShard), in every module that has a `num_experts`: all experts do, and what else the model file says.
+bool experts_must_divide(const Inference& in, const ParamMatch& match, const Module& module) {
+  const StyleRow* style = in.plan.rules[match.rule].style;
+  return style != nullptr && style->cut_dim == kDimExpert && has_num_experts(in.graph, module);
 }
 
 // True when the sharding is legal; otherwise its faults have been reported.
-bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const Module& module, const Sharding& sharding) {
+bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const Sharding& sharding) {
   const Param& param = in.graph.params[id];
   std::vector<DimGranularity> granularity;
   if (param.extras != kNone) {
     for (const auto& [dim, granule] : in.graph.extras[param.extras].granularity) granularity.push_back({dim, granule});
   }
   const std::span<const int64_t> shape = shape_of(in.graph, param);
-  const bool strict = in.plan.uneven == UnevenPolicy::Error || (sharding.spec.size() == param.ndim && experts_must_divide(in, module, param, sharding));
+  const bool strict = in.plan.uneven == UnevenPolicy::Error || experts_must_divide(in, match, in.graph.modules[param.module]);
   const auto faults = check_sharding(shape, sharding, in.plan.mesh, strict ? UnevenPolicy::Error : UnevenPolicy::Torch, granularity);
   for (const ShardingFault& fault : faults) {
     report_sharding_fault(fault, in.plan, in.graph, id, match.rule, sharding, match.by_module, !follows_framework(in.plan), in.diagnostics);
@@ -231,9 +243,22 @@ bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const
   return std::all_of(faults.begin(), faults.end(), [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
 }
 
-// Modules that a framework refuses though they own nothing that could be cut: containers under a style for linear layers,
-// and parents of parameters under torch's SequenceParallel, which registers the parameters and trips over names with dots.
-void check_modules(const Inference& in, const MatchTable& matches) {
+// transformers' sequence_parallel wraps the module's own parameters, and fails on one that another rule has made a DTensor.
+void check_replicated_params(const Inference& in, const BoundaryMatch& match, const Module& module, const MatchTable& matches, const ShardingTable& table) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  if (!style.wraps_parameters) return;
+  for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
+    if (matches.params[id].rule == match.rule || is_replicated(sharding_of(table, id).spec)) continue;
+    report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                       fmt::format("{} replicates the parameters of `{}`, and `{}` cuts its `{}`", style.name, module.path, in.plan.rules[matches.params[id].rule].key, in.graph.params[id].name),
+                       "give the module one of both rules; transformers raises an error here");
+    return;
+  }
+}
+
+// Modules that a framework refuses whatever they own: containers under a style for linear layers, and in torch modules with
+// others below them, whose styles register all parameters below by names with dots.
+void check_modules(const Inference& in, const MatchTable& matches, const ShardingTable& table) {
   if (!follows_framework(in.plan)) return;
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
@@ -243,10 +268,20 @@ void check_modules(const Inference& in, const MatchTable& matches) {
     // Where the rule decides over a parameter of the module, it has been asked already.
     const auto params = std::span(matches.params).subspan(module.first_param, module.param_count);
     const bool asked = std::any_of(params.begin(), params.end(), [&](const ParamMatch& p) { return p.rule == match.rule && p.by_module; });
-    if (linear && !asked) supports_module(in, {.rule = match.rule, .by_module = true}, module);
-    if (linear || !style->once_per_module || in.plan.dialect != Dialect::Torch) continue;
+    if (in.plan.dialect == Dialect::Transformers) check_replicated_params(in, match, module, matches, table);
+    if (linear && !asked && !supports_module(in, {.rule = match.rule, .by_module = true}, module)) continue;
+    if (!style->once_per_module || in.plan.dialect != Dialect::Torch) continue;
+    // rowwise asks every module below a Linear for its `weight`, and cuts it; all other styles register parameters by name.
+    const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
+    if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
     for (const Module& below : in.graph.modules) {
-      if (below.param_count == 0 || below.path == module.path || !is_below(in.graph, below.path, module.path)) continue;
+      if ((below.param_count == 0 && !asks_all) || below.path == module.path || !is_below(in.graph, below.path, module.path)) continue;
+      if (linear) {
+        report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                           fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name, module.path, below.path),
+                           asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
+        break;
+      }
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
                          fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`", style->name, module.path, below.path),
                          "name the norms themselves; torch raises KeyError here");
@@ -272,13 +307,13 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
         result.rule = match.rule;
         result.reason = Reason::Rule;
         // What does not fit counts as whole in the checks that follow.
-        const bool fits = shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, module, sharding);
+        const bool fits = shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, sharding);
         if (!fits) sharding = {.spec = replicated_spec(graph.params[id].ndim), .segments = {}};
       }
       result.sharding = intern(table, sharding);
     }
   }
-  check_modules(in, matches);
+  check_modules(in, matches, table);
   return table;
 }
 

@@ -1,4 +1,6 @@
-// The keras dialect: keras/src/distribution/distribution_lib.py (LayoutMap) of Keras 3.15, with both separators.
+// The keras dialect: keras/src/distribution/distribution_lib.py (LayoutMap) of Keras 3.15. A key is a regular
+// expression as it is written. Where the model's paths have dots, keys with a `/` are asked about the path with `/`, the others
+// about the path as it is.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -10,33 +12,66 @@
 namespace tpplan {
 namespace {
 
-std::string dotted(std::string_view text) {
-  std::string out(text);
-  std::replace(out.begin(), out.end(), '/', '.');
+// A path of any framework as Keras would write it.
+std::string slashed(std::string_view path, Framework framework) {
+  std::string out(path);
+  if (framework != Framework::Keras) std::replace(out.begin(), out.end(), '.', '/');
   return out;
 }
+
+bool has_slash(std::string_view key) { return key.find('/') != std::string_view::npos; }
 
 PatternAnchor anchor_of(KerasMatch match) {
   return match == KerasMatch::Fullmatch ? PatternAnchor::Whole : match == KerasMatch::Match ? PatternAnchor::Start : PatternAnchor::Anywhere;
 }
 
+// What RE2 takes, and Python refuses or reads in another way. The second column: whether it means the same inside of `[...]`.
+constexpr std::pair<std::string_view, bool> kOnlyRe2[] = {
+    {"\\z", true}, {"\\p", true}, {"\\P", true}, {"\\Q", true}, {"\\E", true}, {"\\C", true}, {"\\x{", true}, {"[:", true}, {"(?U", false}, {"{,", false},
+};
+
+// The first such construct of a key, or empty.
+std::string_view only_re2(std::string_view key) {
+  bool in_class = false;
+  for (size_t i = 0; i < key.size(); ++i) {
+    const std::string_view rest = key.substr(i);
+    for (const auto& [text, also_in_class] : kOnlyRe2) {
+      if (rest.starts_with(text) && (also_in_class || !in_class) && (text != "[:" || in_class)) return rest.substr(0, text.size());
+    }
+    if (rest.starts_with("(?P<") && !in_class && rest.size() > 4 && rest[4] >= '0' && rest[4] <= '9') return rest.substr(0, 5);
+    if (key[i] == '\\') {
+      ++i;
+    } else if (!in_class && key[i] == '[') {
+      in_class = true;
+      if (i + 1 < key.size() && key[i + 1] == '^') ++i;
+      if (i + 1 < key.size() && key[i + 1] == ']') ++i;
+    } else if (key[i] == ']') {
+      in_class = false;
+    }
+  }
+  return {};
+}
+
 struct ScopeKeys {
   std::vector<RuleId> rules;
   std::unordered_map<std::string_view, RuleId> exact;
-  PatternSetPtr as_written;  // against the path as it is
-  PatternSetPtr in_dots;     // against the path with dots
+  PatternSetPtr patterns;  // by index into the scope's rules
 };
 
 ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& diagnostics) {
-  ScopeKeys keys{.rules = scope.rules, .exact = {}, .as_written = {}, .in_dots = {}};
-  std::vector<std::string> written, converted, faults;
+  ScopeKeys keys{.rules = scope.rules, .exact = {}, .patterns = {}};
+  std::vector<std::string> written, faults;
   for (const RuleId id : scope.rules) {
     keys.exact.emplace(plan.rules[id].key, id);
     written.push_back(plan.rules[id].key);
-    converted.push_back(dotted(plan.rules[id].key));
   }
-  keys.as_written = compile_patterns(written, anchor_of(plan.keras_match), &faults);
-  keys.in_dots = compile_patterns(converted, anchor_of(plan.keras_match), nullptr);
+  keys.patterns = compile_patterns(written, anchor_of(plan.keras_match), &faults);
+  for (const RuleId id : scope.rules) {
+    const std::string_view construct = only_re2(plan.rules[id].key);
+    if (construct.empty()) continue;
+    report_message(diagnostics, Code::TP3012, plan.rules[id].key_span, fmt::format("Keras does not read `{}` as RE2 does: Python's re refuses it, or takes it for something else", construct),
+                   "write it without");
+  }
   for (size_t i = 0; i < faults.size(); ++i) {
     if (faults[i].empty()) continue;
     report_message(diagnostics, Code::TP3012, plan.rules[scope.rules[i]].key_span, fmt::format("key is not a regular expression: {}", faults[i]),
@@ -46,23 +81,23 @@ ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& dia
 }
 
 // The rules of one kind (over variables, or over module outputs) that Keras' look-up finds for a path.
-std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, std::string_view path, bool over_variables) {
+std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework framework, std::string_view path, bool over_variables) {
   const auto fits = [&](RuleId id) { return (plan.rules[id].style == nullptr || plan.rules[id].style->touches_parameters) == over_variables; };
-  const std::string in_dots = dotted(path);
-  for (const std::string_view form : {path, std::string_view(in_dots)}) {
+  const std::string in_slashes = slashed(path, framework);
+  for (const std::string_view form : {path, std::string_view(in_slashes)}) {
     const auto exact = keys.exact.find(form);
     if (exact != keys.exact.end() && fits(exact->second)) return {exact->second};
   }
-  std::vector<int> written, converted;
-  find_matches(*keys.as_written, path, written);
-  find_matches(*keys.in_dots, in_dots, converted);
-  written.insert(written.end(), converted.begin(), converted.end());
-  std::sort(written.begin(), written.end());
-  written.erase(std::unique(written.begin(), written.end()), written.end());
   std::vector<RuleId> found;
-  for (const int i : written) {
-    if (fits(keys.rules[static_cast<size_t>(i)])) found.push_back(keys.rules[static_cast<size_t>(i)]);
+  std::vector<int> matches;
+  for (const bool slash : {false, true}) {
+    find_matches(*keys.patterns, slash ? std::string_view(in_slashes) : path, matches);
+    for (const int i : matches) {
+      const RuleId id = keys.rules[static_cast<size_t>(i)];
+      if (has_slash(plan.rules[id].key) == slash && fits(id)) found.push_back(id);
+    }
   }
+  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -96,14 +131,14 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     for (const EnclosingScope at : enclosing) {
       const ScopeKeys& keys = scope_keys[at.scope];
       if (over_modules) {
-        for (const RuleId rule : look_up(keys, plan, relative_path(graph, at, module.path), false)) {
+        for (const RuleId rule : look_up(keys, plan, graph.framework, relative_path(graph, at, module.path), false)) {
           ++table.rules[rule].modules;
           table.boundaries.push_back({id, rule});
         }
       }
       for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
         assign_path(path, graph, graph.params[param]);
-        std::vector<RuleId> rules = look_up(keys, plan, relative_path(graph, at, path), true);
+        std::vector<RuleId> rules = look_up(keys, plan, graph.framework, relative_path(graph, at, path), true);
         for (const RuleId rule : rules) ++table.rules[rule].parameters;
         if (table.params[param].rule != kNoRule && !rules.empty()) rules.insert(rules.begin(), table.params[param].rule);
         if (rules.size() > 1) report_ambiguous(plan, rules, path, diagnostics);

@@ -21,6 +21,9 @@ inline constexpr std::string_view kFrameworkNames[] = {"torch", "jax", "keras"};
 // What a module computes, as far as styles care.
 enum class ModuleKind : uint8_t { Other, Linear, Embedding, Norm, Experts };
 
+// Which of `in_features` and `out_features` a module of torch has, as bits: transformers asks for them.
+enum Features : uint8_t { kNoFeatures = 0, kInFeatures = 1, kOutFeatures = 2, kBothFeatures = 3, kFeaturesNotGiven = 4 };
+
 using ModuleId = uint32_t;
 using ParamId = uint32_t;
 inline constexpr uint32_t kNone = 0xffffffffu;
@@ -61,6 +64,7 @@ struct Module {
   uint32_t attributes = kNone;  // into ModelGraph::attributes
   ModuleKind kind = ModuleKind::Other;
   bool kind_is_given = false;  // by the file's "kind", not by the table
+  Features features = kFeaturesNotGiven;
 };
 
 // Names of one and the same tensor.

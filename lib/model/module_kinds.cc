@@ -79,6 +79,31 @@ constexpr DimsRow kDims[] = {
     {kTorch, Experts, "", "", 2, {"expert", "out"}},
 };
 
+struct FeaturesRow {
+  std::string_view ending;  // of the type's name
+  Features features;
+};
+
+// Types of transformers 5.23 whose attributes are not those of a linear layer, though they own a 2-D weight or end in "Linear",
+// and the other way round. The first that fits decides.
+constexpr FeaturesRow kFeatures[] = {
+    {"Conv1D", kNoFeatures},
+    {"PhimoeTopKRouter", kBothFeatures},  // a subclass of Linear
+    {"Llama4Router", kBothFeatures},      // so is this one
+    {"Router", kNoFeatures},
+    {"AMSoftmaxLoss", kNoFeatures},
+    {"MoshiLinear", kNoFeatures},
+    {"KyutaiSpeechToTextLinear", kNoFeatures},
+    {"FlexibleLinear", kNoFeatures},
+    {"ClippableLinear", kNoFeatures},
+    {"SnakeBeta", kInFeatures},
+    {"AriaProjector", kInFeatures},
+    {"ZoeDepthSeedBinRegressor", kInFeatures},
+    {"Backbone", kOutFeatures},
+};
+
+constexpr std::string_view kFeaturesNames[] = {"none", "in", "out", "both"};
+
 }  // namespace
 
 ModuleKind kind_of_type(Framework framework, std::string_view type, bool owns_parameters) {
@@ -106,6 +131,31 @@ bool find_module_kind(std::string_view name, ModuleKind& kind) {
   kind = static_cast<ModuleKind>(found - std::begin(kKindNames));
   return found != std::end(kKindNames);
 }
+
+bool has_num_experts(const ModelGraph& graph, const Module& module) {
+  return module.kind == Experts || (module.attributes != kNone && graph.attributes[module.attributes].num_experts > 0);
+}
+
+Features features_of(const ModelGraph& graph, const Module& module) {
+  if (module.features != kFeaturesNotGiven) return module.features;
+  if (module.kind_is_given && module.kind == Linear) return kBothFeatures;
+  const std::string_view type = type_of(graph, module);
+  for (const FeaturesRow& row : kFeatures) {
+    if (type.ends_with(row.ending)) return row.features;
+  }
+  if (module.kind != Other) return module.kind == Linear ? kBothFeatures : kNoFeatures;
+  const auto params = params_of(graph, module);
+  const bool like_linear = std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "weight" && p.ndim == 2; });
+  return type.ends_with("Linear") || like_linear ? kBothFeatures : kNoFeatures;
+}
+
+bool find_features(std::string_view name, Features& features) {
+  const auto found = std::find(std::begin(kFeaturesNames), std::end(kFeaturesNames), name);
+  features = static_cast<Features>(found - std::begin(kFeaturesNames));
+  return found != std::end(kFeaturesNames);
+}
+
+std::string_view to_text(Features features) { return kFeaturesNames[static_cast<size_t>(features)]; }
 
 std::string_view to_text(ModuleKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 

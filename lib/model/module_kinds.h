@@ -21,6 +21,16 @@ bool is_torch_linear_or_embedding(const ModelGraph& graph, const Module& module)
 bool find_module_kind(std::string_view name, ModuleKind& kind);
 std::string_view to_text(ModuleKind kind);
 
+// True for experts and for modules of which the model file says how many experts they have.
+bool has_num_experts(const ModelGraph& graph, const Module& module);
+
+// Which of `in_features` and `out_features` a module has: by the model file where it says so, else by its type.
+Features features_of(const ModelGraph& graph, const Module& module);
+
+// Reads "none", "in", "out", "both". False on anything else.
+bool find_features(std::string_view name, Features& features);
+std::string_view to_text(Features features);
+
 inline constexpr std::string_view kDimOut = "out", kDimIn = "in", kDimExpert = "expert";
 
 // Names of the parameter's dims, from the model file where it gives them, else by the table; empty when unknown.

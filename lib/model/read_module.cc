@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxModules = 2 * 1024 * 1024;
 constexpr size_t kMaxTypes = 64 * 1024;
-constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "parameters", "buffers", "attributes"};
+constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "features", "parameters", "buffers", "attributes"};
 constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[] = {
     {"num_heads", &ModuleAttributes::num_heads},
     {"num_kv_heads", &ModuleAttributes::num_kv_heads},
@@ -55,7 +55,7 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   if (graph.modules.size() >= kMaxModules) {
     return fault(reader, Code::TP1007, {Source::Model, entry.offset, 1}, fmt::format("the model has more than {} modules", kMaxModules));
   }
-  const auto [path, type, kind, parameters, buffers, attributes] = find_members(reader, tree, 0, "a module", kModuleKeys);
+  const auto [path, type, kind, features, parameters, buffers, attributes] = find_members(reader, tree, 0, "a module", kModuleKeys);
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
     if (index == 0) return fault(reader, Code::TP2002, {Source::Model, entry.offset, 1}, fmt::format("a module has no `{}`", name));
     if (!expect(reader, tree.nodes[index], JsonKind::String, fmt::format("`{}`", name))) return;
@@ -71,6 +71,13 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
     if (!find_module_kind(tree.nodes[kind].text, module.kind)) {
       return fault(reader, Code::TP2011, tree.nodes[kind], fmt::format("unknown kind `{}`", tree.nodes[kind].text),
                    "kinds are linear, embedding, norm, experts and other");
+    }
+  }
+  if (features != 0) {
+    if (!expect(reader, tree.nodes[features], JsonKind::String, "`features`")) return;
+    if (!find_features(tree.nodes[features].text, module.features)) {
+      return fault(reader, Code::TP2011, tree.nodes[features], fmt::format("unknown features `{}`", tree.nodes[features].text),
+                   "features are in, out, both and none");
     }
   }
   if (attributes != 0) read_attributes(reader, tree, attributes, module);

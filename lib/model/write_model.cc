@@ -73,6 +73,7 @@ bool write_model(const ModelGraph& graph, const Sink& sink) {
     out += ", \"type\": ";
     append_json_string(out, type_of(graph, module));
     if (module.kind_is_given) out += fmt::format(", \"kind\": \"{}\"", to_text(module.kind));
+    if (module.features != kFeaturesNotGiven) out += fmt::format(", \"features\": \"{}\"", to_text(module.features));
     std::string_view mark = ", \"parameters\": {";
     for (const Param& param : params_of(graph, module)) {
       out += mark;

@@ -71,7 +71,7 @@ constexpr StyleRow kStyles[] = {
     {.name = "sequence_parallel", .dialects = kOwn | kTorch, .input = kSequenceKept, .output = kSequenceKept, .use_local = false,
      .sums_parameter_gradients = true, .once_per_module = true, .options = kSequenceDim | kUseLocalOutput},
     {.name = "sequence_parallel", .dialects = kTransformers, .input = kSequenceKept, .output = kSequenceKept,
-     .sums_parameter_gradients = true},
+     .sums_parameter_gradients = true, .wraps_parameters = true},
 };
 
 constexpr std::pair<std::string_view, StyleOption> kOptions[] = {

@@ -85,6 +85,38 @@ def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
     assert manifest.parameters["mine.weight"].spec == (("tp",), ()) and manifest.parameters["table.weight"].spec == ((), ("tp",))
 
 
+def test_features_are_written_where_the_types_do_not_say_them():
+    router, snake = nn.Module(), nn.Module()
+    router.weight, router.num_experts = nn.Parameter(torch.zeros(8, 4)), 8
+    snake.in_features = 4
+    model = nn.ModuleDict(
+        {"plain": nn.Linear(4, 6), "mine": MyProjection(4, 6), "table": nn.Embedding(6, 4), "odd": OddLinear(), "router": router, "snake": snake}
+    )
+    features = {path: module.get("features") for path, module in modules_of(model).items()}
+    assert features == {"": None, "plain": None, "mine": None, "table": None, "odd": "both", "router": "none", "snake": "in"}
+    assert modules_of(model)["router"]["attributes"] == {"num_experts": 8}
+
+
+def test_modules_that_are_only_called_linear_or_embedding_are_neither_to_torch(tmp_path):
+    class Linear(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.zeros(6, 4)), nn.Parameter(torch.zeros(6))
+
+    class VocabEmbedding(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(6, 4))
+
+    for module, cut in ((Linear(), (("tp",), ())), (VocabEmbedding(), ((), ("tp",)))):
+        graph = torch_module.model_graph(nn.ModuleDict({"m": module}))
+        assert graph["modules"][1]["kind"] == "other"
+        plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {m: colwise}\n"
+        assert m.load_manifest(bridge.compile_manifest(tmp_path, graph, plan)).parameters["m.weight"].spec == cut
+        with pytest.raises(AssertionError, match="TP5009"):
+            bridge.compile_manifest(tmp_path, graph, plan + "dialect: torch\n")
+
+
 def test_every_kind_is_the_programs(tmp_path):
     """With or without the written kind, a style cuts what it cuts in torch's own classes."""
     for module, cut in (
@@ -439,6 +471,19 @@ def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
         )
         expected = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec] + [()] * (len(shape) - len(spec))
         assert list(manifest.parameters[path].spec) == expected, (path, rules, text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["wq/.*+", "(?>wq)/weight", "wq(?#query)", "\\u0077q", "\\N{LATIN SMALL LETTER W}q", "w{,3}q", "w{1,2000}q", "(?a:wq)", r"\wq/"]
+)
+def test_expressions_that_only_python_has_become_paths(tmp_path, pattern):
+    names = ["wq", "ẃq", "wk"] if pattern.startswith(r"\wq") else ["wq", "wk"]
+    model = nn.ModuleDict({name: nn.Linear(4, 4, bias=False) for name in names})
+    shapes = {f"{name}.weight": [4, 4] for name in names}
+    text = plans.easylm_plan([(pattern, ("tp",)), (".*", ())], shapes, {"tp": 2})
+    manifest = m.load_manifest(bridge.compile_manifest(tmp_path, torch_module.model_graph(model), text))
+    cut = [path for path in shapes if manifest.parameters[path].spec[0] == ("tp",)]
+    assert cut == [path for path in shapes if re.search(pattern, path.replace(".", "/"))] != []
 
 
 def test_ordered_rules_that_do_not_fit():

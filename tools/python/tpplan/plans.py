@@ -226,6 +226,13 @@ def easylm_plan(rules, shapes, mesh, separator="."):
     return plan_text("regex", mesh, keys)
 
 
+# What RE2 refuses, or reads in another way than Python's re: lookaround, atomic and conditional groups, comments, flags, names,
+# possessive repetitions, repetitions without a lower bound or above 1000, classes by name, escapes.
+ONLY_PYTHON = re.compile(r"\(\?(?![:i])|[*+?}]\+|\{,|\{\d*,?\d{4,}|\[\[:|\\[ZAgbBuUN1-9]")
+# Of other letters and digits only Python knows that they are some.
+ASCII_IN_RE2 = re.compile(r"\\[dDwWsS]")
+
+
 def _expression(pattern, paths, shapes, separator):
     """An expression that matches these whole paths and no others: the rule's own, the paths with their numbers left open, or
     the paths."""
@@ -234,7 +241,9 @@ def _expression(pattern, paths, shapes, separator):
     own = f".*(?:{pattern.replace('/', re.escape(separator))}).*" if pattern else None
     for candidate in (own, "|".join(sorted(numbers_open)), "|".join(sorted(map(re.escape, paths)))):
         # Expressions that only Python has are left to Python.
-        if candidate is None or re.search(r"\(\?[=!<P]|\\[ZAgbB1-9]", candidate):
+        if candidate is None or ONLY_PYTHON.search(candidate):
+            continue
+        if ASCII_IN_RE2.search(candidate) and not all(path.isascii() for path in shapes):
             continue
         try:
             matched = {path for path in shapes if re.fullmatch(candidate, path)}

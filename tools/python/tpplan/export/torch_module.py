@@ -15,6 +15,11 @@ ATTRIBUTE_NAMES = {
 # Endings of type names that lib/model/module_kinds.cc reads as the kind; a type with another name says its kind itself.
 NORM_ENDINGS = ("Norm", "Normalization", "NormGated", "Norm1d", "Norm2d", "Norm3d")
 
+# Names and endings of names by which it knows linear layers and embeddings, and endings that it knows to be neither.
+LINEAR_NAMES = ("Linear",)
+EMBEDDING_NAMES = ("Embedding", "EmbeddingBag")
+NO_EMBEDDINGS = ("RotaryEmbedding", "PatchEmbedding")
+
 # Linear modules whose rows are q, k and v one after the other, each by heads. Others (query_key_value) interleave them.
 QKV_IN_BLOCKS = ("qkv_proj", "Wqkv", "qkv", "wqkv")
 QKV_NOT_IN_BLOCKS = ("CodeGen",)  # families that interleave them under one of these names
@@ -57,6 +62,9 @@ def model_graph(model, name=None):
         kind = _kind(torch, module)
         if kind:
             entry["kind"] = kind
+        features = _features(torch, module)
+        if features:
+            entry["features"] = features
         parameters = {n: _tensor(join(path, n), p) for n, p in module._parameters.items() if p is not None}
         buffers = {n: _tensor(join(path, n), b) for n, b in module._buffers.items() if b is not None}
         if parameters:
@@ -125,20 +133,36 @@ def _kind(torch, module):
     """The kind, where the name of the type does not say it or says another one."""
     nn, name = torch.nn, type(module).__name__
     norms = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
-    weight = module._parameters.get("weight")
     if isinstance(module, nn.Linear):
         return None if name.endswith("Linear") else "linear"
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
-        says_it = name == "EmbeddingBag" or (name.endswith("Embedding") and not name.endswith(("RotaryEmbedding", "PatchEmbedding")))
+        says_it = name == "EmbeddingBag" or (name.endswith("Embedding") and not name.endswith(NO_EMBEDDINGS))
         return None if says_it else "embedding"
     if isinstance(module, norms):
         return None if name.endswith(NORM_ENDINGS) else "norm"
-    if name.endswith("Linear") and weight is not None and weight.ndim == 2:
-        sizes = getattr(module, "out_features", None), getattr(module, "in_features", None)
-        return None if None in sizes or tuple(weight.shape) == sizes else "other"
+    if _only_called(module, LINEAR_NAMES) or _only_called(module, EMBEDDING_NAMES):
+        return "other"
     if _is_experts(module) and not name.endswith("Experts"):
         return "experts"
     return None
+
+
+def _only_called(module, names):
+    """Whether a module that is none of torch's has a type that tpplan would take for one of these by its name."""
+    name = type(module).__name__
+    return name in names or (name.endswith(names) and not name.endswith(NO_EMBEDDINGS) and any(p is not None for p in module._parameters.values()))
+
+
+def _features(torch, module):
+    """Which of `in_features` and `out_features` the module has, where its type does not say it. transformers asks for them."""
+    if isinstance(module, torch.nn.Linear):
+        return None
+    found = [name for name in ("in", "out") if _ask(module, f"{name}_features") is not None]
+    if found:
+        return "both" if len(found) == 2 else found[0]
+    weight = module._parameters.get("weight")
+    like_linear = weight is not None and weight.ndim == 2 and not isinstance(module, torch.nn.Embedding)
+    return "none" if like_linear or type(module).__name__.endswith("Linear") else None
 
 
 def _is_experts(module):
@@ -153,6 +177,15 @@ def _is_experts(module):
 
 def _add_facts(torch, path, module, parameters):
     """Dims and segments of what the table of module types does not know."""
+    weight = parameters.get("weight")
+    if weight and len(weight["shape"]) == 2 and not isinstance(module, (torch.nn.Linear, torch.nn.Embedding, torch.nn.EmbeddingBag)):
+        sizes = [_ask(module, "out_features"), _ask(module, "in_features")]
+        if _only_called(module, LINEAR_NAMES) and (None in sizes or weight["shape"] == sizes):
+            weight["dims"] = ["out", "in"]
+            if len(parameters.get("bias", weight)["shape"]) == 1:
+                parameters["bias"]["dims"] = ["out"]
+        elif _only_called(module, EMBEDDING_NAMES):
+            weight["dims"] = ["in", "out"]
     if isinstance(module, torch.nn.MultiheadAttention) and "in_proj_weight" in parameters:
         size = module.embed_dim
         parameters["in_proj_weight"] |= {"dims": ["out", "in"], "segments": {"out": [size] * 3}}
@@ -179,7 +212,7 @@ def _add_facts(torch, path, module, parameters):
 
 
 def _attributes(torch, module):
-    """Heads of an attention module and experts of an experts module."""
+    """Heads of an attention module, and the number of experts of a module that owns their weights or routes to them."""
     found = {}
     if "Attention" in type(module).__name__:
         for key, candidates in ATTRIBUTE_NAMES.items():
@@ -192,8 +225,9 @@ def _attributes(torch, module):
             found = {}
         elif found.get("num_kv_heads") and found["num_heads"] % found["num_kv_heads"]:
             del found["num_kv_heads"]
-    if _is_experts(module) and module.num_experts > 0:
-        found["num_experts"] = module.num_experts
+    experts = _ask(module, "num_experts")
+    if module._parameters and type(experts) is int and experts > 0:
+        found["num_experts"] = experts
     return found
 
 
