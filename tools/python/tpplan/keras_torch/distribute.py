@@ -23,7 +23,7 @@ def _distribute(tensor, layout):
         return tensor
     mesh, placements = layout.device_mesh.backend_mesh, placements_for(layout, tensor.shape)
     if isinstance(tensor, DTensor):
-        return redistributed(tensor, placements)
+        return redistributed(tensor, placements, "layout of an output")
     if tensor.requires_grad and not tensor.is_leaf:  # a value that a gradient goes through
         return ensure_dtensor(tensor, mesh).redistribute(placements=placements)
     return _cut(tensor, mesh, placements, layout)

@@ -6,7 +6,6 @@ import re
 from keras.distribution import TensorLayout
 
 from .. import slices
-from ..manifest import ManifestError
 from ..torch.placements import Replicate, Shard, counted, placement
 
 
@@ -37,10 +36,7 @@ def placements_for(layout, shape):
     if texts is None:
         return layout.backend_layout[1]
     found, ndim = [placement(text) for text, _ in texts], len(shape)
-    for p in found:
-        if isinstance(p, Shard) and not -ndim <= p.dim < ndim:
-            raise ManifestError("layout of an output", f"{p} of a value with {ndim} dims", "write a layout that the value has")
-    found = counted(found, ndim)
+    found = counted(found, ndim, "layout of an output")
     cuts = [(i, p.dim) for i, (p, (_, is_data)) in enumerate(zip(found, texts)) if isinstance(p, Shard) and is_data]
     for i, dim in cuts:
         if shape[dim] % math.prod(layout.device_mesh.shape[j] for j, other in cuts if other == dim):

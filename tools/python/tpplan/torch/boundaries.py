@@ -10,6 +10,10 @@ from .placements import DTensor, Partial, Replicate, Shard, counted, from_local,
 from .state import own_tensors
 
 
+def _name(path):
+    return f"module `{printable(path)}`"
+
+
 def _layouts_of(state, value):
     """Where a value comes from and where it goes on the model axes, as torch's placements."""
     return tuple(
@@ -40,7 +44,7 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     if not isinstance(given, torch.Tensor):
         return
     source, target = _layouts_of(state, value)
-    given = redistributed(_to_dtensor(state, path, given, source, module), target, path)
+    given = redistributed(_to_dtensor(state, path, given, source, module), target, _name(path))
     if runs_locally:
         # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
         cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
@@ -56,7 +60,7 @@ def _to_dtensor(state, path, given, placements, module=None):
     it says them, and added up over the ranks otherwise: pieces may be uneven."""
     if isinstance(given, DTensor):
         return given
-    placements = counted(placements, given.ndim, path)
+    placements = counted(placements, given.ndim, _name(path))
     shape = list(given.shape)
     cuts = [(axis, p.dim) for axis, p in zip(state.model_axes, placements) if isinstance(p, Shard)]
     for axis, dim in cuts:
@@ -71,7 +75,7 @@ def _to_dtensor(state, path, given, placements, module=None):
     mine = slices.local_shape(shape, spec, {}, state.manifest.mesh, state.coordinate)
     if mine != list(given.shape):
         raise ValueError(
-            f"module `{printable(path)}`: a value is said to be {placements} and this rank's piece is {list(given.shape)}, where a "
+            f"{_name(path)}: a value is said to be {placements} and this rank's piece is {list(given.shape)}, where a "
             f"tensor of {shape} has {mine}\n  = help: give it in that layout, or change the plan's layouts"
         )
     return from_local(given, state.model_mesh, placements, shape)
@@ -83,11 +87,11 @@ def prepare_output(state, path, value, result, fused, module):
         return result
     if isinstance(result, torch.Tensor):
         if value.arg:
-            raise ValueError(f"module `{printable(path)}` has one output, and its boundary names output {value.arg}")
+            raise ValueError(f"{_name(path)} has one output, and its boundary names output {value.arg}")
         return _prepare_value(state, path, value, result, fused, module)
     if not isinstance(result, (tuple, list)) or value.arg >= len(result):
         raise ValueError(
-            f"module `{printable(path)}` gives {type(result).__name__}, and its boundary is for output {value.arg}\n"
+            f"{_name(path)} gives {type(result).__name__}, and its boundary is for output {value.arg}\n"
             "  = help: let the module return a tensor or a tuple, or put the rule on another module"
         )
     if not isinstance(result[value.arg], torch.Tensor):
@@ -104,7 +108,7 @@ def _prepare_value(state, path, value, result, fused, module):
             return result
         if any(isinstance(p, Shard) for p in source):
             result, source = _gather_fused(state, path, result, fused, module), [Replicate() if isinstance(p, Shard) else p for p in source]
-    result = redistributed(_to_dtensor(state, path, result, source), target, path)
+    result = redistributed(_to_dtensor(state, path, result, source), target, _name(path))
     return result.to_local() if value.use_local else result
 
 
@@ -112,7 +116,7 @@ def _gather_fused(state, path, result, fused, module):
     """The whole of an output whose last dim has the segments of a weight's out dim."""
     weight = next((t for t in fused if len(t.shape) == 2), None)
     if weight is None or not isinstance(module, nn.Linear) or not weight.spec[0]:
-        raise ValueError(f"module `{printable(path)}`: an output with segments is gathered for nn.Linear only")
+        raise ValueError(f"{_name(path)}: an output with segments is gathered for nn.Linear only")
     axes = [axis for axis in weight.spec[0] if axis in state.model_axes]
     for i in range(len(axes), 0, -1):
         step = step_of(state, weight, 0, axes[:i])

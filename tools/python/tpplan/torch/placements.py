@@ -4,7 +4,6 @@ import re
 
 import torch
 
-from ..files import printable
 from ..manifest import ManifestError
 
 try:
@@ -33,13 +32,11 @@ def placement(text):
     return Replicate() if name == "Replicate" else Partial(arguments.rstrip(")"))
 
 
-def counted(placements, ndim, path):
-    """Placements of a value at the boundary of module `path` with dims counted from the front."""
-    beyond = next((p for p in placements if type(p) is Shard and not -ndim <= p.dim < ndim), None)
-    if beyond is not None:
-        raise ValueError(
-            f"module `{printable(path)}`: a value is said to be Shard({beyond.dim}), and has {ndim} dims\n  = help: change the plan's layouts"
-        )
+def counted(placements, ndim, place):
+    """Placements of a value with dims counted from the front. `place` says whose value it is, for people."""
+    for p in placements:
+        if type(p) is Shard and not -ndim <= p.dim < ndim:
+            raise ManifestError(place, f"Shard({p.dim}) of a value with {ndim} dims", "write a layout that the value has")
     return [Shard(p.dim % ndim) if type(p) is Shard else p for p in placements]
 
 
@@ -56,9 +53,9 @@ def _strides(shape):
     return tuple(reversed(strides))
 
 
-def redistributed(tensor, placements, path):
-    """A DTensor at the boundary of module `path` in these placements, whose dims may be counted from the end."""
-    wanted = counted(placements, tensor.ndim, path)
+def redistributed(tensor, placements, place):
+    """A DTensor in these placements, whose dims may be counted from the end. `place` says whose value it is, for people."""
+    wanted = counted(placements, tensor.ndim, place)
     return tensor if list(tensor.placements) == wanted else tensor.redistribute(placements=wanted)
 
 
