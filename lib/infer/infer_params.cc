@@ -256,10 +256,39 @@ void check_replicated_params(const Inference& in, const BoundaryMatch& match, co
   }
 }
 
+// The first module below another, in the model's order, and the first that owns parameters; kNone where there is none.
+struct FirstBelow {
+  ModuleId any = kNone, owner = kNone;
+};
+
+// The nearest module of the file above a path; kNone above the topmost.
+ModuleId nearest_above(const ModelGraph& graph, std::string_view path) {
+  while (!path.empty()) {
+    const size_t leaf = leaf_of(graph, path).size();
+    path = path.substr(0, path.size() - std::min(path.size(), leaf + 1));
+    if (const ModuleId found = find_module(graph, path); found != kNone) return found;
+  }
+  return kNone;
+}
+
+std::vector<FirstBelow> first_below(const ModelGraph& graph) {
+  std::vector<FirstBelow> firsts(graph.modules.size());
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    const bool owns = graph.modules[id].param_count != 0;
+    for (ModuleId at = nearest_above(graph, graph.modules[id].path); at != kNone; at = nearest_above(graph, graph.modules[at].path)) {
+      if (firsts[at].any != kNone && (!owns || firsts[at].owner != kNone)) break;  // so have all above it
+      if (firsts[at].any == kNone) firsts[at].any = id;
+      if (owns && firsts[at].owner == kNone) firsts[at].owner = id;
+    }
+  }
+  return firsts;
+}
+
 // Modules that a framework refuses whatever they own: containers under a style for linear layers, and in torch modules with
 // others below them, whose styles register all parameters below by names with dots.
 void check_modules(const Inference& in, const MatchTable& matches, const ShardingTable& table) {
   if (!follows_framework(in.plan)) return;
+  const std::vector<FirstBelow> firsts = in.plan.dialect == Dialect::Torch ? first_below(in.graph) : std::vector<FirstBelow>();
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
     const Module& module = in.graph.modules[match.module];
@@ -274,18 +303,17 @@ void check_modules(const Inference& in, const MatchTable& matches, const Shardin
     // rowwise asks every module below a Linear for its `weight`, and cuts it; all other styles register parameters by name.
     const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
     if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
-    for (const Module& below : in.graph.modules) {
-      if ((below.param_count == 0 && !asks_all) || below.path == module.path || !is_below(in.graph, below.path, module.path)) continue;
-      if (linear) {
-        report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
-                           fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name, module.path, below.path),
-                           asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
-        break;
-      }
+    const ModuleId below = asks_all ? firsts[match.module].any : firsts[match.module].owner;
+    if (below == kNone) continue;
+    const std::string_view path = in.graph.modules[below].path;
+    if (linear) {
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
-                         fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`", style->name, module.path, below.path),
+                         fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name, module.path, path),
+                         asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
+    } else {
+      report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                         fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`", style->name, module.path, path),
                          "name the norms themselves; torch raises KeyError here");
-      break;
     }
   }
 }

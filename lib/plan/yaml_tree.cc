@@ -52,7 +52,7 @@ struct TreeBuilder : YAML::EventHandler {
   std::vector<size_t> expanded;    // by node: how many values it is, with aliases as what they stand for
   size_t values = 0;               // sum of what the open collections hold so far
   uint64_t reached = 0, reached_before = 0;  // where the last event was, now and when the last piece was scanned
-  size_t pending = 0;  // in eighths
+  size_t pending = 0;  // in sixteenths
   std::vector<size_t> line_starts;
 
   TreeBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
@@ -98,11 +98,11 @@ struct TreeBuilder : YAML::EventHandler {
   void check_pending(std::string_view piece) {
     if (reached != reached_before) pending = 0;
     reached_before = reached;
-    for (const char c : piece) {  // a quote counts an eighth: many may stand in a plan that is written as JSON on one line
-      if (std::string_view("[]{},:?-&*!").find(c) != std::string_view::npos) pending += 8;
+    for (const char c : piece) {  // a quote counts a sixteenth: many stand in a plan that is written as JSON on one line
+      if (std::string_view("[]{},:?-&*!").find(c) != std::string_view::npos) pending += 16;
       else if (c == '"' || c == '\'') ++pending;
     }
-    if (pending > 8 * limits.pending) stop(Code::TP1007, reached, "too much stands here before a value ends", pending_help());
+    if (pending > 16 * limits.pending) stop(Code::TP1007, reached, "too much stands here before a value ends", pending_help());
   }
 
   std::string pending_help() const {

@@ -33,8 +33,13 @@ std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
     end += entry.bytes;
   }
   if (are_pieces) {
-    json += fmt::format("\"{}\":", kShardingInfoKey);
-    append_json_string(json, info + "}");
+    std::string text;
+    append_json_string(text, info + "}");
+    if (text.size() > kMaxHeaderText) {  // readers take no more, ours among them
+      throw std::runtime_error(fmt::format("where the pieces of {} begin takes {} of a header, more than {}: write fewer tensors a file, with --consolidated or more ranks",
+                                           counted(entries.size(), "tensor"), human_bytes(text.size()), human_bytes(kMaxHeaderText)));
+    }
+    json += fmt::format("\"{}\":{}", kShardingInfoKey, text);
     json += ",\"DCP_VERSION\":\"1.0\",";
   }
   json += "\"format\":\"pt\"}" + tensors + "}";

@@ -147,7 +147,7 @@ constexpr ConfigFamily usual(std::string_view model_type, std::string_view prefi
   return {.model_type = model_type, .prefix = prefix,
           .base = "model", .embedding = "embed_tokens", .embedding_type = "Embedding", .dropout = "",
           .layer_type = "$DecoderLayer", .norm = "norm", .norm_type = "$RMSNorm", .norm_bias = Never,
-          .activation_key = "hidden_act", .activation = "silu", .gelu_is_tanh = false, .expert_size_key = "",
+          .activation_key = "hidden_act", .activation = "silu", .gelu_is_tanh = false, .expert_size_key = "", .expert_count_keys = {},
           .kv_heads = kv_heads, .head_dim = head_dim, .tied = false, .scaled_embedding = false,
           .partial_rotary = false, .rotary_part = 1, .mixed_layers = false,
           .blocks = {attention, mlp, norms}};
@@ -165,8 +165,9 @@ constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefi
   return family;
 }
 
-constexpr ConfigFamily experts(ConfigFamily family, std::string_view expert_size_key, bool mixed_layers) {
+constexpr ConfigFamily experts(ConfigFamily family, std::string_view expert_size_key, std::array<std::string_view, 2> expert_count_keys, bool mixed_layers) {
   family.expert_size_key = expert_size_key;
+  family.expert_count_keys = expert_count_keys;
   family.mixed_layers = mixed_layers;
   return family;
 }
@@ -204,11 +205,11 @@ constexpr ConfigFamily starcoder2() {
 constexpr ConfigFamily kFamilies[] = {
     usual("llama", "Llama", 0, 0, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<MlpBias>, kTwoNorms),
     usual("mistral", "Mistral", 8, 0, kSeparateQkv<Never, Never>, kGatedMlp<Never>, kTwoNorms),
-    experts(usual("mixtral", "Mixtral", 8, 0, kSeparateQkv<Never, Never>, kMixtralMlp, kTwoNorms), "intermediate_size", false),
+    experts(usual("mixtral", "Mixtral", 8, 0, kSeparateQkv<Never, Never>, kMixtralMlp, kTwoNorms), "intermediate_size", {"num_experts", "num_local_experts"}, false),
     usual("qwen2", "Qwen2", 32, 0, kSeparateQkv<Always, Never>, kGatedMlp<Never>, kTwoNorms),
-    experts(usual("qwen2_moe", "Qwen2Moe", 16, 0, kSeparateQkv<QkvBias, Never>, kQwen2MoeMlp, kTwoNorms), "moe_intermediate_size", true),
+    experts(usual("qwen2_moe", "Qwen2Moe", 16, 0, kSeparateQkv<QkvBias, Never>, kQwen2MoeMlp, kTwoNorms), "moe_intermediate_size", {"num_experts"}, true),
     usual("qwen3", "Qwen3", 32, 128, kHeadNormQkv, kGatedMlp<Never>, kTwoNorms),
-    experts(usual("qwen3_moe", "Qwen3Moe", 4, 0, kHeadNormQkv, kQwen3MoeMlp, kTwoNorms), "moe_intermediate_size", true),
+    experts(usual("qwen3_moe", "Qwen3Moe", 4, 0, kHeadNormQkv, kQwen3MoeMlp, kTwoNorms), "moe_intermediate_size", {"num_local_experts", "num_experts"}, true),
     gemma("gemma", "Gemma", 16, "hidden_act", kTwoNorms),
     gemma("gemma2", "Gemma2", 4, "hidden_activation", kFourNorms),
     gpt_neox(),

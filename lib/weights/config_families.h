@@ -2,6 +2,7 @@
 // As transformers 5.23 builds them (transformers/models/NAME/modeling_NAME.py).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -47,6 +48,7 @@ struct ConfigFamily {
   std::string_view activation_key, activation;  // field, and its default
   bool gelu_is_tanh;                            // an old spelling, which transformers repairs
   std::string_view expert_size_key;             // of one expert's intermediate size; empty: dense
+  std::array<std::string_view, 2> expert_count_keys;  // the first that a config has; an empty one is none
   int64_t kv_heads, head_dim;     // where the config does not say: 0 as many as heads, hidden over heads
   bool tied;                      // where the config does not say
   bool scaled_embedding;          // has a buffer `embed_scale`

@@ -74,8 +74,9 @@ void read_sizes(ConfigBuilder& builder) {
     fault(builder, find_field(config, "num_hidden_layers"), fmt::format("{} layers are more than {}", sizes.layers, kMaxLayers));
   if (sizes.hidden > 0) sizes.heads = read_heads(config, builder.family.kv_heads, builder.family.head_dim, diagnostics);
   if (needs(builder.family, ConfigSize::Experts)) {
-    const bool local = find_field(config, "num_local_experts") != nullptr;
-    sizes.experts = required_field(config, local ? "num_local_experts" : "num_experts", 1, diagnostics);
+    const auto& keys = builder.family.expert_count_keys;
+    const auto there = std::ranges::find_if(keys, [&](std::string_view key) { return !key.empty() && find_field(config, key) != nullptr; });
+    sizes.experts = required_field(config, there != keys.end() ? *there : "num_experts", 1, diagnostics);
     sizes.expert = required_field(config, builder.family.expert_size_key, 1, diagnostics);
   }
   if (needs(builder.family, ConfigSize::SharedIntermediate))

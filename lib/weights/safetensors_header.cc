@@ -244,8 +244,7 @@ bool read_safetensors_header(const std::string& path, SafetensorsHeader& header,
                                   else read_tensor(reader, tree);
                                   return reader.faults < kMaxFaults;
                                 }};
-  // Headers are padded with spaces, and a text of the metadata may say something of every tensor.
-  const JsonLimits limits{.token_bytes = kMaxHeaderBytes, .bare_bytes = kMaxHeaderBytes};
+  const JsonLimits limits{.token_bytes = kMaxHeaderText, .bare_bytes = kMaxHeaderBytes};  // headers are padded with spaces
   if (!read_json(header.source, Source::Model, visitor, header.strings, diagnostics, limits)) return false;
   return reader.faults == 0 && check_layout(reader);
 }

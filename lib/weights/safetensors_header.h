@@ -46,6 +46,7 @@ struct SafetensorsHeader {
 };
 
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+inline constexpr uint64_t kMaxHeaderText = uint64_t{16} * 1024 * 1024;  // a name, or a text of the metadata, which may say something of every tensor
 inline constexpr uint64_t kMaxHeaderBytesTogether = uint64_t{2} * 1024 * 1024 * 1024;  // of all files of a checkpoint
 
 std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const WeightTensor& tensor);

@@ -63,6 +63,20 @@ def without(*names):
     return {key: value for key, value in CONFIG.items() if key not in names}
 
 
+EXPERTS = {"num_experts": 2}, {"num_local_experts": 4}, {"num_experts": 2, "num_local_experts": 4}
+
+
+@pytest.mark.parametrize("family, counts", [("mixtral", (2, 4, 2)), ("qwen2_moe", (2, None, 2)), ("qwen3_moe", (2, 4, 4))])
+def test_experts_are_counted_by_the_key_that_the_family_reads(family, counts, tmp_path):
+    """What transformers 5.23 has for `num_experts` after reading such a config; None: its default, which is never guessed."""
+    for keys, count in zip(EXPERTS, counts):
+        config = CONFIG | {"model_type": family, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16} | keys
+        result = import_config(tmp_path, config)
+        assert (result.returncode == 0) == (count is not None), result.stderr.decode()
+        if count is not None:
+            assert {m["attributes"]["num_experts"] for m in json.loads(result.stdout)["modules"] if "num_experts" in m.get("attributes", {})} == {count}
+
+
 BAD = {
     "no model_type": (without("model_type"), "TP6010", (1, 1)),
     "model_type null": (CONFIG | {"model_type": None}, "TP6010", (1, 1)),
