@@ -194,7 +194,7 @@ def test_a_signal_ends_a_save_and_nothing_stays(ending, output, manifest, tmp_pa
     while True:  # until the rank hangs with the new file or folder made
         fault = {"TPPLAN_EXEC_FAULT": f"rank=1,kind=hang,step={next(steps)}"}
         job = subprocess.Popen([EXECUTOR, "save", manifest, "--weights", tmp_path / "w.safetensors", output, tmp_path / "out" / "x"], env=os.environ | fault, stderr=subprocess.PIPE)
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + (5 if os.environ.get("TPPLAN_SANITIZED") else 2)
         while job.poll() is None and not list((tmp_path / "out").iterdir()) and time.monotonic() < limit:
             time.sleep(0.01)
         assert job.returncode is None, "no step hung with something made"
