@@ -24,17 +24,10 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
     if (!result.fault.empty()) return comm.rank == comm.process.front() ? refuse(1, fmt::format("{}; the folder is not written", result.fault)) : 1;
     std::vector<std::string> all;
     if (!comm.backend->gather_texts(comm, fmt::format("{} {}", result.read_bytes, result.written_bytes), all)) return 1;
-    int64_t read = 0, written = 0;
-    for (const std::string& text : all) {
-      int64_t more_read = 0, more_written = 0;
-      const std::vector<std::string_view> parts = split(text, ' ');
-      if (parts.size() != 2 || !parse_decimal(parts[0], more_read) || !parse_decimal(parts[1], more_written)) continue;
-      read += more_read;
-      written += more_written;
-    }
     if (comm.rank != 0) return 0;
+    const auto [read, written] = add_up(all);
     if (job.json) print(STDOUT_FILENO, fmt::format("{{\"read_bytes\": {}, \"written_bytes\": {}}}\n", read, written));
-    else if (!job.quiet) print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(static_cast<uint64_t>(read)), human_bytes(static_cast<uint64_t>(written)),
+    else if (!job.quiet) print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(read), human_bytes(written),
                                                           escape_for_terminal(arguments.to)));
     return 0;
   });

@@ -13,14 +13,7 @@ namespace {
 
 // What each rank wrote: "bytes of the folder, bytes of the file".
 void print_result(const SaveArguments& arguments, const std::vector<std::string>& texts, const JobArguments& job) {
-  uint64_t folder = 0, file = 0;
-  for (const std::string& text : texts) {
-    const std::vector<std::string_view> parts = split(text, ' ');
-    int64_t in_folder = 0, in_file = 0;
-    if (parts.size() != 2 || !parse_decimal(parts[0], in_folder) || !parse_decimal(parts[1], in_file)) continue;
-    folder += static_cast<uint64_t>(in_folder);
-    file += static_cast<uint64_t>(in_file);
-  }
+  const auto [folder, file] = add_up(texts);
   if (job.json) {
     print(STDOUT_FILENO, fmt::format("{{\"folder_bytes\": {}, \"file_bytes\": {}}}\n", folder, file));
     return;

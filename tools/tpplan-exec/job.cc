@@ -109,6 +109,18 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
   return fault.empty() ? status : refuse(std::max(status, 1), fault);
 }
 
+TwoTotals add_up(std::span<const std::string> texts) {
+  TwoTotals totals;
+  for (const std::string& text : texts) {
+    const std::vector<std::string_view> parts = split(text, ' ');
+    int64_t first = 0, second = 0;
+    if (parts.size() != 2 || !parse_decimal(parts[0], first) || !parse_decimal(parts[1], second)) continue;
+    totals.first += static_cast<uint64_t>(first);
+    totals.second += static_cast<uint64_t>(second);
+  }
+  return totals;
+}
+
 std::string speed_text(uint64_t bytes, double seconds) {
   return fmt::format("{} in {:.2f} s, {:.2f} GB/s", human_bytes(bytes), seconds, seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0);
 }

@@ -64,6 +64,12 @@ ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& 
 // hash, program and command first. After the body every rank knows whether all of them succeeded.
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body);
 
+// What all ranks together counted, of texts "A B" by rank.
+struct TwoTotals {
+  uint64_t first = 0, second = 0;
+};
+TwoTotals add_up(std::span<const std::string> texts);
+
 // "2.0 GiB in 0.31 s, 6.9 GB/s"
 std::string speed_text(uint64_t bytes, double seconds);
 
