@@ -6,17 +6,7 @@ import subprocess
 
 import pytest
 from conftest import EXECUTOR, codes, linear_model, plan_text, run, write
-
-# One warning, TP4004: the second rule repeats the first.
-PLAN = plan_text({"*q": "colwise", "*wq": "colwise"})
-MODEL = linear_model(wq=[16, 8])
-
-
-@pytest.fixture
-def project(tmp_path):
-    write(tmp_path, MODEL, PLAN)
-    (tmp_path / ".git").mkdir()
-    return tmp_path
+from test_settings import project  # noqa: F401
 
 
 def check(project, *flags, env=None, command="check"):
