@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "infer/describe_fault.h"
+#include "match/select_modules.h"
 #include "model/module_kinds.h"
 #include "sharding/shard_slice.h"
 
@@ -261,21 +262,12 @@ struct FirstBelow {
   ModuleId any = kNone, owner = kNone;
 };
 
-// The nearest module of the file above a path; kNone above the topmost.
-ModuleId nearest_above(const ModelGraph& graph, std::string_view path) {
-  while (!path.empty()) {
-    const size_t leaf = leaf_of(graph, path).size();
-    path = path.substr(0, path.size() - std::min(path.size(), leaf + 1));
-    if (const ModuleId found = find_module(graph, path); found != kNone) return found;
-  }
-  return kNone;
-}
-
 std::vector<FirstBelow> first_below(const ModelGraph& graph) {
   std::vector<FirstBelow> firsts(graph.modules.size());
+  const std::vector<ModuleId> parents = parents_of(graph);
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const bool owns = graph.modules[id].param_count != 0;
-    for (ModuleId at = nearest_above(graph, graph.modules[id].path); at != kNone; at = nearest_above(graph, graph.modules[at].path)) {
+    for (ModuleId at = parents[id]; at != kNone; at = parents[at]) {
       if (firsts[at].any != kNone && (!owns || firsts[at].owner != kNone)) break;  // so have all above it
       if (firsts[at].any == kNone) firsts[at].any = id;
       if (owns && firsts[at].owner == kNone) firsts[at].owner = id;

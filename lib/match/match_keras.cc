@@ -90,13 +90,16 @@ std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework
   }
   std::vector<RuleId> found;
   std::vector<int> matches;
-  for (const bool slash : {false, true}) {
-    find_matches(*keys.patterns, slash ? std::string_view(in_slashes) : path, matches);
+  const bool has_dots = in_slashes != path;  // else one question serves keys of both kinds
+  const auto ask = [&](std::string_view form, bool of_slashes) {
+    find_matches(*keys.patterns, form, matches);
     for (const int i : matches) {
       const RuleId id = keys.rules[static_cast<size_t>(i)];
-      if (has_slash(plan.rules[id].key) == slash && fits(id)) found.push_back(id);
+      if ((!has_dots || has_slash(plan.rules[id].key) == of_slashes) && fits(id)) found.push_back(id);
     }
-  }
+  };
+  ask(path, false);
+  if (has_dots) ask(in_slashes, true);
   std::sort(found.begin(), found.end());
   return found;
 }
