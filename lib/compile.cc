@@ -58,10 +58,13 @@ std::string placements_text(const std::optional<std::vector<Placement>>& placeme
 
 void dump_values(std::string& out, std::string_view what, const std::vector<ValueBoundary>& values, const Mesh& mesh) {
   const auto steps = [&](std::string_view direction, const std::vector<Collective>& collectives) {
-    for (const Collective& step : collectives) out += fmt::format(" {} {}({}{})", direction, to_text(step.kind), mesh.axes[step.axis].name, step.kind == CollectiveKind::AllReduce ? "" : fmt::format(", {}", step.dim));
+    for (const Collective& step : collectives)
+      out += fmt::format(" {} {}({}{})", direction, to_text(step.kind), mesh.axes[step.axis].name,
+                         step.kind == CollectiveKind::AllReduce ? "" : fmt::format(", {}", step.dim));
   };
   for (const ValueBoundary& value : values) {
-    out += fmt::format("  {} {}: {} -> {}", what, value.kwarg.empty() ? std::to_string(value.arg) : value.kwarg, placements_text(value.from), placements_text(value.to));
+    out += fmt::format("  {} {}: {} -> {}", what, value.kwarg.empty() ? std::to_string(value.arg) : value.kwarg,
+                       placements_text(value.from), placements_text(value.to));
     steps("forward", value.forward);
     steps("backward", value.backward);
     if (value.use_local) out += *value.use_local ? " local" : " DTensor";
@@ -92,12 +95,18 @@ std::string_view to_text(Phase phase) { return kPhases[static_cast<size_t>(phase
 
 std::string dump(const Compilation& c, Phase phase) {
   switch (phase) {
-    case Phase::Model: return dump(c.graph);
-    case Phase::Plan: return dump(c.plan);
-    case Phase::Matches: return dump(c.matches, c.plan, c.graph);
-    case Phase::Shardings: return dump(c.shardings, c.plan, c.graph);
-    case Phase::Boundaries: return dump_boundaries(c);
-    case Phase::Manifest: break;
+    case Phase::Model:
+      return dump(c.graph);
+    case Phase::Plan:
+      return dump(c.plan);
+    case Phase::Matches:
+      return dump(c.matches, c.plan, c.graph);
+    case Phase::Shardings:
+      return dump(c.shardings, c.plan, c.graph);
+    case Phase::Boundaries:
+      return dump_boundaries(c);
+    case Phase::Manifest:
+      break;
   }
   std::string out;
   write_manifest(c.manifest, [&out](std::string_view piece) {

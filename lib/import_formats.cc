@@ -36,7 +36,8 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
     if (!good) model.weights.findings.push_back({&model.config.source, std::move(diagnostics)});
     if (!good) return false;
   }
-  const bool good = read_weight_files(path, model.weights) && build_weights_model(model.weights, heads, model.graph, model.summary);
+  const bool good =
+      read_weight_files(path, model.weights) && build_weights_model(model.weights, heads, model.graph, model.summary);
   for (const SafetensorsHeader& header : model.weights.headers) model.paths.push_back(header.source.name);
   return good;
 }
@@ -44,7 +45,8 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
 bool import_config(const std::string& path, const std::string&, ImportedModel& model) {
   FileFindings& findings = model.weights.findings.emplace_back(FileFindings{&model.config.source, {}});
   model.paths = {path};
-  return read_config(path, model.config, findings.diagnostics) && build_config_model(model.config, model.graph, findings.diagnostics);
+  return read_config(path, model.config, findings.diagnostics) &&
+         build_config_model(model.config, model.graph, findings.diagnostics);
 }
 
 }  // namespace tpplan

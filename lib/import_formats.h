@@ -15,7 +15,8 @@ namespace tpplan {
 
 enum class ImportProduct : uint8_t { Plan, Model };
 
-// A model, the files that it was made of, and what was found in each (weights.findings). The graph keeps views into them.
+// A model, the files that it was made of, and what was found in each (weights.findings). The graph keeps views into
+// them.
 struct ImportedModel {
   WeightFiles weights;
   ConfigFile config;
@@ -27,7 +28,7 @@ struct ImportedModel {
 struct ImportFormat {
   std::string_view name;
   ImportProduct product;
-  bool takes_config;  // a config.json beside the file itself
+  bool takes_config;       // a config.json beside the file itself
   SpecsReader read_specs;  // of a Plan
   bool (*read_model)(const std::string& path, const std::string& config, ImportedModel& model);  // of a Model
 };

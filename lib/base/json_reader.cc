@@ -1,11 +1,10 @@
 #include "base/json_reader.h"
 
-#include <nlohmann/json.hpp>
-
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/string_index.h"
@@ -47,7 +46,8 @@ struct KeySet {
   };
   static constexpr uint32_t kEscaped = 0xffffffffu;
   std::vector<Key> keys;
-  std::deque<std::pair<uint32_t, std::string>> escaped;  // offset and decoded text of those that are written with escapes
+  std::deque<std::pair<uint32_t, std::string>>
+      escaped;  // offset and decoded text of those that are written with escapes
   StringIndex index;
 };
 
@@ -91,7 +91,8 @@ struct TreeBuilder {
     last_event = position.at;
     if (!bare) last_word = position.at;
     const auto left = static_cast<size_t>(position.end - position.at);
-    const size_t bare_left = limits.bare_bytes - std::min(limits.bare_bytes, static_cast<size_t>(position.at - last_word));
+    const size_t bare_left =
+        limits.bare_bytes - std::min(limits.bare_bytes, static_cast<size_t>(position.at - last_word));
     position.limit = position.at + std::min({left, limits.token_bytes, bare_left});
   }
 
@@ -112,7 +113,8 @@ struct TreeBuilder {
     const std::string_view key = std::exchange(pending_key, {});
     if (!collecting) return nullptr;
     if (tree.nodes.size() >= limits.tree_nodes) {
-      fail(Code::TP1007, offset_of(start), 1, fmt::format("one entry of `{}` holds more than {} values", top_key, limits.tree_nodes));
+      fail(Code::TP1007, offset_of(start), 1,
+           fmt::format("one entry of `{}` holds more than {} values", top_key, limits.tree_nodes));
       return nullptr;
     }
     JsonNode& node = tree.nodes.emplace_back();
@@ -210,10 +212,12 @@ struct TreeBuilder {
   bool enter(bool object) {
     const char* start = position.at - 1;
     if (depth == 0 && !object) {
-      return fail(Code::TP1003, offset_of(start), 1, "the document is an array, not a JSON object", "the file starts with `{`");
+      return fail(Code::TP1003, offset_of(start), 1, "the document is an array, not a JSON object",
+                  "the file starts with `{`");
     }
     if (depth >= limits.depth) {
-      return fail(Code::TP1007, offset_of(start), 1, fmt::format("values are nested deeper than {} levels", limits.depth));
+      return fail(Code::TP1007, offset_of(start), 1,
+                  fmt::format("values are nested deeper than {} levels", limits.depth));
     }
     if (depth > 0) open_value(!object);
     if (collecting) open_nodes.push_back(static_cast<uint32_t>(tree.nodes.size()));
@@ -260,7 +264,9 @@ struct TreeBuilder {
     // Keys are compared also where the value is skipped: a duplicate is an error everywhere.
     const bool escaped = static_cast<size_t>(length) - 2 != value.size();
     const bool kept = collecting || depth == 1;  // a tree or the visitor holds on to the name
-    const std::string_view name = kept ? keep(value, start) : escaped ? std::string_view(value) : std::string_view(start + 1, value.size());
+    const std::string_view name = kept      ? keep(value, start)
+                                  : escaped ? std::string_view(value)
+                                            : std::string_view(start + 1, value.size());
     KeySet& set = key_sets[open_objects - 1];
     const uint64_t offset = offset_of(start);
     if (const uint32_t earlier = first_of_key(set, name); earlier != kNotFound) {
@@ -273,7 +279,8 @@ struct TreeBuilder {
     if (set.keys.size() >= limits.keys_per_object) {
       return fail(Code::TP1007, offset, length, fmt::format("an object has more than {} keys", limits.keys_per_object));
     }
-    set.keys.push_back({static_cast<uint32_t>(offset), escaped ? KeySet::kEscaped : static_cast<uint32_t>(name.size())});
+    set.keys.push_back(
+        {static_cast<uint32_t>(offset), escaped ? KeySet::kEscaped : static_cast<uint32_t>(name.size())});
     if (escaped) set.escaped.emplace_back(static_cast<uint32_t>(offset), std::string(name));
     pending_key = kept ? name : std::string_view{};
     pending_key_offset = offset;
@@ -316,22 +323,31 @@ struct TreeBuilder {
     const char* at = position.at;
     if (at == position.limit && position.limit != position.end) {
       return fail(Code::TP1007, offset_of(last_event), 1,
-                  fmt::format("no text, number or bracket ends within {}", human_bytes(static_cast<size_t>(position.limit - last_event))));
+                  fmt::format("no text, number or bracket ends within {}",
+                              human_bytes(static_cast<size_t>(position.limit - last_event))));
     }
-    if (offset_of(position.end) == 0) return fail(Code::TP1008, 0, 0, "the file is empty", "a model starts with `{\"format\": ...`");
-    // "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - unexpected ...; expected ..."
+    if (offset_of(position.end) == 0)
+      return fail(Code::TP1008, 0, 0, "the file is empty", "a model starts with `{\"format\": ...`");
+    // "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - unexpected ...; expected
+    // ..."
     std::string text = error.what();
-    if (const size_t bracket = text.find("] "); text.starts_with('[') && bracket != std::string::npos) text.erase(0, bracket + 2);
-    if (const size_t colon = text.find(": "); text.starts_with("parse error") && colon != std::string::npos) text.erase(0, colon + 2);
+    if (const size_t bracket = text.find("] "); text.starts_with('[') && bracket != std::string::npos)
+      text.erase(0, bracket + 2);
+    if (const size_t colon = text.find(": "); text.starts_with("parse error") && colon != std::string::npos)
+      text.erase(0, colon + 2);
     const size_t last_read = text.find("; last read: '");
     const size_t last_read_end = text.rfind('\'');
-    if (last_read != std::string::npos && last_read_end > last_read) text.erase(last_read, last_read_end + 1 - last_read);
+    if (last_read != std::string::npos && last_read_end > last_read)
+      text.erase(last_read, last_read_end + 1 - last_read);
     if (text.size() > 200) text.resize(200);
-    const bool trailing_comma = at > position.begin && (at[-1] == '}' || at[-1] == ']') && file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2) != std::string::npos &&
+    const bool trailing_comma = at > position.begin && (at[-1] == '}' || at[-1] == ']') &&
+                                file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2) != std::string::npos &&
                                 file.text[file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2)] == ',';
     const uint64_t offset = at > position.begin && at != position.end ? offset_of(at) - 1 : offset_of(at);
     return fail(Code::TP1003, offset, 1, std::move(text),
-                at == position.end ? "the file ends before its last value does: was it cut off while it was copied?" : trailing_comma ? "remove the comma before it" : "");
+                at == position.end ? "the file ends before its last value does: was it cut off while it was copied?"
+                : trailing_comma   ? "remove the comma before it"
+                                   : "");
   }
 };
 
@@ -342,11 +358,19 @@ bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor
   const char* begin = file.text.data();
   Position position{begin, begin, begin + file.text.size(), begin + file.text.size()};
   if (file.text.starts_with("\xef\xbb\xbf") || file.text.starts_with("\xff\xfe") || file.text.starts_with("\xfe\xff")) {
-    report_message(diagnostics, Code::TP1005, {source, 0, 1}, "the file starts with a byte order mark", "save it as UTF-8 without BOM");
+    report_message(diagnostics, Code::TP1005, {source, 0, 1}, "the file starts with a byte order mark",
+                   "save it as UTF-8 without BOM");
     return false;
   }
-  TreeBuilder builder{.file = file, .source = source, .visitor = visitor, .strings = strings, .diagnostics = diagnostics,
-                      .limits = limits, .position = position, .last_event = begin, .last_word = begin};
+  TreeBuilder builder{.file = file,
+                      .source = source,
+                      .visitor = visitor,
+                      .strings = strings,
+                      .diagnostics = diagnostics,
+                      .limits = limits,
+                      .position = position,
+                      .last_event = begin,
+                      .last_word = begin};
   builder.next_token(false);
   // Not strict: what follows the document is looked at here, where its place is known.
   constexpr bool kStrict = false;
@@ -355,12 +379,14 @@ bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor
   if (!parsed || builder.failed) return false;
   const size_t behind = file.text.find_first_not_of(" \t\r\n", static_cast<size_t>(builder.last_event - begin));
   if (behind == std::string::npos) return true;
-  return builder.fail(Code::TP1003, behind, 1, "text after the end of the document", "remove it: a file holds one JSON object");
+  return builder.fail(Code::TP1003, behind, 1, "text after the end of the document",
+                      "remove it: a file holds one JSON object");
 }
 
 Span value_span(Source source, const JsonNode& node) {
   const size_t quotes = node.kind == JsonKind::String ? 2 : 0;
-  const size_t length = node.kind == JsonKind::Integer ? std::to_string(node.integer).size() : node.text.size() + quotes;
+  const size_t length =
+      node.kind == JsonKind::Integer ? std::to_string(node.integer).size() : node.text.size() + quotes;
   return {source, node.offset, static_cast<uint32_t>(std::max<size_t>(1, length))};
 }
 
@@ -377,13 +403,20 @@ uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key
 
 std::string_view json_kind_name(JsonKind kind) {
   switch (kind) {
-    case JsonKind::Null: return "null";
-    case JsonKind::Bool: return "a boolean";
-    case JsonKind::Integer: return "a whole number";
-    case JsonKind::Number: return "a number that is no whole number below 2^63";
-    case JsonKind::String: return "a string";
-    case JsonKind::Array: return "an array";
-    case JsonKind::Object: return "an object";
+    case JsonKind::Null:
+      return "null";
+    case JsonKind::Bool:
+      return "a boolean";
+    case JsonKind::Integer:
+      return "a whole number";
+    case JsonKind::Number:
+      return "a number that is no whole number below 2^63";
+    case JsonKind::String:
+      return "a string";
+    case JsonKind::Array:
+      return "an array";
+    case JsonKind::Object:
+      return "an object";
   }
   return "a value";
 }

@@ -20,11 +20,11 @@ struct JsonNode {
   JsonKind kind = JsonKind::Null;
   bool is_true = false;
   uint32_t end = 0;
-  uint64_t offset = 0;       // first byte of the value in the file
-  uint64_t key_offset = 0;   // first byte of the key's opening quote
-  int64_t integer = 0;       // Integer; a whole number outside int64 is a Number
-  std::string_view key;      // in an object
-  std::string_view text;     // String: the decoded text; Number: as written
+  uint64_t offset = 0;      // first byte of the value in the file
+  uint64_t key_offset = 0;  // first byte of the key's opening quote
+  int64_t integer = 0;      // Integer; a whole number outside int64 is a Number
+  std::string_view key;     // in an object
+  std::string_view text;    // String: the decoded text; Number: as written
 };
 
 struct JsonTree {
@@ -46,7 +46,8 @@ struct JsonVisitor {
 struct JsonLimits {
   size_t depth = 64;
   size_t token_bytes = 4 * 1024 * 1024;
-  size_t bare_bytes = 16 * 1024 * 1024;  // brackets, commas and blanks in a row: nlohmann keeps them until a text or number comes
+  size_t bare_bytes =
+      16 * 1024 * 1024;  // brackets, commas and blanks in a row: nlohmann keeps them until a text or number comes
   size_t keys_per_object = 1024 * 1024;  // skipped objects too
   size_t tree_nodes = 1024 * 1024;       // values in one tree that is handed over
 };

@@ -10,8 +10,8 @@
 
 namespace tpplan {
 
-// Open addressing over indices into the owner's storage, each with half of its string's hash: a probe looks at a string only
-// where the hashes agree, and growing looks at none. `value` is 0xffffffff in an empty slot.
+// Open addressing over indices into the owner's storage, each with half of its string's hash: a probe looks at a string
+// only where the hashes agree, and growing looks at none. `value` is 0xffffffff in an empty slot.
 struct StringSlot {
   uint32_t hash = 0;
   uint32_t value = 0xffffffffu;

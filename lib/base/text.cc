@@ -72,14 +72,16 @@ struct CodePoints {
 };
 
 // What shows as nothing, as a blank that is no space, or reorders the text around it (the "Trojan Source" characters).
-constexpr CodePoints kUnseen[] = {{0xa0, 0xa0}, {0xad, 0xad}, {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+constexpr CodePoints kUnseen[] = {{0xa0, 0xa0},     {0xad, 0xad},     {0x2000, 0x200f}, {0x2028, 0x202f},
+                                  {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
 
 // The code point of a valid character of two or three bytes when a person would not see it, else 0.
 unsigned unseen(std::string_view character) {
   if (character.size() < 2 || character.size() > 3) return 0;
   unsigned point = static_cast<unsigned char>(character[0]) & (character.size() == 2 ? 0x1fu : 0x0fu);
   for (const char c : character.substr(1)) point = point << 6 | (static_cast<unsigned char>(c) & 0x3fu);
-  const bool found = std::any_of(std::begin(kUnseen), std::end(kUnseen), [point](const CodePoints& r) { return point >= r.first && point <= r.last; });
+  const bool found = std::any_of(std::begin(kUnseen), std::end(kUnseen),
+                                 [point](const CodePoints& r) { return point >= r.first && point <= r.last; });
   return found ? point : 0;
 }
 
@@ -140,9 +142,11 @@ void shorten(std::string& text, size_t shown) {
       size_t from = bytes;
       if (from_end) {
         from = part.size() - bytes - 1;
-        while (from > 0 && part.size() - bytes - from < 4 && (static_cast<unsigned char>(part[from]) & 0xc0) == 0x80) --from;
+        while (from > 0 && part.size() - bytes - from < 4 && (static_cast<unsigned char>(part[from]) & 0xc0) == 0x80)
+          --from;
       }
-      const size_t length = from_end ? part.size() - bytes - from : std::max<size_t>(1, utf8_length(part.substr(from, 4)));
+      const size_t length =
+          from_end ? part.size() - bytes - from : std::max<size_t>(1, utf8_length(part.substr(from, 4)));
       cost += escape_for_terminal(part.substr(from, length)).size();
       if (cost > shown / 2) break;
       bytes += length;
@@ -165,12 +169,23 @@ void append_json_string(std::string& out, std::string_view text) {
     out.append(text, plain, i - plain);
     plain = i + 1;
     switch (byte) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
-      default: out += fmt::format("\\u{:04x}", byte);
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      default:
+        out += fmt::format("\\u{:04x}", byte);
     }
   }
   out.append(text, plain, text.size() - plain);

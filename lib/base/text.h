@@ -17,15 +17,16 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t limit);
 // The candidate closest to `name` that a typing slip can explain (at most a third of its letters); empty when none is.
 // Of equally close ones the first in the list.
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
-// The same, within a budget of compared letters (those of one name times those of the other) that several calls share: who
-// has none left finds nothing.
+// The same, within a budget of compared letters (those of one name times those of the other) that several calls share:
+// who has none left finds nothing.
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates, uint64_t& budget);
 
 // 1536 -> "1.5 KiB". Powers of 1024, at most three significant figures past the integer part.
 std::string human_bytes(uint64_t bytes);
 
-// Control characters, DEL, bytes that are not UTF-8, direction overrides, and characters that nobody sees written as \n, \x1b, \u202e, \u200b: a
-// hostile name can neither move the cursor nor reorder what a person reads, and names that differ look it. Other text is unchanged.
+// Control characters, DEL, bytes that are not UTF-8, direction overrides, and characters that nobody sees written as
+// \n, \x1b, \u202e, \u200b: a hostile name can neither move the cursor nor reorder what a person reads, and names that
+// differ look it. Other text is unchanged.
 std::string escape_for_terminal(std::string_view text);
 
 // Appends `text` (valid UTF-8) as a JSON string with its quotes.

@@ -1,4 +1,5 @@
-// What is being written and must not stay when a signal ends the process: Ctrl-C, a launcher's SIGTERM, a lost terminal.
+// What is being written and must not stay when a signal ends the process: Ctrl-C, a launcher's SIGTERM, a lost
+// terminal.
 #pragma once
 
 #include <memory>
@@ -6,12 +7,12 @@
 
 namespace tpplan {
 
-// Takes away a file or folder that bears a temporary name: first its name, so that nobody who is about to give it the final
-// one does so halfway, then what it holds.
+// Takes away a file or folder that bears a temporary name: first its name, so that nobody who is about to give it the
+// final one does so halfway, then what it holds.
 void remove_unfinished(const std::string& path);
 
-// From now until the last copy of the result is gone, SIGINT, SIGTERM and SIGHUP take `path` away before they end the process
-// as ever. Signals that are ignored, or that somebody else handles, stay so.
+// From now until the last copy of the result is gone, SIGINT, SIGTERM and SIGHUP take `path` away before they end the
+// process as ever. Signals that are ignored, or that somebody else handles, stay so.
 std::shared_ptr<void> guard_unfinished(const std::string& path);
 
 // Takes away all that is guarded: for those who handle a signal themselves.

@@ -29,15 +29,22 @@ struct Change {
 // Bounds the memory of the search: a row for each edit, kMostEdits^2 / 2 numbers in all.
 constexpr int32_t kMostEdits = 4000;
 
-// Myers, "An O(ND) difference algorithm" (1986), greedy: for each number of edits the furthest point on each diagonal, then
-// back from the end. `from` counts the common lines that stand before both.
+// Myers, "An O(ND) difference algorithm" (1986), greedy: for each number of edits the furthest point on each diagonal,
+// then back from the end. `from` counts the common lines that stand before both.
 std::vector<Change> changes_between(const Lines& a, const Lines& b, size_t from) {
   const auto n = static_cast<int32_t>(a.size()), m = static_cast<int32_t>(b.size());
-  std::vector<std::vector<int32_t>> trace;  // trace[d][(k + d) / 2]: x on diagonal k after d edits, k = -d, -d + 2, ..., d
-  const auto furthest = [&](int32_t d, int32_t k) { return trace[static_cast<size_t>(d)][static_cast<size_t>((k + d) / 2)]; };
+  std::vector<std::vector<int32_t>>
+      trace;  // trace[d][(k + d) / 2]: x on diagonal k after d edits, k = -d, -d + 2, ..., d
+  const auto furthest = [&](int32_t d, int32_t k) {
+    return trace[static_cast<size_t>(d)][static_cast<size_t>((k + d) / 2)];
+  };
   // An edit onto diagonal k takes a line of b (down from k + 1, x stays) or a line of a (right from k - 1).
-  const auto is_down = [&](int32_t d, int32_t k) { return k == -d || (k != d && furthest(d - 1, k - 1) < furthest(d - 1, k + 1)); };
-  const auto start = [&](int32_t d, int32_t k) { return d == 0 ? 0 : is_down(d, k) ? furthest(d - 1, k + 1) : furthest(d - 1, k - 1) + 1; };
+  const auto is_down = [&](int32_t d, int32_t k) {
+    return k == -d || (k != d && furthest(d - 1, k - 1) < furthest(d - 1, k + 1));
+  };
+  const auto start = [&](int32_t d, int32_t k) {
+    return d == 0 ? 0 : is_down(d, k) ? furthest(d - 1, k + 1) : furthest(d - 1, k - 1) + 1;
+  };
   bool found = false;
   for (int32_t d = 0; d <= std::min(n + m, kMostEdits) && !found; ++d) {
     std::vector<int32_t> row(static_cast<size_t>(d) + 1);
@@ -87,7 +94,8 @@ std::string range(size_t begin, size_t end) {
 
 }  // namespace
 
-std::string unified_diff(std::string_view old_name, std::string_view new_name, std::string_view old_text, std::string_view new_text) {
+std::string unified_diff(std::string_view old_name, std::string_view new_name, std::string_view old_text,
+                         std::string_view new_text) {
   constexpr size_t context = 3;
   const Lines a = lines_of(old_text), b = lines_of(new_text);
   size_t front = 0, back = 0;
@@ -102,9 +110,11 @@ std::string unified_diff(std::string_view old_name, std::string_view new_name, s
   for (size_t i = 0; i < changes.size();) {
     size_t last = i;
     while (last + 1 < changes.size() && changes[last + 1].old_begin - changes[last].old_end <= 2 * context) ++last;
-    const size_t before = std::min(context, changes[i].old_begin), after = std::min(context, a.size() - changes[last].old_end);
+    const size_t before = std::min(context, changes[i].old_begin),
+                 after = std::min(context, a.size() - changes[last].old_end);
     const size_t old_begin = changes[i].old_begin - before, old_end = changes[last].old_end + after;
-    out += fmt::format("@@ -{} +{} @@\n", range(old_begin, old_end), range(changes[i].new_begin - before, changes[last].new_end + after));
+    out += fmt::format("@@ -{} +{} @@\n", range(old_begin, old_end),
+                       range(changes[i].new_begin - before, changes[last].new_end + after));
     size_t at = old_begin;
     for (; i <= last; ++i) {
       append_lines(out, ' ', a, at, changes[i].old_begin);

@@ -97,7 +97,8 @@ bool is_same_file(const std::string& path, const std::vector<std::string>& input
   for (const std::string& input : inputs) {
     struct stat other {};
     const int found = input == "-" ? fstat(STDIN_FILENO, &other) : stat(input.c_str(), &other);
-    if (found == 0 && S_ISREG(other.st_mode) && other.st_dev == output.st_dev && other.st_ino == output.st_ino) return true;
+    if (found == 0 && S_ISREG(other.st_mode) && other.st_dev == output.st_dev && other.st_ino == output.st_ino)
+      return true;
   }
   return false;
 }

@@ -13,7 +13,8 @@
 namespace tpplan {
 namespace {
 
-// Blocks are mapped, so that the kernel hands out zeroed pages and takes them back at once; the length stands before them.
+// Blocks are mapped, so that the kernel hands out zeroed pages and takes them back at once; the length stands before
+// them.
 constexpr uint64_t kHead = 4096;
 
 void* allocate(uint64_t bytes) {
@@ -56,7 +57,8 @@ void copy_dim(char* to, const char* from, const StridedCopy& how, size_t dim) {
     std::memcpy(to, from, how.run_bytes);
     return;
   }
-  for (uint64_t i = 0; i < how.counts[dim]; ++i) copy_dim(to + i * how.to_strides[dim], from + i * how.from_strides[dim], how, dim + 1);
+  for (uint64_t i = 0; i < how.counts[dim]; ++i)
+    copy_dim(to + i * how.to_strides[dim], from + i * how.from_strides[dim], how, dim + 1);
 }
 
 void copy_strided(void* to, const void* from, const StridedCopy& how) {
@@ -107,10 +109,23 @@ void* stream() { return nullptr; }
 }  // namespace
 
 const Device& cpu_device() {
-  static const Device device = {.name = "cpu", .allocate = allocate, .release = release, .free_bytes = free_bytes,
-                                .allocate_staging = allocate, .release_staging = release, .from_host = copy, .to_host = copy,
-                                .copy = copy, .copy_strided = copy_strided, .reduce = reduce_on_host, .draw = draw_on_host, .multiply = multiply,
-                                .use = use, .synchronize = synchronize, .done = done, .stream = stream};
+  static const Device device = {.name = "cpu",
+                                .allocate = allocate,
+                                .release = release,
+                                .free_bytes = free_bytes,
+                                .allocate_staging = allocate,
+                                .release_staging = release,
+                                .from_host = copy,
+                                .to_host = copy,
+                                .copy = copy,
+                                .copy_strided = copy_strided,
+                                .reduce = reduce_on_host,
+                                .draw = draw_on_host,
+                                .multiply = multiply,
+                                .use = use,
+                                .synchronize = synchronize,
+                                .done = done,
+                                .stream = stream};
   return device;
 }
 

@@ -25,7 +25,8 @@ struct Functions {
   int (*get_property)(int which, int*);  // 0 major, 1 minor, 2 patch
   int (*set_stream)(Handle, void*);
   int (*set_math_mode)(Handle, int);
-  int (*sgemm)(Handle, Operation, Operation, int, int, int, const float*, const float*, int, const float*, int, const float*, float*, int);
+  int (*sgemm)(Handle, Operation, Operation, int, int, int, const float*, const float*, int, const float*, int,
+               const float*, float*, int);
 };
 
 struct Opened {
@@ -41,9 +42,12 @@ bool find_symbol(void* library, const char* name, F& function, std::string& reas
 }
 
 bool find_functions(void* library, Functions& f, std::string& reason) {
-  return find_symbol(library, "cublasCreate_v2", f.create, reason) && find_symbol(library, "cublasDestroy_v2", f.destroy, reason) &&
-         find_symbol(library, "cublasGetProperty", f.get_property, reason) && find_symbol(library, "cublasSetStream_v2", f.set_stream, reason) &&
-         find_symbol(library, "cublasSetMathMode", f.set_math_mode, reason) && find_symbol(library, "cublasSgemm_v2", f.sgemm, reason);
+  return find_symbol(library, "cublasCreate_v2", f.create, reason) &&
+         find_symbol(library, "cublasDestroy_v2", f.destroy, reason) &&
+         find_symbol(library, "cublasGetProperty", f.get_property, reason) &&
+         find_symbol(library, "cublasSetStream_v2", f.set_stream, reason) &&
+         find_symbol(library, "cublasSetMathMode", f.set_math_mode, reason) &&
+         find_symbol(library, "cublasSgemm_v2", f.sgemm, reason);
 }
 
 Opened open_library() {
@@ -107,9 +111,10 @@ bool multiply_by_cublas(void* stream, int device_index, float* y, const float* a
   const float one = 1.0f, beta = p.accumulate ? 1.0f : 0.0f;
   const Handle handle = handle_of(device_index);
   check(functions.set_stream(handle, stream), "cublasSetStream");
-  // cuBLAS counts by columns: row major y = a x b is column major y' = b' x a', where a row's length is the leading dim.
-  check(functions.sgemm(handle, p.transpose_b ? kTransposed : kNormal, p.transpose_a ? kTransposed : kNormal, n, m, k, &one, b, p.transpose_b ? k : n,
-                        a, p.transpose_a ? m : k, &beta, y, n),
+  // cuBLAS counts by columns: row major y = a x b is column major y' = b' x a', where a row's length is the leading
+  // dim.
+  check(functions.sgemm(handle, p.transpose_b ? kTransposed : kNormal, p.transpose_a ? kTransposed : kNormal, n, m, k,
+                        &one, b, p.transpose_b ? k : n, a, p.transpose_a ? m : k, &beta, y, n),
         "cublasSgemm");
   return true;
 }

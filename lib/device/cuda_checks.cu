@@ -1,18 +1,19 @@
 // What of GPUs and their libraries this machine has.
-#include "device/cuda_checks.h"
-
 #include <cuda_runtime.h>
 
 #include <cstdio>
 
 #include "device/cublas.h"
+#include "device/cuda_checks.h"
 #include "device/nccl_library.h"
 
 namespace tpplan {
 namespace {
 
 // 13000 is CUDA 13.0
-std::string cuda_version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string cuda_version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 std::string gib(size_t bytes) {
   char text[32];
@@ -24,14 +25,20 @@ Check driver_check(bool& has_driver) {
   int version = 0;
   has_driver = cudaDriverGetVersion(&version) == cudaSuccess && version != 0;
   if (!has_driver) {
-    return {.name = "NVIDIA driver", .state = CheckState::Absent, .found = "no driver (libcuda.so.1)",
+    return {.name = "NVIDIA driver",
+            .state = CheckState::Absent,
+            .found = "no driver (libcuda.so.1)",
             .remedy = "install NVIDIA's driver to run on GPUs; the CPU needs none"};
   }
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
-  const std::string found = "for CUDA up to " + cuda_version_text(version) + "; this program was built with " + cuda_version_text(runtime);
+  const std::string found =
+      "for CUDA up to " + cuda_version_text(version) + "; this program was built with " + cuda_version_text(runtime);
   if (version / 1000 >= runtime / 1000) return {.name = "NVIDIA driver", .found = found};
-  return {.name = "NVIDIA driver", .state = CheckState::Missing, .found = found, .remedy = "install a newer driver, or build with an older CUDA toolkit"};
+  return {.name = "NVIDIA driver",
+          .state = CheckState::Missing,
+          .found = found,
+          .remedy = "install a newer driver, or build with an older CUDA toolkit"};
 }
 
 Check gpu_check(int index) {
@@ -43,23 +50,32 @@ Check gpu_check(int index) {
   if (error == cudaSuccess) error = cudaMemGetInfo(&free, &total);
   if (error != cudaSuccess) {
     cudaGetLastError();
-    return {.name = name, .state = CheckState::Missing, .found = std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error),
+    return {.name = name,
+            .state = CheckState::Missing,
+            .found = std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error),
             .remedy = "see nvidia-smi; another process may hold the GPU"};
   }
-  return {.name = name, .found = std::string(properties.name) + ", " + gib(total) + " (" + gib(free) + " free), compute capability " +
-                                 std::to_string(properties.major) + "." + std::to_string(properties.minor)};
+  return {.name = name,
+          .found = std::string(properties.name) + ", " + gib(total) + " (" + gib(free) + " free), compute capability " +
+                   std::to_string(properties.major) + "." + std::to_string(properties.minor)};
 }
 
 Check nccl_check() {
   const NcclLibrary& nccl = nccl_library();
-  if (!nccl.library.empty()) return {.name = "NCCL", .found = nccl_version_text(nccl.version) + " (" + nccl.library + ")"};
-  return {.name = "NCCL", .state = CheckState::Absent, .found = nccl.reason, .remedy = "install libnccl2 for --backend nccl, or name the file in TPPLAN_NCCL_LIBRARY"};
+  if (!nccl.library.empty())
+    return {.name = "NCCL", .found = nccl_version_text(nccl.version) + " (" + nccl.library + ")"};
+  return {.name = "NCCL",
+          .state = CheckState::Absent,
+          .found = nccl.reason,
+          .remedy = "install libnccl2 for --backend nccl, or name the file in TPPLAN_NCCL_LIBRARY"};
 }
 
 Check cublas_check() {
   const CublasLibrary& cublas = cublas_library();
   if (!cublas.library.empty()) return {.name = "cuBLAS", .found = cublas.version + " (" + cublas.library + ")"};
-  return {.name = "cuBLAS", .state = CheckState::Absent, .found = cublas.reason + ": products run in a plain kernel, slower",
+  return {.name = "cuBLAS",
+          .state = CheckState::Absent,
+          .found = cublas.reason + ": products run in a plain kernel, slower",
           .remedy = "install libcublas for fast products in `run`, or name the file in TPPLAN_CUBLAS_LIBRARY"};
 }
 
@@ -71,7 +87,9 @@ std::vector<Check> cuda_checks() {
   int count = 0;
   const cudaError_t error = has_driver ? cudaGetDeviceCount(&count) : cudaSuccess;
   if (has_driver && count == 0) {
-    checks.push_back({.name = "GPU", .state = CheckState::Missing, .found = error != cudaSuccess ? cudaGetErrorString(error) : "the driver finds none",
+    checks.push_back({.name = "GPU",
+                      .state = CheckState::Missing,
+                      .found = error != cudaSuccess ? cudaGetErrorString(error) : "the driver finds none",
                       .remedy = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
   }
   int current = 0;

@@ -6,11 +6,12 @@
 
 namespace tpplan {
 
-// Ok: works. Missing: something that was meant to be there does not work. Absent: not there, and nothing suffers but what needs it.
+// Ok: works. Missing: something that was meant to be there does not work. Absent: not there, and nothing suffers but
+// what needs it.
 enum class CheckState { Ok, Missing, Absent };
 
 struct Check {
-  std::string name;    // "MPI library", "driver"
+  std::string name;  // "MPI library", "driver"
   CheckState state = CheckState::Ok;
   std::string found;   // version, path, amount; or what went wrong
   std::string remedy;  // what to do about it; empty: nothing needs doing

@@ -20,7 +20,8 @@ void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   int index = -1;
   cudaGetDevice(&index);
-  throw std::runtime_error("GPU " + std::to_string(index) + ": " + cudaGetErrorName(error) + " (" + cudaGetErrorString(error) + ") in " + what);
+  throw std::runtime_error("GPU " + std::to_string(index) + ": " + cudaGetErrorName(error) + " (" +
+                           cudaGetErrorString(error) + ") in " + what);
 }
 
 int current_device() {
@@ -86,7 +87,8 @@ uint64_t free_bytes() {
 }
 
 void* allocate_staging(uint64_t bytes) {
-  return allocated([&](void** at) { return cudaHostAlloc(at, std::max<uint64_t>(bytes, 1), cudaHostAllocPortable); }, "cudaHostAlloc");
+  return allocated([&](void** at) { return cudaHostAlloc(at, std::max<uint64_t>(bytes, 1), cudaHostAllocPortable); },
+                   "cudaHostAlloc");
 }
 
 void release_staging(void* memory) { check(cudaFreeHost(memory), "cudaFreeHost"); }
@@ -110,7 +112,9 @@ void copy(void* to, const void* from, uint64_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue()), "cudaMemcpyAsync");
 }
 
-unsigned blocks_for(uint64_t items) { return static_cast<unsigned>(std::clamp<uint64_t>((items + kThreads - 1) / kThreads, 1, kMaxBlocks)); }
+unsigned blocks_for(uint64_t items) {
+  return static_cast<unsigned>(std::clamp<uint64_t>((items + kThreads - 1) / kThreads, 1, kMaxBlocks));
+}
 
 __device__ uint64_t thread_number() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ uint64_t thread_count() { return uint64_t{gridDim.x} * blockDim.x; }
@@ -137,18 +141,25 @@ using CopyKernel = void (*)(void*, const void*, StridedPlan);
 
 CopyKernel copy_kernel_of(uint64_t unit) {
   switch (unit) {
-    case 1: return copy_kernel<uint8_t>;
-    case 2: return copy_kernel<uint16_t>;
-    case 4: return copy_kernel<uint32_t>;
-    case 8: return copy_kernel<uint64_t>;
-    default: return copy_kernel<Unit16>;
+    case 1:
+      return copy_kernel<uint8_t>;
+    case 2:
+      return copy_kernel<uint16_t>;
+    case 4:
+      return copy_kernel<uint32_t>;
+    case 8:
+      return copy_kernel<uint64_t>;
+    default:
+      return copy_kernel<Unit16>;
   }
 }
 
 void copy_strided(void* to, const void* from, const StridedCopy& how) {
-  for (const StridedPlan& plan : plan_strided_copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), how)) {
+  for (const StridedPlan& plan :
+       plan_strided_copy(reinterpret_cast<uintptr_t>(to), reinterpret_cast<uintptr_t>(from), how)) {
     if (plan.dims == 0) {  // one run
-      copy(static_cast<char*>(to) + plan.to_offset, static_cast<const char*>(from) + plan.from_offset, plan.units * plan.unit);
+      copy(static_cast<char*>(to) + plan.to_offset, static_cast<const char*>(from) + plan.from_offset,
+           plan.units * plan.unit);
       continue;
     }
     copy_kernel_of(plan.unit)<<<blocks_for(plan.units), kThreads, 0, queue()>>>(to, from, plan);
@@ -160,7 +171,8 @@ bool reduce(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp
   return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
     using T = decltype(zero);
     if (elements == 0) return;
-    reduce_kernel<T><<<blocks_for(elements), kThreads, 0, queue()>>>(static_cast<T*>(to), static_cast<const T*>(from), elements, op);
+    reduce_kernel<T><<<blocks_for(elements), kThreads, 0, queue()>>>(static_cast<T*>(to), static_cast<const T*>(from),
+                                                                     elements, op);
     check(cudaGetLastError(), "the kernel that reduces");
   });
 }
@@ -168,7 +180,8 @@ bool reduce(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp
 void multiply(float* y, const float* a, const float* b, const Product& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k != 0 && multiply_by_cublas(queue(), current_device(), y, a, b, p)) return;
-  multiply_kernel<<<blocks_for(static_cast<uint64_t>(p.m) * static_cast<uint64_t>(p.n)), kThreads, 0, queue()>>>(y, a, b, p);
+  multiply_kernel<<<blocks_for(static_cast<uint64_t>(p.m) * static_cast<uint64_t>(p.n)), kThreads, 0, queue()>>>(y, a,
+                                                                                                                 b, p);
   check(cudaGetLastError(), "the kernel that multiplies");
 }
 
@@ -179,8 +192,8 @@ void use(int index) {
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   if (count == 1) index = 0;  // a launcher may have left each rank one GPU of its own
   if (index < 0 || index >= count) {
-    throw std::runtime_error("GPU " + std::to_string(index) + " is wanted, and this machine has " + std::to_string(count) +
-                             ": start one rank a GPU, or see CUDA_VISIBLE_DEVICES");
+    throw std::runtime_error("GPU " + std::to_string(index) + " is wanted, and this machine has " +
+                             std::to_string(count) + ": start one rank a GPU, or see CUDA_VISIBLE_DEVICES");
   }
   check(cudaSetDevice(index), "cudaSetDevice");
 }
@@ -188,17 +201,31 @@ void use(int index) {
 }  // namespace
 
 const Device* cuda_device(std::string& reason) {
-  static const Device device = {.name = "cuda", .allocate = allocate, .release = release, .free_bytes = free_bytes,
-                                .allocate_staging = allocate_staging, .release_staging = release_staging, .from_host = from_host,
-                                .to_host = to_host, .copy = copy, .copy_strided = copy_strided, .reduce = reduce, .draw = draw, .multiply = multiply,
-                                .use = use, .synchronize = synchronize, .done = done, .stream = stream};
+  static const Device device = {.name = "cuda",
+                                .allocate = allocate,
+                                .release = release,
+                                .free_bytes = free_bytes,
+                                .allocate_staging = allocate_staging,
+                                .release_staging = release_staging,
+                                .from_host = from_host,
+                                .to_host = to_host,
+                                .copy = copy,
+                                .copy_strided = copy_strided,
+                                .reduce = reduce,
+                                .draw = draw,
+                                .multiply = multiply,
+                                .use = use,
+                                .synchronize = synchronize,
+                                .done = done,
+                                .stream = stream};
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
     reason = "there is no NVIDIA driver (libcuda.so.1) here";
     return nullptr;
   }
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
-    reason = std::string("no GPU can be used: ") + (error != cudaSuccess ? cudaGetErrorString(error) : "the driver finds none");
+    reason = std::string("no GPU can be used: ") +
+             (error != cudaSuccess ? cudaGetErrorString(error) : "the driver finds none");
     return nullptr;
   }
   return &device;

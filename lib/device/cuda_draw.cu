@@ -1,7 +1,7 @@
 // Random values on a GPU: a thread an element, the arithmetic of device/draw.h.
-#include "device/cuda_draw.h"
-
 #include <algorithm>
+
+#include "device/cuda_draw.h"
 
 namespace tpplan {
 namespace {

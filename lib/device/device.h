@@ -13,13 +13,15 @@
 
 namespace tpplan {
 
-// A strided copy between two blocks of memory: for each index of `counts` a run of `run_bytes` bytes. Strides are in bytes.
+// A strided copy between two blocks of memory: for each index of `counts` a run of `run_bytes` bytes. Strides are in
+// bytes.
 struct StridedCopy {
   uint64_t run_bytes = 0;
   std::vector<uint64_t> counts, from_strides, to_strides;  // outermost first; empty: one run
 };
 
-// y[m, n] (+)= a x b over float32, row major. `transpose_b`: b is [n, k], else [k, n]; `transpose_a`: a is [k, m], else [m, k].
+// y[m, n] (+)= a x b over float32, row major. `transpose_b`: b is [n, k], else [k, n]; `transpose_a`: a is [k, m], else
+// [m, k].
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -27,14 +29,15 @@ struct Product {
 };
 
 // The functions of one kind of device. Memory that they take is the device's unless the name says host. All of them are
-// called with the device current for the calling thread; work is ordered as called, and done at `synchronize`. A function
-// that fails throws std::runtime_error with the device's own words; allocate returns nullptr when no memory is left.
+// called with the device current for the calling thread; work is ordered as called, and done at `synchronize`. A
+// function that fails throws std::runtime_error with the device's own words; allocate returns nullptr when no memory is
+// left.
 struct Device {
-  std::string_view name;  // "cpu", "cuda"
-  void* (*allocate)(uint64_t bytes);            // zeroed
+  std::string_view name;              // "cpu", "cuda"
+  void* (*allocate)(uint64_t bytes);  // zeroed
   void (*release)(void* memory);
-  uint64_t (*free_bytes)();                     // memory that allocate could give now
-  void* (*allocate_staging)(uint64_t bytes);    // host memory that copies quickly to and from the device (pinned)
+  uint64_t (*free_bytes)();                   // memory that allocate could give now
+  void* (*allocate_staging)(uint64_t bytes);  // host memory that copies quickly to and from the device (pinned)
   void (*release_staging)(void* memory);
   void (*from_host)(void* to, const void* from, uint64_t bytes);  // asynchronous where `from` is staging
   void (*to_host)(void* to, const void* from, uint64_t bytes);    // done on return

@@ -8,7 +8,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kBlock = 1024;         // elements that are drawn together: they stay in the first cache
+constexpr uint64_t kBlock = 1024;  // elements that are drawn together: they stay in the first cache
 constexpr uint64_t kThreadElements = uint64_t{1} << 18;  // fewer are not worth a thread
 
 #define TPPLAN_INLINE inline __attribute__((always_inline))
@@ -44,7 +44,8 @@ TPPLAN_INLINE void draw_floats(Block& b, const DrawBox& box, float* value) {
 
 TPPLAN_INLINE void draw_doubles(Block& b, const DrawBox& box, double* value) {
   if (box.kind == DrawKind::Uniform) {
-    for (uint64_t i = 0; i < kBlock; ++i) value[i] = uniform_double(bits64_of({b.high[i], b.low[i]}), box.first, box.second);
+    for (uint64_t i = 0; i < kBlock; ++i)
+      value[i] = uniform_double(bits64_of({b.high[i], b.low[i]}), box.first, box.second);
     return;
   }
   for (uint64_t i = 0; i < kBlock; ++i) b.wide_x[i] = symmetric_double(bits64_of({b.high[i], b.low[i]}));
@@ -66,10 +67,14 @@ TPPLAN_INLINE void draw_small(Block& b, const DrawBox& box, uint16_t* value) {
 TPPLAN_INLINE void draw_block_inline(Block& b, const DrawBox& box) {
   draw_pairs(b, box.key);
   switch (box.type) {
-    case DrawType::Float32: return draw_floats(b, box, reinterpret_cast<float*>(b.out));
-    case DrawType::Float64: return draw_doubles(b, box, reinterpret_cast<double*>(b.out));
-    case DrawType::Bfloat16: return draw_small<Bfloat16>(b, box, reinterpret_cast<uint16_t*>(b.out));
-    case DrawType::Float16: return draw_small<Half>(b, box, reinterpret_cast<uint16_t*>(b.out));
+    case DrawType::Float32:
+      return draw_floats(b, box, reinterpret_cast<float*>(b.out));
+    case DrawType::Float64:
+      return draw_doubles(b, box, reinterpret_cast<double*>(b.out));
+    case DrawType::Bfloat16:
+      return draw_small<Bfloat16>(b, box, reinterpret_cast<uint16_t*>(b.out));
+    case DrawType::Float16:
+      return draw_small<Half>(b, box, reinterpret_cast<uint16_t*>(b.out));
   }
 }
 
@@ -77,14 +82,18 @@ TPPLAN_INLINE void draw_block_inline(Block& b, const DrawBox& box) {
 void draw_block_anywhere(Block& b, const DrawBox& box) { draw_block_inline(b, box); }
 #ifdef __x86_64__
 __attribute__((target("avx2,fma"))) void draw_block_avx2(Block& b, const DrawBox& box) { draw_block_inline(b, box); }
-__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512"))) void draw_block_avx512(Block& b, const DrawBox& box) { draw_block_inline(b, box); }
+__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512"))) void draw_block_avx512(
+    Block& b, const DrawBox& box) {
+  draw_block_inline(b, box);
+}
 #endif
 
 using DrawBlock = void (*)(Block&, const DrawBox&);
 
 DrawBlock fastest_draw_block() {
 #ifdef __x86_64__
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
   if (avx512) return draw_block_avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return draw_block_avx2;
 #endif
@@ -132,11 +141,14 @@ void draw_range(char* to, const DrawBox& box, uint64_t begin, uint64_t end) {
 }  // namespace
 
 void draw_on_host(void* to, const DrawBox& box, int threads) {
-  const uint64_t parts = std::clamp<uint64_t>(box.elements / kThreadElements, 1, static_cast<uint64_t>(std::max(threads, 1)));
+  const uint64_t parts =
+      std::clamp<uint64_t>(box.elements / kThreadElements, 1, static_cast<uint64_t>(std::max(threads, 1)));
   const uint64_t share = (box.elements + parts - 1) / parts;
   std::vector<std::jthread> others;
   for (uint64_t part = 1; part < parts; ++part) {
-    others.emplace_back([=, &box] { draw_range(static_cast<char*>(to), box, part * share, std::min(box.elements, (part + 1) * share)); });
+    others.emplace_back([=, &box] {
+      draw_range(static_cast<char*>(to), box, part * share, std::min(box.elements, (part + 1) * share));
+    });
   }
   draw_range(static_cast<char*>(to), box, 0, std::min(box.elements, share));
 }

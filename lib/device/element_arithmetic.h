@@ -1,5 +1,5 @@
-// The arithmetic of one element, for the CPU and for GPUs alike: compiled by both compilers, with the same bits as result.
-// Only additions, comparisons and whole numbers: nothing here that a compiler may contract or approximate.
+// The arithmetic of one element, for the CPU and for GPUs alike: compiled by both compilers, with the same bits as
+// result. Only additions, comparisons and whole numbers: nothing here that a compiler may contract or approximate.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,9 @@ TPPLAN_HOST_DEVICE inline uint16_t half_of_float(float value) {
   return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
 }
 
-TPPLAN_HOST_DEVICE inline float float_of_bfloat16(uint16_t half) { return float_of_bits(static_cast<uint32_t>(half) << 16); }
+TPPLAN_HOST_DEVICE inline float float_of_bfloat16(uint16_t half) {
+  return float_of_bits(static_cast<uint32_t>(half) << 16);
+}
 
 TPPLAN_HOST_DEVICE inline uint16_t bfloat16_of_float(float value) {
   const uint32_t bits = bits_of(value);

@@ -32,21 +32,25 @@ TPPLAN_HOST_DEVICE void unit_offsets(const StridedPlan& plan, Index i, uint64_t&
 
 // Thread `thread` of `threads`; Unit is of plan.unit bytes.
 template <typename Unit, typename Index>
-TPPLAN_HOST_DEVICE void copy_units(void* to, const void* from, const StridedPlan& plan, uint64_t thread, uint64_t threads) {
+TPPLAN_HOST_DEVICE void copy_units(void* to, const void* from, const StridedPlan& plan, uint64_t thread,
+                                   uint64_t threads) {
   for (uint64_t i = thread; i < plan.units; i += threads) {
     uint64_t from_offset, to_offset;
     unit_offsets(plan, static_cast<Index>(i), from_offset, to_offset);
-    *reinterpret_cast<Unit*>(static_cast<char*>(to) + to_offset) = *reinterpret_cast<const Unit*>(static_cast<const char*>(from) + from_offset);
+    *reinterpret_cast<Unit*>(static_cast<char*>(to) + to_offset) =
+        *reinterpret_cast<const Unit*>(static_cast<const char*>(from) + from_offset);
   }
 }
 
 template <typename T>
-TPPLAN_HOST_DEVICE void reduce_elements(T* to, const T* from, uint64_t elements, ReduceOp op, uint64_t thread, uint64_t threads) {
+TPPLAN_HOST_DEVICE void reduce_elements(T* to, const T* from, uint64_t elements, ReduceOp op, uint64_t thread,
+                                        uint64_t threads) {
   for (uint64_t i = thread; i < elements; i += threads) to[i] = reduced(to[i], from[i], op);
 }
 
 // Elements of y = a x b, each the sum over k in order: with -fmad=false the same bits as a plain loop on the CPU.
-TPPLAN_HOST_DEVICE inline void multiply_elements(float* y, const float* a, const float* b, const Product& p, uint64_t thread, uint64_t threads) {
+TPPLAN_HOST_DEVICE inline void multiply_elements(float* y, const float* a, const float* b, const Product& p,
+                                                 uint64_t thread, uint64_t threads) {
   const uint64_t m = static_cast<uint64_t>(p.m), n = static_cast<uint64_t>(p.n), k = static_cast<uint64_t>(p.k);
   for (uint64_t i = thread; i < m * n; i += threads) {
     const uint64_t row = i / n, column = i - row * n;

@@ -33,8 +33,7 @@ bool find_functions(void* library, NcclFunctions& f, std::string& reason) {
          find_symbol(library, "ncclAllReduce", f.all_reduce, reason) &&
          find_symbol(library, "ncclReduce", f.reduce, reason) &&
          find_symbol(library, "ncclReduceScatter", f.reduce_scatter, reason) &&
-         find_symbol(library, "ncclSend", f.send, reason) &&
-         find_symbol(library, "ncclRecv", f.receive, reason);
+         find_symbol(library, "ncclSend", f.send, reason) && find_symbol(library, "ncclRecv", f.receive, reason);
 }
 
 // The version is asked for first: an old NCCL lacks functions, and its age is the better reason.
@@ -45,8 +44,8 @@ bool prove_library(void* library, NcclLibrary& nccl) {
     return false;
   }
   if (nccl.version < kOldestNccl) {
-    nccl.reason = fmt::format("NCCL {} is too old: {} and later have communicators that do not block", nccl_version_text(nccl.version),
-                              nccl_version_text(kOldestNccl));
+    nccl.reason = fmt::format("NCCL {} is too old: {} and later have communicators that do not block",
+                              nccl_version_text(nccl.version), nccl_version_text(kOldestNccl));
     return false;
   }
   return find_functions(library, nccl.functions, nccl.reason);
@@ -59,8 +58,7 @@ NcclLibrary open_library() {
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
-    nccl.reason = fmt::format("NCCL cannot be opened: {}",
-                              escape_for_terminal(why != nullptr ? why : name));
+    nccl.reason = fmt::format("NCCL cannot be opened: {}", escape_for_terminal(why != nullptr ? why : name));
   } else if (prove_library(library, nccl)) {
     nccl.library = name;
     nccl.takes_host_memory = dlsym(library, "tpplan_takes_host_memory") != nullptr;

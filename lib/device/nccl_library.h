@@ -1,5 +1,5 @@
-// NCCL as found at run time. Its types and functions are declared here as nccl.h has them since 2.14 (2022), so that the
-// program builds and starts without it; tests/exec/nccl_declarations.cc holds them to the real header.
+// NCCL as found at run time. Its types and functions are declared here as nccl.h has them since 2.14 (2022), so that
+// the program builds and starts without it; tests/exec/nccl_declarations.cc holds them to the real header.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,18 @@ enum class NcclResult : int {
   InProgress = 7,
 };
 
-enum class NcclType : int { Int8 = 0, Uint8 = 1, Int32 = 2, Uint32 = 3, Int64 = 4, Uint64 = 5, Float16 = 6, Float32 = 7, Float64 = 8, Bfloat16 = 9 };
+enum class NcclType : int {
+  Int8 = 0,
+  Uint8 = 1,
+  Int32 = 2,
+  Uint32 = 3,
+  Int64 = 4,
+  Uint64 = 5,
+  Float16 = 6,
+  Float32 = 7,
+  Float64 = 8,
+  Bfloat16 = 9
+};
 
 enum class NcclOp : int { Sum = 0, Max = 2, Min = 3 };
 
@@ -50,11 +61,16 @@ struct NcclFunctions {
   const char* (*get_last_error)(NcclComm comm);
   NcclResult (*group_start)();
   NcclResult (*group_end)();
-  NcclResult (*all_gather)(const void* send, void* receive, size_t send_count, NcclType type, NcclComm comm, void* stream);
-  NcclResult (*broadcast)(const void* send, void* receive, size_t count, NcclType type, int root, NcclComm comm, void* stream);
-  NcclResult (*all_reduce)(const void* send, void* receive, size_t count, NcclType type, NcclOp op, NcclComm comm, void* stream);
-  NcclResult (*reduce)(const void* send, void* receive, size_t count, NcclType type, NcclOp op, int root, NcclComm comm, void* stream);
-  NcclResult (*reduce_scatter)(const void* send, void* receive, size_t receive_count, NcclType type, NcclOp op, NcclComm comm, void* stream);
+  NcclResult (*all_gather)(const void* send, void* receive, size_t send_count, NcclType type, NcclComm comm,
+                           void* stream);
+  NcclResult (*broadcast)(const void* send, void* receive, size_t count, NcclType type, int root, NcclComm comm,
+                          void* stream);
+  NcclResult (*all_reduce)(const void* send, void* receive, size_t count, NcclType type, NcclOp op, NcclComm comm,
+                           void* stream);
+  NcclResult (*reduce)(const void* send, void* receive, size_t count, NcclType type, NcclOp op, int root, NcclComm comm,
+                       void* stream);
+  NcclResult (*reduce_scatter)(const void* send, void* receive, size_t receive_count, NcclType type, NcclOp op,
+                               NcclComm comm, void* stream);
   NcclResult (*send)(const void* send, size_t count, NcclType type, int peer, NcclComm comm, void* stream);
   NcclResult (*receive)(void* receive, size_t count, NcclType type, int peer, NcclComm comm, void* stream);
 };
@@ -62,7 +78,7 @@ struct NcclFunctions {
 // `library` is the file that was opened; empty when none serves, and then `reason` says why.
 struct NcclLibrary {
   std::string library, reason;
-  int version = 0;  // 22304 is 2.23.4
+  int version = 0;                 // 22304 is 2.23.4
   bool takes_host_memory = false;  // a stand-in for tests; NCCL moves the memory of GPUs only
   NcclFunctions functions = {};
 };

@@ -10,7 +10,9 @@ const Device* cuda_device(std::string& reason) {
 }
 
 std::vector<Check> cuda_checks() {
-  return {{.name = "CUDA", .state = CheckState::Absent, .found = "this tpplan-exec was built without CUDA",
+  return {{.name = "CUDA",
+           .state = CheckState::Absent,
+           .found = "this tpplan-exec was built without CUDA",
            .remedy = "build it where nvcc is installed to run on GPUs"}};
 }
 

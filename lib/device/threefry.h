@@ -1,5 +1,5 @@
-// threefry2x32 with 20 rounds (Salmon et al., SC 2011) as JAX uses it with jax_threefry_partitionable: the value of an element
-// follows from a key and the element's own index, so that every part of a tensor can be made by itself.
+// threefry2x32 with 20 rounds (Salmon et al., SC 2011) as JAX uses it with jax_threefry_partitionable: the value of an
+// element follows from a key and the element's own index, so that every part of a tensor can be made by itself.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,9 @@ TPPLAN_HOST_DEVICE inline ThreefryPair threefry2x32(ThreefryKey key, uint32_t x,
 }
 
 // jax.random.key(seed); seeds from 2^32 up need jax_enable_x64 there.
-inline ThreefryKey key_of_seed(uint64_t seed) { return {static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(seed)}; }
+inline ThreefryKey key_of_seed(uint64_t seed) {
+  return {static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(seed)};
+}
 
 // jax.random.fold_in(key, data).
 inline ThreefryKey fold_in(ThreefryKey key, uint32_t data) {
@@ -45,7 +47,9 @@ inline ThreefryKey fold_in(ThreefryKey key, uint32_t data) {
 }
 
 // Element `index` of jax.random.bits: 64 bits are both words, 32 bits their exclusive or, fewer the lowest of these.
-TPPLAN_HOST_DEVICE inline uint64_t bits64_of(ThreefryPair pair) { return static_cast<uint64_t>(pair.first) << 32 | pair.second; }
+TPPLAN_HOST_DEVICE inline uint64_t bits64_of(ThreefryPair pair) {
+  return static_cast<uint64_t>(pair.first) << 32 | pair.second;
+}
 TPPLAN_HOST_DEVICE inline uint32_t bits32_of(ThreefryPair pair) { return pair.first ^ pair.second; }
 TPPLAN_HOST_DEVICE inline ThreefryPair pair_at(ThreefryKey key, uint64_t index) {
   return threefry2x32(key, static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(index));

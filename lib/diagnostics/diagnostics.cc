@@ -111,9 +111,8 @@ void apply_severity_rules(Diagnostics& diagnostics, const SeverityRules& rules) 
   const auto names = [](const std::vector<Code>& codes, Code code) {
     return std::find(codes.begin(), codes.end(), code) != codes.end();
   };
-  std::erase_if(diagnostics.list, [&](const Diagnostic& d) {
-    return d.severity == Severity::Warning && names(rules.allow, d.code);
-  });
+  std::erase_if(diagnostics.list,
+                [&](const Diagnostic& d) { return d.severity == Severity::Warning && names(rules.allow, d.code); });
   for (Diagnostic& d : diagnostics.list) {
     if (rules.strict || names(rules.deny, d.code)) d.severity = Severity::Error;
   }

@@ -59,9 +59,9 @@ struct Diagnostic {
   std::string message;  // lower case, no full stop, what was observed with its numbers
   std::string label;    // stands under the carets
   std::vector<Note> notes;
-  std::string help;      // one action
-  uint64_t count = 1;    // how often the same cause was seen
-  std::string counted;   // what is counted: "parameter"
+  std::string help;       // one action
+  uint64_t count = 1;     // how often the same cause was seen
+  std::string counted;    // what is counted: "parameter"
   uint64_t unlisted = 0;  // how many further findings of the same code are counted here and not listed
 };
 
@@ -83,8 +83,8 @@ struct Diagnostics {
   Diagnostic dropped;
 };
 
-// Starts a diagnostic, or returns nullptr after raising the count when this cause has been reported before. A cause is a
-// code with a group, or without a group a code at a place: one rule that is wrong on 32 layers is one diagnostic. The
+// Starts a diagnostic, or returns nullptr after raising the count when this cause has been reported before. A cause is
+// a code with a group, or without a group a code at a place: one rule that is wrong on 32 layers is one diagnostic. The
 // caller fills in the message and the rest. The pointer is good until the next report.
 Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group = {});
 

@@ -78,8 +78,10 @@ std::string render_github(const Diagnostics& diagnostics, const Sources& sources
     size_t shown = 0;
     for (const Diagnostic& d : diagnostics.list) {
       if (d.severity != severity) continue;
-      if (shown++ < kMaxAnnotations) append_annotation(out, d, located);
-      else rest.list.push_back(d);
+      if (shown++ < kMaxAnnotations)
+        append_annotation(out, d, located);
+      else
+        rest.list.push_back(d);
     }
   }
   if (!rest.list.empty()) append_rest(out, rest, located);

@@ -13,8 +13,8 @@ void append_issue(std::string& out, const Diagnostic& d, const Sources& sources,
   const SourceFile* file = file_about(d.span, sources);
   out += "{\"description\": ";
   append_json_text(out, whole_text(d, sources, "; "));
-  out += fmt::format(", \"check_name\": \"{}\", \"fingerprint\": \"{}\", \"severity\": \"{}\"",
-                     kind_of(d.code).name, fingerprint, gitlab_severity(d.severity));
+  out += fmt::format(", \"check_name\": \"{}\", \"fingerprint\": \"{}\", \"severity\": \"{}\"", kind_of(d.code).name,
+                     fingerprint, gitlab_severity(d.severity));
   out += ", \"location\": {\"path\": ";
   append_json_text(out, file == nullptr ? "tpplan" : repository_path(file->name));
   out += fmt::format(", \"lines\": {{\"begin\": {}}}}}}}", place_of(d.span, sources).line);

@@ -14,7 +14,7 @@ struct Entity {
   std::string_view bytes, written;
 };
 // What XML 1.0 wants written otherwise, and the two characters beyond the controls that it cannot hold at all.
-constexpr Entity kEntities[] = {{"&", "&amp;"},   {"<", "&lt;"},           {">", "&gt;"},
+constexpr Entity kEntities[] = {{"&", "&amp;"},   {"<", "&lt;"},        {">", "&gt;"},
                                 {"\"", "&quot;"}, {"\xef\xbf\xbe", ""}, {"\xef\xbf\xbf", ""}};
 
 // `text` for an attribute or an element. Its control characters have been written out or are dropped here; line breaks
@@ -29,8 +29,10 @@ std::string xml(std::string_view text) {
       if (rest.starts_with(entity.bytes)) found = &entity;
     }
     const bool control = static_cast<unsigned char>(rest[0]) < 0x20 && rest[0] != '\n';
-    if (found != nullptr) out += found->written;
-    else if (!control) out += rest[0];
+    if (found != nullptr)
+      out += found->written;
+    else if (!control)
+      out += rest[0];
     i += found == nullptr ? 1 : found->bytes.size();
   }
   return out;

@@ -93,7 +93,8 @@ std::string_view severity_name(Severity severity) { return severity == Severity:
 
 FindingCounts counts_of(const Diagnostics& diagnostics) {
   FindingCounts counts;
-  for (const Diagnostic& d : diagnostics.list) (d.severity == Severity::Error ? counts.errors : counts.warnings) += 1 + d.unlisted;
+  for (const Diagnostic& d : diagnostics.list)
+    (d.severity == Severity::Error ? counts.errors : counts.warnings) += 1 + d.unlisted;
   return counts;
 }
 
@@ -159,7 +160,8 @@ std::vector<Remark> remarks_of(const Diagnostic& d, const Sources& sources) {
     remarks.push_back({"note", fmt::format("and {} more with the same cause", more)});
   }
   if (d.unlisted > 0) {
-    remarks.push_back({"note", fmt::format("not listed: {} of {}", counted(d.unlisted, "more finding"), kind_of(d.code).name)});
+    remarks.push_back(
+        {"note", fmt::format("not listed: {} of {}", counted(d.unlisted, "more finding"), kind_of(d.code).name)});
   }
   if (!d.help.empty()) remarks.push_back({"help", d.help});
   return remarks;

@@ -57,8 +57,10 @@ void check_loss(const Manifest& manifest, const SourceFile& file, const EmitForm
   d.count = static_cast<uint64_t>(std::count_if(first, manifest.parameters.end(), is_lost));
   d.counted = "parameter";
   d.severity = lossy ? Severity::Warning : Severity::Error;
-  if (lossy) d.notes.push_back({std::string(row.instead), {}});
-  else d.help = fmt::format("with --lossy {}", row.instead);
+  if (lossy)
+    d.notes.push_back({std::string(row.instead), {}});
+  else
+    d.help = fmt::format("with --lossy {}", row.instead);
 }
 
 }  // namespace

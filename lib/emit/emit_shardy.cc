@@ -83,8 +83,10 @@ std::string mlir_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '"' || c == '\\') out += fmt::format("\\{:02X}", byte);
-    else out += c;
+    if (byte < 0x20 || byte == 0x7f || c == '"' || c == '\\')
+      out += fmt::format("\\{:02X}", byte);
+    else
+      out += c;
   }
   return out + "\"";
 }

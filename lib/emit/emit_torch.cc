@@ -42,8 +42,10 @@ void append_part(const std::vector<Interval>& runs, Interval part, std::vector<I
     const Interval piece{run.begin + inside.begin - at, run.begin + inside.end - at};
     at += length(run);
     if (length(inside) <= 0) continue;
-    if (!out.empty() && out.back().end == piece.begin) out.back().end = piece.end;
-    else out.push_back(piece);
+    if (!out.empty() && out.back().end == piece.begin)
+      out.back().end = piece.end;
+    else
+      out.push_back(piece);
   }
 }
 
@@ -98,10 +100,12 @@ bool is_misread(const ParamLayout& layout, const Mesh& mesh) {
 
 std::string constructor_text(const Placement& placement) {
   switch (placement.kind) {
-    case PlacementKind::Shard: return fmt::format("Shard({})", placement.dim);
+    case PlacementKind::Shard:
+      return fmt::format("Shard({})", placement.dim);
     case PlacementKind::StridedShard:
       return fmt::format("_StridedShard({}, split_factor={})", placement.dim, placement.split_factor);
-    default: return "Replicate()";
+    default:
+      return "Replicate()";
   }
 }
 

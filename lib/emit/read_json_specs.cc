@@ -95,7 +95,9 @@ bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, Spec
             in.parameters = tree;
             return in.has_parameters = true;
           }};
-  if (!read_json(file, Source::Plan, visitor, strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024}) || has_errors(diagnostics)) return false;
+  if (!read_json(file, Source::Plan, visitor, strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024}) ||
+      has_errors(diagnostics))
+    return false;
   const auto require = [&](bool present, std::string_view key) {
     return present || specs_fault(diagnostics, {Source::Plan, 0, 1}, fmt::format("the file has no `{}`", key));
   };

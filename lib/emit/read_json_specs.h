@@ -12,8 +12,7 @@ struct JsonSpecsLayout {
   std::string_view sizes, names;  // members of `mesh`: two lists of one length
   std::string_view parameters;    // the member that holds the lists
   // Reads the list at `at` into a spec.
-  bool (*read_entries)(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named,
-                       Diagnostics& diagnostics);
+  bool (*read_entries)(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics);
 };
 
 bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, SpecsFile& specs, Diagnostics& diagnostics);

@@ -96,10 +96,14 @@ bool read_string(ShardyReader& in, std::string& out) {
     }
     const char next = text[++i];
     const int high = hex_digit(next), low = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    if (next == 'n' || next == 't') out += next == 'n' ? '\n' : '\t';
-    else if (next == '\\' || next == '"') out += next;
-    else if (high >= 0 && low >= 0) out += static_cast<char>(high * 16 + low), ++i;
-    else return fault(in, token, "the string has an unknown escape");
+    if (next == 'n' || next == 't')
+      out += next == 'n' ? '\n' : '\t';
+    else if (next == '\\' || next == '"')
+      out += next;
+    else if (high >= 0 && low >= 0)
+      out += static_cast<char>(high * 16 + low), ++i;
+    else
+      return fault(in, token, "the string has an unknown escape");
   }
   return find_invalid_utf8(out) == std::string_view::npos || fault(in, token, "the string is not UTF-8");
 }

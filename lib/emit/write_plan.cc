@@ -31,8 +31,10 @@ struct PlanWriter {
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '*' || c == '?' || c == '[') out += fmt::format("[{}]", c);
-    else out += c;
+    if (c == '*' || c == '?' || c == '[')
+      out += fmt::format("[{}]", c);
+    else
+      out += c;
   }
   return out;
 }
@@ -66,8 +68,10 @@ std::vector<std::string> pieces_of(std::string_view path, const std::vector<bool
   const NumberedPath split = split_numbers(path);
   std::vector<std::string> pieces = {std::string(split.texts[0])};
   for (size_t i = 0; i < split.numbers.size(); ++i) {
-    if (varies[i]) pieces.emplace_back();
-    else pieces.back() += split.numbers[i];
+    if (varies[i])
+      pieces.emplace_back();
+    else
+      pieces.back() += split.numbers[i];
     pieces.back() += split.texts[i + 1];
   }
   return pieces;
@@ -157,7 +161,8 @@ std::string plan_text(const SpecsFile& specs, std::string_view format) {
   std::vector<uint32_t> values;
   for (const NamedSpec& named : specs.specs) {
     writer.paths.push_back(named.path);
-    values.push_back(known.emplace(std::pair(named.spec, named.has_segments), static_cast<uint32_t>(known.size())).first->second);
+    values.push_back(
+        known.emplace(std::pair(named.spec, named.has_segments), static_cast<uint32_t>(known.size())).first->second);
   }
   std::iota(writer.sorted.begin(), writer.sorted.end(), 0u);
   std::sort(writer.sorted.begin(), writer.sorted.end(),

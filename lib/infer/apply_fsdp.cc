@@ -66,13 +66,15 @@ std::vector<bool> select_params(const TpPlan& plan, const ModelGraph& graph, Dia
   PathHints hints{.graph = graph};
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (used[i]) continue;
-    Diagnostic& d = report_message(diagnostics, Code::TP4009, patterns[i].span, fmt::format("fsdp pattern `{}` matches no parameter", patterns[i].text));
+    Diagnostic& d = report_message(diagnostics, Code::TP4009, patterns[i].span,
+                                   fmt::format("fsdp pattern `{}` matches no parameter", patterns[i].text));
     d.help = nearest_path_help(hints, patterns[i].text, PathsOf::ModulesAndParameters);
   }
   return selected;
 }
 
-void report_decision(const TpPlan& plan, const ModelGraph& graph, ParamId id, const Sharding& sharding, FsdpDecision decision, Diagnostics& diagnostics) {
+void report_decision(const TpPlan& plan, const ModelGraph& graph, ParamId id, const Sharding& sharding,
+                     FsdpDecision decision, Diagnostics& diagnostics) {
   const bool scalar = plan.fsdp->policy == FsdpPolicy::Dim0;
   const Code code = decision == FsdpDecision::AlreadyOnAxis ? Code::TP5014 : scalar ? Code::TP5016 : Code::TP5015;
   Diagnostic* d = report(diagnostics, code, plan.fsdp->span, "fsdp");
@@ -85,9 +87,12 @@ void report_decision(const TpPlan& plan, const ModelGraph& graph, ParamId id, co
     d->message = fmt::format("`{}` {} is on axis `{}` already: {}", path, shape, axis, spec);
     d->help = "leave it out of `fsdp.patterns`, or shard it over another axis";
   } else if (code == Code::TP5015) {
-    d->message = fmt::format("no dim of `{}` {} with {} is left for `{}` ({}): a dim must be uncut and divide", path, shape, spec, axis, plan.mesh.axes[plan.fsdp->axis].size);
+    d->message = fmt::format("no dim of `{}` {} with {} is left for `{}` ({}): a dim must be uncut and divide", path,
+                             shape, spec, axis, plan.mesh.axes[plan.fsdp->axis].size);
     d->label = "stays as it is";
-    d->help = plan.fsdp->policy == FsdpPolicy::Compose ? "use an axis size that divides" : "`policy: compose` may cut a dim again, or use an axis size that divides";
+    d->help = plan.fsdp->policy == FsdpPolicy::Compose
+                  ? "use an axis size that divides"
+                  : "`policy: compose` may cut a dim again, or use an axis size that divides";
   } else {
     d->message = fmt::format("`{}` is a scalar, and dim0 cuts dim 0 of every parameter", path);
     d->help = "make it a tensor of shape [1], or leave it out of `fsdp.patterns`";
@@ -96,7 +101,8 @@ void report_decision(const TpPlan& plan, const ModelGraph& graph, ParamId id, co
 
 }  // namespace
 
-FsdpChoice choose_fsdp_dim(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh, const FsdpSettings& fsdp) {
+FsdpChoice choose_fsdp_dim(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
+                           const FsdpSettings& fsdp) {
   if (uses_axis(sharding.spec, fsdp.axis)) return {FsdpDecision::AlreadyOnAxis};
   if (fsdp.policy == FsdpPolicy::Dim0) return shape.empty() ? FsdpChoice{} : FsdpChoice{FsdpDecision::Sharded, 0};
   if (elements_of(shape) <= static_cast<uint64_t>(fsdp.min_weight_size)) return {FsdpDecision::TooSmall};
@@ -113,9 +119,12 @@ void apply_fsdp(const TpPlan& plan, const ModelGraph& graph, ShardingTable& tabl
     if (!leader.empty() && leader[id] != kNone) continue;
     ParamSharding& result = table.params[id];
     const Sharding& sharding = table.shardings[result.sharding];
-    const FsdpChoice choice = selected[id] ? choose_fsdp_dim(shape_of(graph, graph.params[id]), sharding, plan.mesh, *plan.fsdp) : FsdpChoice{FsdpDecision::NotSelected};
+    const FsdpChoice choice = selected[id]
+                                  ? choose_fsdp_dim(shape_of(graph, graph.params[id]), sharding, plan.mesh, *plan.fsdp)
+                                  : FsdpChoice{FsdpDecision::NotSelected};
     result.fsdp = choice.decision;
-    if (choice.decision == FsdpDecision::AlreadyOnAxis || choice.decision == FsdpDecision::NoDim) report_decision(plan, graph, id, sharding, choice.decision, diagnostics);
+    if (choice.decision == FsdpDecision::AlreadyOnAxis || choice.decision == FsdpDecision::NoDim)
+      report_decision(plan, graph, id, sharding, choice.decision, diagnostics);
     if (choice.decision != FsdpDecision::Sharded) continue;
     Sharding cut = sharding;
     cut.spec[choice.dim].push_back(plan.fsdp->axis);
@@ -127,7 +136,8 @@ void apply_fsdp(const TpPlan& plan, const ModelGraph& graph, ShardingTable& tabl
     const ParamSharding& of = table.params[first];
     result.sharding = of.sharding;
     result.fsdp = of.fsdp;
-    if (result.reason != Reason::Tied && of.fsdp == FsdpDecision::Sharded) result.reason = result.reason == Reason::Rule ? Reason::RuleAndFsdp : Reason::Fsdp;
+    if (result.reason != Reason::Tied && of.fsdp == FsdpDecision::Sharded)
+      result.reason = result.reason == Reason::Rule ? Reason::RuleAndFsdp : Reason::Fsdp;
   }
 }
 

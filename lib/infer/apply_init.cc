@@ -16,7 +16,7 @@ struct Filler {
   const TpPlan& plan;
   const ModelGraph& graph;
   InitTable& table;
-  PatternSetPtr patterns;  // nullptr: the plan has none
+  PatternSetPtr patterns;              // nullptr: the plan has none
   std::vector<bool> matches, decides;  // of each entry
   std::string path;
   std::vector<int> hits, module_hits;
@@ -30,11 +30,13 @@ struct DefaultRow {
   Distribution distribution;
 };
 
-constexpr Distribution kZeros{DistributionKind::Zeros, {}}, kOnes{DistributionKind::Ones, {}}, kNormal{DistributionKind::Normal, {0, 0.02}};
+constexpr Distribution kZeros{DistributionKind::Zeros, {}}, kOnes{DistributionKind::Ones, {}},
+    kNormal{DistributionKind::Normal, {0, 0.02}};
 constexpr DefaultRow kDefaults[] = {
-    {Norm, "bias", 0, kZeros},   {Norm, "beta", 0, kZeros},      {Norm, "weight", 0, kOnes},  {Norm, "scale", 0, kOnes},    {Norm, "gamma", 0, kOnes},
-    {Linear, "bias", 0, kZeros}, {Embedding, "bias", 0, kZeros}, {Experts, "bias", 0, kZeros},
-    {Linear, "", 2, kNormal},    {Embedding, "", 2, kNormal},    {Experts, "", 2, kNormal},
+    {Norm, "bias", 0, kZeros},      {Norm, "beta", 0, kZeros},    {Norm, "weight", 0, kOnes},
+    {Norm, "scale", 0, kOnes},      {Norm, "gamma", 0, kOnes},    {Linear, "bias", 0, kZeros},
+    {Embedding, "bias", 0, kZeros}, {Experts, "bias", 0, kZeros}, {Linear, "", 2, kNormal},
+    {Embedding, "", 2, kNormal},    {Experts, "", 2, kNormal},
 };
 
 bool is_floating(DType dtype) {
@@ -45,7 +47,9 @@ bool is_floating(DType dtype) {
 const Distribution* default_of(const ModelGraph& graph, const Param& param) {
   if (param.is_buffer || !is_floating(param.dtype)) return nullptr;
   const ModuleKind kind = graph.modules[param.module].kind;
-  const auto fits = [&](const DefaultRow& row) { return row.kind == kind && param.name.ends_with(row.ending) && param.ndim >= row.min_dims; };
+  const auto fits = [&](const DefaultRow& row) {
+    return row.kind == kind && param.name.ends_with(row.ending) && param.ndim >= row.min_dims;
+  };
   const auto found = std::find_if(std::begin(kDefaults), std::end(kDefaults), fits);
   return found == std::end(kDefaults) ? nullptr : &found->distribution;
 }
@@ -69,15 +73,15 @@ uint32_t entry_of(Filler& f, const Param& param) {
   return static_cast<uint32_t>(*std::min_element(f.hits.begin(), f.hits.end()));
 }
 
-ParamInit init_of(Filler& f, const Param& param) {
-  return {.distribution = kNone, .entry = entry_of(f, param)};
-}
+ParamInit init_of(Filler& f, const Param& param) { return {.distribution = kNone, .entry = entry_of(f, param)}; }
 
 void choose(Filler& f, const Param& param, ParamInit& init) {
   const Distribution* fallback = default_of(f.graph, param);
   if (init.entry != kNone) f.decides[init.entry] = true;
-  if (init.entry != kNone) init.distribution = intern(f.table, f.plan.init[init.entry].distribution);
-  else if (fallback != nullptr) init.distribution = intern(f.table, *fallback);
+  if (init.entry != kNone)
+    init.distribution = intern(f.table, f.plan.init[init.entry].distribution);
+  else if (fallback != nullptr)
+    init.distribution = intern(f.table, *fallback);
 }
 
 void report_idle(const Filler& f, Diagnostics& diagnostics) {
@@ -85,9 +89,11 @@ void report_idle(const Filler& f, Diagnostics& diagnostics) {
   for (size_t i = 0; i < f.decides.size(); ++i) {
     if (f.decides[i]) continue;
     const InitEntry& entry = f.plan.init[i];
-    Diagnostic& d = report_message(diagnostics, Code::TP4011, entry.pattern.span,
-                                   f.matches[i] ? fmt::format("init pattern `{}` decides nothing: all that it matches is decided by others", entry.pattern.text)
-                                                : fmt::format("init pattern `{}` matches no parameter or buffer", entry.pattern.text));
+    Diagnostic& d = report_message(
+        diagnostics, Code::TP4011, entry.pattern.span,
+        f.matches[i] ? fmt::format("init pattern `{}` decides nothing: all that it matches is decided by others",
+                                   entry.pattern.text)
+                     : fmt::format("init pattern `{}` matches no parameter or buffer", entry.pattern.text));
     d.help = f.matches[i] ? "the first pattern that matches decides: put it above the more general ones, or remove it"
                           : nearest_path_help(hints, entry.pattern.text, PathsOf::ModulesAndParameters);
   }
@@ -95,9 +101,18 @@ void report_idle(const Filler& f, Diagnostics& diagnostics) {
 
 }  // namespace
 
-InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& shardings, Diagnostics& diagnostics) {
+InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& shardings,
+                     Diagnostics& diagnostics) {
   InitTable table;
-  Filler f{.plan = plan, .graph = graph, .table = table, .patterns = nullptr, .matches = {}, .decides = {}, .path = {}, .hits = {}, .module_hits = {}};
+  Filler f{.plan = plan,
+           .graph = graph,
+           .table = table,
+           .patterns = nullptr,
+           .matches = {},
+           .decides = {},
+           .path = {},
+           .hits = {},
+           .module_hits = {}};
   if (!plan.init.empty()) {
     std::vector<std::string> expressions;
     for (const InitEntry& entry : plan.init) expressions.push_back(glob_to_regex(entry.pattern.text));

@@ -23,7 +23,9 @@ struct Builder {
 };
 
 // Who runs a product needs to know which module a parameter is of and which of its dims is which.
-bool names_kind(ModuleKind kind) { return kind == ModuleKind::Linear || kind == ModuleKind::Embedding || kind == ModuleKind::Norm; }
+bool names_kind(ModuleKind kind) {
+  return kind == ModuleKind::Linear || kind == ModuleKind::Embedding || kind == ModuleKind::Norm;
+}
 
 std::span<const std::string_view> named_dims(const ModelGraph& graph, const Param& param) {
   const Module& module = graph.modules[param.module];
@@ -31,7 +33,8 @@ std::span<const std::string_view> named_dims(const ModelGraph& graph, const Para
   return named ? dims_of(graph, module, param) : std::span<const std::string_view>();
 }
 
-ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sharding, RuleId rule, Reason reason, uint32_t init) {
+ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sharding, RuleId rule, Reason reason,
+                        uint32_t init) {
   ParamLayout layout;
   const std::span<const int64_t> shape = shape_of(b.graph, param);
   layout.shape.assign(shape.begin(), shape.end());
@@ -42,10 +45,14 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   layout.local_shapes = list_local_shapes(shape, sharding, b.plan.mesh);
   if (layout.local_shapes.empty()) {
     const Span place = rule == kNoRule ? b.plan.rules_span : b.plan.rules[rule].key_span;
-    report_message(b.diagnostics, Code::TP9001, place, fmt::format("`{}` has more than {} different local shapes", path_of(b.graph, param), kMaxLocalShapes), "use smaller axes, or `uneven: error`");
+    report_message(
+        b.diagnostics, Code::TP9001, place,
+        fmt::format("`{}` has more than {} different local shapes", path_of(b.graph, param), kMaxLocalShapes),
+        "use smaller axes, or `uneven: error`");
     layout.local_shapes.emplace_back(shape.begin(), shape.end());
   }
-  if (rule != kNoRule) layout.style = b.plan.rules[rule].style != nullptr ? std::string(b.plan.rules[rule].style->name) : "spec";
+  if (rule != kNoRule)
+    layout.style = b.plan.rules[rule].style != nullptr ? std::string(b.plan.rules[rule].style->name) : "spec";
   layout.rule = rule;
   layout.reason = to_text(reason);
   layout.replicas = device_count(b.plan.mesh) / shard_count(sharding.spec, b.plan.mesh);
@@ -57,11 +64,14 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   return layout;
 }
 
-uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule, Reason reason, uint32_t init) {
+uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule,
+                       Reason reason, uint32_t init) {
   const std::span<const int64_t> shape = shape_of(b.graph, param);
   b.key.assign(reinterpret_cast<const char*>(shape.data()), shape.size_bytes());
-  const uint32_t facts[] = {sharding_id, rule, static_cast<uint32_t>(reason) << 16 | static_cast<uint32_t>(param.dtype) << 8 | param.is_buffer,
-                            static_cast<uint32_t>(b.graph.modules[param.module].kind), init};
+  const uint32_t facts[] = {
+      sharding_id, rule,
+      static_cast<uint32_t>(reason) << 16 | static_cast<uint32_t>(param.dtype) << 8 | param.is_buffer,
+      static_cast<uint32_t>(b.graph.modules[param.module].kind), init};
   b.key.append(reinterpret_cast<const char*>(facts), sizeof facts);
   for (const std::string_view dim : named_dims(b.graph, param)) b.key.append(dim).push_back('\0');
   const auto [known, is_new] = b.layout_index.try_emplace(b.key, static_cast<uint32_t>(b.manifest.layouts.size()));
@@ -92,27 +102,37 @@ void add_params(Builder& b) {
   b.manifest.parameters.reserve(b.graph.params.size());
   for (ParamId id = 0; id < b.graph.params.size(); ++id) {
     const ParamSharding& p = b.table.params[id];
-    const uint32_t layout = intern_layout(b, b.graph.params[id], b.table.shardings[p.sharding], p.sharding, p.rule, p.reason, b.init.params[id].distribution);
+    const uint32_t layout = intern_layout(b, b.graph.params[id], b.table.shardings[p.sharding], p.sharding, p.rule,
+                                          p.reason, b.init.params[id].distribution);
     b.manifest.parameters.push_back(add_param(b, b.graph.params[id], layout));
   }
   for (size_t i = 0; i < b.graph.buffers.size(); ++i) {
     const Param& buffer = b.graph.buffers[i];
     const Sharding whole{.spec = replicated_spec(buffer.ndim), .segments = {}};
-    b.manifest.buffers.push_back(add_param(b, buffer, intern_layout(b, buffer, whole, kNone, kNoRule, Reason::Default, b.init.buffers[i].distribution)));
+    b.manifest.buffers.push_back(add_param(
+        b, buffer, intern_layout(b, buffer, whole, kNone, kNoRule, Reason::Default, b.init.buffers[i].distribution)));
   }
 }
 
 std::vector<ManifestValue> values(const std::vector<ValueBoundary>& boundaries) {
   std::vector<ManifestValue> out;
   for (const ValueBoundary& v : boundaries) {
-    out.push_back({.arg = v.arg, .kwarg = v.kwarg, .from = v.from, .to = v.to, .use_local = v.use_local, .forward = v.forward, .backward = v.backward});
+    out.push_back({.arg = v.arg,
+                   .kwarg = v.kwarg,
+                   .from = v.from,
+                   .to = v.to,
+                   .use_local = v.use_local,
+                   .forward = v.forward,
+                   .backward = v.backward});
   }
   return out;
 }
 
-std::vector<std::string> module_paths(const Builder& b, const std::vector<ModulePattern>& patterns, std::string_view what) {
+std::vector<std::string> module_paths(const Builder& b, const std::vector<ModulePattern>& patterns,
+                                      std::string_view what) {
   std::vector<std::string> paths;
-  for (const ModuleId id : select_modules(b.graph, patterns, what, b.diagnostics)) paths.emplace_back(b.graph.modules[id].path);
+  for (const ModuleId id : select_modules(b.graph, patterns, what, b.diagnostics))
+    paths.emplace_back(b.graph.modules[id].path);
   return paths;
 }
 
@@ -122,8 +142,10 @@ void add_settings(Builder& b) {
   b.manifest.remat = module_paths(b, plan.remat, "remat pattern");
   if (!plan.fsdp) return;
   const std::string_view policy = kFsdpPolicyNames[static_cast<size_t>(plan.fsdp->policy)];
-  b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis, .policy = std::string(policy),
-                                 .min_weight_size = plan.fsdp->min_weight_size, .units = module_paths(b, plan.fsdp->units, "fsdp unit")};
+  b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis,
+                                 .policy = std::string(policy),
+                                 .min_weight_size = plan.fsdp->min_weight_size,
+                                 .units = module_paths(b, plan.fsdp->units, "fsdp unit")};
   if (plan.fsdp->units.empty()) b.manifest.fsdp->units.emplace_back();
   // fully_shard cuts unevenly whatever the plan says of its own rules.
   if (plan.fsdp->policy == FsdpPolicy::Dim0) b.manifest.uneven = UnevenPolicy::Torch;
@@ -135,17 +157,21 @@ std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& shard
   std::vector<GradReduce> reduces;
   for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
     const auto axis = static_cast<AxisId>(i);
-    const bool data = plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end();
+    const bool data =
+        plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end();
     const bool fsdp = plan.fsdp && plan.fsdp->axis == axis;
-    const bool style = rule != kNoRule && plan.rules[rule].style != nullptr && plan.rules[rule].axis == axis && plan.rules[rule].style->sums_parameter_gradients;
+    const bool style = rule != kNoRule && plan.rules[rule].style != nullptr && plan.rules[rule].axis == axis &&
+                       plan.rules[rule].style->sums_parameter_gradients;
     if (!data && !fsdp && !style) continue;
-    reduces.push_back({axis, uses_axis(sharding.spec, axis) ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce});
+    reduces.push_back(
+        {axis, uses_axis(sharding.spec, axis) ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce});
   }
   return reduces;
 }
 
-Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, const ShardingTable& table,
-                        const BoundaryTable& boundaries, const InitTable& init, Diagnostics& diagnostics) {
+Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                        const ShardingTable& table, const BoundaryTable& boundaries, const InitTable& init,
+                        Diagnostics& diagnostics) {
   Manifest manifest;
   manifest.model_name = graph.name;
   manifest.mesh = plan.mesh;
@@ -153,14 +179,26 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
   manifest.distributions = init.distributions;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
-    manifest.rules.push_back({.block = rule.block == kNoRule ? "" : plan.blocks[rule.block].text, .in_block = rule.block != kNoRule, .key = rule.key,
-                              .line = rule.line, .matches = match_count(rule, matches.rules[id])});
+    manifest.rules.push_back({.block = rule.block == kNoRule ? "" : plan.blocks[rule.block].text,
+                              .in_block = rule.block != kNoRule,
+                              .key = rule.key,
+                              .line = rule.line,
+                              .matches = match_count(rule, matches.rules[id])});
   }
-  Builder builder{.plan = plan, .graph = graph, .table = table, .init = init, .diagnostics = diagnostics, .manifest = manifest, .layout_index = {}, .key = {}};
+  Builder builder{.plan = plan,
+                  .graph = graph,
+                  .table = table,
+                  .init = init,
+                  .diagnostics = diagnostics,
+                  .manifest = manifest,
+                  .layout_index = {},
+                  .key = {}};
   add_params(builder);
   for (const BoundaryLayout& layout : boundaries.layouts) {
-    manifest.module_layouts.push_back({.style = std::string(plan.rules[layout.rule].style->name), .rule = layout.rule,
-                                       .inputs = values(layout.inputs), .outputs = values(layout.outputs)});
+    manifest.module_layouts.push_back({.style = std::string(plan.rules[layout.rule].style->name),
+                                       .rule = layout.rule,
+                                       .inputs = values(layout.inputs),
+                                       .outputs = values(layout.outputs)});
   }
   manifest.modules.reserve(boundaries.modules.size());
   for (const ModuleBoundary& boundary : boundaries.modules) {
@@ -169,13 +207,17 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     const bool named = module.param_count > 0;
     const uint64_t begin = named ? manifest.parameters[module.first_param].name_begin : manifest.names.size();
     if (!named) manifest.names += module.path;
-    manifest.modules.push_back({.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
+    manifest.modules.push_back(
+        {.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
   }
   add_settings(builder);
   for (const auto& [follower, leader] : table.followers) {
-    const bool joins = !manifest.tied.empty() && manifest.tied.back()[0] == leader;  // followers of one tensor stand together
-    if (joins) manifest.tied.back().push_back(follower);
-    else manifest.tied.push_back({leader, follower});
+    const bool joins =
+        !manifest.tied.empty() && manifest.tied.back()[0] == leader;  // followers of one tensor stand together
+    if (joins)
+      manifest.tied.back().push_back(follower);
+    else
+      manifest.tied.push_back({leader, follower});
   }
   if (!sum_totals(manifest)) report_message(diagnostics, Code::TP9001, {}, "the model's bytes do not fit into 64 bits");
   return manifest;

@@ -11,14 +11,16 @@
 namespace tpplan {
 namespace {
 
-void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics) {
+void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,
+                      Diagnostics& diagnostics) {
   uint64_t count = 0, bytes = 0, all_bytes = 0, largest_bytes = 0;
   ParamId largest = 0;
   for (ParamId id = 0; id < table.params.size(); ++id) {
     const uint64_t elements = elements_of(shape_of(graph, graph.params[id]));
     const uint64_t size = byte_size(graph.params[id].dtype, elements);
     all_bytes += size;
-    if (table.params[id].rule != kNoRule || elements <= kLargeParameter || !is_replicated(sharding_of(table, id).spec)) continue;
+    if (table.params[id].rule != kNoRule || elements <= kLargeParameter || !is_replicated(sharding_of(table, id).spec))
+      continue;
     ++count;
     bytes += size;
     if (size > largest_bytes) {
@@ -30,13 +32,19 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
   Diagnostic* d = report(diagnostics, Code::TP4006, plan.rules_span);
   if (d == nullptr) return;
   const std::string shape = shape_text(shape_of(graph, graph.params[largest]));
-  d->message = fmt::format("{} of more than {} elements {} whole on every rank: {}, {:.1f} % of the model", counted(count, "parameter"),
-                           kLargeParameter, count == 1 ? "matches no rule and stays" : "match no rule and stay", human_bytes(bytes), 100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(all_bytes, 1)));
-  d->notes.push_back({fmt::format("the largest is `{}` {}, {}", path_of(graph, graph.params[largest]), shape, human_bytes(largest_bytes)), span_of(graph.params[largest])});
-  d->help = plan.dialect == Dialect::Torch ? "add a rule for them, or suppress this with the reason" : "add a rule for them; `replicate` says that it is meant";
+  d->message = fmt::format("{} of more than {} elements {} whole on every rank: {}, {:.1f} % of the model",
+                           counted(count, "parameter"), kLargeParameter,
+                           count == 1 ? "matches no rule and stays" : "match no rule and stay", human_bytes(bytes),
+                           100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(all_bytes, 1)));
+  d->notes.push_back({fmt::format("the largest is `{}` {}, {}", path_of(graph, graph.params[largest]), shape,
+                                  human_bytes(largest_bytes)),
+                      span_of(graph.params[largest])});
+  d->help = plan.dialect == Dialect::Torch ? "add a rule for them, or suppress this with the reason"
+                                           : "add a rule for them; `replicate` says that it is meant";
 }
 
-void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const ShardingTable& table, Diagnostics& diagnostics) {
+void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const ShardingTable& table,
+                        Diagnostics& diagnostics) {
   std::vector<bool> used(plan.mesh.axes.size());
   for (const Sharding& sharding : table.shardings) {
     for (const DimAxes& axes : sharding.spec) {
@@ -52,13 +60,15 @@ void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const Sha
   for (size_t axis = 0; axis < used.size(); ++axis) {
     if (used[axis] || plan.mesh.axes[axis].size == 1) continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4007, plan.axis_spans[axis],
-                                   fmt::format("nothing uses mesh axis `{}` ({}): its ranks all hold the same", plan.mesh.axes[axis].name, plan.mesh.axes[axis].size));
+                                   fmt::format("nothing uses mesh axis `{}` ({}): its ranks all hold the same",
+                                               plan.mesh.axes[axis].name, plan.mesh.axes[axis].size));
     d.help = "shard something over it, name it in `data.axes`, or remove it";
   }
 }
 
 bool is_query_key_norm(std::string_view leaf) {
-  static constexpr std::string_view names[] = {"q_norm", "k_norm", "q_layernorm", "k_layernorm", "query_norm", "key_norm"};
+  static constexpr std::string_view names[] = {"q_norm",      "k_norm",     "q_layernorm",
+                                               "k_layernorm", "query_norm", "key_norm"};
   return std::find(std::begin(names), std::end(names), leaf) != std::end(names);
 }
 
@@ -83,36 +93,47 @@ bool beside_cut_projection(const TpPlan& plan, const ModelGraph& graph, const Sh
   return false;
 }
 
-void report_unsummed(const TpPlan& plan, const ModelGraph& graph, ModuleId norm, bool sequence, Diagnostics& diagnostics) {
+void report_unsummed(const TpPlan& plan, const ModelGraph& graph, ModuleId norm, bool sequence,
+                     Diagnostics& diagnostics) {
   const Module& module = graph.modules[norm];
   Diagnostic* d = report(diagnostics, Code::TP5019, plan.rules_span, sequence ? "sequence" : "heads");
   if (d == nullptr) return;
   d->counted = "norm";
-  d->message = sequence ? fmt::format("`{}` has no rule, and norms beside it are sequence_parallel", module.path)
-                        : fmt::format("`{}` has no rule, and sees the heads of a column-sharded projection", module.path);
-  d->notes.push_back({"each rank has a part of its gradient, and nothing sums the parts: the copies drift apart without an error", span_of(module)});
+  d->message = sequence
+                   ? fmt::format("`{}` has no rule, and norms beside it are sequence_parallel", module.path)
+                   : fmt::format("`{}` has no rule, and sees the heads of a column-sharded projection", module.path);
+  d->notes.push_back(
+      {"each rank has a part of its gradient, and nothing sums the parts: the copies drift apart without an error",
+       span_of(module)});
   const bool transformers = plan.dialect == Dialect::Transformers || !sequence;
-  d->help = plan.dialect == Dialect::Torch ? "give it sequence_parallel" : transformers ? "give it replicated_with_grad_allreduce" : "give it sequence_parallel too";
+  d->help = plan.dialect == Dialect::Torch ? "give it sequence_parallel"
+            : transformers                 ? "give it replicated_with_grad_allreduce"
+                                           : "give it sequence_parallel too";
 }
 
-void report_unsummed_norms(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, const ShardingTable& table, Diagnostics& diagnostics) {
+void report_unsummed_norms(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                           const ShardingTable& table, Diagnostics& diagnostics) {
   std::vector<bool> holds_sequence(graph.modules.size());
   bool any_sequence = false;
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = plan.rules[match.rule].style;
     if (style == nullptr || style->name != "sequence_parallel") continue;
     any_sequence = true;
-    for (ModuleId at = parent_of(graph, match.module); at != kNone && !holds_sequence[at]; at = parent_of(graph, at)) holds_sequence[at] = true;
+    for (ModuleId at = parent_of(graph, match.module); at != kNone && !holds_sequence[at]; at = parent_of(graph, at))
+      holds_sequence[at] = true;
   }
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    if (module.kind != ModuleKind::Norm || module.param_count == 0 || table.params[module.first_param].rule != kNoRule) continue;
+    if (module.kind != ModuleKind::Norm || module.param_count == 0 || table.params[module.first_param].rule != kNoRule)
+      continue;
     const bool query_key = is_query_key_norm(leaf_of(graph, module.path));
     if (!query_key && !any_sequence) continue;
     const ModuleId parent = parent_of(graph, id);
     if (parent == kNone) continue;
-    if (query_key && beside_cut_projection(plan, graph, table, parent)) report_unsummed(plan, graph, id, false, diagnostics);
-    else if (any_sequence && holds_sequence[parent]) report_unsummed(plan, graph, id, true, diagnostics);
+    if (query_key && beside_cut_projection(plan, graph, table, parent))
+      report_unsummed(plan, graph, id, false, diagnostics);
+    else if (any_sequence && holds_sequence[parent])
+      report_unsummed(plan, graph, id, true, diagnostics);
   }
 }
 

@@ -20,24 +20,51 @@ struct RoleRow {
 
 // Names of attention projections in the families that are in use. A name that is not here is not checked.
 constexpr RoleRow kRoles[] = {
-    {"q_proj", HeadRole::Query},        {"query", HeadRole::Query},      {"wq", HeadRole::Query},
-    {"q", HeadRole::Query},             {"q_lin", HeadRole::Query},      {"to_q", HeadRole::Query},
-    {"query_proj", HeadRole::Query},    {"query_dense", HeadRole::Query}, {"k_proj", HeadRole::KeyValue},
-    {"v_proj", HeadRole::KeyValue},     {"key", HeadRole::KeyValue},     {"value", HeadRole::KeyValue},
-    {"wk", HeadRole::KeyValue},         {"wv", HeadRole::KeyValue},      {"k", HeadRole::KeyValue},
-    {"v", HeadRole::KeyValue},          {"k_lin", HeadRole::KeyValue},   {"v_lin", HeadRole::KeyValue},
-    {"to_k", HeadRole::KeyValue},       {"to_v", HeadRole::KeyValue},    {"key_proj", HeadRole::KeyValue},
-    {"value_proj", HeadRole::KeyValue}, {"key_dense", HeadRole::KeyValue}, {"value_dense", HeadRole::KeyValue},
-    {"qkv_proj", HeadRole::FusedInBlocks}, {"Wqkv", HeadRole::FusedInBlocks}, {"c_attn", HeadRole::FusedInBlocks},
-    {"qkv", HeadRole::FusedInBlocks},   {"wqkv", HeadRole::FusedInBlocks}, {"query_key_value", HeadRole::FusedByHead},
-    {"o_proj", HeadRole::Output},       {"out_proj", HeadRole::Output},  {"wo", HeadRole::Output},
-    {"o", HeadRole::Output},            {"out_lin", HeadRole::Output},   {"to_out", HeadRole::Output},
-    {"dense", HeadRole::Output},        {"c_proj", HeadRole::Output},    {"output_proj", HeadRole::Output},
+    {"q_proj", HeadRole::Query},
+    {"query", HeadRole::Query},
+    {"wq", HeadRole::Query},
+    {"q", HeadRole::Query},
+    {"q_lin", HeadRole::Query},
+    {"to_q", HeadRole::Query},
+    {"query_proj", HeadRole::Query},
+    {"query_dense", HeadRole::Query},
+    {"k_proj", HeadRole::KeyValue},
+    {"v_proj", HeadRole::KeyValue},
+    {"key", HeadRole::KeyValue},
+    {"value", HeadRole::KeyValue},
+    {"wk", HeadRole::KeyValue},
+    {"wv", HeadRole::KeyValue},
+    {"k", HeadRole::KeyValue},
+    {"v", HeadRole::KeyValue},
+    {"k_lin", HeadRole::KeyValue},
+    {"v_lin", HeadRole::KeyValue},
+    {"to_k", HeadRole::KeyValue},
+    {"to_v", HeadRole::KeyValue},
+    {"key_proj", HeadRole::KeyValue},
+    {"value_proj", HeadRole::KeyValue},
+    {"key_dense", HeadRole::KeyValue},
+    {"value_dense", HeadRole::KeyValue},
+    {"qkv_proj", HeadRole::FusedInBlocks},
+    {"Wqkv", HeadRole::FusedInBlocks},
+    {"c_attn", HeadRole::FusedInBlocks},
+    {"qkv", HeadRole::FusedInBlocks},
+    {"wqkv", HeadRole::FusedInBlocks},
+    {"query_key_value", HeadRole::FusedByHead},
+    {"o_proj", HeadRole::Output},
+    {"out_proj", HeadRole::Output},
+    {"wo", HeadRole::Output},
+    {"o", HeadRole::Output},
+    {"out_lin", HeadRole::Output},
+    {"to_out", HeadRole::Output},
+    {"dense", HeadRole::Output},
+    {"c_proj", HeadRole::Output},
+    {"output_proj", HeadRole::Output},
     {"output_dense", HeadRole::Output},
 };
 
 HeadRole role_of(std::string_view leaf) {
-  const auto row = std::find_if(std::begin(kRoles), std::end(kRoles), [leaf](const RoleRow& r) { return r.leaf == leaf; });
+  const auto row =
+      std::find_if(std::begin(kRoles), std::end(kRoles), [leaf](const RoleRow& r) { return r.leaf == leaf; });
   return row == std::end(kRoles) ? HeadRole::None : row->role;
 }
 
@@ -67,10 +94,14 @@ HeadCount heads_of(HeadRole role, const ModuleAttributes& a, int64_t size) {
   };
   switch (role) {
     case HeadRole::Query:
-    case HeadRole::Output: return whole(a.num_heads, a.head_dim, "heads");
-    case HeadRole::KeyValue: return whole(kv, a.head_dim, "kv heads");
-    case HeadRole::FusedByHead: return whole(a.num_heads, 3 * a.head_dim, "heads (q, k and v of each together)");
-    default: return {};
+    case HeadRole::Output:
+      return whole(a.num_heads, a.head_dim, "heads");
+    case HeadRole::KeyValue:
+      return whole(kv, a.head_dim, "kv heads");
+    case HeadRole::FusedByHead:
+      return whole(a.num_heads, 3 * a.head_dim, "heads (q, k and v of each together)");
+    default:
+      return {};
   }
 }
 
@@ -82,38 +113,56 @@ struct HeadCheck {
   bool fatal;
 };
 
-void report_cut_heads(const HeadCheck& in, ParamId id, size_t dim, ModuleId owner, const ModuleAttributes& a, const HeadCount& count, int64_t ways) {
+void report_cut_heads(const HeadCheck& in, ParamId id, size_t dim, ModuleId owner, const ModuleAttributes& a,
+                      const HeadCount& count, int64_t ways) {
   const RuleId rule = in.table.params[id].rule;
   const Span span = rule == kNoRule ? Span{} : in.plan.rules[rule].value_span;
-  Diagnostic* d = report(in.diagnostics, in.fatal ? Code::TP5007 : Code::TP5008, span, fmt::format("heads/{}/{}/{}", rule, count.heads, ways));
+  Diagnostic* d = report(in.diagnostics, in.fatal ? Code::TP5007 : Code::TP5008, span,
+                         fmt::format("heads/{}/{}/{}", rule, count.heads, ways));
   if (d == nullptr) return;
   const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
   const int64_t both[] = {a.num_heads, kv};
   std::vector<std::string> sizes;
   for (const int64_t divisor : common_divisors(both, ways)) sizes.push_back(std::to_string(divisor));
   std::vector<std::string> axes;
-  for (const AxisId axis : sharding_of(in.table, id).spec[dim]) axes.push_back(fmt::format("`{}` ({})", in.plan.mesh.axes[axis].name, in.plan.mesh.axes[axis].size));
-  d->message = fmt::format("{} cuts through the {} {} of dim {} of `{}`", join(axes, " x "), count.heads, count.what, dim, path_of(in.graph, in.graph.params[id]));
-  d->label = count.heads < ways ? fmt::format("fewer {} than ranks", count.what) : fmt::format("{} / {} leaves {}", count.heads, ways, count.heads % ways);
+  for (const AxisId axis : sharding_of(in.table, id).spec[dim])
+    axes.push_back(fmt::format("`{}` ({})", in.plan.mesh.axes[axis].name, in.plan.mesh.axes[axis].size));
+  d->message = fmt::format("{} cuts through the {} {} of dim {} of `{}`", join(axes, " x "), count.heads, count.what,
+                           dim, path_of(in.graph, in.graph.params[id]));
+  d->label = count.heads < ways ? fmt::format("fewer {} than ranks", count.what)
+                                : fmt::format("{} / {} leaves {}", count.heads, ways, count.heads % ways);
   d->counted = "parameter";
-  d->notes.push_back({fmt::format("`{}` has num_heads {}, num_kv_heads {}, head_dim {}", in.graph.modules[owner].path, a.num_heads, kv, count.granule), span_of(in.graph.modules[owner])});
-  if (!in.fatal) d->notes.push_back({fmt::format("{} loads this, and fails when the heads are unfolded in the forward pass", to_text(in.plan.dialect)), {}});
+  d->notes.push_back({fmt::format("`{}` has num_heads {}, num_kv_heads {}, head_dim {}", in.graph.modules[owner].path,
+                                  a.num_heads, kv, count.granule),
+                      span_of(in.graph.modules[owner])});
+  if (!in.fatal)
+    d->notes.push_back({fmt::format("{} loads this, and fails when the heads are unfolded in the forward pass",
+                                    to_text(in.plan.dialect)),
+                        {}});
   d->help = fmt::format("sizes that keep heads whole: {}", join(sizes, ", "));
   const bool whole = count.heads < ways && count.what == "kv heads";
-  if (whole) d->help += in.plan.dialect == Dialect::Torch ? "; or leave k and v without a rule" : "; or keep k and v whole with `replicate`";
+  if (whole)
+    d->help += in.plan.dialect == Dialect::Torch ? "; or leave k and v without a rule"
+                                                 : "; or keep k and v whole with `replicate`";
 }
 
 void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttributes& a) {
   const RuleId rule = in.table.params[id].rule;
-  Diagnostic* d = report(in.diagnostics, in.fatal ? Code::TP5005 : Code::TP5013, rule == kNoRule ? Span{} : in.plan.rules[rule].value_span, fmt::format("fused/{}", rule));
+  Diagnostic* d = report(in.diagnostics, in.fatal ? Code::TP5005 : Code::TP5013,
+                         rule == kNoRule ? Span{} : in.plan.rules[rule].value_span, fmt::format("fused/{}", rule));
   if (d == nullptr) return;
   const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
-  d->message = fmt::format("dim {} of `{}` holds q, k and v, and is cut as one piece", dim, path_of(in.graph, in.graph.params[id]));
+  d->message = fmt::format("dim {} of `{}` holds q, k and v, and is cut as one piece", dim,
+                           path_of(in.graph, in.graph.params[id]));
   d->counted = "parameter";
-  d->notes.push_back({"ranks would get rows of q where they expect a part of each of q, k and v", span_of(in.graph.params[id])});
+  d->notes.push_back(
+      {"ranks would get rows of q where they expect a part of each of q, k and v", span_of(in.graph.params[id])});
   const bool contiguous = rule != kNoRule && in.plan.rules[rule].contiguous;
-  if (contiguous) d->help = "let `fsdp:` make a cut that is FSDP's; else remove `contiguous`";
-  else d->help = fmt::format("name the segments in the model: \"segments\": {{\"out\": [{}, {}, {}]}}", a.num_heads * a.head_dim, kv * a.head_dim, kv * a.head_dim);
+  if (contiguous)
+    d->help = "let `fsdp:` make a cut that is FSDP's; else remove `contiguous`";
+  else
+    d->help = fmt::format("name the segments in the model: \"segments\": {{\"out\": [{}, {}, {}]}}",
+                          a.num_heads * a.head_dim, kv * a.head_dim, kv * a.head_dim);
 }
 
 void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner, const ModuleAttributes& a) {
@@ -134,7 +183,8 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const HeadCount count = heads_of(role, a, size);
   if (count.heads == 0) return;
   const DimGranularity heads[] = {{dim, count.granule}};
-  for (const ShardingFault& fault : check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh, UnevenPolicy::Torch, heads)) {
+  for (const ShardingFault& fault :
+       check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh, UnevenPolicy::Torch, heads)) {
     if (fault.kind == ShardingFaultKind::CutsGranule) report_cut_heads(in, id, dim, owner, a, count, ways);
   }
 }
@@ -146,18 +196,21 @@ bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, c
   const HeadRole role = module.kind == ModuleKind::Linear ? role_of(leaf_of(graph, module.path)) : HeadRole::None;
   ModuleId owner = kNone;
   const ModuleAttributes* attributes = role == HeadRole::None ? nullptr : head_attributes(graph, param.module, owner);
-  const int dim = attributes == nullptr ? -1 : find_dim(dims_of(graph, module, param), role == HeadRole::Output ? kDimIn : kDimOut);
+  const int dim =
+      attributes == nullptr ? -1 : find_dim(dims_of(graph, module, param), role == HeadRole::Output ? kDimIn : kDimOut);
   if (dim < 0) return false;
   const HeadCount count = heads_of(role, *attributes, shape_of(graph, param)[static_cast<size_t>(dim)]);
   if (count.heads == 0) return false;
   const DimGranularity heads[] = {{static_cast<size_t>(dim), count.granule}};
   const auto faults = check_sharding(shape_of(graph, param), sharding, mesh, UnevenPolicy::Torch, heads);
-  return std::any_of(faults.begin(), faults.end(), [](const ShardingFault& fault) { return fault.kind == ShardingFaultKind::CutsGranule; });
+  return std::any_of(faults.begin(), faults.end(),
+                     [](const ShardingFault& fault) { return fault.kind == ShardingFaultKind::CutsGranule; });
 }
 
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics) {
   if (graph.attributes.empty()) return;
-  const HeadCheck in{plan, graph, table, diagnostics, plan.dialect != Dialect::Torch && plan.dialect != Dialect::Transformers};
+  const HeadCheck in{plan, graph, table, diagnostics,
+                     plan.dialect != Dialect::Torch && plan.dialect != Dialect::Transformers};
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     if (module.kind != ModuleKind::Linear || module.param_count == 0) continue;

@@ -31,7 +31,9 @@ std::string axes_text(const FaultPlace& at) {
   return join(parts, " x ");
 }
 
-std::string subject(const FaultPlace& at) { return fmt::format("dim {} of `{}`", at.fault.dim, path_of(at.graph, at.param)); }
+std::string subject(const FaultPlace& at) {
+  return fmt::format("dim {} of `{}`", at.fault.dim, path_of(at.graph, at.param));
+}
 
 // Another dim that the same number of ways divides, in words.
 std::string other_dim_help(const FaultPlace& at) {
@@ -39,7 +41,8 @@ std::string other_dim_help(const FaultPlace& at) {
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const bool free = dim != at.fault.dim && at.sharding.spec[dim].empty();
     if (free && shape[dim] >= at.fault.ways && divides(at.fault.ways, shape[dim])) {
-      return fmt::format("cut dim {} instead ({} = {} x {})", dim, shape[dim], at.fault.ways, shape[dim] / at.fault.ways);
+      return fmt::format("cut dim {} instead ({} = {} x {})", dim, shape[dim], at.fault.ways,
+                         shape[dim] / at.fault.ways);
     }
   }
   return "";
@@ -48,16 +51,24 @@ std::string other_dim_help(const FaultPlace& at) {
 std::string division_help(const FaultPlace& at) {
   std::vector<std::string> ways_out;
   const int64_t size = at.fault.size, ways = at.fault.ways;
-  const uint64_t padded = (static_cast<uint64_t>(size / ways) + 1) * static_cast<uint64_t>(ways);  // sizes are below 2^63
+  const uint64_t padded =
+      (static_cast<uint64_t>(size / ways) + 1) * static_cast<uint64_t>(ways);  // sizes are below 2^63
   if (at.module.kind == ModuleKind::Embedding) ways_out.push_back(fmt::format("pad the vocabulary to {}", padded));
   const std::string other = other_dim_help(at);
   if (!other.empty()) ways_out.push_back(other);
   std::vector<std::string> sizes;
-  for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * ways, 4096))) sizes.push_back(std::to_string(divisor));
-  if (sizes.size() > 1) ways_out.push_back(fmt::format("{} ({})", at.sharding.spec[at.fault.dim].size() > 1 ? "use sizes whose product divides it" : "use a size that divides it", join(sizes, ", ")));
-  const bool whole_experts = at.rule.style != nullptr && at.rule.style->cut_dim == kDimExpert && has_num_experts(at.graph, at.module);
+  for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * ways, 4096)))
+    sizes.push_back(std::to_string(divisor));
+  if (sizes.size() > 1)
+    ways_out.push_back(fmt::format(
+        "{} ({})",
+        at.sharding.spec[at.fault.dim].size() > 1 ? "use sizes whose product divides it" : "use a size that divides it",
+        join(sizes, ", ")));
+  const bool whole_experts =
+      at.rule.style != nullptr && at.rule.style->cut_dim == kDimExpert && has_num_experts(at.graph, at.module);
   const bool whole_heads = cuts_heads(at.plan.mesh, at.graph, at.param, at.sharding);
-  if (at.plan.uneven == UnevenPolicy::Error && !whole_experts && !whole_heads) ways_out.push_back("write `uneven: torch` to take torch.chunk's pieces");
+  if (at.plan.uneven == UnevenPolicy::Error && !whole_experts && !whole_heads)
+    ways_out.push_back("write `uneven: torch` to take torch.chunk's pieces");
   return ways_out.empty() ? "leave the dim whole" : fmt::format("{}", fmt::join(ways_out, ", or "));
 }
 
@@ -65,86 +76,124 @@ void describe_division(const FaultPlace& at, Diagnostic& d) {
   const bool product = at.fault.kind == ShardingFaultKind::ProductNotDivisible;
   d.message = fmt::format("{} has size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
   if (product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.ways);
-  d.label = at.fault.size < at.fault.ways ? fmt::format("{} elements for {} pieces", at.fault.size, at.fault.ways) : fmt::format("{} / {} leaves {}", at.fault.size, at.fault.ways, at.fault.size % at.fault.ways);
+  d.label = at.fault.size < at.fault.ways
+                ? fmt::format("{} elements for {} pieces", at.fault.size, at.fault.ways)
+                : fmt::format("{} / {} leaves {}", at.fault.size, at.fault.ways, at.fault.size % at.fault.ways);
   d.help = division_help(at);
 }
 
 void describe_segment(const FaultPlace& at, Diagnostic& d) {
-  d.message = fmt::format("{} has a segment of {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
+  d.message =
+      fmt::format("{} has a segment of {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
   d.label = fmt::format("{} / {} leaves {}", at.fault.size, at.fault.ways, at.fault.size % at.fault.ways);
-  d.notes.push_back({fmt::format("its segments are {}, each is cut by itself", shape_text(segments_of(at.sharding, at.fault.dim))), {}});
+  d.notes.push_back(
+      {fmt::format("its segments are {}, each is cut by itself", shape_text(segments_of(at.sharding, at.fault.dim))),
+       {}});
   d.help = "use a size that divides every segment, or write `uneven: torch`";
 }
 
 void describe_granule(const FaultPlace& at, Diagnostic& d) {
   d.message = fmt::format("{} is cut over {} inside its blocks of {}", subject(at), axes_text(at), at.fault.granule);
   if (!divides(at.fault.granule, at.fault.size)) {
-    d.label = fmt::format("{} elements are {} of {}, and {} more", at.fault.size, counted(static_cast<uint64_t>(at.fault.size / at.fault.granule), "block"), at.fault.granule, at.fault.size % at.fault.granule);
-    d.help = "leave the dim whole, or correct its `granularity` in the model: no cut into equal pieces keeps the blocks whole";
+    d.label = fmt::format("{} elements are {} of {}, and {} more", at.fault.size,
+                          counted(static_cast<uint64_t>(at.fault.size / at.fault.granule), "block"), at.fault.granule,
+                          at.fault.size % at.fault.granule);
+    d.help =
+        "leave the dim whole, or correct its `granularity` in the model: no cut into equal pieces keeps the blocks "
+        "whole";
     return;
   }
-  d.label = fmt::format("{} elements are {} blocks, cut {} ways", at.fault.size, at.fault.size / at.fault.granule, at.fault.ways);
+  d.label = fmt::format("{} elements are {} blocks, cut {} ways", at.fault.size, at.fault.size / at.fault.granule,
+                        at.fault.ways);
   const int64_t blocks = at.fault.size / at.fault.granule;
   std::vector<std::string> sizes;
-  for (const int64_t ways : common_divisors(std::span(&blocks, 1), std::min<int64_t>(blocks, 4096))) sizes.push_back(std::to_string(ways));
+  for (const int64_t ways : common_divisors(std::span(&blocks, 1), std::min<int64_t>(blocks, 4096)))
+    sizes.push_back(std::to_string(ways));
   d.help = fmt::format("sizes that keep the blocks whole: {}", join(sizes, ", "));
 }
 
 void describe_entry_count(const FaultPlace& at, Diagnostic& d) {
-  d.message = fmt::format("`{}` has {}, the spec has {}", path_of(at.graph, at.param), counted(static_cast<uint64_t>(at.fault.size), "dim"),
+  d.message = fmt::format("`{}` has {}, the spec has {}", path_of(at.graph, at.param),
+                          counted(static_cast<uint64_t>(at.fault.size), "dim"),
                           at.fault.found == 1 ? "1 entry" : fmt::format("{} entries", at.fault.found));
-  d.label = fmt::format("{} for shape {}", treatment_text(at.rule, at.plan.mesh), shape_text(shape_of(at.graph, at.param)));
+  d.label =
+      fmt::format("{} for shape {}", treatment_text(at.rule, at.plan.mesh), shape_text(shape_of(at.graph, at.param)));
   const std::span<const Param> params = params_of(at.graph, at.module);
-  const auto meant = std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.ndim == at.fault.found; });
+  const auto meant =
+      std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.ndim == at.fault.found; });
   d.help = at.by_module && meant != params.end()
-               ? fmt::format("the key names a module, and so all its parameters: write `{}{}{}`", at.rule.key, separator(at.graph.framework), meant->name)
+               ? fmt::format("the key names a module, and so all its parameters: write `{}{}{}`", at.rule.key,
+                             separator(at.graph.framework), meant->name)
                : "write one entry for each dim, `null` for a whole one, or `...` for the rest";
 }
 
 // The code of a fault.
 Code code_of(const ShardingFault& fault, bool expert_dim, bool granularity_is_fatal) {
   switch (fault.kind) {
-    case ShardingFaultKind::EntryCount: return Code::TP5002;
-    case ShardingFaultKind::UnknownAxis: return Code::TP3006;
-    case ShardingFaultKind::AxisTwice: return Code::TP5004;
-    case ShardingFaultKind::NotDivisible: return expert_dim ? Code::TP5018 : Code::TP5001;
-    case ShardingFaultKind::ProductNotDivisible: return expert_dim ? Code::TP5018 : Code::TP5003;
+    case ShardingFaultKind::EntryCount:
+      return Code::TP5002;
+    case ShardingFaultKind::UnknownAxis:
+      return Code::TP3006;
+    case ShardingFaultKind::AxisTwice:
+      return Code::TP5004;
+    case ShardingFaultKind::NotDivisible:
+      return expert_dim ? Code::TP5018 : Code::TP5001;
+    case ShardingFaultKind::ProductNotDivisible:
+      return expert_dim ? Code::TP5018 : Code::TP5003;
     case ShardingFaultKind::SegmentNotDivisible:
-    case ShardingFaultKind::SegmentsDoNotFit: return Code::TP5005;
-    case ShardingFaultKind::CutsGranule: return granularity_is_fatal ? Code::TP5006 : Code::TP5008;
+    case ShardingFaultKind::SegmentsDoNotFit:
+      return Code::TP5005;
+    case ShardingFaultKind::CutsGranule:
+      return granularity_is_fatal ? Code::TP5006 : Code::TP5008;
   }
   return Code::TP5001;
 }
 
 }  // namespace
 
-void report_sharding_fault(const ShardingFault& fault, const TpPlan& plan, const ModelGraph& graph, ParamId param_id, RuleId rule_id,
-                           const Sharding& sharding, bool by_module, bool granularity_is_fatal, Diagnostics& diagnostics) {
+void report_sharding_fault(const ShardingFault& fault, const TpPlan& plan, const ModelGraph& graph, ParamId param_id,
+                           RuleId rule_id, const Sharding& sharding, bool by_module, bool granularity_is_fatal,
+                           Diagnostics& diagnostics) {
   const Param& param = graph.params[param_id];
   const Module& module = graph.modules[param.module];
   const PlanRule& rule = plan.rules[rule_id];
   const std::span<const std::string_view> dims = dims_of(graph, module, param);
   const bool expert_dim = fault.dim < dims.size() && dims[fault.dim] == kDimExpert;
-  const std::string group = fmt::format("{}/{}/{}/{}/{}", rule_id, static_cast<int>(fault.kind), fault.dim, fault.size, fault.ways);
+  const std::string group =
+      fmt::format("{}/{}/{}/{}/{}", rule_id, static_cast<int>(fault.kind), fault.dim, fault.size, fault.ways);
   Diagnostic* d = report(diagnostics, code_of(fault, expert_dim, granularity_is_fatal), rule.value_span, group);
   if (d == nullptr) return;
   d->counted = "parameter";
   const FaultPlace at{fault, plan, graph, param, module, rule, sharding, by_module};
   switch (fault.kind) {
-    case ShardingFaultKind::EntryCount: describe_entry_count(at, *d); break;
+    case ShardingFaultKind::EntryCount:
+      describe_entry_count(at, *d);
+      break;
     case ShardingFaultKind::AxisTwice:
-      d->message = fmt::format("axis `{}` cuts dim {} and dim {} of `{}`", plan.mesh.axes[fault.axis].name, fault.other_dim, fault.dim, path_of(graph, param));
-      if (fault.dim == fault.other_dim) d->message = fmt::format("axis `{}` stands twice for dim {} of `{}`", plan.mesh.axes[fault.axis].name, fault.dim, path_of(graph, param));
+      d->message = fmt::format("axis `{}` cuts dim {} and dim {} of `{}`", plan.mesh.axes[fault.axis].name,
+                               fault.other_dim, fault.dim, path_of(graph, param));
+      if (fault.dim == fault.other_dim)
+        d->message = fmt::format("axis `{}` stands twice for dim {} of `{}`", plan.mesh.axes[fault.axis].name,
+                                 fault.dim, path_of(graph, param));
       d->help = "an axis can cut one dim of a tensor, once";
       break;
     case ShardingFaultKind::NotDivisible:
-    case ShardingFaultKind::ProductNotDivisible: describe_division(at, *d); break;
-    case ShardingFaultKind::SegmentNotDivisible: describe_segment(at, *d); break;
-    case ShardingFaultKind::CutsGranule: describe_granule(at, *d); break;
+    case ShardingFaultKind::ProductNotDivisible:
+      describe_division(at, *d);
+      break;
+    case ShardingFaultKind::SegmentNotDivisible:
+      describe_segment(at, *d);
+      break;
+    case ShardingFaultKind::CutsGranule:
+      describe_granule(at, *d);
+      break;
     case ShardingFaultKind::UnknownAxis:
-    case ShardingFaultKind::SegmentsDoNotFit: d->message = fmt::format("the sharding of `{}` does not fit the mesh", path_of(graph, param)); break;
+    case ShardingFaultKind::SegmentsDoNotFit:
+      d->message = fmt::format("the sharding of `{}` does not fit the mesh", path_of(graph, param));
+      break;
   }
-  d->notes.push_back({fmt::format("`{}` {} {}", param.name, shape_text(shape_of(graph, param)), type_of(graph, module)), span_of(param)});
+  d->notes.push_back({fmt::format("`{}` {} {}", param.name, shape_text(shape_of(graph, param)), type_of(graph, module)),
+                      span_of(param)});
 }
 
 }  // namespace tpplan

@@ -10,7 +10,8 @@ namespace tpplan {
 
 // Reports one fault of a parameter under a rule; the same fault of the same rule on further parameters is counted.
 // `granularity_is_fatal` false: a cut granule is a warning, because the plan's framework cuts there too.
-void report_sharding_fault(const ShardingFault& fault, const TpPlan& plan, const ModelGraph& graph, ParamId param, RuleId rule,
-                           const Sharding& sharding, bool by_module, bool granularity_is_fatal, Diagnostics& diagnostics);
+void report_sharding_fault(const ShardingFault& fault, const TpPlan& plan, const ModelGraph& graph, ParamId param,
+                           RuleId rule, const Sharding& sharding, bool by_module, bool granularity_is_fatal,
+                           Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -55,8 +55,10 @@ Layout first_layout(const std::optional<std::vector<Layout>>& layouts, const Pla
 // What decides over a boundary beside its rule.
 struct Surroundings {
   bool embedding = false;
-  bool fed_by_prepared = false;  // its input comes whole and as DTensor from a prepared module around it, which sums the gradient
-  bool feeds_products = false;   // it is a prepared module with column-sharded products in it, which leave gradients open
+  bool fed_by_prepared =
+      false;  // its input comes whole and as DTensor from a prepared module around it, which sums the gradient
+  bool feeds_products =
+      false;  // it is a prepared module with column-sharded products in it, which leave gradients open
 };
 
 // Styles that own the one input and output of their module.
@@ -74,8 +76,12 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     input.from = input.to = output.from = output.to = sequence;
   }
   if (input.used) {
-    boundary.inputs.push_back(make_value(plan, rule.axis, {.from = first_layout(rule.options.input_layouts, input.from), .to = input.to,
-        .gradient_is_partial = input.gradient_is_partial && !around.fed_by_prepared, .has_gradient = !embedding, .use_local = {}}));
+    boundary.inputs.push_back(make_value(plan, rule.axis,
+                                         {.from = first_layout(rule.options.input_layouts, input.from),
+                                          .to = input.to,
+                                          .gradient_is_partial = input.gradient_is_partial && !around.fed_by_prepared,
+                                          .has_gradient = !embedding,
+                                          .use_local = {}}));
     if (style.second_input != 0) {
       ValueBoundary second = boundary.inputs.back();
       second.arg = style.second_input;
@@ -83,24 +89,30 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     }
   }
   if (output.used) {
-    boundary.outputs.push_back(make_value(plan, rule.axis, {.from = output.from, .to = first_layout(rule.options.output_layouts, output.to),
-        .use_local = rule.options.use_local_output.value_or(style.use_local)}));
+    boundary.outputs.push_back(make_value(plan, rule.axis,
+                                          {.from = output.from,
+                                           .to = first_layout(rule.options.output_layouts, output.to),
+                                           .use_local = rule.options.use_local_output.value_or(style.use_local)}));
   }
 }
 
 bool is_whole(const Layout& layout) { return layout && layout->kind == PlacementKind::Replicate; }
 
-// prepare_module_*: what the rule says, value by value. Where a whole input goes on as DTensor into column-sharded products,
-// its gradient comes back Partial and is summed where the value became whole, once: here, or in the prepared module around
-// this one that handed it on whole. As a local tensor its gradient is taken to be whole (torch 2.13, style.py; measured with
-// CommDebugMode).
+// prepare_module_*: what the rule says, value by value. Where a whole input goes on as DTensor into column-sharded
+// products, its gradient comes back Partial and is summed where the value became whole, once: here, or in the prepared
+// module around this one that handed it on whole. As a local tensor its gradient is taken to be whole (torch 2.13,
+// style.py; measured with CommDebugMode).
 void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& around, BoundaryLayout& boundary) {
   const StyleRow& style = *rule.style;
   const RuleOptions& o = rule.options;
-  const bool local_input = style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
+  const bool local_input =
+      style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
   const auto input = [&](const Layout& from, const Layout& to) {
     const bool summed_here = is_whole(to) && !(is_whole(from) && around.fed_by_prepared);
-    return AxisBoundary{.from = from, .to = to, .gradient_is_partial = from && summed_here && around.feeds_products, .use_local = local_input};
+    return AxisBoundary{.from = from,
+                        .to = to,
+                        .gradient_is_partial = from && summed_here && around.feeds_products,
+                        .use_local = local_input};
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {
     ValueBoundary value = make_value(plan, rule.axis, input((*o.input_layouts)[i], (*o.desired_input_layouts)[i]));
@@ -109,25 +121,29 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
   }
   for (size_t i = 0; o.input_kwarg_layouts && i < o.input_kwarg_layouts->size(); ++i) {
     const auto& [name, from] = (*o.input_kwarg_layouts)[i];
-    const auto to = std::find_if(o.desired_input_kwarg_layouts->begin(), o.desired_input_kwarg_layouts->end(), [&n = name](const auto& k) { return k.first == n; });
+    const auto to = std::find_if(o.desired_input_kwarg_layouts->begin(), o.desired_input_kwarg_layouts->end(),
+                                 [&n = name](const auto& k) { return k.first == n; });
     ValueBoundary value = make_value(plan, rule.axis, input(from, to->second));
     value.kwarg = name;
     boundary.inputs.push_back(std::move(value));
   }
   const bool local_output = o.use_local_output.value_or(style.use_local);
   for (size_t i = 0; style.output.used && o.output_layouts && i < o.output_layouts->size(); ++i) {
-    ValueBoundary value = make_value(plan, rule.axis, {.from = (*o.output_layouts)[i], .to = (*o.desired_output_layouts)[i], .use_local = local_output});
+    ValueBoundary value =
+        make_value(plan, rule.axis,
+                   {.from = (*o.output_layouts)[i], .to = (*o.desired_output_layouts)[i], .use_local = local_output});
     value.arg = static_cast<int>(i);
     boundary.outputs.push_back(std::move(value));
   }
 }
 
-void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Module& module, const BoundaryLayout& boundary,
-                        Diagnostics& diagnostics) {
-  if (plan.uneven == UnevenPolicy::Error || plan.dialect == Dialect::Transformers) return;  // transformers passes the whole size on
+void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Module& module,
+                        const BoundaryLayout& boundary, Diagnostics& diagnostics) {
+  if (plan.uneven == UnevenPolicy::Error || plan.dialect == Dialect::Transformers)
+    return;  // transformers passes the whole size on
   const PlanRule& rule = plan.rules[boundary.rule];
-  const bool local_shard = !boundary.outputs.empty() && boundary.outputs[0].use_local.value_or(false) && boundary.outputs[0].to &&
-                           (*boundary.outputs[0].to)[rule.axis].kind == PlacementKind::Shard;
+  const bool local_shard = !boundary.outputs.empty() && boundary.outputs[0].use_local.value_or(false) &&
+                           boundary.outputs[0].to && (*boundary.outputs[0].to)[rule.axis].kind == PlacementKind::Shard;
   if (!local_shard || rule.style->cut_dim != kDimOut) return;
   for (const Param& param : params_of(graph, module)) {
     const int dim = find_dim(dims_of(graph, module, param), kDimOut);
@@ -135,23 +151,28 @@ void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Modul
     if (dim < 0 || divides(ways, shape_of(graph, param)[static_cast<size_t>(dim)])) continue;
     Diagnostic* d = report(diagnostics, Code::TP5017, rule.value_span, fmt::format("{}", boundary.rule));
     if (d == nullptr) return;
-    d->message = fmt::format("the output of `{}` has {} columns, cut unevenly over `{}` ({}), and leaves as a local tensor", module.path,
-                             shape_of(graph, param)[static_cast<size_t>(dim)], plan.mesh.axes[rule.axis].name, ways);
+    d->message = fmt::format(
+        "the output of `{}` has {} columns, cut unevenly over `{}` ({}), and leaves as a local tensor", module.path,
+        shape_of(graph, param)[static_cast<size_t>(dim)], plan.mesh.axes[rule.axis].name, ways);
     d->counted = "module";
-    d->notes.push_back({"torch rebuilds the whole size from one rank's piece, and gets another number", span_of(param)});
+    d->notes.push_back(
+        {"torch rebuilds the whole size from one rank's piece, and gets another number", span_of(param)});
     d->help = "write `use_local_output: false`, or pad the size";
     return;
   }
 }
 
-void warn_gathered_ids(const TpPlan& plan, const Module& module, const BoundaryLayout& boundary, Diagnostics& diagnostics) {
+void warn_gathered_ids(const TpPlan& plan, const Module& module, const BoundaryLayout& boundary,
+                       Diagnostics& diagnostics) {
   if (module.kind != ModuleKind::Embedding || boundary.inputs.empty() || boundary.inputs[0].forward.empty()) return;
   const PlanRule& rule = plan.rules[boundary.rule];
   Diagnostic* d = report(diagnostics, Code::TP5020, rule.value_span, fmt::format("{}", boundary.rule));
   if (d == nullptr) return;
-  d->message = fmt::format("the token ids that enter `{}` are gathered over `{}`", module.path, plan.mesh.axes[rule.axis].name);
+  d->message =
+      fmt::format("the token ids that enter `{}` are gathered over `{}`", module.path, plan.mesh.axes[rule.axis].name);
   d->counted = "module";
-  d->notes.push_back({"RowwiseParallel takes its input for Shard(-1) unless told otherwise: 8 ids become 8 x ranks ids", {}});
+  d->notes.push_back(
+      {"RowwiseParallel takes its input for Shard(-1) unless told otherwise: 8 ids become 8 x ranks ids", {}});
   d->help = "write `{style: rowwise, input_layouts: Replicate}`";
 }
 
@@ -172,7 +193,8 @@ Handing handing_of(const PlanRule& rule) {
     handing.whole = handing.whole || (!local && is_whole(to));
     handing.was_whole = handing.was_whole || (!local && is_whole(to) && is_whole(from));
   };
-  for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) add((*o.input_layouts)[i], (*o.desired_input_layouts)[i]);
+  for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i)
+    add((*o.input_layouts)[i], (*o.desired_input_layouts)[i]);
   for (const auto& [name, from] : o.input_kwarg_layouts.value_or(std::vector<std::pair<std::string, Layout>>{})) {
     const auto& wanted = *o.desired_input_kwarg_layouts;
     add(from, std::find_if(wanted.begin(), wanted.end(), [&n = name](const auto& k) { return k.first == n; })->second);
@@ -180,8 +202,8 @@ Handing handing_of(const PlanRule& rule) {
   return handing;
 }
 
-// For each match: what is around it. A product is fed by the nearest prepared module above it on the same axis, and that one
-// by the next, as far as values pass whole and as DTensors.
+// For each match: what is around it. A product is fed by the nearest prepared module above it on the same axis, and
+// that one by the next, as far as values pass whole and as DTensors.
 std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches) {
   std::vector<Surroundings> around(matches.boundaries.size());
   std::vector<Handing> handing(plan.rules.size());
@@ -218,7 +240,8 @@ std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& grap
 
 }  // namespace
 
-BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, Diagnostics& diagnostics) {
+BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                               Diagnostics& diagnostics) {
   BoundaryTable table;
   table.modules.reserve(matches.boundaries.size());
   // By rule and surroundings.
@@ -230,13 +253,16 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
     const PlanRule& rule = plan.rules[match.rule];
     if (rule.style == nullptr) continue;
     const Module& module = graph.modules[match.module];
-    uint32_t& layout = known[match.rule][around[i].embedding + 2u * around[i].fed_by_prepared + 4u * around[i].feeds_products];
+    uint32_t& layout =
+        known[match.rule][around[i].embedding + 2u * around[i].fed_by_prepared + 4u * around[i].feeds_products];
     if (layout == kNone) {
       layout = static_cast<uint32_t>(table.layouts.size());
       BoundaryLayout& fresh = table.layouts.emplace_back();
       fresh.rule = match.rule;
-      if (rule.style->touches_parameters) add_style(plan, rule, around[i], fresh);
-      else add_prepared(plan, rule, around[i], fresh);
+      if (rule.style->touches_parameters)
+        add_style(plan, rule, around[i], fresh);
+      else
+        add_prepared(plan, rule, around[i], fresh);
     }
     warn_uneven_output(plan, graph, module, table.layouts[layout], diagnostics);
     warn_gathered_ids(plan, module, table.layouts[layout], diagnostics);

@@ -1,4 +1,5 @@
-// What happens to the values that enter and leave each module with a rule: layouts and collectives, forward and backward.
+// What happens to the values that enter and leave each module with a rule: layouts and collectives, forward and
+// backward.
 #pragma once
 
 #include <optional>
@@ -11,8 +12,8 @@
 
 namespace tpplan {
 
-// One argument or result. Layouts have one placement a mesh axis; absent: the value is left alone (a `null` placeholder), or
-// is only annotated when just `to` is absent.
+// One argument or result. Layouts have one placement a mesh axis; absent: the value is left alone (a `null`
+// placeholder), or is only annotated when just `to` is absent.
 struct ValueBoundary {
   int arg = 0;
   std::string kwarg;  // empty: positional
@@ -37,9 +38,10 @@ struct BoundaryTable {
   std::vector<ModuleBoundary> modules;
 };
 
-// In the order of the match table's boundaries. On axes other than the rule's a value is cut along the batch where `data`
-// says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) and token ids that
-// torch's RowwiseParallel gathers (TP5020).
-BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, Diagnostics& diagnostics);
+// In the order of the match table's boundaries. On axes other than the rule's a value is cut along the batch where
+// `data` says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) and token ids
+// that torch's RowwiseParallel gathers (TP5020).
+BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                               Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -19,7 +19,9 @@ struct Inference {
 };
 
 // True in the dialects whose result is the framework's own, right or wrong.
-bool follows_framework(const TpPlan& plan) { return plan.dialect == Dialect::Torch || plan.dialect == Dialect::Transformers; }
+bool follows_framework(const TpPlan& plan) {
+  return plan.dialect == Dialect::Torch || plan.dialect == Dialect::Transformers;
+}
 
 // ---- which dim a style cuts ----
 
@@ -30,14 +32,16 @@ struct Cut {
   size_t dim = 0;
 };
 
-void report_unsupported(const Inference& in, const ParamMatch& match, const Module& module, std::string message, std::string help) {
+void report_unsupported(const Inference& in, const ParamMatch& match, const Module& module, std::string message,
+                        std::string help) {
   const PlanRule& rule = in.plan.rules[match.rule];
   Diagnostic* d = report(in.diagnostics, Code::TP5009, rule.value_span, fmt::format("{}/{}", match.rule, module.type));
   if (d == nullptr) return;
   d->message = std::move(message);
   d->counted = "parameter";
   d->help = std::move(help);
-  d->notes.push_back({fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)), span_of(module)});
+  d->notes.push_back(
+      {fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)), span_of(module)});
 }
 
 // True when the module is one that the style shards; otherwise says why not. Only a key that names the module asks.
@@ -47,22 +51,31 @@ bool supports_module(const Inference& in, const ParamMatch& match, const Module&
   const std::string_view type = type_of(in.graph, module);
   if (in.plan.dialect == Dialect::Torch) {
     if (style.modules != StyleModules::LinearOrEmbedding || is_torch_linear_or_embedding(in.graph, module)) return true;
-    report_unsupported(in, match, module, fmt::format("{} supports Linear and Embedding, and `{}` is {}", style.name, module.path, type),
-                       module.kind == ModuleKind::Norm ? "give it sequence_parallel, or no rule"
-                                                       : "name the Linear modules below it, or make it `\"kind\": \"linear\"` in the model if it is a subclass");
+    report_unsupported(
+        in, match, module,
+        fmt::format("{} supports Linear and Embedding, and `{}` is {}", style.name, module.path, type),
+        module.kind == ModuleKind::Norm
+            ? "give it sequence_parallel, or no rule"
+            : "name the Linear modules below it, or make it `\"kind\": \"linear\"` in the model if it is a subclass");
     return false;
   }
   if (in.plan.dialect == Dialect::Transformers) {
     const Features asked = style.cut_dim == kDimOut ? kOutFeatures : kInFeatures;
     if (style.modules != StyleModules::LinearOrEmbedding || (features_of(in.graph, module) & asked) != 0) return true;
-    report_unsupported(in, match, module, fmt::format("{} shards linear layers, and `{}` is {}, which has no `{}_features`", style.name, module.path, type, style.cut_dim),
-                       embedding ? "use embedding_rowwise or embedding_colwise" : "name the parameter itself, or a linear layer");
+    report_unsupported(
+        in, match, module,
+        fmt::format("{} shards linear layers, and `{}` is {}, which has no `{}_features`", style.name, module.path,
+                    type, style.cut_dim),
+        embedding ? "use embedding_rowwise or embedding_colwise" : "name the parameter itself, or a linear layer");
     return false;
   }
-  const bool fits = style.modules == StyleModules::Any || style.modules == StyleModules::WithDims || (linear && style.modules == StyleModules::LinearOrEmbedding) || embedding;
+  const bool fits = style.modules == StyleModules::Any || style.modules == StyleModules::WithDims ||
+                    (linear && style.modules == StyleModules::LinearOrEmbedding) || embedding;
   if (fits || module.kind == ModuleKind::Other) return true;  // of other modules the dims decide
   report_unsupported(in, match, module, fmt::format("{} does not fit `{}`, which is {}", style.name, module.path, type),
-                     style.modules == StyleModules::EmbeddingOnly ? "use colwise or rowwise for linear layers" : "leave it without a rule, write `replicate`, or shard it by a spec: [tp]");
+                     style.modules == StyleModules::EmbeddingOnly
+                         ? "use colwise or rowwise for linear layers"
+                         : "leave it without a rule, write `replicate`, or shard it by a spec: [tp]");
   return false;
 }
 
@@ -73,26 +86,32 @@ Cut cut_by_position(const Inference& in, const ParamMatch& match, const Module& 
   if (position == kCutsNothing) return {};
   const int dim = position < 0 ? position + param.ndim : position;
   if (position != kRefuses && dim >= 0 && dim < param.ndim) return {CutKind::Dim, static_cast<size_t>(dim)};
-  report_unsupported(in, match, module, fmt::format("{} cannot cut `{}` of shape {}", style.name, path_of(in.graph, param), shape_text(shape_of(in.graph, param))), "");
+  report_unsupported(in, match, module,
+                     fmt::format("{} cannot cut `{}` of shape {}", style.name, path_of(in.graph, param),
+                                 shape_text(shape_of(in.graph, param))),
+                     "");
   return {CutKind::Fault};
 }
 
-// torch 2.13, style.py: colwise cuts every parameter of a Linear along dim 0 and of an Embedding along dim 1, rowwise the `weight`
-// of a Linear along dim 1 and every parameter of an Embedding along dim 0, whatever they are called.
+// torch 2.13, style.py: colwise cuts every parameter of a Linear along dim 0 and of an Embedding along dim 1, rowwise
+// the `weight` of a Linear along dim 1 and every parameter of an Embedding along dim 0, whatever they are called.
 Cut cut_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   const bool colwise = style.cut_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
   if (linear && !colwise && param.name != "weight") return {};
   const size_t dim = linear == colwise ? 0 : 1;
   if (dim < param.ndim) return {CutKind::Dim, dim};
-  report_unsupported(in, match, module, fmt::format("{} cuts dim {} of `{}`, whose shape is {}", style.name, dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param))),
+  report_unsupported(in, match, module,
+                     fmt::format("{} cuts dim {} of `{}`, whose shape is {}", style.name, dim, path_of(in.graph, param),
+                                 shape_text(shape_of(in.graph, param))),
                      "torch raises an error here");
   return {CutKind::Fault};
 }
 
 // True where torch's own styles decide, which go by the module's class alone.
 bool cuts_as_torch(const Inference& in, const Module& module) {
-  return in.plan.dialect == Dialect::Torch && in.graph.framework == Framework::Torch && is_torch_linear_or_embedding(in.graph, module);
+  return in.plan.dialect == Dialect::Torch && in.graph.framework == Framework::Torch &&
+         is_torch_linear_or_embedding(in.graph, module);
 }
 
 Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
@@ -101,15 +120,21 @@ Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& modu
   const bool given = param.extras != kNone && !in.graph.extras[param.extras].dims.empty();
   if (dims.empty() || (module.kind == ModuleKind::Norm && !given)) {
     if (!dims.empty()) {
-      report_unsupported(in, match, module, fmt::format("{} does not fit `{}`, a parameter of {}", rule.style->name, path_of(in.graph, param), type_of(in.graph, module)),
+      report_unsupported(in, match, module,
+                         fmt::format("{} does not fit `{}`, a parameter of {}", rule.style->name,
+                                     path_of(in.graph, param), type_of(in.graph, module)),
                          "leave it without a rule, write `replicate`, or shard it by a spec: [tp]");
       return {CutKind::Fault};
     }
-    Diagnostic* d = report(in.diagnostics, Code::TP5010, rule.value_span, fmt::format("{}/{}/{}", match.rule, module.type, param.name));
+    Diagnostic* d = report(in.diagnostics, Code::TP5010, rule.value_span,
+                           fmt::format("{}/{}/{}", match.rule, module.type, param.name));
     if (d == nullptr) return {CutKind::Fault};
-    d->message = fmt::format("{} cuts dim `{}`, and the dims of `{}` {} have no names", rule.style->name, rule.style->cut_dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param)));
+    d->message = fmt::format("{} cuts dim `{}`, and the dims of `{}` {} have no names", rule.style->name,
+                             rule.style->cut_dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param)));
     d->counted = "parameter";
-    d->notes.push_back({fmt::format("{} is not a type that the table knows", type_of(in.graph, module).empty() ? "its module" : type_of(in.graph, module)), span_of(param)});
+    d->notes.push_back({fmt::format("{} is not a type that the table knows",
+                                    type_of(in.graph, module).empty() ? "its module" : type_of(in.graph, module)),
+                        span_of(param)});
     d->help = "name them in the model (\"dims\": [\"out\", \"in\"]), give the module a \"kind\", or write a spec";
     return {CutKind::Fault};
   }
@@ -148,37 +173,48 @@ DimSegments packed(int64_t size, size_t dim, uint8_t count) {
   return segments;
 }
 
-void warn_across_segments(const Inference& in, const ParamMatch& match, const Param& param, size_t dim, std::string why) {
+void warn_across_segments(const Inference& in, const ParamMatch& match, const Param& param, size_t dim,
+                          std::string why) {
   const PlanRule& rule = in.plan.rules[match.rule];
   Diagnostic* d = report(in.diagnostics, Code::TP5013, rule.value_span, fmt::format("{}/{}", match.rule, param.name));
   if (d == nullptr) return;
-  d->message = fmt::format("{} cuts dim {} of `{}` as one piece: {}", rule.contiguous ? std::string_view("`contiguous: true`") : std::string_view(to_text(in.plan.dialect)), dim, path_of(in.graph, param), why);
+  d->message =
+      fmt::format("{} cuts dim {} of `{}` as one piece: {}",
+                  rule.contiguous ? std::string_view("`contiguous: true`") : std::string_view(to_text(in.plan.dialect)),
+                  dim, path_of(in.graph, param), why);
   d->counted = "parameter";
-  d->notes.push_back({"ranks get rows of one segment where they expect a part of each: wrong values, no error", span_of(param)});
-  d->help = rule.contiguous ? "right where only FSDP cuts, which `fsdp:` says; else remove `contiguous`: each segment is cut by itself then"
+  d->notes.push_back(
+      {"ranks get rows of one segment where they expect a part of each: wrong values, no error", span_of(param)});
+  d->help = rule.contiguous ? "right where only FSDP cuts, which `fsdp:` says; else remove `contiguous`: each segment "
+                              "is cut by itself then"
                             : "in the glob dialect each segment is cut by itself";
 }
 
 // The segments that the cut of a dim respects.
-void add_segments(const Inference& in, const ParamMatch& match, const Module& module, const Param& param, size_t dim, Sharding& sharding) {
+void add_segments(const Inference& in, const ParamMatch& match, const Module& module, const Param& param, size_t dim,
+                  Sharding& sharding) {
   const PlanRule& rule = in.plan.rules[match.rule];
   const DimSegments* declared = declared_segments(in.graph, module, param, dim);
   const uint8_t packing = rule.style == nullptr ? 1 : rule.style->packed_segments;
   const int64_t size = shape_of(in.graph, param)[dim];
   if (rule.contiguous) {
-    if (declared != nullptr) warn_across_segments(in, match, param, dim, fmt::format("its segments are {}", shape_text(declared->sizes)));
+    if (declared != nullptr)
+      warn_across_segments(in, match, param, dim, fmt::format("its segments are {}", shape_text(declared->sizes)));
     return;
   }
   if (!follows_framework(in.plan)) {
-    if (declared != nullptr) sharding.segments.push_back({.dim = dim, .sizes = declared->sizes});
-    else if (packing > 1) sharding.segments.push_back(packed(size, dim, packing));
+    if (declared != nullptr)
+      sharding.segments.push_back({.dim = dim, .sizes = declared->sizes});
+    else if (packing > 1)
+      sharding.segments.push_back(packed(size, dim, packing));
     return;
   }
   // transformers packs weights, and leaves a packed bias in one piece.
   if (packing > 1 && param.ndim > 1) {
     sharding.segments.push_back(packed(size, dim, packing));
     if (declared != nullptr && declared->sizes != sharding.segments.back().sizes) {
-      warn_across_segments(in, match, param, dim, fmt::format("two halves, where the model has segments {}", shape_text(declared->sizes)));
+      warn_across_segments(in, match, param, dim,
+                           fmt::format("two halves, where the model has segments {}", shape_text(declared->sizes)));
     }
   } else if (packing > 1) {
     warn_across_segments(in, match, param, dim, "unlike the packed weight beside it");
@@ -198,7 +234,8 @@ PartitionSpec expand(const SpecTemplate& spec, size_t ndim) {
 }
 
 // False when the rule does not fit the parameter at all; the reason has been reported.
-bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& module, const Param& param, Sharding& sharding) {
+bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& module, const Param& param,
+                   Sharding& sharding) {
   const PlanRule& rule = in.plan.rules[match.rule];
   sharding.segments.clear();
   if (rule.style == nullptr) {
@@ -221,8 +258,9 @@ bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& m
   return true;
 }
 
-// Whole experts only: a style that cuts experts refuses an uneven split of them in transformers too (expert_parallel.py,
-// MoEParamShard), in every module that has a `num_experts`: all experts do, and what else the model file says.
+// Whole experts only: a style that cuts experts refuses an uneven split of them in transformers too
+// (expert_parallel.py, MoEParamShard), in every module that has a `num_experts`: all experts do, and what else the
+// model file says.
 bool experts_must_divide(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow* style = in.plan.rules[match.rule].style;
   return style != nullptr && style->cut_dim == kDimExpert && has_num_experts(in.graph, module);
@@ -236,22 +274,29 @@ bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const
     for (const auto& [dim, granule] : in.graph.extras[param.extras].granularity) granularity.push_back({dim, granule});
   }
   const std::span<const int64_t> shape = shape_of(in.graph, param);
-  const bool strict = in.plan.uneven == UnevenPolicy::Error || experts_must_divide(in, match, in.graph.modules[param.module]);
-  const auto faults = check_sharding(shape, sharding, in.plan.mesh, strict ? UnevenPolicy::Error : UnevenPolicy::Torch, granularity);
+  const bool strict =
+      in.plan.uneven == UnevenPolicy::Error || experts_must_divide(in, match, in.graph.modules[param.module]);
+  const auto faults =
+      check_sharding(shape, sharding, in.plan.mesh, strict ? UnevenPolicy::Error : UnevenPolicy::Torch, granularity);
   for (const ShardingFault& fault : faults) {
-    report_sharding_fault(fault, in.plan, in.graph, id, match.rule, sharding, match.by_module, !follows_framework(in.plan), in.diagnostics);
+    report_sharding_fault(fault, in.plan, in.graph, id, match.rule, sharding, match.by_module,
+                          !follows_framework(in.plan), in.diagnostics);
   }
-  return std::all_of(faults.begin(), faults.end(), [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
+  return std::all_of(faults.begin(), faults.end(),
+                     [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
 }
 
-// transformers' sequence_parallel wraps the module's own parameters, and fails on one that another rule has made a DTensor.
-void check_replicated_params(const Inference& in, const BoundaryMatch& match, const Module& module, const MatchTable& matches, const ShardingTable& table) {
+// transformers' sequence_parallel wraps the module's own parameters, and fails on one that another rule has made a
+// DTensor.
+void check_replicated_params(const Inference& in, const BoundaryMatch& match, const Module& module,
+                             const MatchTable& matches, const ShardingTable& table) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (!style.wraps_parameters) return;
   for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
     if (matches.params[id].rule == match.rule || is_replicated(sharding_of(table, id).spec)) continue;
     report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
-                       fmt::format("{} replicates the parameters of `{}`, and `{}` cuts its `{}`", style.name, module.path, in.plan.rules[matches.params[id].rule].key, in.graph.params[id].name),
+                       fmt::format("{} replicates the parameters of `{}`, and `{}` cuts its `{}`", style.name,
+                                   module.path, in.plan.rules[matches.params[id].rule].key, in.graph.params[id].name),
                        "give the module one of both rules; transformers raises an error here");
     return;
   }
@@ -276,11 +321,12 @@ std::vector<FirstBelow> first_below(const ModelGraph& graph) {
   return firsts;
 }
 
-// Modules that a framework refuses whatever they own: containers under a style for linear layers, and in torch modules with
-// others below them, whose styles register all parameters below by names with dots.
+// Modules that a framework refuses whatever they own: containers under a style for linear layers, and in torch modules
+// with others below them, whose styles register all parameters below by names with dots.
 void check_modules(const Inference& in, const MatchTable& matches, const ShardingTable& table) {
   if (!follows_framework(in.plan)) return;
-  const std::vector<FirstBelow> firsts = in.plan.dialect == Dialect::Torch ? first_below(in.graph) : std::vector<FirstBelow>();
+  const std::vector<FirstBelow> firsts =
+      in.plan.dialect == Dialect::Torch ? first_below(in.graph) : std::vector<FirstBelow>();
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
     const Module& module = in.graph.modules[match.module];
@@ -288,23 +334,28 @@ void check_modules(const Inference& in, const MatchTable& matches, const Shardin
     const bool linear = style->modules == StyleModules::LinearOrEmbedding;
     // Where the rule decides over a parameter of the module, it has been asked already.
     const auto params = std::span(matches.params).subspan(module.first_param, module.param_count);
-    const bool asked = std::any_of(params.begin(), params.end(), [&](const ParamMatch& p) { return p.rule == match.rule && p.by_module; });
+    const bool asked = std::any_of(params.begin(), params.end(),
+                                   [&](const ParamMatch& p) { return p.rule == match.rule && p.by_module; });
     if (in.plan.dialect == Dialect::Transformers) check_replicated_params(in, match, module, matches, table);
     if (linear && !asked && !supports_module(in, {.rule = match.rule, .by_module = true}, module)) continue;
     if (!style->once_per_module || in.plan.dialect != Dialect::Torch) continue;
-    // rowwise asks every module below a Linear for its `weight`, and cuts it; all other styles register parameters by name.
+    // rowwise asks every module below a Linear for its `weight`, and cuts it; all other styles register parameters by
+    // name.
     const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
     if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
     const ModuleId below = asks_all ? firsts[match.module].any : firsts[match.module].owner;
     if (below == kNone) continue;
     const std::string_view path = in.graph.modules[below].path;
     if (linear) {
-      report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
-                         fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name, module.path, path),
-                         asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
+      report_unsupported(
+          in, {.rule = match.rule, .by_module = true}, module,
+          fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name,
+                      module.path, path),
+          asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
     } else {
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
-                         fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`", style->name, module.path, path),
+                         fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`",
+                                     style->name, module.path, path),
                          "name the norms themselves; torch raises KeyError here");
     }
   }
@@ -312,7 +363,8 @@ void check_modules(const Inference& in, const MatchTable& matches, const Shardin
 
 }  // namespace
 
-ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, Diagnostics& diagnostics) {
+ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                           Diagnostics& diagnostics) {
   ShardingTable table;
   table.params.resize(graph.params.size());
   const Inference in{plan, graph, diagnostics};
@@ -327,7 +379,8 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
         result.rule = match.rule;
         result.reason = Reason::Rule;
         // What does not fit counts as whole in the checks that follow.
-        const bool fits = shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, sharding);
+        const bool fits =
+            shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, sharding);
         if (!fits) sharding = {.spec = replicated_spec(graph.params[id].ndim), .segments = {}};
       }
       result.sharding = intern(table, sharding);

@@ -29,8 +29,10 @@ std::string dump(const ShardingTable& table, const TpPlan& plan, const ModelGrap
   for (ParamId id = 0; id < table.params.size(); ++id) {
     const ParamSharding& param = table.params[id];
     const Sharding& sharding = table.shardings[param.sharding];
-    out += fmt::format("{}: {} {}", path_of(graph, graph.params[id]), to_text(sharding.spec, plan.mesh), to_text(param.reason));
-    for (const DimSegments& segments : sharding.segments) out += fmt::format(" segments {}: {}", segments.dim, shape_text(segments.sizes));
+    out += fmt::format("{}: {} {}", path_of(graph, graph.params[id]), to_text(sharding.spec, plan.mesh),
+                       to_text(param.reason));
+    for (const DimSegments& segments : sharding.segments)
+      out += fmt::format(" segments {}: {}", segments.dim, shape_text(segments.sizes));
     if (param.rule != kNoRule) out += fmt::format(" by {}", plan.rules[param.rule].key);
     out += '\n';
   }

@@ -30,7 +30,7 @@ struct ParamSharding {
 struct ShardingTable {
   std::vector<Sharding> shardings;
   std::unordered_map<std::string, uint32_t> index;
-  std::vector<ParamSharding> params;  // by ParamId
+  std::vector<ParamSharding> params;                   // by ParamId
   std::vector<std::pair<ParamId, ParamId>> followers;  // tied parameter, the one whose tensor it is
 };
 

@@ -13,7 +13,9 @@
 namespace tpplan {
 namespace {
 
-double share_of(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
+double share_of(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
 
 }  // namespace
 
@@ -53,9 +55,11 @@ std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limi
   if (share <= limit || device_count(manifest.mesh) == 1) return std::nullopt;
   Diagnostic d;
   d.code = Code::TP5021;
-  d.message = fmt::format("{:.3g} % of the model is whole on every rank, the limit is {:.3g} %: each rank holds {} ({:.1f} %), the ideal is {} ({:.1f} %)",
-                          100 * share, 100 * limit, human_bytes(t.max_bytes_per_rank), 100 * share_of(t.max_bytes_per_rank, t.bytes),
-                          human_bytes(t.ideal_bytes_per_rank), 100 * share_of(t.ideal_bytes_per_rank, t.bytes));
+  d.message = fmt::format(
+      "{:.3g} % of the model is whole on every rank, the limit is {:.3g} %: each rank holds {} ({:.1f} %), the ideal "
+      "is {} ({:.1f} %)",
+      100 * share, 100 * limit, human_bytes(t.max_bytes_per_rank), 100 * share_of(t.max_bytes_per_rank, t.bytes),
+      human_bytes(t.ideal_bytes_per_rank), 100 * share_of(t.ideal_bytes_per_rank, t.bytes));
   for (const ReplicatedGroup& group : largest_replicated(manifest, 5)) {
     const std::string count = group.count == 1 ? "" : fmt::format(", {} in all", group.count);
     d.notes.push_back({fmt::format("`{}` {}{}", group.pattern, human_bytes(group.bytes), count), {}});

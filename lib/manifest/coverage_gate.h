@@ -19,12 +19,12 @@ inline constexpr std::string_view kShareForm = "a share such as 5% or 0.05";
 struct ReplicatedGroup {
   std::string pattern;  // numbers as `*`
   uint64_t count = 0;
-  uint64_t bytes = 0;   // of all of them, on each rank
+  uint64_t bytes = 0;  // of all of them, on each rank
 };
 std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most);
 
-// The finding (TP5021) when more than `limit` of the bytes stand on every rank: what each rank holds beside the ideal, and the
-// largest of what stayed whole.
+// The finding (TP5021) when more than `limit` of the bytes stand on every rank: what each rank holds beside the ideal,
+// and the largest of what stayed whole.
 std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limit);
 
 }  // namespace tpplan

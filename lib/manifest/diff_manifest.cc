@@ -35,11 +35,14 @@ std::string segments_words(const std::vector<DimSegments>& segments) {
 std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<std::pair<const std::vector<int64_t>*, uint64_t>> runs;
   for (const std::vector<int64_t>& shape : shapes) {
-    if (!runs.empty() && *runs.back().first == shape) ++runs.back().second;
-    else runs.emplace_back(&shape, 1);
+    if (!runs.empty() && *runs.back().first == shape)
+      ++runs.back().second;
+    else
+      runs.emplace_back(&shape, 1);
   }
   std::vector<std::string> words;
-  for (const auto& [shape, count] : runs) words.push_back(sizes_json(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
+  for (const auto& [shape, count] : runs)
+    words.push_back(sizes_json(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
   return list_words(words);
 }
 
@@ -52,7 +55,9 @@ std::string grad_reduce_words(const std::vector<GradReduce>& reductions, const M
   return list_words(words);
 }
 
-const ManifestRule* rule_at(const Manifest& m, uint32_t index) { return index < m.rules.size() ? &m.rules[index] : nullptr; }
+const ManifestRule* rule_at(const Manifest& m, uint32_t index) {
+  return index < m.rules.size() ? &m.rules[index] : nullptr;
+}
 
 std::string rule_words(const ManifestRule* rule) {
   if (rule == nullptr) return "none";
@@ -73,7 +78,8 @@ std::string values_words(const std::vector<ManifestValue>& values, const Mesh& m
   for (const ManifestValue& value : values) {
     std::string text = value.kwarg.empty() ? fmt::format("arg {}", value.arg) : fmt::format("kwarg {}", value.kwarg);
     text += fmt::format(" {} to {}", placements_words(value.from), placements_words(value.to));
-    for (const auto& [direction, steps] : {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
+    for (const auto& [direction, steps] :
+         {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
       for (const Collective& step : *steps) {
         text += fmt::format(", {} {} over {}", direction, to_text(step.kind), mesh.axes[step.axis].name);
       }
@@ -98,18 +104,21 @@ std::string paths_words(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const std::string pattern = path_pattern(path);
     const auto [known, is_new] = index.emplace(pattern, patterns.size());
-    if (is_new) patterns.emplace_back(pattern, 1);
-    else ++patterns[known->second].second;
+    if (is_new)
+      patterns.emplace_back(pattern, 1);
+    else
+      ++patterns[known->second].second;
   }
   std::vector<std::string> words;
-  for (const auto& [pattern, count] : patterns) words.push_back(fmt::format("{} ({})", pattern.empty() ? "<root>" : pattern, count));
+  for (const auto& [pattern, count] : patterns)
+    words.push_back(fmt::format("{} ({})", pattern.empty() ? "<root>" : pattern, count));
   return list_words(words);
 }
 
 std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "none";
-  return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, mesh.axes[fsdp->axis].name, fsdp->min_weight_size,
-                     paths_words(fsdp->units));
+  return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, mesh.axes[fsdp->axis].name,
+                     fsdp->min_weight_size, paths_words(fsdp->units));
 }
 
 // ---- the members of a thing ----
@@ -129,36 +138,85 @@ using M = Manifest;
 using P = ParamLayout;
 
 constexpr FieldRow<ParamLayout> kParamFields[] = {
-    {"shape", [](const M&, const P& p) -> Word { return {sizes_json(p.shape), sizes_json(p.shape)}; }},
-    {"dtype", [](const M&, const P& p) -> Word { return {std::string(dtypes()[p.dtype].name), json_text(dtypes()[p.dtype].name)}; }},
-    {"spec", [](const M& m, const P& p) -> Word { return {to_text(p.sharding.spec, m.mesh), spec_json(p.sharding.spec, m.mesh)}; }},
-    {"placements", [](const M&, const P& p) -> Word { return {placements_words(p.placements), placements_json(p.placements)}; }},
-    {"segments", [](const M&, const P& p) -> Word {
-       return {segments_words(p.sharding.segments), p.sharding.segments.empty() ? "null" : segments_json(p.sharding.segments)};
+    {"shape",
+     [](const M&, const P& p) -> Word {
+       return {sizes_json(p.shape), sizes_json(p.shape)};
      }},
-    {"local_shapes", [](const M&, const P& p) -> Word { return {local_shapes_words(p.local_shapes), shapes_json(p.local_shapes)}; }},
-    {"style", [](const M&, const P& p) -> Word { return {style_words(p.style), style_json(p.style)}; }},
-    {"rule", [](const M& m, const P& p) -> Word { return {rule_words(rule_at(m, p.rule)), rule_key_json(rule_at(m, p.rule))}; }},
-    {"reason", [](const M&, const P& p) -> Word { return {p.reason, json_text(p.reason)}; }},
-    {"replicas", [](const M&, const P& p) -> Word { return {std::to_string(p.replicas), std::to_string(p.replicas)}; }},
-    {"grad_reduce", [](const M& m, const P& p) -> Word {
+    {"dtype",
+     [](const M&, const P& p) -> Word {
+       return {std::string(dtypes()[p.dtype].name), json_text(dtypes()[p.dtype].name)};
+     }},
+    {"spec",
+     [](const M& m, const P& p) -> Word {
+       return {to_text(p.sharding.spec, m.mesh), spec_json(p.sharding.spec, m.mesh)};
+     }},
+    {"placements",
+     [](const M&, const P& p) -> Word {
+       return {placements_words(p.placements), placements_json(p.placements)};
+     }},
+    {"segments",
+     [](const M&, const P& p) -> Word {
+       return {segments_words(p.sharding.segments),
+               p.sharding.segments.empty() ? "null" : segments_json(p.sharding.segments)};
+     }},
+    {"local_shapes",
+     [](const M&, const P& p) -> Word {
+       return {local_shapes_words(p.local_shapes), shapes_json(p.local_shapes)};
+     }},
+    {"style",
+     [](const M&, const P& p) -> Word {
+       return {style_words(p.style), style_json(p.style)};
+     }},
+    {"rule",
+     [](const M& m, const P& p) -> Word {
+       return {rule_words(rule_at(m, p.rule)), rule_key_json(rule_at(m, p.rule))};
+     }},
+    {"reason",
+     [](const M&, const P& p) -> Word {
+       return {p.reason, json_text(p.reason)};
+     }},
+    {"replicas",
+     [](const M&, const P& p) -> Word {
+       return {std::to_string(p.replicas), std::to_string(p.replicas)};
+     }},
+    {"grad_reduce",
+     [](const M& m, const P& p) -> Word {
        return {grad_reduce_words(p.grad_reduce, m.mesh), grad_reduce_json(p.grad_reduce, m.mesh)};
      }},
-    {"kind", [](const M&, const P& p) -> Word { return {p.kind.empty() ? "none" : p.kind, p.kind.empty() ? "null" : json_text(p.kind)}; }},
-    {"init", [](const M& m, const P& p) -> Word {
+    {"kind",
+     [](const M&, const P& p) -> Word {
+       return {p.kind.empty() ? "none" : p.kind, p.kind.empty() ? "null" : json_text(p.kind)};
+     }},
+    {"init",
+     [](const M& m, const P& p) -> Word {
        const Distribution* d = p.init < m.distributions.size() ? &m.distributions[p.init] : nullptr;
        return {d == nullptr ? "none" : to_text(*d), d == nullptr ? "null" : distribution_json(*d)};
      }},
-    {"dims", [](const M&, const P& p) -> Word { return {list_words(p.dims), p.dims.empty() ? "null" : names_json(p.dims)}; }},
+    {"dims",
+     [](const M&, const P& p) -> Word {
+       return {list_words(p.dims), p.dims.empty() ? "null" : names_json(p.dims)};
+     }},
 };
 
 using L = ModuleLayout;
 
 constexpr FieldRow<ModuleLayout> kModuleFields[] = {
-    {"style", [](const M&, const L& l) -> Word { return {style_words(l.style), style_json(l.style)}; }},
-    {"rule", [](const M& m, const L& l) -> Word { return {rule_words(rule_at(m, l.rule)), rule_key_json(rule_at(m, l.rule))}; }},
-    {"inputs", [](const M& m, const L& l) -> Word { return {values_words(l.inputs, m.mesh), values_json(l.inputs, m.mesh)}; }},
-    {"outputs", [](const M& m, const L& l) -> Word { return {values_words(l.outputs, m.mesh), values_json(l.outputs, m.mesh)}; }},
+    {"style",
+     [](const M&, const L& l) -> Word {
+       return {style_words(l.style), style_json(l.style)};
+     }},
+    {"rule",
+     [](const M& m, const L& l) -> Word {
+       return {rule_words(rule_at(m, l.rule)), rule_key_json(rule_at(m, l.rule))};
+     }},
+    {"inputs",
+     [](const M& m, const L& l) -> Word {
+       return {values_words(l.inputs, m.mesh), values_json(l.inputs, m.mesh)};
+     }},
+    {"outputs",
+     [](const M& m, const L& l) -> Word {
+       return {values_words(l.outputs, m.mesh), values_json(l.outputs, m.mesh)};
+     }},
 };
 
 std::string_view uneven_words(UnevenPolicy policy) { return policy == UnevenPolicy::Error ? "error" : "torch"; }
@@ -184,32 +242,59 @@ Word ties_word(const Manifest& m) {
 
 // Settings, and the inputs, are members of the manifest itself.
 constexpr FieldRow<Manifest> kSettings[] = {
-    {"mesh", [](const M&, const M& m) -> Word { return {to_text(m.mesh), mesh_json(m.mesh)}; }},
-    {"uneven", [](const M&, const M& m) -> Word { return {std::string(uneven_words(m.uneven)), json_text(uneven_words(m.uneven))}; }},
-    {"data", [](const M&, const M& m) -> Word { return {data_words(m.data, m.mesh), data_json(m.data, m.mesh)}; }},
-    {"fsdp", [](const M&, const M& m) -> Word { return {fsdp_words(m.fsdp, m.mesh), fsdp_json(m.fsdp, m.mesh)}; }},
+    {"mesh",
+     [](const M&, const M& m) -> Word {
+       return {to_text(m.mesh), mesh_json(m.mesh)};
+     }},
+    {"uneven",
+     [](const M&, const M& m) -> Word {
+       return {std::string(uneven_words(m.uneven)), json_text(uneven_words(m.uneven))};
+     }},
+    {"data",
+     [](const M&, const M& m) -> Word {
+       return {data_words(m.data, m.mesh), data_json(m.data, m.mesh)};
+     }},
+    {"fsdp",
+     [](const M&, const M& m) -> Word {
+       return {fsdp_words(m.fsdp, m.mesh), fsdp_json(m.fsdp, m.mesh)};
+     }},
     {"tied", [](const M&, const M& m) -> Word { return ties_word(m); }},
-    {"remat", [](const M&, const M& m) -> Word { return {paths_words(m.remat), names_json(m.remat)}; }},
+    {"remat",
+     [](const M&, const M& m) -> Word {
+       return {paths_words(m.remat), names_json(m.remat)};
+     }},
 };
 
 constexpr FieldRow<Manifest> kInputs[] = {
-    {"model_name", [](const M&, const M& m) -> Word { return {m.model_name, json_text(m.model_name)}; }},
-    {"model_sha256", [](const M&, const M& m) -> Word { return {m.model_sha256, json_text(m.model_sha256)}; }},
-    {"plan_sha256", [](const M&, const M& m) -> Word { return {m.plan_sha256, json_text(m.plan_sha256)}; }},
+    {"model_name",
+     [](const M&, const M& m) -> Word {
+       return {m.model_name, json_text(m.model_name)};
+     }},
+    {"model_sha256",
+     [](const M&, const M& m) -> Word {
+       return {m.model_sha256, json_text(m.model_sha256)};
+     }},
+    {"plan_sha256",
+     [](const M&, const M& m) -> Word {
+       return {m.plan_sha256, json_text(m.plan_sha256)};
+     }},
 };
 
 // The members that differ.
 template <typename Rows, typename Thing>
-std::vector<FieldChange> compare(const Rows& rows, const Manifest& old_manifest, const Thing& before, const Manifest& new_manifest,
-                                 const Thing& after) {
+std::vector<FieldChange> compare(const Rows& rows, const Manifest& old_manifest, const Thing& before,
+                                 const Manifest& new_manifest, const Thing& after) {
   std::vector<FieldChange> changes;
   for (const auto& row : rows) {
     Word a = row.word(old_manifest, before), b = row.word(new_manifest, after);
     if (a.json == b.json) continue;
     // Where the words leave out what differs, the value itself says it.
     const bool words_suffice = a.text != b.text;
-    changes.push_back({.field = row.field, .before = words_suffice ? a.text : a.json, .after = words_suffice ? b.text : b.json,
-                       .before_json = a.json, .after_json = b.json});
+    changes.push_back({.field = row.field,
+                       .before = words_suffice ? a.text : a.json,
+                       .after = words_suffice ? b.text : b.json,
+                       .before_json = a.json,
+                       .after_json = b.json});
   }
   return changes;
 }
@@ -274,8 +359,8 @@ void count_families(std::vector<ChangeGroup>& groups, const Manifest& manifest, 
 
 // Compares two lists of things with paths. Layouts that many share are compared once for each pair.
 template <typename Thing, typename Rows>
-ListDiff compare_lists(const Rows& rows, const Manifest& old_manifest, const std::vector<Thing>& before, const Manifest& new_manifest,
-                       const std::vector<Thing>& after) {
+ListDiff compare_lists(const Rows& rows, const Manifest& old_manifest, const std::vector<Thing>& before,
+                       const Manifest& new_manifest, const std::vector<Thing>& after) {
   ListDiff diff{.before = before.size(), .after = after.size()};
   std::unordered_map<std::string_view, size_t> old_index;
   for (size_t i = 0; i < before.size(); ++i) old_index.emplace(path_of(old_manifest, before[i]), i);
@@ -291,13 +376,15 @@ ListDiff compare_lists(const Rows& rows, const Manifest& old_manifest, const std
     }
     if (at == before.size()) {
       const auto [known, is_new] = group_of_added.emplace(after[i].layout, 0);
-      if (is_new) known->second = group_of(added, list_fields(rows, new_manifest, layout_of(new_manifest, after[i]), true));
+      if (is_new)
+        known->second = group_of(added, list_fields(rows, new_manifest, layout_of(new_manifest, after[i]), true));
       add_path(added, known->second, path);
       ++diff.added_count;
       continue;
     }
     is_kept[at] = true;
-    const auto [known, is_new] = group_of_pair.emplace(static_cast<uint64_t>(before[at].layout) << 32 | after[i].layout, kUnchanged);
+    const auto [known, is_new] =
+        group_of_pair.emplace(static_cast<uint64_t>(before[at].layout) << 32 | after[i].layout, kUnchanged);
     if (is_new) {
       known->second = group_of(changed, compare(rows, old_manifest, layout_of(old_manifest, before[at]), new_manifest,
                                                 layout_of(new_manifest, after[i])));
@@ -309,7 +396,8 @@ ListDiff compare_lists(const Rows& rows, const Manifest& old_manifest, const std
   for (size_t i = 0; i < before.size(); ++i) {
     if (is_kept[i]) continue;
     const auto [known, is_new] = group_of_removed.emplace(before[i].layout, 0);
-    if (is_new) known->second = group_of(removed, list_fields(rows, old_manifest, layout_of(old_manifest, before[i]), false));
+    if (is_new)
+      known->second = group_of(removed, list_fields(rows, old_manifest, layout_of(old_manifest, before[i]), false));
     add_path(removed, known->second, path_of(old_manifest, before[i]));
     ++diff.removed_count;
   }
@@ -333,7 +421,8 @@ std::vector<RuleChange> compare_rules(const Manifest& old_manifest, const Manife
     if (before != rule.matches) changes.push_back({.rule = &rule, .before = before, .after = rule.matches});
   }
   for (const ManifestRule& rule : old_manifest.rules) {
-    if (new_rules.find(name(rule)) == new_rules.end()) changes.push_back({.rule = &rule, .before = rule.matches, .after = {}});
+    if (new_rules.find(name(rule)) == new_rules.end())
+      changes.push_back({.rule = &rule, .before = rule.matches, .after = {}});
   }
   return changes;
 }
@@ -349,7 +438,8 @@ std::map<CollectiveKey, uint64_t> count_collectives(const Manifest& m) {
   for (const ManifestModule& module : m.modules) ++module_uses[module.layout];
   const auto add = [&](CommPhase phase, const std::vector<Collective>& steps, uint64_t times) {
     for (const Collective& step : steps) {
-      if (step.kind != CollectiveKind::LocalSlice && times > 0) counts[{phase, step.kind, m.mesh.axes[step.axis].name}] += times;
+      if (step.kind != CollectiveKind::LocalSlice && times > 0)
+        counts[{phase, step.kind, m.mesh.axes[step.axis].name}] += times;
     }
   };
   for (size_t i = 0; i < module_uses.size(); ++i) {
@@ -362,7 +452,8 @@ std::map<CollectiveKey, uint64_t> count_collectives(const Manifest& m) {
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     for (const GradReduce& r : m.layouts[i].grad_reduce) {
-      const CollectiveKind kind = r.kind == GradReduceKind::AllReduce ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter;
+      const CollectiveKind kind =
+          r.kind == GradReduceKind::AllReduce ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter;
       if (uses[i] > 0) counts[{CommPhase::Gradient, kind, m.mesh.axes[r.axis].name}] += uses[i];
     }
   }
@@ -376,23 +467,28 @@ std::vector<CollectiveCount> compare_collectives(const Manifest& old_manifest, c
   std::vector<CollectiveCount> counts;
   for (const auto& [key, count] : both) {
     const auto& [phase, kind, axis] = key;
-    counts.push_back({.phase = phase, .kind = kind, .axis = std::string(axis), .before = count.first, .after = count.second});
+    counts.push_back(
+        {.phase = phase, .kind = kind, .axis = std::string(axis), .before = count.first, .after = count.second});
   }
   return counts;
 }
 
 RankBytes bytes_of(const Manifest& m) {
   const ManifestTotals& t = m.totals;
-  RankBytes bytes{.ranks = static_cast<uint64_t>(device_count(m.mesh)), .min = {}, .max = t.max_bytes_per_rank, .total = t.bytes,
-                  .ideal = t.ideal_bytes_per_rank, .replicated = t.replicated_bytes_per_rank};
+  RankBytes bytes{.ranks = static_cast<uint64_t>(device_count(m.mesh)),
+                  .min = {},
+                  .max = t.max_bytes_per_rank,
+                  .total = t.bytes,
+                  .ideal = t.ideal_bytes_per_rank,
+                  .replicated = t.replicated_bytes_per_rank};
   if (!t.bytes_per_rank.empty()) bytes.min = *std::min_element(t.bytes_per_rank.begin(), t.bytes_per_rank.end());
   return bytes;
 }
 
 bool same_totals(const ManifestTotals& a, const ManifestTotals& b) {
-  return a.parameters == b.parameters && a.elements == b.elements && a.bytes == b.bytes && a.bytes_per_rank == b.bytes_per_rank &&
-         a.max_bytes_per_rank == b.max_bytes_per_rank && a.ideal_bytes_per_rank == b.ideal_bytes_per_rank &&
-         a.replicated_bytes_per_rank == b.replicated_bytes_per_rank;
+  return a.parameters == b.parameters && a.elements == b.elements && a.bytes == b.bytes &&
+         a.bytes_per_rank == b.bytes_per_rank && a.max_bytes_per_rank == b.max_bytes_per_rank &&
+         a.ideal_bytes_per_rank == b.ideal_bytes_per_rank && a.replicated_bytes_per_rank == b.replicated_bytes_per_rank;
 }
 
 bool is_same(const ListDiff& list) { return list.added.empty() && list.removed.empty() && list.changed.empty(); }
@@ -404,14 +500,15 @@ ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_ma
   diff.inputs = compare(kInputs, old_manifest, old_manifest, new_manifest, new_manifest);
   diff.settings = compare(kSettings, old_manifest, old_manifest, new_manifest, new_manifest);
   diff.rules = compare_rules(old_manifest, new_manifest);
-  diff.parameters = compare_lists(kParamFields, old_manifest, old_manifest.parameters, new_manifest, new_manifest.parameters);
+  diff.parameters =
+      compare_lists(kParamFields, old_manifest, old_manifest.parameters, new_manifest, new_manifest.parameters);
   diff.buffers = compare_lists(kParamFields, old_manifest, old_manifest.buffers, new_manifest, new_manifest.buffers);
   diff.modules = compare_lists(kModuleFields, old_manifest, old_manifest.modules, new_manifest, new_manifest.modules);
   diff.collectives = compare_collectives(old_manifest, new_manifest);
   diff.bytes_before = bytes_of(old_manifest);
   diff.bytes_after = bytes_of(new_manifest);
-  diff.same = diff.settings.empty() && diff.rules.empty() && is_same(diff.parameters) && is_same(diff.buffers) && is_same(diff.modules) &&
-              same_totals(old_manifest.totals, new_manifest.totals);
+  diff.same = diff.settings.empty() && diff.rules.empty() && is_same(diff.parameters) && is_same(diff.buffers) &&
+              is_same(diff.modules) && same_totals(old_manifest.totals, new_manifest.totals);
   return diff;
 }
 

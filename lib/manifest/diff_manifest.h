@@ -11,9 +11,9 @@
 
 namespace tpplan {
 
-// One member that differs. `before` and `after` are words for people, in which names stand as they are (escape them); the
-// two are never equal. `_json` is the value as a manifest writes it. What was added has only the after side, what was
-// removed only the before side; the other one is empty.
+// One member that differs. `before` and `after` are words for people, in which names stand as they are (escape them);
+// the two are never equal. `_json` is the value as a manifest writes it. What was added has only the after side, what
+// was removed only the before side; the other one is empty.
 struct FieldChange {
   std::string_view field;  // "spec", "local_shapes", "rule", "mesh", ...
   std::string before, after;
@@ -27,7 +27,8 @@ struct PathFamily {
   uint64_t of = 0;                      // how many paths with this pattern the manifest has, changed or not
 };
 
-// Things that changed in the same way: one cause. For what was added or removed `fields` is all that the manifest says of it.
+// Things that changed in the same way: one cause. For what was added or removed `fields` is all that the manifest says
+// of it.
 struct ChangeGroup {
   std::vector<FieldChange> fields;
   std::vector<PathFamily> families;  // in file order of their first path, which is the example
@@ -36,7 +37,7 @@ struct ChangeGroup {
 
 // Parameters, buffers or modules. Groups are in file order of their first path.
 struct ListDiff {
-  uint64_t before = 0, after = 0;                        // how many there are
+  uint64_t before = 0, after = 0;  // how many there are
   uint64_t added_count = 0, removed_count = 0, changed_count = 0;
   std::vector<ChangeGroup> added, removed, changed;
 };
@@ -49,8 +50,8 @@ struct RuleChange {
 
 enum class CommPhase : uint8_t { Forward, Backward, Gradient };
 
-// How often a collective stands in the manifests: forward and backward once for each value at a module's boundary, gradient
-// once for each parameter. Slices move nothing and do not count.
+// How often a collective stands in the manifests: forward and backward once for each value at a module's boundary,
+// gradient once for each parameter. Slices move nothing and do not count.
 struct CollectiveCount {
   CommPhase phase{};
   CollectiveKind kind{};
@@ -69,10 +70,10 @@ struct RankBytes {
 
 // Holds views into both manifests, which outlive it.
 struct ManifestDiff {
-  bool same = true;                  // nothing below but `inputs` differs
-  std::vector<FieldChange> inputs;   // "model_name", "model_sha256", "plan_sha256": where it came from is no difference
-  std::vector<FieldChange> settings; // "mesh", "uneven", "data", "fsdp", "tied", "remat"
-  std::vector<RuleChange> rules;     // that differ, in file order, those that are gone at the end
+  bool same = true;                 // nothing below but `inputs` differs
+  std::vector<FieldChange> inputs;  // "model_name", "model_sha256", "plan_sha256": where it came from is no difference
+  std::vector<FieldChange> settings;  // "mesh", "uneven", "data", "fsdp", "tied", "remat"
+  std::vector<RuleChange> rules;      // that differ, in file order, those that are gone at the end
   ListDiff parameters, buffers, modules;
   std::vector<CollectiveCount> collectives;  // all there are, equal counts too: by phase, kind and axis
   RankBytes bytes_before, bytes_after;

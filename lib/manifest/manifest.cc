@@ -15,7 +15,9 @@ std::string_view path_of(const Manifest& manifest, const ManifestModule& module)
   return std::string_view(manifest.names).substr(module.name_begin, module.name_length);
 }
 
-const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param) { return manifest.layouts[param.layout]; }
+const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param) {
+  return manifest.layouts[param.layout];
+}
 
 const ModuleLayout& layout_of(const Manifest& manifest, const ManifestModule& module) {
   return manifest.module_layouts[module.layout];
@@ -29,7 +31,8 @@ std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_co
   return axes;
 }
 
-std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh) {
+std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding,
+                                                    const Mesh& mesh) {
   std::vector<int64_t> coordinate(mesh.axes.size(), 0);
   if (is_even(shape, sharding, mesh)) return {local_shape(shape, sharding, mesh, coordinate)};
   const std::vector<AxisId> axes = axes_in_mesh_order(sharding.spec, mesh.axes.size());
@@ -48,7 +51,8 @@ std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> sha
   return shapes;
 }
 
-const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate) {
+const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh,
+                                           std::span<const int64_t> coordinate) {
   if (layout.local_shapes.size() == 1) return layout.local_shapes[0];
   size_t index = 0;
   for (const AxisId axis : axes_in_mesh_order(layout.sharding.spec, mesh.axes.size())) {
@@ -72,7 +76,8 @@ bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std
     if (uses[i] == 0 || layout.local_shapes.size() == 1) continue;
     for (size_t rank = 0; rank < per_rank.size(); ++rank) {
       const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, static_cast<int64_t>(rank));
-      good = add(per_rank[rank], uses[i], bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate))) && good;
+      good = add(per_rank[rank], uses[i], bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate))) &&
+             good;
     }
   }
   return good;
@@ -101,11 +106,15 @@ bool sum_totals(Manifest& manifest) {
     totals.parameters += uses[i];
     good = add(totals.elements, uses[i], elements_of(layout.shape)) && add(totals.bytes, uses[i], bytes) && good;
     if (is_replicated(layout.sharding.spec)) good = add(totals.replicated_bytes_per_rank, uses[i], bytes) && good;
-    if (layout.local_shapes.size() == 1) good = add(even, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;
-    else good = add(uneven_max, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;  // the first piece is the largest
+    if (layout.local_shapes.size() == 1)
+      good = add(even, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;
+    else
+      good = add(uneven_max, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) &&
+             good;  // the first piece is the largest
   }
   const int64_t ranks = device_count(manifest.mesh);
-  totals.ideal_bytes_per_rank = totals.bytes / static_cast<uint64_t>(ranks) + (totals.bytes % static_cast<uint64_t>(ranks) != 0);
+  totals.ideal_bytes_per_rank =
+      totals.bytes / static_cast<uint64_t>(ranks) + (totals.bytes % static_cast<uint64_t>(ranks) != 0);
   if (ranks <= kMaxListedRanks) {
     totals.bytes_per_rank.assign(static_cast<size_t>(ranks), even);
     good = add_uneven(manifest, uses, totals.bytes_per_rank) && good;

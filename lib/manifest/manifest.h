@@ -24,7 +24,8 @@ inline constexpr std::string_view kToolVersion = "tpplan 0.1.0";
 inline constexpr uint32_t kNoManifestRule = 0xffffffffu;
 inline constexpr uint32_t kNoInit = 0xffffffffu;
 
-// Above these a list is a resource limit: local shapes of one uneven parameter, ranks whose bytes are listed one by one.
+// Above these a list is a resource limit: local shapes of one uneven parameter, ranks whose bytes are listed one by
+// one.
 inline constexpr int64_t kMaxLocalShapes = int64_t{1} << 16;
 inline constexpr int64_t kMaxListedRanks = int64_t{1} << 20;
 
@@ -44,10 +45,10 @@ struct ParamLayout {
   std::optional<std::vector<Placement>> placements;  // absent: torch has no word for it
   // One for each coordinate of the axes that the spec uses, row-major in mesh order; a single one when all are equal.
   std::vector<std::vector<int64_t>> local_shapes;
-  std::string style;                 // empty: none
-  uint32_t rule = kNoManifestRule;   // into Manifest::rules
-  std::string reason;                // rule | fsdp | rule+fsdp | default | tied
-  int64_t replicas = 1;              // ranks that hold the same element
+  std::string style;                // empty: none
+  uint32_t rule = kNoManifestRule;  // into Manifest::rules
+  std::string reason;               // rule | fsdp | rule+fsdp | default | tied
+  int64_t replicas = 1;             // ranks that hold the same element
   std::vector<GradReduce> grad_reduce;
   std::string kind;               // of the module that it belongs to: linear | embedding | norm; empty: none of these
   std::vector<std::string> dims;  // names of the dims, "out" and "in" of a linear or an embedding; empty: nobody says
@@ -109,7 +110,7 @@ struct ManifestTotals {
   uint64_t bytes = 0;
   std::vector<uint64_t> bytes_per_rank;  // empty above kMaxListedRanks
   uint64_t max_bytes_per_rank = 0;
-  uint64_t ideal_bytes_per_rank = 0;      // bytes / ranks, rounded up
+  uint64_t ideal_bytes_per_rank = 0;       // bytes / ranks, rounded up
   uint64_t replicated_bytes_per_rank = 0;  // of parameters that every rank holds whole
 };
 
@@ -121,7 +122,8 @@ struct Manifest {
   std::string names;
   std::vector<ParamLayout> layouts;
   std::vector<ManifestParam> parameters, buffers;
-  std::vector<std::vector<uint32_t>> tied;  // parameters that are one tensor and cut alike: two or more; the first is counted
+  std::vector<std::vector<uint32_t>>
+      tied;  // parameters that are one tensor and cut alike: two or more; the first is counted
   std::vector<ModuleLayout> module_layouts;
   std::vector<ManifestModule> modules;
   std::optional<ManifestData> data;
@@ -140,10 +142,12 @@ const ModuleLayout& layout_of(const Manifest& manifest, const ManifestModule& mo
 std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_count);
 
 // The local shapes of a sharding as ParamLayout keeps them. Empty when there would be more than kMaxLocalShapes.
-std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh);
+std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding,
+                                                    const Mesh& mesh);
 
 // The local shape that a rank holds.
-const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
+const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh,
+                                           std::span<const int64_t> coordinate);
 
 // Of each parameter, false for a name of a tensor that stands under another name already.
 std::vector<bool> counted_params(const Manifest& manifest);

@@ -25,7 +25,8 @@ std::string axes_json(const std::vector<AxisId>& axes, const Mesh& mesh) {
 
 std::string collectives_json(const std::vector<Collective>& steps, const Mesh& mesh) {
   return list(steps, [&](const Collective& step) {
-    std::string out = fmt::format("{{\"kind\": \"{}\", \"axis\": {}", to_text(step.kind), json_text(mesh.axes[step.axis].name));
+    std::string out =
+        fmt::format("{{\"kind\": \"{}\", \"axis\": {}", to_text(step.kind), json_text(mesh.axes[step.axis].name));
     if (step.kind != CollectiveKind::AllReduce) out += fmt::format(", \"dim\": {}", step.dim);
     if (step.kind == CollectiveKind::AllToAll) out += fmt::format(", \"from_dim\": {}", step.from_dim);
     return out + "}";
@@ -33,7 +34,8 @@ std::string collectives_json(const std::vector<Collective>& steps, const Mesh& m
 }
 
 std::string value_json(const ManifestValue& value, const Mesh& mesh) {
-  std::string out = value.kwarg.empty() ? fmt::format("{{\"arg\": {}", value.arg) : fmt::format("{{\"kwarg\": {}", json_text(value.kwarg));
+  std::string out = value.kwarg.empty() ? fmt::format("{{\"arg\": {}", value.arg)
+                                        : fmt::format("{{\"kwarg\": {}", json_text(value.kwarg));
   out += fmt::format(", \"from\": {}, \"to\": {}", placements_json(value.from), placements_json(value.to));
   if (value.use_local) out += fmt::format(", \"use_local\": {}", *value.use_local);
   if (!value.forward.empty()) out += fmt::format(", \"forward\": {}", collectives_json(value.forward, mesh));
@@ -53,7 +55,9 @@ std::string names_json(std::span<const std::string> names) { return list(names, 
 
 std::string sizes_json(std::span<const int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
 
-std::string shapes_json(std::span<const std::vector<int64_t>> shapes) { return list(shapes, [](const auto& s) { return sizes_json(s); }); }
+std::string shapes_json(std::span<const std::vector<int64_t>> shapes) {
+  return list(shapes, [](const auto& s) { return sizes_json(s); });
+}
 
 std::string mesh_json(const Mesh& mesh) {
   return list(mesh.axes, [](const MeshAxis& axis) {
@@ -73,7 +77,8 @@ std::string placements_json(const std::optional<std::vector<Placement>>& placeme
 
 std::string segments_json(std::span<const DimSegments> segments) {
   std::string out;
-  for (const DimSegments& s : segments) out += fmt::format("{}\"{}\": {}", out.empty() ? "{" : ", ", s.dim, sizes_json(s.sizes));
+  for (const DimSegments& s : segments)
+    out += fmt::format("{}\"{}\": {}", out.empty() ? "{" : ", ", s.dim, sizes_json(s.sizes));
   return out + "}";
 }
 
@@ -93,13 +98,15 @@ std::string data_json(const std::optional<ManifestData>& data, const Mesh& mesh)
 }
 
 std::string init_json(std::span<const Distribution> distributions) {
-  return fmt::format("{{\"algorithm\": \"{}\", \"distributions\": {}}}", kInitAlgorithm, list(distributions, distribution_json));
+  return fmt::format("{{\"algorithm\": \"{}\", \"distributions\": {}}}", kInitAlgorithm,
+                     list(distributions, distribution_json));
 }
 
 std::string fsdp_json(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "null";
-  return fmt::format("{{\"axis\": {}, \"policy\": {}, \"min_weight_size\": {}, \"units\": {}}}", json_text(mesh.axes[fsdp->axis].name),
-                     json_text(fsdp->policy), fsdp->min_weight_size, names_json(fsdp->units));
+  return fmt::format("{{\"axis\": {}, \"policy\": {}, \"min_weight_size\": {}, \"units\": {}}}",
+                     json_text(mesh.axes[fsdp->axis].name), json_text(fsdp->policy), fsdp->min_weight_size,
+                     names_json(fsdp->units));
 }
 
 }  // namespace tpplan

@@ -6,7 +6,8 @@ namespace tpplan {
 
 bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
   report_message(reader.diagnostics, code, span, std::move(message),
-                 code == Code::TP7002 ? "a manifest is not edited by hand: compile the plan again" : "tpplan compile writes manifests");
+                 code == Code::TP7002 ? "a manifest is not edited by hand: compile the plan again"
+                                      : "tpplan compile writes manifests");
   return false;
 }
 
@@ -29,7 +30,8 @@ uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
   return tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
 }
 
-bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind, uint32_t& at) {
+bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind,
+                     uint32_t& at) {
   at = find_member(tree, object, key);
   if (at != 0 && tree.nodes[at].kind == JsonKind::Null) at = 0;
   return at == 0 || tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key));
@@ -38,7 +40,8 @@ bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t obje
 bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
   if (!expect(reader, node, JsonKind::String, "an axis")) return false;
   axis = find_axis(reader.manifest.mesh, node.text);
-  return axis != kNoAxis || fault(reader, Code::TP7002, node, fmt::format("`{}` is not an axis of the mesh", node.text));
+  return axis != kNoAxis ||
+         fault(reader, Code::TP7002, node, fmt::format("`{}` is not an axis of the mesh", node.text));
 }
 
 bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule) {
@@ -62,7 +65,8 @@ bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::
   });
 }
 
-bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names, std::string_view what) {
+bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names,
+                std::string_view what) {
   if (!expect(reader, tree.nodes[at], JsonKind::Array, fmt::format("a list of {}s", what))) return false;
   return for_each(tree, at, [&](uint32_t i) {
     names.emplace_back(tree.nodes[i].text);
@@ -70,7 +74,8 @@ bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::
   });
 }
 
-bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::optional<std::vector<Placement>>& placements) {
+bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
+                     std::optional<std::vector<Placement>>& placements) {
   if (tree.nodes[at].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[at], JsonKind::Array, "`placements`")) return false;
   placements.emplace();

@@ -24,7 +24,7 @@ struct ManifestReader {
   uint32_t largest_init = 0;  // that a parameter names, and where it does
   Span init_span;
   std::unordered_map<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
-  StringIndex paths;           // of the parameters
+  StringIndex paths;                                       // of the parameters
   std::vector<bool> is_tied;
 };
 
@@ -38,7 +38,8 @@ bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::st
 uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind);
 
 // A member that may be absent or null (`at` is 0 then), and is of this kind otherwise.
-bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind, uint32_t& at);
+bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind,
+                     uint32_t& at);
 
 // Calls `visit(index)` for each child until one returns false.
 template <typename Visit>
@@ -56,8 +57,10 @@ bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t obje
 
 bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes);
 // `what` is one of the names: "path".
-bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names, std::string_view what);
+bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names,
+                std::string_view what);
 // Absent where it is null.
-bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::optional<std::vector<Placement>>& placements);
+bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
+                     std::optional<std::vector<Placement>>& placements);
 
 }  // namespace tpplan

@@ -24,7 +24,8 @@ bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string
   const auto contradiction = [&](std::string_view what) {
     return wrong(fmt::format("{} of `{}` is not what its spec {} says", what, path, to_text(sharding.spec, mesh)));
   };
-  if (sharding.spec.size() != layout.shape.size()) return wrong(fmt::format("the spec of `{}` does not fit its shape", path));
+  if (sharding.spec.size() != layout.shape.size())
+    return wrong(fmt::format("the spec of `{}` does not fit its shape", path));
   if (has_too_many_elements(layout.shape)) return wrong(fmt::format("`{}` has 2^63 elements or more", path));
   if (!check_sharding(layout.shape, sharding, mesh, reader.manifest.uneven).empty()) {
     return wrong(fmt::format("the spec {} of `{}` is not legal for its shape", to_text(sharding.spec, mesh), path));

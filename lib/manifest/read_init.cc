@@ -19,11 +19,13 @@ bool read_number(ManifestReader& reader, const JsonNode& node, double& value) {
 }
 
 // The arguments of a distribution that has names for them.
-bool read_arguments(ManifestReader& reader, const JsonTree& tree, uint32_t at, const DistributionRow& row, Distribution& distribution) {
+bool read_arguments(ManifestReader& reader, const JsonTree& tree, uint32_t at, const DistributionRow& row,
+                    Distribution& distribution) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, fmt::format("`{}`", row.name))) return false;
   for (size_t i = 0; i < row.argument_count; ++i) {
     const uint32_t argument = find_member(tree, at, row.arguments[i]);
-    if (argument == 0) return fault(reader, Code::TP7001, tree.nodes[at], fmt::format("`{}` is missing", row.arguments[i]));
+    if (argument == 0)
+      return fault(reader, Code::TP7001, tree.nodes[at], fmt::format("`{}` is missing", row.arguments[i]));
     if (!read_number(reader, tree.nodes[argument], distribution.arguments[i])) return false;
   }
   return true;
@@ -33,7 +35,9 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
   Distribution& distribution = reader.manifest.distributions.emplace_back();
   const JsonNode& node = tree.nodes[at];
   const bool has_arguments = node.kind == JsonKind::Object && at + 1 < node.end && tree.nodes[at + 1].end == node.end;
-  const std::string_view name = node.kind == JsonKind::String ? node.text : has_arguments ? tree.nodes[at + 1].key : std::string_view();
+  const std::string_view name = node.kind == JsonKind::String ? node.text
+                                : has_arguments               ? tree.nodes[at + 1].key
+                                                              : std::string_view();
   const bool is_known = find_distribution(name, distribution.kind);
   const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
   if (!is_known || has_arguments != (row.argument_count > 0)) {
@@ -54,7 +58,8 @@ bool read_init(ManifestReader& reader, const JsonTree& tree) {
   uint32_t list = 0;
   if (algorithm == 0 || !optional_member(reader, tree, 0, "distributions", JsonKind::Array, list)) return false;
   if (tree.nodes[algorithm].text != kInitAlgorithm) {
-    return fault(reader, Code::TP7001, tree.nodes[algorithm], fmt::format("unknown algorithm `{}`", tree.nodes[algorithm].text));
+    return fault(reader, Code::TP7001, tree.nodes[algorithm],
+                 fmt::format("unknown algorithm `{}`", tree.nodes[algorithm].text));
   }
   return list == 0 || for_each(tree, list, [&](uint32_t i) { return read_distribution(reader, tree, i); });
 }

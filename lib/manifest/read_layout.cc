@@ -16,7 +16,8 @@ bool read_spec(ManifestReader& reader, const JsonTree& tree, uint32_t at, Partit
   });
 }
 
-bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t ndim, std::vector<DimSegments>& segments) {
+bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t ndim,
+                   std::vector<DimSegments>& segments) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "`segments`")) return false;
   return for_each(tree, at, [&](uint32_t i) {
     DimSegments& entry = segments.emplace_back();
@@ -36,20 +37,22 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
   }
   if (many == 0) return fault(reader, Code::TP7001, tree.nodes[object], "`local_shape` is missing");
   if (!expect(reader, tree.nodes[many], JsonKind::Array, "`local_shapes`")) return false;
-  return for_each(tree, many, [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
+  return for_each(tree, many,
+                  [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
 }
 
 bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
   const uint32_t at = member(reader, tree, object, "grad_reduce", JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
-    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
-    const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String),
-                   kind = member(reader, tree, i, "kind", JsonKind::String);
-    if (axis == 0 || kind == 0) return false;
-    GradReduce& reduce = layout.grad_reduce.emplace_back();
-    reduce.kind = tree.nodes[kind].text == "reduce_scatter" ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce;
-    return read_axis(reader, tree.nodes[axis], reduce.axis);
-  });
+           if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
+           const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String),
+                          kind = member(reader, tree, i, "kind", JsonKind::String);
+           if (axis == 0 || kind == 0) return false;
+           GradReduce& reduce = layout.grad_reduce.emplace_back();
+           reduce.kind =
+               tree.nodes[kind].text == "reduce_scatter" ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce;
+           return read_axis(reader, tree.nodes[axis], reduce.axis);
+         });
 }
 
 // What the parameter's module computes, and its dims by name. Manifests that were written before have neither.
@@ -75,7 +78,8 @@ bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& 
   if (!optional_member(reader, tree, 0, "init", JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
-  if (index < 0 || index >= kNoInit) return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("there is no distribution {}", index));
+  if (index < 0 || index >= kNoInit)
+    return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("there is no distribution {}", index));
   layout.init = static_cast<uint32_t>(index);
   if (reader.init_span.length == 0 || layout.init > reader.largest_init) {
     reader.largest_init = layout.init;

@@ -71,24 +71,18 @@ struct MemberRow {
 };
 
 constexpr MemberRow kMembers[] = {
-    {"format", JsonMember::Whole, read_format, true},
-    {"inputs", JsonMember::Whole, read_inputs},
-    {"mesh", JsonMember::Whole, read_mesh, true},
-    {"uneven", JsonMember::Whole, read_uneven},
-    {"rules", JsonMember::Elements, read_rule},
-    {"parameters", JsonMember::Elements, read_parameter, true},
-    {"buffers", JsonMember::Elements, read_buffer},
-    {"tied", JsonMember::Elements, read_tie},
-    {"modules", JsonMember::Elements, read_module},
-    {"init", JsonMember::Whole, read_init},
-    {"data", JsonMember::Whole, read_data},
-    {"fsdp", JsonMember::Whole, read_fsdp},
-    {"remat", JsonMember::Whole, read_remat},
-    {"totals", JsonMember::Whole, read_totals, true},
+    {"format", JsonMember::Whole, read_format, true}, {"inputs", JsonMember::Whole, read_inputs},
+    {"mesh", JsonMember::Whole, read_mesh, true},     {"uneven", JsonMember::Whole, read_uneven},
+    {"rules", JsonMember::Elements, read_rule},       {"parameters", JsonMember::Elements, read_parameter, true},
+    {"buffers", JsonMember::Elements, read_buffer},   {"tied", JsonMember::Elements, read_tie},
+    {"modules", JsonMember::Elements, read_module},   {"init", JsonMember::Whole, read_init},
+    {"data", JsonMember::Whole, read_data},           {"fsdp", JsonMember::Whole, read_fsdp},
+    {"remat", JsonMember::Whole, read_remat},         {"totals", JsonMember::Whole, read_totals, true},
 };
 
 const MemberRow* row_of(std::string_view key) {
-  const auto row = std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
+  const auto row =
+      std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
   return row == std::end(kMembers) ? nullptr : row;
 }
 
@@ -109,8 +103,15 @@ void finish(ManifestReader& reader) {
 
 Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   Manifest manifest;
-  ManifestReader reader{.manifest = manifest, .diagnostics = diagnostics, .text = file.text, .written = {}, .totals_span = {},
-                        .init_span = {}, .layout_index = {}, .paths = {}, .is_tied = {}};
+  ManifestReader reader{.manifest = manifest,
+                        .diagnostics = diagnostics,
+                        .text = file.text,
+                        .written = {},
+                        .totals_span = {},
+                        .init_span = {},
+                        .layout_index = {},
+                        .paths = {},
+                        .is_tied = {}};
   std::array<bool, std::size(kMembers)> is_there{};
   const JsonVisitor visitor{
       .member =
@@ -123,7 +124,8 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
       .value = [&](std::string_view key, const JsonTree& tree) { return row_of(key)->read(reader, tree); }};
   std::deque<std::string> strings;
   if (!read_json(file, Source::Manifest, visitor, strings, diagnostics)) {
-    if (!has_errors(diagnostics)) fault(reader, Code::TP7001, {Source::Manifest, 0, 1}, "the manifest could not be read to its end");
+    if (!has_errors(diagnostics))
+      fault(reader, Code::TP7001, {Source::Manifest, 0, 1}, "the manifest could not be read to its end");
     return manifest;
   }
   for (size_t i = 0; i < std::size(kMembers); ++i) {

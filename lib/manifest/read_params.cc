@@ -7,8 +7,8 @@
 namespace tpplan {
 namespace {
 
-// The layout of a parameter whose path stands at `path`, as its index. Parameters that are written alike but for the path share
-// one: the text behind the path is the key.
+// The layout of a parameter whose path stands at `path`, as its index. Parameters that are written alike but for the
+// path share one: the text behind the path is the key.
 bool find_layout(ManifestReader& reader, const JsonTree& tree, uint32_t path, uint32_t& layout) {
   const JsonNode& path_node = tree.nodes[path];
   std::string key;
@@ -36,7 +36,8 @@ bool read_param(ManifestReader& reader, const JsonTree& tree, std::vector<Manife
   const uint32_t path = member(reader, tree, 0, "path", JsonKind::String);
   if (path == 0) return false;
   const std::string_view text = tree.nodes[path].text;
-  ManifestParam param{.name_begin = manifest.names.size(), .name_length = static_cast<uint32_t>(text.size()), .layout = 0};
+  ManifestParam param{
+      .name_begin = manifest.names.size(), .name_length = static_cast<uint32_t>(text.size()), .layout = 0};
   if (!find_layout(reader, tree, path, param.layout)) return false;
   manifest.names += text;
   list.push_back(param);
@@ -51,10 +52,13 @@ bool read_parameter(ManifestReader& reader, const JsonTree& tree) {
   const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
   const auto last = static_cast<uint32_t>(manifest.parameters.size() - 1);
   if (insert(reader.paths, name_of(last), last, name_of) == kNotFound) return true;
-  return fault(reader, Code::TP7002, tree.nodes[find_member(tree, 0, "path")], fmt::format("`{}` stands twice", name_of(last)));
+  return fault(reader, Code::TP7002, tree.nodes[find_member(tree, 0, "path")],
+               fmt::format("`{}` stands twice", name_of(last)));
 }
 
-bool read_buffer(ManifestReader& reader, const JsonTree& tree) { return read_param(reader, tree, reader.manifest.buffers); }
+bool read_buffer(ManifestReader& reader, const JsonTree& tree) {
+  return read_param(reader, tree, reader.manifest.buffers);
+}
 
 // One group of names of one tensor.
 bool read_tie(ManifestReader& reader, const JsonTree& tree) {
@@ -68,7 +72,8 @@ bool read_tie(ManifestReader& reader, const JsonTree& tree) {
     if (!expect(reader, name, JsonKind::String, "a tied name")) return false;
     const uint32_t param = find(reader.paths, name.text, name_of);
     if (param == kNotFound) {
-      return fault(reader, Code::TP7002, name, fmt::format("tied name `{}` is not a parameter that stands before it", name.text));
+      return fault(reader, Code::TP7002, name,
+                   fmt::format("tied name `{}` is not a parameter that stands before it", name.text));
     }
     if (reader.is_tied[param]) return fault(reader, Code::TP7002, name, fmt::format("`{}` is tied twice", name.text));
     reader.is_tied[param] = true;

@@ -19,8 +19,8 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
     const std::string axis(tree.nodes[name].text);
     const int64_t ways = tree.nodes[size].integer;
     devices *= static_cast<unsigned __int128>(std::max<int64_t>(ways, 1));
-    const bool good = ways >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) && find_axis(mesh, axis) == kNoAxis &&
-                      mesh.axes.size() < kMaxAxes;
+    const bool good = ways >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) &&
+                      find_axis(mesh, axis) == kNoAxis && mesh.axes.size() < kMaxAxes;
     if (!good) {
       return fault(reader, Code::TP7002, tree.nodes[size],
                    fmt::format("axis `{}` of size {} stands twice, or makes the mesh too large", axis, ways));
@@ -34,15 +34,15 @@ bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`uneven`")) return false;
   reader.manifest.uneven = node.text == "torch" ? UnevenPolicy::Torch : UnevenPolicy::Error;
-  return node.text == "torch" || node.text == "error" || fault(reader, Code::TP7001, node, "`uneven` is neither error nor torch");
+  return node.text == "torch" || node.text == "error" ||
+         fault(reader, Code::TP7001, node, "`uneven` is neither error nor torch");
 }
 
 bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
   const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
                  line = member(reader, tree, 0, "line", JsonKind::Integer),
-                 matches = member(reader, tree, 0, "matches", JsonKind::Integer),
-                 block = find_member(tree, 0, "block");
+                 matches = member(reader, tree, 0, "matches", JsonKind::Integer), block = find_member(tree, 0, "block");
   if (key == 0 || line == 0 || matches == 0) return false;
   ManifestRule& rule = reader.manifest.rules.emplace_back();
   rule.key = tree.nodes[key].text;
@@ -81,6 +81,8 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units, "path");
 }
 
-bool read_remat(ManifestReader& reader, const JsonTree& tree) { return read_names(reader, tree, 0, reader.manifest.remat, "path"); }
+bool read_remat(ManifestReader& reader, const JsonTree& tree) {
+  return read_names(reader, tree, 0, reader.manifest.remat, "path");
+}
 
 }  // namespace tpplan

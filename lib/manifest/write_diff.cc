@@ -14,17 +14,22 @@ namespace {
 
 uint64_t differing(const ListDiff& list) { return list.added_count + list.removed_count + list.changed_count; }
 
-std::string arrow(const std::string& before, const std::string& after) { return before == after ? after : before + " -> " + after; }
+std::string arrow(const std::string& before, const std::string& after) {
+  return before == after ? after : before + " -> " + after;
+}
 
 std::string summary_line(const ManifestDiff& d) {
   const std::string bytes = arrow(human_bytes(d.bytes_before.max), human_bytes(d.bytes_after.max));
-  if (d.same) return fmt::format("the manifests say the same: {}, {} per rank\n", counted(d.parameters.after, "parameter"), bytes);
+  if (d.same)
+    return fmt::format("the manifests say the same: {}, {} per rank\n", counted(d.parameters.after, "parameter"),
+                       bytes);
   const auto part = [](const ListDiff& list, std::string_view noun) {
     const uint64_t all = list.after + list.removed_count;
     return fmt::format("{} of {} {}", differing(list), counted(all, noun), differing(list) == 1 ? "differs" : "differ");
   };
   std::string out = part(d.parameters, "parameter");
-  if (differing(d.modules) > 0) out += ", " + part(d.modules, "module boundary");
+  if (differing(d.modules) > 0)
+    out += ", " + part(d.modules, "module boundary");
   else if (differing(d.parameters) == 0) {
     // What is left to differ is said here only when it is all there is.
     if (differing(d.buffers) > 0) out += ", " + part(d.buffers, "buffer");
@@ -38,7 +43,8 @@ std::string summary_line(const ManifestDiff& d) {
 std::string fields_text(const std::vector<FieldChange>& fields, std::string_view indent) {
   std::string out;
   for (const FieldChange& f : fields) {
-    out += fmt::format("{}{:<12}  {} -> {}\n", indent, f.field, escape_for_terminal(f.before), escape_for_terminal(f.after));
+    out += fmt::format("{}{:<12}  {} -> {}\n", indent, f.field, escape_for_terminal(f.before),
+                       escape_for_terminal(f.after));
   }
   return out;
 }
@@ -74,11 +80,14 @@ std::string group_text(const ChangeGroup& group, char sign) {
 
 std::string list_text(const ListDiff& list, std::string_view title) {
   std::string out;
-  for (const auto& [groups, sign] : {std::pair{&list.changed, '~'}, std::pair{&list.added, '+'}, std::pair{&list.removed, '-'}}) {
+  for (const auto& [groups, sign] :
+       {std::pair{&list.changed, '~'}, std::pair{&list.added, '+'}, std::pair{&list.removed, '-'}}) {
     for (const ChangeGroup& group : *groups) out += group_text(group, sign);
   }
   if (out.empty()) return out;
-  return fmt::format("\n{}: {} changed, {} added, {} removed\n", title, list.changed_count, list.added_count, list.removed_count) + out;
+  return fmt::format("\n{}: {} changed, {} added, {} removed\n", title, list.changed_count, list.added_count,
+                     list.removed_count) +
+         out;
 }
 
 std::string rules_text(const std::vector<RuleChange>& rules) {
@@ -86,9 +95,12 @@ std::string rules_text(const std::vector<RuleChange>& rules) {
   for (const RuleChange& change : rules) {
     const ManifestRule& rule = *change.rule;
     const std::string name = escape_for_terminal(rule.in_block ? rule.block + " / " + rule.key : rule.key);
-    if (!change.before) out += fmt::format("  + {}  matches {}\n", name, *change.after);
-    else if (!change.after) out += fmt::format("  - {}  matched {}\n", name, *change.before);
-    else out += fmt::format("  ~ {}  matches {} -> {}\n", name, *change.before, *change.after);
+    if (!change.before)
+      out += fmt::format("  + {}  matches {}\n", name, *change.after);
+    else if (!change.after)
+      out += fmt::format("  - {}  matched {}\n", name, *change.before);
+    else
+      out += fmt::format("  ~ {}  matches {} -> {}\n", name, *change.before, *change.after);
   }
   return out.empty() ? out : "\nrules\n" + out;
 }
@@ -98,8 +110,9 @@ std::string collectives_text(const std::vector<CollectiveCount>& counts) {
   for (const CollectiveCount& c : counts) {
     if (c.before == c.after) continue;
     const uint64_t many = c.before < c.after ? c.after - c.before : c.before - c.after;
-    out += fmt::format("  {} {:<8}  {} over {}  {} -> {} ({}{})\n", c.before < c.after ? '+' : '-', to_text(c.phase), to_text(c.kind),
-                       escape_for_terminal(c.axis), c.before, c.after, c.before < c.after ? '+' : '-', many);
+    out += fmt::format("  {} {:<8}  {} over {}  {} -> {} ({}{})\n", c.before < c.after ? '+' : '-', to_text(c.phase),
+                       to_text(c.kind), escape_for_terminal(c.axis), c.before, c.after, c.before < c.after ? '+' : '-',
+                       many);
   }
   return out.empty() ? out : "\ncollectives\n" + out;
 }
@@ -110,8 +123,10 @@ std::string bytes_text(const RankBytes& before, const RankBytes& after) {
     if (a == b) return;
     const double percent = 100 * (static_cast<double>(b) - static_cast<double>(a)) / static_cast<double>(a);
     const std::string from = human_bytes(a), to = human_bytes(b);
-    if (from == to) out += fmt::format("  {:<20}  {} B -> {} B\n", what, a, b);
-    else out += fmt::format("  {:<20}  {} -> {}{}\n", what, from, to, a == 0 ? "" : fmt::format(" ({:+.1f} %)", percent));
+    if (from == to)
+      out += fmt::format("  {:<20}  {} B -> {} B\n", what, a, b);
+    else
+      out += fmt::format("  {:<20}  {} -> {}{}\n", what, from, to, a == 0 ? "" : fmt::format(" ({:+.1f} %)", percent));
   };
   row("fullest rank", before.max, after.max);
   if (before.min && after.min) row("emptiest rank", *before.min, *after.min);
@@ -132,12 +147,14 @@ std::string sides_json(const FieldChange& change) {
 
 std::string fields_json(const std::vector<FieldChange>& fields) {
   std::string out;
-  for (const FieldChange& f : fields) out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_text(f.field), sides_json(f));
+  for (const FieldChange& f : fields)
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_text(f.field), sides_json(f));
   return "{" + out + "}";
 }
 
 bool write_family(const PathFamily& family, const Sink& sink) {
-  if (!sink(fmt::format("{{\"pattern\": {}, \"of\": {}, \"paths\": [", json_text(family.pattern), family.of))) return false;
+  if (!sink(fmt::format("{{\"pattern\": {}, \"of\": {}, \"paths\": [", json_text(family.pattern), family.of)))
+    return false;
   for (const std::string_view& path : family.paths) {
     if (!sink((&path == family.paths.data() ? "" : ", ") + json_text(path))) return false;
   }
@@ -145,8 +162,9 @@ bool write_family(const PathFamily& family, const Sink& sink) {
 }
 
 bool write_group(const ChangeGroup& group, std::string_view change, const Sink& sink) {
-  const std::string head = fmt::format("\n   {{\"change\": \"{}\", \"count\": {}, \"example\": {}, \"fields\": {},\n    \"families\": [", change,
-                                       group.count, json_text(group.families[0].paths[0]), fields_json(group.fields));
+  const std::string head =
+      fmt::format("\n   {{\"change\": \"{}\", \"count\": {}, \"example\": {}, \"fields\": {},\n    \"families\": [",
+                  change, group.count, json_text(group.families[0].paths[0]), fields_json(group.fields));
   if (!sink(head)) return false;
   for (const PathFamily& family : group.families) {
     if (!sink(&family == group.families.data() ? "" : ",\n      ") || !write_family(family, sink)) return false;
@@ -155,8 +173,9 @@ bool write_group(const ChangeGroup& group, std::string_view change, const Sink& 
 }
 
 bool write_list(const ListDiff& list, std::string_view name, const Sink& sink) {
-  const std::string head = fmt::format(" \"{}\": {{\"before\": {}, \"after\": {}, \"changed\": {}, \"added\": {}, \"removed\": {}, \"groups\": [", name,
-                                       list.before, list.after, list.changed_count, list.added_count, list.removed_count);
+  const std::string head = fmt::format(
+      " \"{}\": {{\"before\": {}, \"after\": {}, \"changed\": {}, \"added\": {}, \"removed\": {}, \"groups\": [", name,
+      list.before, list.after, list.changed_count, list.added_count, list.removed_count);
   if (!sink(head)) return false;
   bool first = true;
   for (const auto& [groups, change] :
@@ -172,18 +191,18 @@ bool write_list(const ListDiff& list, std::string_view name, const Sink& sink) {
 std::string rule_json(const RuleChange& change) {
   const auto side = [](const std::optional<uint64_t>& matches) { return matches ? std::to_string(*matches) : "null"; };
   const std::string block = change.rule->in_block ? fmt::format("\"block\": {}, ", json_text(change.rule->block)) : "";
-  return fmt::format("{{{}\"key\": {}, \"before\": {}, \"after\": {}}}", block, json_text(change.rule->key), side(change.before),
-                     side(change.after));
+  return fmt::format("{{{}\"key\": {}, \"before\": {}, \"after\": {}}}", block, json_text(change.rule->key),
+                     side(change.before), side(change.after));
 }
 
 std::string collective_json(const CollectiveCount& c) {
-  return fmt::format("{{\"phase\": \"{}\", \"kind\": \"{}\", \"axis\": {}, \"before\": {}, \"after\": {}}}", to_text(c.phase), to_text(c.kind),
-                     json_text(c.axis), c.before, c.after);
+  return fmt::format("{{\"phase\": \"{}\", \"kind\": \"{}\", \"axis\": {}, \"before\": {}, \"after\": {}}}",
+                     to_text(c.phase), to_text(c.kind), json_text(c.axis), c.before, c.after);
 }
 
 std::string bytes_json(const RankBytes& b) {
-  return fmt::format("{{\"ranks\": {}, \"min\": {}, \"max\": {}, \"total\": {}, \"ideal\": {}, \"replicated\": {}}}", b.ranks,
-                     b.min ? std::to_string(*b.min) : "null", b.max, b.total, b.ideal, b.replicated);
+  return fmt::format("{{\"ranks\": {}, \"min\": {}, \"max\": {}, \"total\": {}, \"ideal\": {}, \"replicated\": {}}}",
+                     b.ranks, b.min ? std::to_string(*b.min) : "null", b.max, b.total, b.ideal, b.replicated);
 }
 
 template <typename Items, typename Write>
@@ -211,16 +230,21 @@ std::string diff_text(const ManifestDiff& diff) {
   std::string out;
   if (!diff.settings.empty()) out += "\nsettings\n" + fields_text(diff.settings, "  ~ ");
   return out + rules_text(diff.rules) + list_text(diff.parameters, "parameters") + list_text(diff.buffers, "buffers") +
-         list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) + bytes_text(diff.bytes_before, diff.bytes_after);
+         list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) +
+         bytes_text(diff.bytes_before, diff.bytes_after);
 }
 
 bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
-  return sink(fmt::format("{{\n \"format\": \"{}\",\n \"tool\": \"{}\",\n \"same\": {},\n", kDiffFormat, kToolVersion, diff.same)) &&
-         sink(fmt::format(" \"inputs\": {},\n \"settings\": {},\n", fields_json(diff.inputs), fields_json(diff.settings))) &&
-         sink(fmt::format(" \"rules\": {},\n", lines_json(diff.rules, rule_json))) && write_list(diff.parameters, "parameters", sink) &&
-         write_list(diff.buffers, "buffers", sink) && write_list(diff.modules, "modules", sink) &&
+  return sink(fmt::format("{{\n \"format\": \"{}\",\n \"tool\": \"{}\",\n \"same\": {},\n", kDiffFormat, kToolVersion,
+                          diff.same)) &&
+         sink(fmt::format(" \"inputs\": {},\n \"settings\": {},\n", fields_json(diff.inputs),
+                          fields_json(diff.settings))) &&
+         sink(fmt::format(" \"rules\": {},\n", lines_json(diff.rules, rule_json))) &&
+         write_list(diff.parameters, "parameters", sink) && write_list(diff.buffers, "buffers", sink) &&
+         write_list(diff.modules, "modules", sink) &&
          sink(fmt::format(" \"collectives\": {},\n", lines_json(diff.collectives, collective_json))) &&
-         sink(fmt::format(" \"bytes\": {{\"before\": {},\n           \"after\": {}}}\n}}\n", bytes_json(diff.bytes_before), bytes_json(diff.bytes_after)));
+         sink(fmt::format(" \"bytes\": {{\"before\": {},\n           \"after\": {}}}\n}}\n",
+                          bytes_json(diff.bytes_before), bytes_json(diff.bytes_after)));
 }
 
 }  // namespace tpplan

@@ -11,8 +11,8 @@ namespace tpplan {
 
 inline constexpr std::string_view kDiffFormat = "tpplan.diff/1";
 
-// For people: first one line that says it all, with a note when the inputs differ; then what differs, section by section,
-// empty for manifests that say the same. Names are escaped for a terminal.
+// For people: first one line that says it all, with a note when the inputs differ; then what differs, section by
+// section, empty for manifests that say the same. Names are escaped for a terminal.
 std::string diff_summary(const ManifestDiff& diff);
 std::string diff_text(const ManifestDiff& diff);
 

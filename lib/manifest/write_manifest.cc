@@ -10,12 +10,17 @@ namespace {
 
 // Everything of a parameter's line behind its path.
 std::string layout_json(const ParamLayout& layout, const Mesh& mesh) {
-  std::string out = fmt::format(", \"shape\": {}, \"dtype\": \"{}\", \"spec\": {}, \"placements\": {}", sizes_json(layout.shape),
-                                dtypes()[layout.dtype].name, spec_json(layout.sharding.spec, mesh), placements_json(layout.placements));
-  if (!layout.sharding.segments.empty()) out += fmt::format(", \"segments\": {}", segments_json(layout.sharding.segments));
-  if (layout.local_shapes.size() == 1) out += fmt::format(", \"local_shape\": {}", sizes_json(layout.local_shapes[0]));
-  else out += fmt::format(", \"local_shape\": null, \"local_shapes\": {}", shapes_json(layout.local_shapes));
-  out += fmt::format(", \"style\": {}, \"rule\": {}", layout.style.empty() ? "null" : json_text(layout.style), layout.rule == kNoManifestRule ? "null" : std::to_string(layout.rule));
+  std::string out = fmt::format(", \"shape\": {}, \"dtype\": \"{}\", \"spec\": {}, \"placements\": {}",
+                                sizes_json(layout.shape), dtypes()[layout.dtype].name,
+                                spec_json(layout.sharding.spec, mesh), placements_json(layout.placements));
+  if (!layout.sharding.segments.empty())
+    out += fmt::format(", \"segments\": {}", segments_json(layout.sharding.segments));
+  if (layout.local_shapes.size() == 1)
+    out += fmt::format(", \"local_shape\": {}", sizes_json(layout.local_shapes[0]));
+  else
+    out += fmt::format(", \"local_shape\": null, \"local_shapes\": {}", shapes_json(layout.local_shapes));
+  out += fmt::format(", \"style\": {}, \"rule\": {}", layout.style.empty() ? "null" : json_text(layout.style),
+                     layout.rule == kNoManifestRule ? "null" : std::to_string(layout.rule));
   out += fmt::format(", \"reason\": \"{}\", \"replicas\": {}, \"grad_reduce\": ", layout.reason, layout.replicas);
   out += grad_reduce_json(layout.grad_reduce, mesh);
   if (!layout.kind.empty()) out += fmt::format(", \"kind\": {}", json_text(layout.kind));
@@ -26,29 +31,36 @@ std::string layout_json(const ParamLayout& layout, const Mesh& mesh) {
 
 // Everything of a module's line behind its path.
 std::string layout_json(const ModuleLayout& module, const Mesh& mesh) {
-  return fmt::format(", \"style\": {}, \"rule\": {}, \"inputs\": {}, \"outputs\": {}}}", json_text(module.style), module.rule,
-                     values_json(module.inputs, mesh), values_json(module.outputs, mesh));
+  return fmt::format(", \"style\": {}, \"rule\": {}, \"inputs\": {}, \"outputs\": {}}}", json_text(module.style),
+                     module.rule, values_json(module.inputs, mesh), values_json(module.outputs, mesh));
 }
 
 std::string rule_json(const ManifestRule& rule) {
   const std::string block = rule.in_block ? fmt::format("\"block\": {}, ", json_text(rule.block)) : "";
-  return fmt::format("{{{}\"key\": {}, \"line\": {}, \"matches\": {}}}", block, json_text(rule.key), rule.line, rule.matches);
+  return fmt::format("{{{}\"key\": {}, \"line\": {}, \"matches\": {}}}", block, json_text(rule.key), rule.line,
+                     rule.matches);
 }
 
 std::string head_json(const Manifest& m) {
   std::string out = fmt::format("{{\n \"format\": \"{}\",\n \"tool\": \"{}\",\n", kManifestFormat, kToolVersion);
-  out += fmt::format(" \"inputs\": {{\"model\": {{\"name\": {}, \"sha256\": \"{}\"}}, \"plan\": {{\"sha256\": \"{}\"}}}},\n", json_text(m.model_name), m.model_sha256, m.plan_sha256);
+  out += fmt::format(
+      " \"inputs\": {{\"model\": {{\"name\": {}, \"sha256\": \"{}\"}}, \"plan\": {{\"sha256\": \"{}\"}}}},\n",
+      json_text(m.model_name), m.model_sha256, m.plan_sha256);
   out += fmt::format(" \"mesh\": {},\n", mesh_json(m.mesh));
   return out + fmt::format(" \"uneven\": \"{}\",\n", m.uneven == UnevenPolicy::Error ? "error" : "torch");
 }
 
 std::string tail_json(const Manifest& m) {
-  std::string out = fmt::format(" \"data\": {},\n \"fsdp\": {},\n", data_json(m.data, m.mesh), fsdp_json(m.fsdp, m.mesh));
+  std::string out =
+      fmt::format(" \"data\": {},\n \"fsdp\": {},\n", data_json(m.data, m.mesh), fsdp_json(m.fsdp, m.mesh));
   out += fmt::format(" \"remat\": {},\n \"init\": {},\n", names_json(m.remat), init_json(m.distributions));
   const ManifestTotals& t = m.totals;
-  out += fmt::format(" \"totals\": {{\"parameters\": {}, \"elements\": {}, \"bytes\": {}, \"bytes_per_rank\": {}, \"max_bytes_per_rank\": {}, \"ideal_bytes_per_rank\": {}, \"replicated_bytes_per_rank\": {}}}\n}}\n",
-                     t.parameters, t.elements, t.bytes, t.bytes_per_rank.empty() ? "null" : fmt::format("[{}]", fmt::join(t.bytes_per_rank, ", ")),
-                     t.max_bytes_per_rank, t.ideal_bytes_per_rank, t.replicated_bytes_per_rank);
+  out += fmt::format(
+      " \"totals\": {{\"parameters\": {}, \"elements\": {}, \"bytes\": {}, \"bytes_per_rank\": {}, "
+      "\"max_bytes_per_rank\": {}, \"ideal_bytes_per_rank\": {}, \"replicated_bytes_per_rank\": {}}}\n}}\n",
+      t.parameters, t.elements, t.bytes,
+      t.bytes_per_rank.empty() ? "null" : fmt::format("[{}]", fmt::join(t.bytes_per_rank, ", ")), t.max_bytes_per_rank,
+      t.ideal_bytes_per_rank, t.replicated_bytes_per_rank);
   return out;
 }
 
@@ -85,14 +97,22 @@ std::string tie_json(const Manifest& manifest, const std::vector<uint32_t>& tie)
 bool write_manifest(const Manifest& manifest, const Sink& sink) {
   std::vector<std::string> layouts, module_layouts;
   for (const ParamLayout& layout : manifest.layouts) layouts.push_back(layout_json(layout, manifest.mesh));
-  for (const ModuleLayout& layout : manifest.module_layouts) module_layouts.push_back(layout_json(layout, manifest.mesh));
-  const auto param = [&](const ManifestParam& p, std::string& line) { append_line(line, path_of(manifest, p), layouts[p.layout]); };
-  const auto module = [&](const ManifestModule& m, std::string& line) { append_line(line, path_of(manifest, m), module_layouts[m.layout]); };
-  return sink(head_json(manifest)) && write_lines(sink, "rules", manifest.rules, [](const ManifestRule& r, std::string& line) { line += rule_json(r); }) &&
+  for (const ModuleLayout& layout : manifest.module_layouts)
+    module_layouts.push_back(layout_json(layout, manifest.mesh));
+  const auto param = [&](const ManifestParam& p, std::string& line) {
+    append_line(line, path_of(manifest, p), layouts[p.layout]);
+  };
+  const auto module = [&](const ManifestModule& m, std::string& line) {
+    append_line(line, path_of(manifest, m), module_layouts[m.layout]);
+  };
+  return sink(head_json(manifest)) &&
+         write_lines(sink, "rules", manifest.rules,
+                     [](const ManifestRule& r, std::string& line) { line += rule_json(r); }) &&
          write_lines(sink, "parameters", manifest.parameters, param) &&
          write_lines(sink, "modules", manifest.modules, module) &&
          write_lines(sink, "buffers", manifest.buffers, param) &&
-         write_lines(sink, "tied", manifest.tied, [&](const std::vector<uint32_t>& tie, std::string& line) { line += tie_json(manifest, tie); }) &&
+         write_lines(sink, "tied", manifest.tied,
+                     [&](const std::vector<uint32_t>& tie, std::string& line) { line += tie_json(manifest, tie); }) &&
          sink(tail_json(manifest));
 }
 

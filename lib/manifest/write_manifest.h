@@ -9,8 +9,8 @@
 
 namespace tpplan {
 
-// Sends the manifest (schemas/manifest.schema.json) to `sink` piece by piece, one parameter a line. The bytes depend on the
-// manifest alone. False as soon as the sink refuses.
+// Sends the manifest (schemas/manifest.schema.json) to `sink` piece by piece, one parameter a line. The bytes depend on
+// the manifest alone. False as soon as the sink refuses.
 bool write_manifest(const Manifest& manifest, const Sink& sink);
 
 // The line of one parameter or buffer: a JSON object.

@@ -1,4 +1,5 @@
-// The dialects: one function each, the same shape. A new dialect is a function here, a file, and a row in match_plan.cc.
+// The dialects: one function each, the same shape. A new dialect is a function here, a file, and a row in
+// match_plan.cc.
 #pragma once
 
 #include "match/match_plan.h"
@@ -25,12 +26,13 @@ struct RuleScope {
   std::vector<ModuleId> modules;  // blocks: the block's modules, none inside another; whole model: empty
 };
 
-// The whole model's scope first, then one a block. What it takes grows with the modules that blocks match, not with blocks
-// times modules.
+// The whole model's scope first, then one a block. What it takes grows with the modules that blocks match, not with
+// blocks times modules.
 struct RuleScopes {
   std::vector<RuleScope> list;
-  std::vector<ModuleId> parents;                 // by ModuleId; without blocks: empty
-  std::vector<std::vector<uint32_t>> begins_at;  // by ModuleId: the blocks' scopes with rules of which it is a module; without blocks: empty
+  std::vector<ModuleId> parents;  // by ModuleId; without blocks: empty
+  std::vector<std::vector<uint32_t>>
+      begins_at;  // by ModuleId: the blocks' scopes with rules of which it is a module; without blocks: empty
 };
 
 // Blocks that match nothing are reported.
@@ -49,6 +51,7 @@ void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<Enc
 std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path);
 
 // Two rules that decide over the same parameter differently (TP4003) or alike (TP4004).
-void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree, Diagnostics& diagnostics);
+void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
+                  Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -48,11 +48,15 @@ void lint_dialects(const TpPlan& plan, const ModelGraph& graph, Diagnostics& dia
     if (rule.style != nullptr && !rule.style->touches_parameters) continue;
     std::vector<std::string> others;
     for (size_t i = 0; i < by_reading.size(); ++i) {
-      if (by_reading[i][id] != own[id]) others.push_back(fmt::format("{}: {}", kReadings[i].name, by_reading[i][id].size() == own[id].size() ? "others" : std::to_string(by_reading[i][id].size())));
+      if (by_reading[i][id] != own[id])
+        others.push_back(fmt::format(
+            "{}: {}", kReadings[i].name,
+            by_reading[i][id].size() == own[id].size() ? "others" : std::to_string(by_reading[i][id].size())));
     }
     if (others.empty()) continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4010, rule.key_span,
-                                   fmt::format("`{}` selects {} here, and others in other dialects", rule.key, counted(own[id].size(), "parameter")));
+                                   fmt::format("`{}` selects {} here, and others in other dialects", rule.key,
+                                               counted(own[id].size(), "parameter")));
     d.label = fmt::format("{}", fmt::join(others, ", "));
     d.help = "keep `dialect:` in the file, and do not hand the keys to another reader as they are";
   }

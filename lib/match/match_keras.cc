@@ -1,6 +1,6 @@
 // The keras dialect: keras/src/distribution/distribution_lib.py (LayoutMap) of Keras 3.15. A key is a regular
-// expression as it is written. Where the model's paths have dots, keys with a `/` are asked about the path with `/`, the others
-// about the path as it is.
+// expression as it is written. Where the model's paths have dots, keys with a `/` are asked about the path with `/`,
+// the others about the path as it is.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -22,12 +22,16 @@ std::string slashed(std::string_view path, Framework framework) {
 bool has_slash(std::string_view key) { return key.find('/') != std::string_view::npos; }
 
 PatternAnchor anchor_of(KerasMatch match) {
-  return match == KerasMatch::Fullmatch ? PatternAnchor::Whole : match == KerasMatch::Match ? PatternAnchor::Start : PatternAnchor::Anywhere;
+  return match == KerasMatch::Fullmatch ? PatternAnchor::Whole
+         : match == KerasMatch::Match   ? PatternAnchor::Start
+                                        : PatternAnchor::Anywhere;
 }
 
-// What RE2 takes, and Python refuses or reads in another way. The second column: whether it means the same inside of `[...]`.
+// What RE2 takes, and Python refuses or reads in another way. The second column: whether it means the same inside of
+// `[...]`.
 constexpr std::pair<std::string_view, bool> kOnlyRe2[] = {
-    {"\\z", true}, {"\\p", true}, {"\\P", true}, {"\\Q", true}, {"\\E", true}, {"\\C", true}, {"\\x{", true}, {"[:", true}, {"(?U", false}, {"{,", false},
+    {"\\z", true}, {"\\p", true},  {"\\P", true}, {"\\Q", true},  {"\\E", true},
+    {"\\C", true}, {"\\x{", true}, {"[:", true},  {"(?U", false}, {"{,", false},
 };
 
 // The first such construct of a key, or empty.
@@ -36,9 +40,11 @@ std::string_view only_re2(std::string_view key) {
   for (size_t i = 0; i < key.size(); ++i) {
     const std::string_view rest = key.substr(i);
     for (const auto& [text, also_in_class] : kOnlyRe2) {
-      if (rest.starts_with(text) && (also_in_class || !in_class) && (text != "[:" || in_class)) return rest.substr(0, text.size());
+      if (rest.starts_with(text) && (also_in_class || !in_class) && (text != "[:" || in_class))
+        return rest.substr(0, text.size());
     }
-    if (rest.starts_with("(?P<") && !in_class && rest.size() > 4 && rest[4] >= '0' && rest[4] <= '9') return rest.substr(0, 5);
+    if (rest.starts_with("(?P<") && !in_class && rest.size() > 4 && rest[4] >= '0' && rest[4] <= '9')
+      return rest.substr(0, 5);
     if (key[i] == '\\') {
       ++i;
     } else if (!in_class && key[i] == '[') {
@@ -69,20 +75,27 @@ ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& dia
   for (const RuleId id : scope.rules) {
     const std::string_view construct = only_re2(plan.rules[id].key);
     if (construct.empty()) continue;
-    report_message(diagnostics, Code::TP3012, plan.rules[id].key_span, fmt::format("Keras does not read `{}` as RE2 does: Python's re refuses it, or takes it for something else", construct),
-                   "write it without");
+    report_message(
+        diagnostics, Code::TP3012, plan.rules[id].key_span,
+        fmt::format("Keras does not read `{}` as RE2 does: Python's re refuses it, or takes it for something else",
+                    construct),
+        "write it without");
   }
   for (size_t i = 0; i < faults.size(); ++i) {
     if (faults[i].empty()) continue;
-    report_message(diagnostics, Code::TP3012, plan.rules[scope.rules[i]].key_span, fmt::format("key is not a regular expression: {}", faults[i]),
+    report_message(diagnostics, Code::TP3012, plan.rules[scope.rules[i]].key_span,
+                   fmt::format("key is not a regular expression: {}", faults[i]),
                    "keys are matched by RE2: Python's lookaround and backreferences are not there");
   }
   return keys;
 }
 
 // The rules of one kind (over variables, or over module outputs) that Keras' look-up finds for a path.
-std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework framework, std::string_view path, bool over_variables) {
-  const auto fits = [&](RuleId id) { return (plan.rules[id].style == nullptr || plan.rules[id].style->touches_parameters) == over_variables; };
+std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework framework, std::string_view path,
+                            bool over_variables) {
+  const auto fits = [&](RuleId id) {
+    return (plan.rules[id].style == nullptr || plan.rules[id].style->touches_parameters) == over_variables;
+  };
   const std::string in_slashes = slashed(path, framework);
   for (const std::string_view form : {path, std::string_view(in_slashes)}) {
     const auto exact = keys.exact.find(form);
@@ -104,7 +117,8 @@ std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework
   return found;
 }
 
-void report_ambiguous(const TpPlan& plan, const std::vector<RuleId>& rules, std::string_view path, Diagnostics& diagnostics) {
+void report_ambiguous(const TpPlan& plan, const std::vector<RuleId>& rules, std::string_view path,
+                      Diagnostics& diagnostics) {
   const PlanRule& second = plan.rules[rules[1]];
   Diagnostic* d = report(diagnostics, Code::TP4003, second.key_span, fmt::format("{}/{}", rules[0], rules[1]));
   if (d == nullptr) return;
@@ -125,7 +139,9 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
   for (size_t i = 0; i < scope_keys.size(); ++i) {
     if (!scopes.list[i].rules.empty()) scope_keys[i] = make_keys(plan, scopes.list[i], diagnostics);
   }
-  const bool over_modules = std::any_of(plan.rules.begin(), plan.rules.end(), [](const PlanRule& r) { return r.style != nullptr && !r.style->touches_parameters; });
+  const bool over_modules = std::any_of(plan.rules.begin(), plan.rules.end(), [](const PlanRule& r) {
+    return r.style != nullptr && !r.style->touches_parameters;
+  });
   std::vector<EnclosingScope> enclosing;
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
@@ -143,7 +159,8 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
         assign_path(path, graph, graph.params[param]);
         std::vector<RuleId> rules = look_up(keys, plan, graph.framework, relative_path(graph, at, path), true);
         for (const RuleId rule : rules) ++table.rules[rule].parameters;
-        if (table.params[param].rule != kNoRule && !rules.empty()) rules.insert(rules.begin(), table.params[param].rule);
+        if (table.params[param].rule != kNoRule && !rules.empty())
+          rules.insert(rules.begin(), table.params[param].rule);
         if (rules.size() > 1) report_ambiguous(plan, rules, path, diagnostics);
         if (rules.empty() || table.params[param].rule != kNoRule) continue;
         table.params[param] = {.rule = rules[0], .by_module = false};

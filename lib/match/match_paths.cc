@@ -11,9 +11,17 @@
 namespace tpplan {
 namespace {
 
-// How exactly a key names a parameter; lower wins. Inside a block an exact key still stands for many modules, so it ranks
-// below an exact whole path.
-enum Rank : uint8_t { ExactParam, ExactModule, BlockExactParam, BlockExactModule, ParamPattern, ModulePatternRank, kRanks };
+// How exactly a key names a parameter; lower wins. Inside a block an exact key still stands for many modules, so it
+// ranks below an exact whole path.
+enum Rank : uint8_t {
+  ExactParam,
+  ExactModule,
+  BlockExactParam,
+  BlockExactModule,
+  ParamPattern,
+  ModulePatternRank,
+  kRanks
+};
 
 struct ScopeMatcher {
   bool is_block = false;
@@ -42,15 +50,19 @@ ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_bl
   matcher.set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
   for (size_t i = 0; i < faults.size(); ++i) {
     if (faults[i].empty()) continue;
-    report_message(diagnostics, Code::TP3012, plan.rules[matcher.patterns[i]].key_span, fmt::format("pattern cannot be compiled: {}", faults[i]),
+    report_message(diagnostics, Code::TP3012, plan.rules[matcher.patterns[i]].key_span,
+                   fmt::format("pattern cannot be compiled: {}", faults[i]),
                    globs ? "" : "the regex dialect is RE2's: no lookaround, no backreferences");
   }
-  std::stable_sort(matcher.exact.begin(), matcher.exact.end(), [&](RuleId a, RuleId b) { return plan.rules[a].key < plan.rules[b].key; });
+  std::stable_sort(matcher.exact.begin(), matcher.exact.end(),
+                   [&](RuleId a, RuleId b) { return plan.rules[a].key < plan.rules[b].key; });
   return matcher;
 }
 
-// Adds the rules of a scope whose keys match `relative` to `found`: exact ones at `exact_rank`, patterns at `pattern_rank`.
-void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view relative, Rank exact_rank, Rank pattern_rank, Candidates& found) {
+// Adds the rules of a scope whose keys match `relative` to `found`: exact ones at `exact_rank`, patterns at
+// `pattern_rank`.
+void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view relative, Rank exact_rank,
+             Rank pattern_rank, Candidates& found) {
   const auto less = [&](RuleId id, std::string_view text) { return plan.rules[id].key < text; };
   for (auto at = std::lower_bound(matcher.exact.begin(), matcher.exact.end(), relative, less);
        at != matcher.exact.end() && plan.rules[*at].key == relative; ++at) {
@@ -64,7 +76,8 @@ void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view r
 bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
 
 // The rule that wins among candidates that are sorted by rank; clashes within the winning rank are reported.
-ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view path, MatchTable& table, Diagnostics& diagnostics) {
+ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view path, MatchTable& table,
+                   Diagnostics& diagnostics) {
   for (size_t rank = 0; rank < kRanks; ++rank) {
     RuleId winner = kNoRule;
     for (const RuleId id : found[rank]) {
@@ -98,9 +111,10 @@ void drop_module_keys(Candidates& found, const Candidates& by_module) {
   });
 }
 
-// A boundary for each prepare_* rule on the module, and for the style that wins over the module itself, if it decides over
-// one of its parameters.
-void add_boundaries(const TpPlan& plan, const ModelGraph& graph, ModuleId id, const Candidates& by_module, MatchTable& table) {
+// A boundary for each prepare_* rule on the module, and for the style that wins over the module itself, if it decides
+// over one of its parameters.
+void add_boundaries(const TpPlan& plan, const ModelGraph& graph, ModuleId id, const Candidates& by_module,
+                    MatchTable& table) {
   RuleId winner = kNoRule;
   for (const auto& rank : by_module) {
     for (const RuleId rule : rank) {
@@ -113,7 +127,8 @@ void add_boundaries(const TpPlan& plan, const ModelGraph& graph, ModuleId id, co
       }
       const Module& module = graph.modules[id];
       const auto params = std::span(table.params).subspan(module.first_param, module.param_count);
-      const bool acts = style->counts_modules || std::any_of(params.begin(), params.end(), [rule](const ParamMatch& p) { return p.rule == rule; });
+      const bool acts = style->counts_modules || std::any_of(params.begin(), params.end(),
+                                                             [rule](const ParamMatch& p) { return p.rule == rule; });
       if (style->counts_modules) ++table.rules[rule].modules;
       if (winner == kNoRule && acts) winner = rule;
     }
@@ -141,12 +156,14 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     enclosing_scopes(scopes, id, enclosing);
     clear(by_module);
     for (const EnclosingScope at : enclosing) {
-      collect(matchers[at.scope], plan, relative_path(graph, at, module.path), ExactModule, ModulePatternRank, by_module);
+      collect(matchers[at.scope], plan, relative_path(graph, at, module.path), ExactModule, ModulePatternRank,
+              by_module);
     }
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       assign_path(path, graph, graph.params[param]);
       clear(found);
-      for (const EnclosingScope at : enclosing) collect(matchers[at.scope], plan, relative_path(graph, at, path), ExactParam, ParamPattern, found);
+      for (const EnclosingScope at : enclosing)
+        collect(matchers[at.scope], plan, relative_path(graph, at, path), ExactParam, ParamPattern, found);
       drop_module_keys(found, by_module);
       append(found, by_module);
       table.params[param] = resolve(plan, found, path, table, diagnostics);
@@ -154,8 +171,9 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
       // A rule that matches the module and the parameter is counted once.
       for (size_t rank = 0; rank < kRanks; ++rank) {
         for (const RuleId rule : found[rank]) {
-          const bool counted = std::any_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(rank),
-                                           [rule](const auto& r) { return std::find(r.begin(), r.end(), rule) != r.end(); });
+          const bool counted =
+              std::any_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(rank),
+                          [rule](const auto& r) { return std::find(r.begin(), r.end(), rule) != r.end(); });
           if (!counted && decides(plan.rules[rule])) ++table.rules[rule].parameters;
         }
       }

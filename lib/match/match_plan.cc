@@ -23,14 +23,15 @@ std::string dotted(std::string text) {
   return text;
 }
 
-// The first module whose path, or a parameter's path, the key would match as a key of the whole model; kNone when there is
-// none, or nobody may look any further. With `in_block`: as a key of the rule's block, which is where it stands.
+// The first module whose path, or a parameter's path, the key would match as a key of the whole model; kNone when there
+// is none, or nobody may look any further. With `in_block`: as a key of the rule's block, which is where it stands.
 ModuleId named_module(const TpPlan& plan, PathHints& hints, const PlanRule& rule, bool in_block, bool parameters) {
   const ModelGraph& graph = hints.graph;
   const bool keras = plan.dialect == Dialect::Keras, regex = keras || plan.dialect == Dialect::Regex;
   if (!in_block) {
     if (const ModuleId id = find_module(graph, rule.key); id != kNone) return id;
-    if (const ParamId id = parameters ? find_param(graph, rule.key) : kNone; id != kNone) return graph.params[id].module;
+    if (const ParamId id = parameters ? find_param(graph, rule.key) : kNone; id != kNone)
+      return graph.params[id].module;
     if (!regex && !is_glob(rule.key)) return kNone;
   }
   if (!spend_pass(hints)) return kNone;
@@ -40,7 +41,9 @@ ModuleId named_module(const TpPlan& plan, PathHints& hints, const PlanRule& rule
   if (keras) expressions.push_back(dotted(expressions[0]));
   std::vector<std::string> faults;
   const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
-  const auto matches = [&](std::string_view path) { return matches_any(*set, path) || (keras && matches_any(*set, dotted(std::string(path)))); };
+  const auto matches = [&](std::string_view path) {
+    return matches_any(*set, path) || (keras && matches_any(*set, dotted(std::string(path))));
+  };
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
@@ -63,27 +66,31 @@ std::string absolute_key_help(const TpPlan& plan, const ModelGraph& graph, const
     rest = at == std::string_view::npos ? "" : rest.substr(at + 1);
   }
   const bool by_parts = plan.dialect == Dialect::Glob || plan.dialect == Dialect::Torch;
-  return rest.empty() || !by_parts ? fmt::format("keys of a block are relative to its modules: leave out what leads to `{}`", block)
-                                   : fmt::format("keys of a block are relative to its modules: write `{}`", rest);
+  return rest.empty() || !by_parts
+             ? fmt::format("keys of a block are relative to its modules: leave out what leads to `{}`", block)
+             : fmt::format("keys of a block are relative to its modules: write `{}`", rest);
 }
 
 // What to do about a key that names a module which owns nothing that the key could decide over.
 std::string module_key_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule, ModuleId named) {
   const std::string_view path = graph.modules[named].path;
-  const auto below = std::find_if(graph.modules.begin(), graph.modules.end(), [&](const Module& m) { return m.param_count > 0 && is_below(graph, m.path, path); });
+  const auto below = std::find_if(graph.modules.begin(), graph.modules.end(),
+                                  [&](const Module& m) { return m.param_count > 0 && is_below(graph, m.path, path); });
   if (below == graph.modules.end()) return fmt::format("`{}` is a module without parameters: remove the rule", path);
   if (plan.dialect == Dialect::Keras) {
-    return fmt::format("`{}` is a module, and keys of this dialect name variables: `{}/.*`, or one such as `{}`", path, rule.key, path_of(graph, graph.params[below->first_param]));
+    return fmt::format("`{}` is a module, and keys of this dialect name variables: `{}/.*`, or one such as `{}`", path,
+                       rule.key, path_of(graph, graph.params[below->first_param]));
   }
-  return fmt::format("`{}` is a module without parameters of its own: name a path below it, such as `{}`{}", path, below->path,
-                     rule.block == kNoRule ? "" : ", relative to the block's module");
+  return fmt::format("`{}` is a module without parameters of its own: name a path below it, such as `{}`{}", path,
+                     below->path, rule.block == kNoRule ? "" : ", relative to the block's module");
 }
 
 // Help for a key that does name something, and yet matches nothing; empty when it does not.
 std::string misplaced_key_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule) {
   if (rule.key.empty()) return "";
   const bool in_block = rule.block != kNoRule;
-  if (in_block && named_module(plan, hints, rule, false, true) != kNone) return absolute_key_help(plan, hints.graph, rule);
+  if (in_block && named_module(plan, hints, rule, false, true) != kNone)
+    return absolute_key_help(plan, hints.graph, rule);
   const ModuleId named = named_module(plan, hints, rule, in_block, false);
   return named == kNone || plan.dialect == Dialect::Torch ? "" : module_key_help(plan, hints.graph, rule, named);
 }
@@ -95,7 +102,8 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule
     // Shipped plans carry rules for other configurations of the model: one warning for all of them.
     Diagnostic* d = report(diagnostics, Code::TP4002, rule.key_span, "dead rules");
     if (d == nullptr) {
-      const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& other) { return other.code == Code::TP4002; });
+      const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(),
+                                      [](const Diagnostic& other) { return other.code == Code::TP4002; });
       first->notes.push_back({fmt::format("and so does `{}`", rule.key), rule.key_span});
       first->count = 1;
       return;
@@ -104,18 +112,23 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule
     d->help = "if the model should have it, check the spelling; otherwise mark the rule `optional: true`";
     return;
   }
-  Diagnostic& d = report_message(diagnostics, Code::TP4001, rule.key_span, fmt::format("rule `{}` matches nothing", rule.key));
+  Diagnostic& d =
+      report_message(diagnostics, Code::TP4001, rule.key_span, fmt::format("rule `{}` matches nothing", rule.key));
   if (&d == &diagnostics.dropped) return;
-  d.label = rule.block == kNoRule ? fmt::format("0 of {}", counted(graph.params.size(), "parameter"))
-                                  : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
+  d.label = rule.block == kNoRule
+                ? fmt::format("0 of {}", counted(graph.params.size(), "parameter"))
+                : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
-  const PathsOf paths = rule.block != kNoRule ? PathsOf::Block : plan.dialect == Dialect::Torch ? PathsOf::Modules : PathsOf::ModulesAndParameters;
+  const PathsOf paths = rule.block != kNoRule            ? PathsOf::Block
+                        : plan.dialect == Dialect::Torch ? PathsOf::Modules
+                                                         : PathsOf::ModulesAndParameters;
   d.help = misplaced_key_help(plan, hints, rule);
   if (d.help.empty()) d.help = nearest_path_help(hints, rule.key, paths);
   if (d.help.empty()) d.help = "mark it `optional: true` if the model may lack it";
 }
 
-void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table, Diagnostics& diagnostics) {
+void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table,
+                         Diagnostics& diagnostics) {
   PathHints hints{.graph = graph};
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
@@ -124,9 +137,13 @@ void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const Matc
     const bool used = by_name ? matches.addressed : matches.parameters + matches.modules > 0;
     if (!used && !rule.optional) report_dead_rule(plan, hints, rule, diagnostics);
     const bool decides = rule.style == nullptr || rule.style->touches_parameters;
-    if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0) continue;
-    Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span, fmt::format("rule `{}` decides over nothing", rule.key));
-    d.label = fmt::format("more exact keys win {}", matches.parameters == 1 ? "on its one parameter" : fmt::format("on all {} parameters", matches.parameters));
+    if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0)
+      continue;
+    Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span,
+                                   fmt::format("rule `{}` decides over nothing", rule.key));
+    d.label = fmt::format("more exact keys win {}", matches.parameters == 1
+                                                        ? "on its one parameter"
+                                                        : fmt::format("on all {} parameters", matches.parameters));
     d.help = "remove it";
   }
 }
@@ -141,7 +158,8 @@ uint64_t match_count(const PlanRule& rule, const RuleMatches& matches) {
 RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
   RuleScopes scopes;
   scopes.list.resize(1 + plan.blocks.size());
-  for (RuleId id = 0; id < plan.rules.size(); ++id) scopes.list[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
+  for (RuleId id = 0; id < plan.rules.size(); ++id)
+    scopes.list[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
   if (plan.blocks.empty()) return scopes;
   scopes.parents = parents_of(graph);
   scopes.begins_at.resize(graph.modules.size());
@@ -177,16 +195,20 @@ std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, st
   return path.substr(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
 }
 
-void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree, Diagnostics& diagnostics) {
+void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
+                  Diagnostics& diagnostics) {
   const PlanRule &a = plan.rules[first], &b = plan.rules[second];
-  Diagnostic* d = report(diagnostics, agree ? Code::TP4004 : Code::TP4003, b.key_span, fmt::format("{}/{}", first, second));
+  Diagnostic* d =
+      report(diagnostics, agree ? Code::TP4004 : Code::TP4003, b.key_span, fmt::format("{}/{}", first, second));
   if (d == nullptr) return;
   d->counted = "parameter";
   d->message = agree ? fmt::format("rule `{}` repeats `{}`, for `{}`", b.key, a.key, path)
                      : fmt::format("rules `{}` and `{}` disagree about `{}`", a.key, b.key, path);
-  d->label = agree ? "says the same" : fmt::format("{} here, {} there", treatment_text(b, plan.mesh), treatment_text(a, plan.mesh));
+  d->label = agree ? "says the same"
+                   : fmt::format("{} here, {} there", treatment_text(b, plan.mesh), treatment_text(a, plan.mesh));
   d->notes.push_back({fmt::format("`{}` also matches", a.key), a.key_span});
-  d->help = agree ? "remove one of the two" : "make the keys exclude each other, or write an exact path: it wins over a pattern";
+  d->help = agree ? "remove one of the two"
+                  : "make the keys exclude each other, or write an exact path: it wins over a pattern";
 }
 
 MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
@@ -194,9 +216,10 @@ MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& 
   table.params.resize(graph.params.size());
   table.rules.resize(plan.rules.size());
   kDialects[static_cast<size_t>(plan.dialect)](plan, graph, table, diagnostics);
-  std::stable_sort(table.boundaries.begin(), table.boundaries.end(), [](const BoundaryMatch& a, const BoundaryMatch& b) {
-    return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
-  });
+  std::stable_sort(table.boundaries.begin(), table.boundaries.end(),
+                   [](const BoundaryMatch& a, const BoundaryMatch& b) {
+                     return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
+                   });
   if (!has_errors(diagnostics)) report_unused_rules(plan, graph, table, diagnostics);
   return table;
 }
@@ -205,13 +228,15 @@ std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& 
   std::string out;
   for (ParamId id = 0; id < table.params.size(); ++id) {
     const ParamMatch& match = table.params[id];
-    out += fmt::format("{}: {}\n", path_of(graph, graph.params[id]), match.rule == kNoRule ? "-" : plan.rules[match.rule].key);
+    out += fmt::format("{}: {}\n", path_of(graph, graph.params[id]),
+                       match.rule == kNoRule ? "-" : plan.rules[match.rule].key);
   }
   for (const BoundaryMatch& match : table.boundaries) {
     out += fmt::format("boundary {}: {}\n", graph.modules[match.module].path, plan.rules[match.rule].key);
   }
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
-    out += fmt::format("rule {}: {} matched, {} governed\n", plan.rules[id].key, match_count(plan.rules[id], table.rules[id]), table.rules[id].governed);
+    out += fmt::format("rule {}: {} matched, {} governed\n", plan.rules[id].key,
+                       match_count(plan.rules[id], table.rules[id]), table.rules[id].governed);
   }
   return out;
 }

@@ -23,9 +23,9 @@ struct BoundaryMatch {
 struct RuleMatches {
   uint64_t parameters = 0;  // matched, whether or not another rule wins
   uint64_t modules = 0;
-  uint64_t governed = 0;    // parameters that the rule decides over
-  bool repeats = false;     // another rule says the same about all that it matches
-  bool addressed = false;   // the key names anything at all
+  uint64_t governed = 0;   // parameters that the rule decides over
+  bool repeats = false;    // another rule says the same about all that it matches
+  bool addressed = false;  // the key names anything at all
 };
 
 struct MatchTable {
@@ -34,8 +34,8 @@ struct MatchTable {
   std::vector<RuleMatches> rules;         // by RuleId
 };
 
-// Matches by the plan's dialect (match_glob.cc, match_torch.cc, match_transformers.cc, match_keras.cc) and reports dead,
-// shadowed, repeated and contradicting rules. Sources of the rules: DESIGN of each dialect in lib/README.md.
+// Matches by the plan's dialect (match_glob.cc, match_torch.cc, match_transformers.cc, match_keras.cc) and reports
+// dead, shadowed, repeated and contradicting rules. Sources of the rules: DESIGN of each dialect in lib/README.md.
 MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
 
 // Number that the manifest gives as a rule's `matches`: modules for rules that act on modules only, else parameters.

@@ -36,7 +36,8 @@ TorchAtoms match_atoms(const TpPlan& plan, const ModelGraph& graph) {
   std::vector<std::string> expressions;
   for (const PlanRule& rule : plan.rules) {
     for (const std::string_view atom : split(rule.key, '.')) {
-      if (is_glob(atom) && atoms.index.try_emplace(atom, expressions.size()).second) expressions.push_back(glob_to_regex(atom));
+      if (is_glob(atom) && atoms.index.try_emplace(atom, expressions.size()).second)
+        expressions.push_back(glob_to_regex(atom));
     }
   }
   atoms.names.resize(expressions.size());
@@ -69,7 +70,9 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
       if (d == nullptr) return;
       d->message = fmt::format("`{}` gives a second style to module `{}`", rule.key, module.path);
       d->counted = "module";
-      d->notes.push_back({fmt::format("`{}` gives it {}", walk.plan.rules[earlier].key, treatment_text(walk.plan.rules[earlier], walk.plan.mesh)), walk.plan.rules[earlier].key_span});
+      d->notes.push_back({fmt::format("`{}` gives it {}", walk.plan.rules[earlier].key,
+                                      treatment_text(walk.plan.rules[earlier], walk.plan.mesh)),
+                          walk.plan.rules[earlier].key_span});
       d->notes.push_back({"torch raises \"distribute_module should only be called once on a module\"", {}});
       d->help = "make the keys exclude each other";
       return;
@@ -93,7 +96,8 @@ ModuleId child_of(const ModelGraph& graph, ModuleId module, std::string_view nam
   return find_module(graph, path += name);
 }
 
-// The children whose names an atom with a star matches, in file order: from whichever there are fewer of, names or children.
+// The children whose names an atom with a star matches, in file order: from whichever there are fewer of, names or
+// children.
 std::vector<ModuleId> matching_children(const TorchWalk& walk, ModuleId module, std::string_view atom) {
   const std::vector<std::string_view>& names = walk.atoms.names[walk.atoms.index.at(atom)];
   std::vector<ModuleId> matching;
@@ -105,7 +109,8 @@ std::vector<ModuleId> matching_children(const TorchWalk& walk, ModuleId module, 
     return matching;
   }
   for (const ModuleId child : walk.children[module]) {
-    if (std::binary_search(names.begin(), names.end(), leaf_of(walk.graph, walk.graph.modules[child].path))) matching.push_back(child);
+    if (std::binary_search(names.begin(), names.end(), leaf_of(walk.graph, walk.graph.modules[child].path)))
+      matching.push_back(child);
   }
   return matching;
 }
@@ -127,7 +132,13 @@ void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key)
 }  // namespace
 
 void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  TorchWalk walk{.plan = plan, .graph = graph, .table = table, .diagnostics = diagnostics, .children = {}, .distributed_by = {}, .atoms = match_atoms(plan, graph)};
+  TorchWalk walk{.plan = plan,
+                 .graph = graph,
+                 .table = table,
+                 .diagnostics = diagnostics,
+                 .children = {},
+                 .distributed_by = {},
+                 .atoms = match_atoms(plan, graph)};
   walk.children.resize(graph.modules.size());
   walk.distributed_by.assign(graph.modules.size(), kNoRule);
   const std::vector<ModuleId> parents = parents_of(graph);

@@ -7,8 +7,8 @@
 namespace tpplan {
 namespace {
 
-// Python's re.sub(r"\.\d+(\.|$)", r".*\1", name): a part that is all digits becomes `*`. The dot behind it is consumed, so
-// that of consecutive numeric parts every second one stays.
+// Python's re.sub(r"\.\d+(\.|$)", r".*\1", name): a part that is all digits becomes `*`. The dot behind it is consumed,
+// so that of consecutive numeric parts every second one stays.
 std::string normalised(std::string_view name) {
   std::string out;
   for (size_t i = 0; i < name.size();) {

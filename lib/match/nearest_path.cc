@@ -52,7 +52,8 @@ void for_each_path(const ModelGraph& graph, PathsOf paths, Visit visit) {
 void read_ends(const ModelGraph& graph, PathsOf paths, size_t parts, PathEnds& ends) {
   const char mark = separator(graph.framework);
   for_each_path(graph, paths, [&](std::string_view path) {
-    if (const std::string_view end = tail(path, parts, mark); end.size() < path.size()) ends.of_longer.push_back(std::hash<std::string_view>{}(end));
+    if (const std::string_view end = tail(path, parts, mark); end.size() < path.size())
+      ends.of_longer.push_back(std::hash<std::string_view>{}(end));
     if (ends.candidates.size() >= kMaxCandidates) return;
     const std::string whole = without_numbers(path, mark);
     const std::string_view end = tail(whole, parts, mark);
@@ -68,7 +69,9 @@ void read_ends(const ModelGraph& graph, PathsOf paths, size_t parts, PathEnds& e
 
 bool spend_pass(PathHints& hints) {
   if (hints.passed_bytes >= kMaxPassedBytes) return false;
-  if (hints.bytes == 0) for_each_path(hints.graph, PathsOf::ModulesAndParameters, [&](std::string_view path) { hints.bytes += path.size() + 1; });
+  if (hints.bytes == 0)
+    for_each_path(hints.graph, PathsOf::ModulesAndParameters,
+                  [&](std::string_view path) { hints.bytes += path.size() + 1; });
   hints.passed_bytes += hints.bytes;
   return true;
 }
@@ -86,16 +89,22 @@ std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf pa
     if (!spend_pass(hints)) return "";
     read_ends(hints.graph, paths, parts, ends);
   }
-  const auto [first, last] = std::equal_range(ends.of_longer.begin(), ends.of_longer.end(), std::hash<std::string_view>{}(literal));
+  const auto [first, last] =
+      std::equal_range(ends.of_longer.begin(), ends.of_longer.end(), std::hash<std::string_view>{}(literal));
   const auto endings = last - first;
-  if (endings > 0 && paths != PathsOf::Block) return fmt::format("{} in `{}{}`: keys are whole paths, `*{}{}` matches them", endings == 1 ? "one path ends" : fmt::format("{} paths end", endings), mark, literal, mark, literal);
+  if (endings > 0 && paths != PathsOf::Block)
+    return fmt::format("{} in `{}{}`: keys are whole paths, `*{}{}` matches them",
+                       endings == 1 ? "one path ends" : fmt::format("{} paths end", endings), mark, literal, mark,
+                       literal);
   const auto [known, is_new] = ends.nearest.try_emplace(wanted);
   if (is_new) known->second = nearest_name(wanted, ends.names, hints.compared_left);
   const std::string_view nearest = known->second;
   if (nearest.empty() || nearest == wanted) return "";
   const PathEnds::Candidate& meant = ends.candidates.find(nearest)->second;
   const std::string_view prefix = literal.size() < key.size() ? key.substr(0, key.size() - literal.size()) : "";
-  const std::string lead = meant.is_whole || paths == PathsOf::Block ? "" : prefix.empty() ? std::string("*") + mark : std::string(prefix);
+  const std::string lead = meant.is_whole || paths == PathsOf::Block ? ""
+                           : prefix.empty()                          ? std::string("*") + mark
+                                                                     : std::string(prefix);
   return fmt::format("did you mean `{}{}`? ({})", lead, nearest, counted(meant.paths, "path"));
 }
 

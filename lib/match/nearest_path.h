@@ -23,19 +23,19 @@ struct PathEnds {
     size_t paths = 0;
     bool is_whole = true;  // every such path is no longer than this
   };
-  std::vector<uint64_t> of_longer;                             // hashes of the ends of longer paths, ascending
-  std::map<std::string, Candidate, std::less<>> candidates;    // numbers written as `*`
-  std::vector<std::string_view> names;                         // of the candidates
-  std::unordered_map<std::string, std::string_view> nearest;   // what was found for a name
+  std::vector<uint64_t> of_longer;                            // hashes of the ends of longer paths, ascending
+  std::map<std::string, Candidate, std::less<>> candidates;   // numbers written as `*`
+  std::vector<std::string_view> names;                        // of the candidates
+  std::unordered_map<std::string, std::string_view> nearest;  // what was found for a name
 };
 
-// What searches for near paths share: what they have read, and what they may still do. A plan of thousands of dead keys gets
-// as many hints as the work of a moment yields, and none for the rest.
+// What searches for near paths share: what they have read, and what they may still do. A plan of thousands of dead keys
+// gets as many hints as the work of a moment yields, and none for the rest.
 struct PathHints {
   const ModelGraph& graph;
-  uint64_t compared_left = 100'000'000;  // letters times letters
-  uint64_t passed_bytes = 0;             // of paths, by passes over all of them
-  uint64_t bytes = 0;                    // of one pass; 0: not counted yet
+  uint64_t compared_left = 100'000'000;                      // letters times letters
+  uint64_t passed_bytes = 0;                                 // of paths, by passes over all of them
+  uint64_t bytes = 0;                                        // of one pass; 0: not counted yet
   std::map<std::pair<PathsOf, size_t>, PathEnds> ends = {};  // by the number of parts
 };
 

@@ -18,7 +18,9 @@ RE2::Options quiet_options() {
 }
 
 RE2::Anchor re2_anchor(PatternAnchor anchor) {
-  return anchor == PatternAnchor::Whole ? RE2::ANCHOR_BOTH : anchor == PatternAnchor::Start ? RE2::ANCHOR_START : RE2::UNANCHORED;
+  return anchor == PatternAnchor::Whole   ? RE2::ANCHOR_BOTH
+         : anchor == PatternAnchor::Start ? RE2::ANCHOR_START
+                                          : RE2::UNANCHORED;
 }
 
 // End of the bracket expression that opens at `open`, or npos when it is never closed. A `]` right after `[` or `[!` is
@@ -57,8 +59,8 @@ std::string bracket_regex(std::string_view members) {
 
 }  // namespace
 
-// `set` answers for all expressions at once; when its automaton outgrows its memory, or it could not be built at all, the
-// expressions in `single` answer one by one, each in linear time.
+// `set` answers for all expressions at once; when its automaton outgrows its memory, or it could not be built at all,
+// the expressions in `single` answer one by one, each in linear time.
 struct PatternSet {
   std::vector<std::string> expressions;
   PatternAnchor anchor;
@@ -80,7 +82,8 @@ std::string glob_to_regex(std::string_view glob) {
       if (!regex.ends_with(".*")) regex += ".*";
     } else if (c == '?') {
       regex += '.';
-    } else if (const size_t end = c == '[' ? bracket_end(glob, i) : std::string_view::npos; end != std::string_view::npos) {
+    } else if (const size_t end = c == '[' ? bracket_end(glob, i) : std::string_view::npos;
+               end != std::string_view::npos) {
       regex += bracket_regex(glob.substr(i + 1, end - i - 1));
       i = end;
     } else {
@@ -93,7 +96,8 @@ std::string glob_to_regex(std::string_view glob) {
   return regex;
 }
 
-PatternSetPtr compile_patterns(std::span<const std::string> expressions, PatternAnchor anchor, std::vector<std::string>* faults) {
+PatternSetPtr compile_patterns(std::span<const std::string> expressions, PatternAnchor anchor,
+                               std::vector<std::string>* faults) {
   PatternSetPtr patterns(new PatternSet{.expressions = {expressions.begin(), expressions.end()},
                                         .anchor = anchor,
                                         .index_of = {},
@@ -118,11 +122,13 @@ namespace {
 void find_one_by_one(const PatternSet& patterns, std::string_view text, std::vector<int>& matches) {
   auto& single = const_cast<PatternSet&>(patterns).single;
   if (single.empty()) {
-    for (const std::string& expression : patterns.expressions) single.push_back(std::make_unique<RE2>(expression, quiet_options()));
+    for (const std::string& expression : patterns.expressions)
+      single.push_back(std::make_unique<RE2>(expression, quiet_options()));
   }
   for (const int i : patterns.index_of) {
     const RE2& re = *single[static_cast<size_t>(i)];
-    if (re.ok() && re.Match({text.data(), text.size()}, 0, text.size(), re2_anchor(patterns.anchor), nullptr, 0)) matches.push_back(i);
+    if (re.ok() && re.Match({text.data(), text.size()}, 0, text.size(), re2_anchor(patterns.anchor), nullptr, 0))
+      matches.push_back(i);
   }
 }
 
@@ -132,7 +138,8 @@ void find_matches(const PatternSet& patterns, std::string_view text, std::vector
   matches.clear();
   if (patterns.index_of.empty()) return;
   RE2::Set::ErrorInfo info{RE2::Set::kNoError};
-  if (patterns.set_is_ready && (patterns.set.Match({text.data(), text.size()}, &matches, &info) || info.kind == RE2::Set::kNoError)) {
+  if (patterns.set_is_ready &&
+      (patterns.set.Match({text.data(), text.size()}, &matches, &info) || info.kind == RE2::Set::kNoError)) {
     for (int& match : matches) match = patterns.index_of[static_cast<size_t>(match)];
     std::sort(matches.begin(), matches.end());
     return;

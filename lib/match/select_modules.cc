@@ -47,15 +47,17 @@ std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, co
   return matches;
 }
 
-void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::string_view what, Diagnostics& diagnostics) {
-  Diagnostic& d = report_message(diagnostics, Code::TP4009, pattern.span, fmt::format("{} `{}` matches no module", what, pattern.text));
+void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::string_view what,
+                         Diagnostics& diagnostics) {
+  Diagnostic& d = report_message(diagnostics, Code::TP4009, pattern.span,
+                                 fmt::format("{} `{}` matches no module", what, pattern.text));
   if (&d == &diagnostics.dropped) return;
   d.help = nearest_path_help(hints, pattern.text, PathsOf::Modules);
   if (d.help.empty()) d.help = "patterns are globs over whole module paths, such as `model.layers.*`";
 }
 
-std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<ModulePattern>& patterns, std::string_view what,
-                                     Diagnostics& diagnostics) {
+std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<ModulePattern>& patterns,
+                                     std::string_view what, Diagnostics& diagnostics) {
   std::vector<ModuleId> selected;
   if (patterns.empty()) return selected;
   const std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, parents_of(graph), patterns);

@@ -11,13 +11,16 @@ namespace tpplan {
 namespace {
 
 // Of a text that stands in quotes at `offset`.
-Span quoted_span(std::string_view text, uint64_t offset) { return {Source::Model, offset, static_cast<uint32_t>(text.size() + 2)}; }
+Span quoted_span(std::string_view text, uint64_t offset) {
+  return {Source::Model, offset, static_cast<uint32_t>(text.size() + 2)};
+}
 
 void check_path(ModelReader& reader, std::string_view path, uint64_t offset, bool is_name) {
   const char mark = separator(reader.graph.framework);
   const Span span = quoted_span(path, offset);
   if (is_name) {
-    if (path.empty()) fault(reader, Code::TP2006, span, "a parameter has an empty name");
+    if (path.empty())
+      fault(reader, Code::TP2006, span, "a parameter has an empty name");
     else if (path.find(mark) != std::string_view::npos) {
       fault(reader, Code::TP2006, span, fmt::format("parameter name `{}` holds the path separator `{}`", path, mark),
             "a parameter stands under the module that owns it, by its last name");
@@ -57,7 +60,8 @@ void check_buffer_names(ModelReader& reader) {
     check_path(reader, buffer.name, buffer.offset, true);
     for (const Param& param : params_of(graph, graph.modules[buffer.module])) {
       if (param.name != buffer.name) continue;
-      fault(reader, Code::TP2005, span_of(buffer), fmt::format("`{}` is a parameter and a buffer of one module", buffer.name));
+      fault(reader, Code::TP2005, span_of(buffer),
+            fmt::format("`{}` is a parameter and a buffer of one module", buffer.name));
     }
   }
 }
@@ -71,7 +75,8 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
     const int dim = find_dim(dims, name);
     if (dim < 0) {
       const std::string known = dims.empty() ? "" : fmt::format(": its dims are {}", fmt::join(dims, ", "));
-      fault(reader, Code::TP2009, quoted_span(name, offset), fmt::format("`{}` has no dim called `{}`{}", param.name, name, known),
+      fault(reader, Code::TP2009, quoted_span(name, offset),
+            fmt::format("`{}` has no dim called `{}`{}", param.name, name, known),
             dims.empty() ? "name the dims: \"dims\": [\"out\", \"in\"]" : "");
     }
     return dim;
@@ -124,8 +129,9 @@ void resolve_ties(ModelReader& reader) {
       const Param &a = graph.params[tie.params[0]], &b = graph.params[tie.params[i]];
       if (std::ranges::equal(shape_of(graph, a), shape_of(graph, b)) && a.dtype == b.dtype) continue;
       fault(reader, Code::TP2010, span,
-            fmt::format("tied weights differ: `{}` is {} {}, `{}` is {} {}", path_of(graph, a), shape_text(shape_of(graph, a)),
-                        dtypes()[a.dtype].name, path_of(graph, b), shape_text(shape_of(graph, b)), dtypes()[b.dtype].name));
+            fmt::format("tied weights differ: `{}` is {} {}, `{}` is {} {}", path_of(graph, a),
+                        shape_text(shape_of(graph, a)), dtypes()[a.dtype].name, path_of(graph, b),
+                        shape_text(shape_of(graph, b)), dtypes()[b.dtype].name));
     }
     if (tie.params.size() >= 2) graph.ties.push_back(std::move(tie));
   }
@@ -140,14 +146,16 @@ void complete_graph(ModelReader& reader) {
   check_buffer_names(reader);
   if (has_errors(reader.diagnostics)) return;
   for (Module& module : graph.modules) {
-    if (!module.kind_is_given) module.kind = kind_of_type(graph.framework, type_of(graph, module), module.param_count > 0);
+    if (!module.kind_is_given)
+      module.kind = kind_of_type(graph.framework, type_of(graph, module), module.param_count > 0);
   }
   add_ancestors(graph);
   for (const PendingDims& pending : reader.pending) {
     if (!too_many_faults(reader)) resolve_pending(reader, pending);
   }
   resolve_ties(reader);
-  if (graph.params.empty()) fault(reader, Code::TP2012, {Source::Model, 0, 1}, "the model has no parameters: there is nothing to shard");
+  if (graph.params.empty())
+    fault(reader, Code::TP2012, {Source::Model, 0, 1}, "the model has no parameters: there is nothing to shard");
 }
 
 }  // namespace tpplan

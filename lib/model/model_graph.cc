@@ -73,7 +73,8 @@ std::string_view leaf_of(const ModelGraph& graph, std::string_view path) { retur
 
 bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor) {
   if (ancestor.empty() || path == ancestor) return true;
-  return path.size() > ancestor.size() && path.starts_with(ancestor) && path[ancestor.size()] == separator(graph.framework);
+  return path.size() > ancestor.size() && path.starts_with(ancestor) &&
+         path[ancestor.size()] == separator(graph.framework);
 }
 
 Span span_of(const Param& param) { return {Source::Model, param.offset, static_cast<uint32_t>(param.name.size() + 2)}; }
@@ -85,15 +86,16 @@ std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}
 namespace {
 
 void dump_param(std::string& out, const ModelGraph& graph, const Module& module, const Param& param) {
-  out += fmt::format("  {} {} {} {}", param.is_buffer ? "buffer" : "parameter", param.name, shape_text(shape_of(graph, param)),
-                     dtypes()[param.dtype].name);
+  out += fmt::format("  {} {} {} {}", param.is_buffer ? "buffer" : "parameter", param.name,
+                     shape_text(shape_of(graph, param)), dtypes()[param.dtype].name);
   const auto dims = param.is_buffer ? std::span<const std::string_view>{} : dims_of(graph, module, param);
   if (!dims.empty()) out += fmt::format(" ({})", fmt::join(dims, ", "));
   if (param.extras != kNone) {
     for (const DimSegments& segments : graph.extras[param.extras].segments) {
       out += fmt::format(" segments {}: {}", segments.dim, shape_text(segments.sizes));
     }
-    for (const auto& [dim, granule] : graph.extras[param.extras].granularity) out += fmt::format(" granularity {}: {}", dim, granule);
+    for (const auto& [dim, granule] : graph.extras[param.extras].granularity)
+      out += fmt::format(" granularity {}: {}", dim, granule);
   }
   out += '\n';
 }
@@ -105,7 +107,8 @@ std::string dump(const ModelGraph& graph) {
   size_t buffer = 0;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    out += fmt::format("module {} {} ({})\n", module.path.empty() ? "<root>" : module.path, type_of(graph, module).empty() ? "(not listed)" : type_of(graph, module), to_text(module.kind));
+    out += fmt::format("module {} {} ({})\n", module.path.empty() ? "<root>" : module.path,
+                       type_of(graph, module).empty() ? "(not listed)" : type_of(graph, module), to_text(module.kind));
     for (const Param& param : params_of(graph, module)) dump_param(out, graph, module, param);
     for (; buffer < graph.buffers.size() && graph.buffers[buffer].module == id; ++buffer) {
       dump_param(out, graph, module, graph.buffers[buffer]);

@@ -22,7 +22,13 @@ inline constexpr std::string_view kFrameworkNames[] = {"torch", "jax", "keras"};
 enum class ModuleKind : uint8_t { Other, Linear, Embedding, Norm, Experts };
 
 // Which of `in_features` and `out_features` a module of torch has, as bits: transformers asks for them.
-enum Features : uint8_t { kNoFeatures = 0, kInFeatures = 1, kOutFeatures = 2, kBothFeatures = 3, kFeaturesNotGiven = 4 };
+enum Features : uint8_t {
+  kNoFeatures = 0,
+  kInFeatures = 1,
+  kOutFeatures = 2,
+  kBothFeatures = 3,
+  kFeaturesNotGiven = 4
+};
 
 using ModuleId = uint32_t;
 using ParamId = uint32_t;
@@ -37,8 +43,8 @@ struct ParamExtras {
 
 // A parameter or a buffer. Views point into the SourceFile or into ModelGraph::strings.
 struct Param {
-  std::string_view name;    // "weight"
-  uint32_t offset = 0;      // place of the name in the model file, which is below 2^32 bytes
+  std::string_view name;  // "weight"
+  uint32_t offset = 0;    // place of the name in the model file, which is below 2^32 bytes
   ModuleId module = 0;
   uint32_t shape_begin = 0;  // into ModelGraph::sizes
   uint32_t extras = kNone;   // into ModelGraph::extras
@@ -57,9 +63,9 @@ struct ModuleAttributes {
 
 struct Module {
   std::string_view path;
-  uint32_t offset = 0;       // place of the entry in the model file
-  uint32_t type = 0;         // into ModelGraph::types
-  ParamId first_param = 0;   // its own parameters are consecutive
+  uint32_t offset = 0;      // place of the entry in the model file
+  uint32_t type = 0;        // into ModelGraph::types
+  ParamId first_param = 0;  // its own parameters are consecutive
   uint32_t param_count = 0;
   uint32_t attributes = kNone;  // into ModelGraph::attributes
   ModuleKind kind = ModuleKind::Other;

@@ -20,7 +20,7 @@ namespace tpplan {
 // A granularity or segments entry waits for the dim names, which may come from the table.
 struct PendingDims {
   uint32_t extras;
-  ParamId param;      // into ModelGraph::params, or buffers
+  ParamId param;  // into ModelGraph::params, or buffers
   bool is_buffer;
   std::vector<std::tuple<std::string_view, std::vector<int64_t>, uint64_t>> segments;  // dim name, sizes, offset
   std::vector<std::tuple<std::string_view, int64_t, uint64_t>> granularity;
@@ -65,8 +65,10 @@ std::array<uint32_t, N> find_members(ModelReader& reader, const JsonTree& tree, 
   std::array<uint32_t, N> members{};
   for (uint32_t i = object + 1; i < tree.nodes[object].end; i = tree.nodes[i].end) {
     const auto key = std::find(std::begin(keys), std::end(keys), tree.nodes[i].key);
-    if (key != std::end(keys)) members[static_cast<size_t>(key - std::begin(keys))] = i;
-    else warn_unknown_key(reader, where, tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]), keys);
+    if (key != std::end(keys))
+      members[static_cast<size_t>(key - std::begin(keys))] = i;
+    else
+      warn_unknown_key(reader, where, tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]), keys);
   }
   return members;
 }

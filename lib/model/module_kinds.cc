@@ -45,10 +45,18 @@ constexpr KindRow kExactKinds[] = {
 
 // Endings of the names of subclasses. The first that fits decides.
 constexpr KindRow kKindEndings[] = {
-    {kAny, "RotaryEmbedding", Other},     {kAny, "PatchEmbedding", Other}, {kAny, "Norm", Norm},
-    {kAny, "Normalization", Norm},        {kAny, "NormGated", Norm},       {kAny, "Norm1d", Norm},
-    {kAny, "Norm2d", Norm},               {kAny, "Norm3d", Norm},          {kAny, "Experts", Experts},
-    {kTorch | kJax, "Linear", Linear},    {kKeras, "Dense", Linear},       {kAny, "Embedding", Embedding},
+    {kAny, "RotaryEmbedding", Other},
+    {kAny, "PatchEmbedding", Other},
+    {kAny, "Norm", Norm},
+    {kAny, "Normalization", Norm},
+    {kAny, "NormGated", Norm},
+    {kAny, "Norm1d", Norm},
+    {kAny, "Norm2d", Norm},
+    {kAny, "Norm3d", Norm},
+    {kAny, "Experts", Experts},
+    {kTorch | kJax, "Linear", Linear},
+    {kKeras, "Dense", Linear},
+    {kAny, "Embedding", Embedding},
 };
 
 struct DimsRow {
@@ -84,8 +92,8 @@ struct FeaturesRow {
   Features features;
 };
 
-// Types of transformers 5.23 whose attributes are not those of a linear layer, though they own a 2-D weight or end in "Linear",
-// and the other way round. The first that fits decides.
+// Types of transformers 5.23 whose attributes are not those of a linear layer, though they own a 2-D weight or end in
+// "Linear", and the other way round. The first that fits decides.
 constexpr FeaturesRow kFeatures[] = {
     {"Conv1D", kNoFeatures},
     {"PhimoeTopKRouter", kBothFeatures},  // a subclass of Linear
@@ -145,7 +153,8 @@ Features features_of(const ModelGraph& graph, const Module& module) {
   }
   if (module.kind != Other) return module.kind == Linear ? kBothFeatures : kNoFeatures;
   const auto params = params_of(graph, module);
-  const bool like_linear = std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "weight" && p.ndim == 2; });
+  const bool like_linear =
+      std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "weight" && p.ndim == 2; });
   return type.ends_with("Linear") || like_linear ? kBothFeatures : kNoFeatures;
 }
 
@@ -163,8 +172,9 @@ std::span<const std::string_view> dims_of(const ModelGraph& graph, const Module&
   if (param.extras != kNone && !graph.extras[param.extras].dims.empty()) return graph.extras[param.extras].dims;
   const std::string_view type = type_of(graph, module);
   for (const DimsRow& row : kDims) {
-    const bool fits = (row.frameworks & mask_of(graph.framework)) != 0 && row.kind == module.kind && row.ndim == param.ndim &&
-                      (row.type.empty() || row.type == type) && (row.param.empty() || row.param == param.name);
+    const bool fits = (row.frameworks & mask_of(graph.framework)) != 0 && row.kind == module.kind &&
+                      row.ndim == param.ndim && (row.type.empty() || row.type == type) &&
+                      (row.param.empty() || row.param == param.name);
     if (fits) return {row.dims.data(), row.ndim};
   }
   return {};

@@ -8,9 +8,9 @@
 
 namespace tpplan {
 
-// The kind of a type by its name: an exact row of the table first, then by the name's ending ("LlamaRMSNorm" is a norm).
-// A guess by the ending counts for Linear and Embedding only when the module itself owns a parameter: a wrapper around
-// a Linear is a container.
+// The kind of a type by its name: an exact row of the table first, then by the name's ending ("LlamaRMSNorm" is a
+// norm). A guess by the ending counts for Linear and Embedding only when the module itself owns a parameter: a wrapper
+// around a Linear is a container.
 ModuleKind kind_of_type(Framework framework, std::string_view type, bool owns_parameters);
 
 // True for what torch's ColwiseParallel and RowwiseParallel take: nn.Linear, nn.Embedding and their subclasses

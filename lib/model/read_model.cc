@@ -20,7 +20,9 @@ void read_format(ModelReader& reader, const JsonTree& tree) {
   const bool newer = node.text.starts_with("tpplan.model/");
   const bool other = node.text.starts_with("tpplan.");
   fault(reader, Code::TP2001, node, fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
-        newer ? "a newer tpplan reads this version" : other ? "the model comes first, then the plan: tpplan compile MODEL PLAN" : "");
+        newer   ? "a newer tpplan reads this version"
+        : other ? "the model comes first, then the plan: tpplan compile MODEL PLAN"
+                : "");
   reader.is_another_file = true;
 }
 
@@ -32,8 +34,11 @@ void read_framework(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`framework`")) return;
   const auto found = std::find(std::begin(kFrameworkNames), std::end(kFrameworkNames), node.text);
-  if (found != std::end(kFrameworkNames)) reader.graph.framework = static_cast<Framework>(found - std::begin(kFrameworkNames));
-  else fault(reader, Code::TP2011, node, fmt::format("unknown framework `{}`", node.text), "frameworks are torch, jax and keras");
+  if (found != std::end(kFrameworkNames))
+    reader.graph.framework = static_cast<Framework>(found - std::begin(kFrameworkNames));
+  else
+    fault(reader, Code::TP2011, node, fmt::format("unknown framework `{}`", node.text),
+          "frameworks are torch, jax and keras");
 }
 
 // One group of names.
@@ -48,7 +53,8 @@ void read_tie(ModelReader& reader, const JsonTree& tree) {
   if (names.size() < 2) return fault(reader, Code::TP2010, group, "a tie names fewer than two parameters");
   reader.tied_names += names.size();
   if (reader.tied_names > kMaxTiedNames) {
-    return fault(reader, Code::TP1007, {Source::Model, group.offset, 1}, fmt::format("the ties hold more than {} names", kMaxTiedNames));
+    return fault(reader, Code::TP1007, {Source::Model, group.offset, 1},
+                 fmt::format("the ties hold more than {} names", kMaxTiedNames));
   }
   reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(group.offset));
 }
@@ -73,7 +79,8 @@ constexpr MemberRow kMembers[] = {
 
 // The index of a member's row; behind the last where there is none.
 size_t find_row(std::string_view key) {
-  const auto row = std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
+  const auto row =
+      std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
   return static_cast<size_t>(row - std::begin(kMembers));
 }
 
@@ -86,8 +93,10 @@ void warn_unknown_member(ModelReader& reader, std::string_view key, Span span) {
 // An element has no key: a node with one is a member that is read by its elements and is no array.
 void read_member(ModelReader& reader, const MemberRow& row, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
-  if (row.mode == JsonMember::Elements && !node.key.empty()) report_kind(reader, node, JsonKind::Array, fmt::format("`{}`", row.key));
-  else row.read(reader, tree);
+  if (row.mode == JsonMember::Elements && !node.key.empty())
+    report_kind(reader, node, JsonKind::Array, fmt::format("`{}`", row.key));
+  else
+    row.read(reader, tree);
 }
 
 // The graph itself is not read.
@@ -101,7 +110,8 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
   for (size_t i = 0; i < std::size(kMembers); ++i) {
     if (!kMembers[i].is_required || is_there[i]) continue;
     const bool is_format = kMembers[i].key == "format";
-    fault(reader, is_format ? Code::TP2001 : Code::TP2002, {Source::Model, 0, 1}, fmt::format("the model has no `{}`", kMembers[i].key),
+    fault(reader, is_format ? Code::TP2001 : Code::TP2002, {Source::Model, 0, 1},
+          fmt::format("the model has no `{}`", kMembers[i].key),
           is_format ? fmt::format("a model file starts with {{\"format\": \"{}\"", kModelFormat) : "");
   }
 }
@@ -110,25 +120,25 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
 
 ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   ModelGraph graph;
-  ModelReader reader{.graph = graph, .text = file.text, .diagnostics = diagnostics, .type_index = {}, .pending = {}, .ties = {}};
+  ModelReader reader{
+      .graph = graph, .text = file.text, .diagnostics = diagnostics, .type_index = {}, .pending = {}, .ties = {}};
   std::array<bool, std::size(kMembers)> is_there{};
-  const JsonVisitor visitor{
-      .member =
-          [&](std::string_view key, Span span) {
-            const size_t row = find_row(key);
-            if (row == std::size(kMembers)) {
-              warn_unknown_member(reader, key, span);
-              return JsonMember::Skip;
-            }
-            is_there[row] = true;
-            if (key == "graph") check_graph(reader, span);
-            return kMembers[row].mode;
-          },
-      .value =
-          [&](std::string_view key, const JsonTree& tree) {
-            read_member(reader, kMembers[find_row(key)], tree);
-            return !reader.is_another_file && !too_many_faults(reader);
-          }};
+  const JsonVisitor visitor{.member =
+                                [&](std::string_view key, Span span) {
+                                  const size_t row = find_row(key);
+                                  if (row == std::size(kMembers)) {
+                                    warn_unknown_member(reader, key, span);
+                                    return JsonMember::Skip;
+                                  }
+                                  is_there[row] = true;
+                                  if (key == "graph") check_graph(reader, span);
+                                  return kMembers[row].mode;
+                                },
+                            .value =
+                                [&](std::string_view key, const JsonTree& tree) {
+                                  read_member(reader, kMembers[find_row(key)], tree);
+                                  return !reader.is_another_file && !too_many_faults(reader);
+                                }};
   if (!read_json(file, Source::Model, visitor, graph.strings, diagnostics)) return graph;
   check_required(reader, is_there);
   if (!has_errors(diagnostics)) complete_graph(reader);

@@ -53,11 +53,14 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
   if (!expect(reader, entry, JsonKind::Object, "a module")) return;
   if (graph.modules.size() >= kMaxModules) {
-    return fault(reader, Code::TP1007, {Source::Model, entry.offset, 1}, fmt::format("the model has more than {} modules", kMaxModules));
+    return fault(reader, Code::TP1007, {Source::Model, entry.offset, 1},
+                 fmt::format("the model has more than {} modules", kMaxModules));
   }
-  const auto [path, type, kind, features, parameters, buffers, attributes] = find_members(reader, tree, 0, "a module", kModuleKeys);
+  const auto [path, type, kind, features, parameters, buffers, attributes] =
+      find_members(reader, tree, 0, "a module", kModuleKeys);
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
-    if (index == 0) return fault(reader, Code::TP2002, {Source::Model, entry.offset, 1}, fmt::format("a module has no `{}`", name));
+    if (index == 0)
+      return fault(reader, Code::TP2002, {Source::Model, entry.offset, 1}, fmt::format("a module has no `{}`", name));
     if (!expect(reader, tree.nodes[index], JsonKind::String, fmt::format("`{}`", name))) return;
     if (!good_length(reader, tree.nodes[index].text, {Source::Model, tree.nodes[index].offset, 1})) return;
   }
@@ -76,7 +79,8 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   if (features != 0) {
     if (!expect(reader, tree.nodes[features], JsonKind::String, "`features`")) return;
     if (!find_features(tree.nodes[features].text, module.features)) {
-      return fault(reader, Code::TP2011, tree.nodes[features], fmt::format("unknown features `{}`", tree.nodes[features].text),
+      return fault(reader, Code::TP2011, tree.nodes[features],
+                   fmt::format("unknown features `{}`", tree.nodes[features].text),
                    "features are in, out, both and none");
     }
   }
@@ -84,7 +88,8 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   const auto id = static_cast<ModuleId>(graph.modules.size());
   const auto path_of_module = [&graph](uint32_t i) { return graph.modules[i].path; };
   if (graph.types.size() > kMaxTypes) {
-    return fault(reader, Code::TP1007, tree.nodes[type], fmt::format("the model has more than {} module types", kMaxTypes));
+    return fault(reader, Code::TP1007, tree.nodes[type],
+                 fmt::format("the model has more than {} module types", kMaxTypes));
   }
   graph.modules.push_back(module);
   if (const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module); earlier != kNotFound) {

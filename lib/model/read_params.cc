@@ -122,7 +122,8 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
     report_kind(reader, entry, JsonKind::Object, fmt::format("parameter `{}`", entry.key));
     return;
   }
-  Param param{.name = entry.key, .offset = static_cast<uint32_t>(entry.key_offset), .module = module, .is_buffer = is_buffer};
+  Param param{
+      .name = entry.key, .offset = static_cast<uint32_t>(entry.key_offset), .module = module, .is_buffer = is_buffer};
   const auto [shape, dtype, dims, segments, granularity] = find_members(reader, tree, at, "a parameter", kParamKeys);
   if (shape == 0 || dtype == 0) {
     return fault(reader, Code::TP2002, key_span(Source::Model, entry),

@@ -18,7 +18,8 @@ void append_key(std::string& out, std::string_view key) {
 
 void append_param(std::string& out, const ModelGraph& graph, const Module& module, const Param& param) {
   append_key(out, param.name);
-  out += fmt::format("{{\"shape\": {}, \"dtype\": \"{}\"", shape_text(shape_of(graph, param)), dtypes()[param.dtype].name);
+  out +=
+      fmt::format("{{\"shape\": {}, \"dtype\": \"{}\"", shape_text(shape_of(graph, param)), dtypes()[param.dtype].name);
   if (param.extras != kNone) {
     const ParamExtras& extras = graph.extras[param.extras];
     const std::span<const std::string_view> names = dims_of(graph, module, param);
@@ -47,8 +48,10 @@ void append_param(std::string& out, const ModelGraph& graph, const Module& modul
 }
 
 void append_attributes(std::string& out, const ModuleAttributes& attributes) {
-  const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads}, {"num_kv_heads", attributes.num_kv_heads},
-                                                         {"head_dim", attributes.head_dim}, {"num_experts", attributes.num_experts}};
+  const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads},
+                                                         {"num_kv_heads", attributes.num_kv_heads},
+                                                         {"head_dim", attributes.head_dim},
+                                                         {"num_experts", attributes.num_experts}};
   std::string_view mark = ", \"attributes\": {";
   for (const auto& [name, value] : values) {
     if (value == 0) continue;

@@ -25,7 +25,8 @@ void apply_suppressions(const TpPlan& plan, const std::function<bool(Code)>& is_
     });
     if (removed > 0 || !is_complete(suppression.code)) continue;
     report_message(diagnostics, Code::TP3017, suppression.span,
-                   fmt::format("nothing reports {} any more{}", kind_of(suppression.code).name, suppression.rule.empty() ? "" : fmt::format(" about rule `{}`", suppression.rule)),
+                   fmt::format("nothing reports {} any more{}", kind_of(suppression.code).name,
+                               suppression.rule.empty() ? "" : fmt::format(" about rule `{}`", suppression.rule)),
                    "remove the suppression");
   }
 }

@@ -34,10 +34,11 @@ bool can_be_brought(const Placement& from, const Placement& to) {
   return redistribute(std::span(&from, 1), std::span(&to, 1)).has_value();
 }
 
-void check_pair(OptionCheck& check, std::string_view from_name, std::string_view to_name, const std::optional<std::vector<Layout>>& from,
-                const std::optional<std::vector<Layout>>& to) {
+void check_pair(OptionCheck& check, std::string_view from_name, std::string_view to_name,
+                const std::optional<std::vector<Layout>>& from, const std::optional<std::vector<Layout>>& to) {
   const auto say_unlike = [&](std::string message) {
-    say(check, Code::TP3015, std::move(message), "one entry for each value in both lists, `null` for one that is left alone", from_name);
+    say(check, Code::TP3015, std::move(message),
+        "one entry for each value in both lists, `null` for one that is left alone", from_name);
   };
   if (to && !from) return say_without_effect(check, from_name, to_name);
   if (!from) return;
@@ -49,19 +50,21 @@ void check_pair(OptionCheck& check, std::string_view from_name, std::string_view
     const Layout &comes = (*from)[i], &wanted = (*to)[i];
     if (!comes || !wanted || can_be_brought(*comes, *wanted)) continue;
     say(check, Code::TP3016,
-        fmt::format("value {} of `{}` would be brought from {} to {}: a sum cannot be taken apart again", i, to_name, to_text(*comes),
-                    to_text(*wanted)),
+        fmt::format("value {} of `{}` would be brought from {} to {}: a sum cannot be taken apart again", i, to_name,
+                    to_text(*comes), to_text(*wanted)),
         "bring a sum to Replicate or Shard(d), or leave it Partial", to_name);
   }
 }
 
 void check_kwargs(OptionCheck& check) {
-  const std::optional<KwargLayouts>&from = check.rule.options.input_kwarg_layouts, &to = check.rule.options.desired_input_kwarg_layouts;
+  const std::optional<KwargLayouts>&from = check.rule.options.input_kwarg_layouts,
+        &to = check.rule.options.desired_input_kwarg_layouts;
   if (to && !from) return say_without_effect(check, "input_kwarg_layouts", "desired_input_kwarg_layouts");
   if (!from) return;
   if (!to || from->size() != to->size()) {
-    return say(check, Code::TP3015, fmt::format("`input_kwarg_layouts` has {}, `desired_input_kwarg_layouts` has {}", layouts(*from),
-                                                layouts(to ? *to : KwargLayouts())));
+    return say(check, Code::TP3015,
+               fmt::format("`input_kwarg_layouts` has {}, `desired_input_kwarg_layouts` has {}", layouts(*from),
+                           layouts(to ? *to : KwargLayouts())));
   }
   for (const auto& [name, layout] : *from) {
     const auto wanted = std::find_if(to->begin(), to->end(), [&n = name](const auto& w) { return w.first == n; });
@@ -69,7 +72,8 @@ void check_kwargs(OptionCheck& check) {
       say(check, Code::TP3015, fmt::format("kwarg `{}` has no desired layout", name));
     } else if (layout && wanted->second && !can_be_brought(*layout, *wanted->second)) {
       say(check, Code::TP3016,
-          fmt::format("kwarg `{}` would be brought to {}: a sum cannot be taken apart again", name, to_text(*wanted->second)));
+          fmt::format("kwarg `{}` would be brought to {}: a sum cannot be taken apart again", name,
+                      to_text(*wanted->second)));
     }
   }
 }
@@ -78,10 +82,11 @@ void check_kwargs(OptionCheck& check) {
 void check_single_layouts(OptionCheck& check) {
   const StyleRow& style = *check.rule.style;
   const RuleOptions& options = check.rule.options;
-  const std::pair<std::string_view, const std::optional<std::vector<Layout>>&> lists[] = {{"input_layouts", options.input_layouts},
-                                                                                       {"output_layouts", options.output_layouts}};
+  const std::pair<std::string_view, const std::optional<std::vector<Layout>>&> lists[] = {
+      {"input_layouts", options.input_layouts}, {"output_layouts", options.output_layouts}};
   for (const auto& [name, list] : lists) {
-    if (list && (list->size() != 1 || !(*list)[0])) say(check, Code::TP3015, fmt::format("`{}` of {} is not one layout", name, style.name));
+    if (list && (list->size() != 1 || !(*list)[0]))
+      say(check, Code::TP3015, fmt::format("`{}` of {} is not one layout", name, style.name));
   }
   // What the style makes is its own affair; only its target can be a redistribution to Partial.
   if (!style.output.used || !options.output_layouts || options.output_layouts->size() != 1) return;
@@ -101,7 +106,8 @@ void check_layout_lists(OptionCheck& check) {
   check_pair(check, "output_layouts", "desired_output_layouts", options.output_layouts, options.desired_output_layouts);
   check_kwargs(check);
   const bool says_nothing = !options.input_layouts && !options.desired_input_layouts && !options.input_kwarg_layouts &&
-                            !options.desired_input_kwarg_layouts && !options.output_layouts && !options.desired_output_layouts;
+                            !options.desired_input_kwarg_layouts && !options.output_layouts &&
+                            !options.desired_output_layouts;
   const bool has_outputs = (style.options & kOutputLayouts) != 0;
   if (says_nothing && !has_outputs) {
     say(check, Code::TP3018, fmt::format("{} changes nothing without layouts", style.name),
@@ -117,8 +123,10 @@ void check_layout_lists(OptionCheck& check) {
 void check_rule_options(const PlanRule& rule, const OptionSpans& written, Diagnostics& diagnostics) {
   if (rule.style == nullptr) return;
   OptionCheck check{.rule = rule, .written = written, .diagnostics = diagnostics};
-  if (rule.style->touches_parameters) check_single_layouts(check);
-  else check_layout_lists(check);
+  if (rule.style->touches_parameters)
+    check_single_layouts(check);
+  else
+    check_layout_lists(check);
 }
 
 }  // namespace tpplan

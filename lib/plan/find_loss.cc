@@ -39,8 +39,8 @@ bool same_tree(const YamlTree& a, const YamlTree& b) {
   const auto x = sorted_members(a), y = sorted_members(b);
   Proven proven;
   return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [&](const auto& p, const auto& q) {
-    return same_value(a, p.first, b, q.first, proven) && same_value(a, p.second, b, q.second, proven);
-  });
+           return same_value(a, p.first, b, q.first, proven) && same_value(a, p.second, b, q.second, proven);
+         });
 }
 
 bool same_plan(const TpPlan& a, const TpPlan& b) {
@@ -52,7 +52,8 @@ bool same_plan(const TpPlan& a, const TpPlan& b) {
   };
   return dump(a) == dump(b) && a.keras_match == b.keras_match &&
          std::equal(a.rules.begin(), a.rules.end(), b.rules.begin(), b.rules.end(), same_rule) &&
-         std::equal(a.suppressions.begin(), a.suppressions.end(), b.suppressions.begin(), b.suppressions.end(), same_suppression);
+         std::equal(a.suppressions.begin(), a.suppressions.end(), b.suppressions.begin(), b.suppressions.end(),
+                    same_suppression);
 }
 
 std::vector<std::string> sorted(std::vector<std::string> texts) {
@@ -67,7 +68,8 @@ std::string find_loss(const YamlTree& tree, const std::optional<TpPlan>& plan, c
   const SourceFile again{.name = "formatted", .text = formatted};
   YamlTree tree_again;
   Diagnostics faults, findings;
-  if (!read_yaml(again, Source::Plan, tree_again, faults) || tree_again.root == kNoYaml) return "it could not be read again";
+  if (!read_yaml(again, Source::Plan, tree_again, faults) || tree_again.root == kNoYaml)
+    return "it could not be read again";
   if (!same_tree(tree, tree_again)) return "its values would not be the same";
   const TpPlan plan_again = read_plan(again, {}, findings);
   // A plan with errors means nothing; its values have been compared.

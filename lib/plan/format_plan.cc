@@ -40,8 +40,9 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
   std::string text = write_pieces(std::move(pieces));
   const std::string lost = find_loss(tree, plan, comments, text);
   if (!lost.empty()) {
-    report_message(diagnostics, Code::TP1011, {Source::Plan, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),
-                   "look for an alias that comes before its anchor once the keys are in order, or for a stray carriage return");
+    report_message(
+        diagnostics, Code::TP1011, {Source::Plan, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),
+        "look for an alias that comes before its anchor once the keys are in order, or for a stray carriage return");
     return false;
   }
   formatted = std::move(text);

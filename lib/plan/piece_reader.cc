@@ -31,7 +31,9 @@ void refuse_unexpected(PieceReader& in) {
          "write it on one line, with quotes around texts and brackets around lists; the file is left as it is");
 }
 
-char peek(const PieceReader& in, size_t ahead) { return in.at + ahead < in.file.text.size() ? in.file.text[in.at + ahead] : '\0'; }
+char peek(const PieceReader& in, size_t ahead) {
+  return in.at + ahead < in.file.text.size() ? in.file.text[in.at + ahead] : '\0';
+}
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\0'; }
 

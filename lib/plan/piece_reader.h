@@ -1,4 +1,5 @@
-// What the reading of a plan's pieces goes through: the text of the file, token by token, and what stands between two of them.
+// What the reading of a plan's pieces goes through: the text of the file, token by token, and what stands between two
+// of them.
 #pragma once
 
 #include <string>

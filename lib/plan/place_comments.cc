@@ -3,7 +3,9 @@
 namespace tpplan {
 namespace {
 
-bool is_open_block(const PlanPiece& piece) { return piece.kind != PieceKind::Scalar && !piece.is_flow && !piece.entries.empty(); }
+bool is_open_block(const PlanPiece& piece) {
+  return piece.kind != PieceKind::Scalar && !piece.is_flow && !piece.entries.empty();
+}
 
 }  // namespace
 
@@ -39,7 +41,8 @@ std::vector<std::string> distribute(PlanEntry& previous, Gap gap, std::optional<
   size_t taken = 0;
   for (size_t i = 0; i < gap.lines.size(); ++i) {
     if (gap.lines[i].text.empty()) continue;
-    while (depth > 0 && (blocks[depth - 1]->column > gap.lines[i].column || (own && blocks[depth - 1]->column <= *own))) --depth;
+    while (depth > 0 && (blocks[depth - 1]->column > gap.lines[i].column || (own && blocks[depth - 1]->column <= *own)))
+      --depth;
     if (depth == 0) break;
     for (; taken <= i; ++taken) blocks[depth - 1]->footer.push_back(gap.lines[taken].text);
   }

@@ -1,4 +1,5 @@
-// A plan as it is written: its values with the comments, blank lines, quotes, anchors and brackets that TpPlan does not know.
+// A plan as it is written: its values with the comments, blank lines, quotes, anchors and brackets that TpPlan does not
+// know.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@ struct PlanEntry;
 // A value. Lines are comments, or empty for a blank line.
 struct PlanPiece {
   PieceKind kind = PieceKind::Scalar;
-  bool is_flow = false;           // in brackets
-  size_t column = 0;              // of the entries in the source
-  std::string raw;                // Scalar: as it will be written; an alias; empty: a null that is not written
-  std::string properties;         // "&anchor"
+  bool is_flow = false;    // in brackets
+  size_t column = 0;       // of the entries in the source
+  std::string raw;         // Scalar: as it will be written; an alias; empty: a null that is not written
+  std::string properties;  // "&anchor"
   std::vector<PlanEntry> entries;
   std::vector<std::string> footer;  // below the last entry
 };

@@ -14,7 +14,8 @@ bool is_yaml_word(const YamlNode& node) {
   static constexpr std::string_view words[] = {"true", "false", "yes", "no", "on", "off"};
   if (!node.is_plain) return false;
   std::string lower = node.text;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return is_yaml_number(node) || std::find(std::begin(words), std::end(words), lower) != std::end(words);
 }
 
@@ -32,37 +33,44 @@ Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message,
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known) {
   const std::string_view nearest = nearest_name(node_at(reader, key).text, known);
   fault(reader, Code::TP3004, key, fmt::format("unknown key `{}` in {}", node_at(reader, key).text, where),
-        nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", ")) : fmt::format("did you mean `{}`?", nearest));
+        nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", "))
+                        : fmt::format("did you mean `{}`?", nearest));
 }
 
 bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what) {
   if (node_at(reader, id).kind == kind) return true;
   static constexpr std::string_view names[] = {"null", "text", "a list", "a mapping"};
-  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]));
+  fault(reader, Code::TP3003, id,
+        fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]));
   return false;
 }
 
 bool is_yaml_number(const YamlNode& node) {
-  return node.kind == YamlKind::Scalar && node.is_plain && node.text.find_first_not_of("0123456789.+-_exEX") == std::string::npos &&
+  return node.kind == YamlKind::Scalar && node.is_plain &&
+         node.text.find_first_not_of("0123456789.+-_exEX") == std::string::npos &&
          node.text.find_first_of("0123456789") != std::string::npos;
 }
 
 bool expect_name(PlanReader& reader, YamlId id, std::string_view what) {
   if (!expect(reader, id, YamlKind::Scalar, what)) return false;
   if (!is_yaml_word(node_at(reader, id))) return true;
-  fault(reader, Code::TP3003, id, fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
+  fault(reader, Code::TP3003, id,
+        fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
         "quote it if it is meant as a name");
   return false;
 }
 
-bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value, Code code, int64_t maximum) {
+bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value, Code code,
+                  int64_t maximum) {
   const YamlNode& node = node_at(reader, id);
   const bool plain = node.kind == YamlKind::Scalar && node.is_plain;
   const bool negative = plain && node.text.starts_with('-');
-  const bool good = plain && parse_decimal(std::string_view(node.text).substr(negative), value) && !(negative && value == 0);
+  const bool good =
+      plain && parse_decimal(std::string_view(node.text).substr(negative), value) && !(negative && value == 0);
   if (good && negative) value = -value;
   if (good && value >= minimum && value <= maximum) return true;
-  const bool digits = plain && !node.text.empty() && node.text.find_first_not_of("0123456789") == std::string::npos && node.text[0] != '0';
+  const bool digits = plain && !node.text.empty() && node.text.find_first_not_of("0123456789") == std::string::npos &&
+                      node.text[0] != '0';
   if (digits) {
     fault(reader, code, id, fmt::format("{} is {}, which is more than {}", what, describe(node), maximum));
     return false;
@@ -77,7 +85,8 @@ bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& v
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value)) return true;
   fault(reader, Code::TP3003, id, fmt::format("{} is {}, not a number that a double holds", what, describe(node)),
-        is_quoted(node) && parse_number(node.text, value) ? "remove the quotes" : "numbers are written 0.02, -1 or 1.5e-3");
+        is_quoted(node) && parse_number(node.text, value) ? "remove the quotes"
+                                                          : "numbers are written 0.02, -1 or 1.5e-3");
   return false;
 }
 
@@ -88,11 +97,13 @@ bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value
     value = node.text == "true";
     return true;
   }
-  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not true or false", what, describe(node)), is_word ? "remove the quotes" : "");
+  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not true or false", what, describe(node)),
+        is_word ? "remove the quotes" : "");
   return false;
 }
 
-bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names, size_t& choice) {
+bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names,
+                 size_t& choice) {
   if (!expect_name(reader, id, what)) return false;
   const std::string_view text = node_at(reader, id).text;
   const auto found = std::find(names.begin(), names.end(), text);
@@ -108,7 +119,8 @@ bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axi
   if (!expect_name(reader, id, what)) return false;
   axis = find_axis(reader.plan.mesh, node_at(reader, id).text);
   if (axis != kNoAxis) return true;
-  fault(reader, Code::TP3006, id, fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text), axes_help(reader));
+  fault(reader, Code::TP3006, id, fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
+        axes_help(reader));
   return false;
 }
 
@@ -122,7 +134,8 @@ std::string axes_help(const PlanReader& reader) {
 void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns) {
   if (!expect(reader, id, YamlKind::Sequence, what)) return;
   for (const YamlId item : node_at(reader, id).children) {
-    if (expect(reader, item, YamlKind::Scalar, "a pattern")) patterns.push_back({node_at(reader, item).text, span_at(reader, item)});
+    if (expect(reader, item, YamlKind::Scalar, "a pattern"))
+      patterns.push_back({node_at(reader, item).text, span_at(reader, item)});
   }
 }
 

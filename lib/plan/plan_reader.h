@@ -30,8 +30,8 @@ Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message,
 // `known` are the keys that stand where `key` does.
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known);
 
-// The readers of values: each returns false after reporting that the value is not what it should be. `what` is how messages
-// call it.
+// The readers of values: each returns false after reporting that the value is not what it should be. `what` is how
+// messages call it.
 
 bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what);
 
@@ -42,13 +42,14 @@ bool is_yaml_number(const YamlNode& node);
 bool expect_name(PlanReader& reader, YamlId id, std::string_view what);
 
 // Plain decimal integer from `minimum` to `maximum`.
-bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value, Code code = Code::TP3003,
-                  int64_t maximum = std::numeric_limits<int64_t>::max());
+bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value,
+                  Code code = Code::TP3003, int64_t maximum = std::numeric_limits<int64_t>::max());
 bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& value);
 bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value);
 
 // One of `names`, as its index.
-bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names, size_t& choice);
+bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names,
+                 size_t& choice);
 
 bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axis);
 // Which axes there are to choose from, for the help of a fault.

@@ -1,5 +1,5 @@
-// The keys of a plan whose values are more than a word: one function each, with a file of its own. They edit the plan and
-// report into the reader.
+// The keys of a plan whose values are more than a word: one function each, with a file of its own. They edit the plan
+// and report into the reader.
 #pragma once
 
 #include "plan/plan_reader.h"

@@ -16,8 +16,11 @@ void read_data(PlanReader& reader, YamlId id) {
       for (const YamlId item : items_of(reader, value)) {
         AxisId axis = kNoAxis;
         if (!read_axis(reader, item, "a data axis", axis)) continue;
-        if (std::find(data.axes.begin(), data.axes.end(), axis) == data.axes.end()) data.axes.push_back(axis);
-        else fault(reader, Code::TP5004, item, fmt::format("axis `{}` stands twice in `data.axes`", node_at(reader, item).text));
+        if (std::find(data.axes.begin(), data.axes.end(), axis) == data.axes.end())
+          data.axes.push_back(axis);
+        else
+          fault(reader, Code::TP5004, item,
+                fmt::format("axis `{}` stands twice in `data.axes`", node_at(reader, item).text));
       }
     } else if (name == "dim") {
       int64_t dim = 0;
@@ -27,7 +30,8 @@ void read_data(PlanReader& reader, YamlId id) {
     }
   });
   if (data.axes.empty() && faults == reader.diagnostics.list.size()) {
-    fault(reader, Code::TP3018, id, "`data` changes nothing without axes", "name the axes that cut the batch: `axes: [fsdp]`");
+    fault(reader, Code::TP3018, id, "`data` changes nothing without axes",
+          "name the axes that cut the batch: `axes: [fsdp]`");
   }
   reader.plan.data = std::move(data);
 }

@@ -21,7 +21,8 @@ void read_fsdp(PlanReader& reader, YamlId id) {
     } else if (name == "units") {
       read_patterns(reader, value, "`fsdp.units`", fsdp.units);
     } else if (name == "policy") {
-      if (read_choice(reader, value, "`fsdp.policy`", kFsdpPolicyNames, policy)) fsdp.policy = static_cast<FsdpPolicy>(policy);
+      if (read_choice(reader, value, "`fsdp.policy`", kFsdpPolicyNames, policy))
+        fsdp.policy = static_cast<FsdpPolicy>(policy);
     } else {
       unknown_key(reader, key, "`fsdp`", known);
     }

@@ -8,14 +8,17 @@
 namespace tpplan {
 namespace {
 
-const DistributionRow& row_of(const Distribution& distribution) { return distribution_table()[static_cast<size_t>(distribution.kind)]; }
+const DistributionRow& row_of(const Distribution& distribution) {
+  return distribution_table()[static_cast<size_t>(distribution.kind)];
+}
 
 // The arguments of a distribution that has names for them. All of them must be there.
 void read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, std::array<double, 2>& arguments) {
   const std::span<const std::string_view> names(row.arguments.data(), row.argument_count);
   size_t given = 0;
   const bool is_map = for_each_entry(reader, id, fmt::format("`{}`", row.name), [&](YamlId key, YamlId value) {
-    const auto at = static_cast<size_t>(std::find(names.begin(), names.end(), node_at(reader, key).text) - names.begin());
+    const auto at =
+        static_cast<size_t>(std::find(names.begin(), names.end(), node_at(reader, key).text) - names.begin());
     if (at == names.size()) return unknown_key(reader, key, fmt::format("`{}`", row.name), names);
     ++given;
     read_number(reader, value, fmt::format("`{}`", names[at]), arguments[at]);
@@ -30,7 +33,8 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   const YamlNode& node = node_at(reader, id);
   const bool is_map = node.kind == YamlKind::Map;
   if (is_map && node.children.size() != 2) {
-    fault(reader, Code::TP3003, id, fmt::format("a distribution is a mapping with {} keys, not one", node.children.size() / 2),
+    fault(reader, Code::TP3003, id,
+          fmt::format("a distribution is a mapping with {} keys, not one", node.children.size() / 2),
           "{normal: {mean: 0, std: 0.02}}");
     return;
   }
@@ -50,7 +54,8 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   if (!read_choice(reader, name, "the distribution", names, choice)) return;
   const DistributionRow& row = row_of(distribution);
   const size_t faults = reader.diagnostics.list.size();
-  if (row.argument_count == 1) read_number(reader, node.children[1], fmt::format("`{}`", row.name), distribution.arguments[0]);
+  if (row.argument_count == 1)
+    read_number(reader, node.children[1], fmt::format("`{}`", row.name), distribution.arguments[0]);
   if (row.argument_count == 2) read_arguments(reader, node.children[1], row, distribution.arguments);
   const std::string_view wrong = fault_of(distribution);
   if (faults == reader.diagnostics.list.size() && !wrong.empty()) {

@@ -15,9 +15,12 @@ std::string take_quoted(PieceReader& in, const YamlNode& node) {
   const char quote = text[in.at];
   size_t end = in.at + 1;
   for (; end < text.size(); ++end) {
-    if (quote == '"' && text[end] == '\\') ++end;
-    else if (text[end] == quote && quote == '\'' && end + 1 < text.size() && text[end + 1] == quote) ++end;
-    else if (text[end] == quote) break;
+    if (quote == '"' && text[end] == '\\')
+      ++end;
+    else if (text[end] == quote && quote == '\'' && end + 1 < text.size() && text[end + 1] == quote)
+      ++end;
+    else if (text[end] == quote)
+      break;
   }
   if (end >= text.size()) refuse_unexpected(in);
   std::string raw = text.substr(in.at, end + 1 - in.at);
@@ -46,7 +49,8 @@ void take_scalar(PieceReader& in, const YamlNode& node, PlanPiece& piece) {
   }
   if (peek(in) == '?' && is_blank(peek(in, 1))) refuse_unexpected(in);
   if (in.file.text.compare(in.at, node.text.size(), node.text) != 0) {
-    refuse(in, "the formatter does not rewrite texts without quotes over several lines", "write the text in double quotes");
+    refuse(in, "the formatter does not rewrite texts without quotes over several lines",
+           "write the text in double quotes");
   }
   piece.raw = node.text;
   in.at += node.text.size();
@@ -155,7 +159,8 @@ void take_value(PieceReader& in, YamlId id, PlanEntry& entry, bool in_flow) {
   const std::string_view null = node.kind == YamlKind::Null ? null_word(in) : "";
   if (node.kind == YamlKind::Null && null.empty() && peek(in) != '*') {
     if (!piece.properties.empty()) {
-      refuse(in, "the formatter does not keep anchors and tags of values that are not written", "write `null` behind it");
+      refuse(in, "the formatter does not keep anchors and tags of values that are not written",
+             "write `null` behind it");
     }
     in.at = begin;
     in.comments.resize(comments);
@@ -202,7 +207,8 @@ std::vector<std::string> take_header(PieceReader& in) {
     no_properties(in, part);
     if (!part.beside.empty()) header.push_back(part.beside);
     append_lines(header, part.lines);
-    if (peek(in) == '%') refuse(in, "the formatter does not keep YAML directives", "remove the line: a plan needs none");
+    if (peek(in) == '%')
+      refuse(in, "the formatter does not keep YAML directives", "remove the line: a plan needs none");
     if (in.file.text.compare(in.at, 3, "---") != 0 || column_of(in) != 0 || !is_blank(peek(in, 3))) break;
     const size_t begin = in.at;
     const std::string line = take_line(in);
@@ -223,8 +229,10 @@ PlanPiece take_root(PieceReader& in) {
   PlanEntry root;
   const YamlNode& node = in.tree.nodes[in.tree.root];
   root.value.kind = PieceKind::Map;
-  if (peek(in) == '{') take_flow(in, node, root.value);
-  else take_block(in, node, root.value, Gap{});
+  if (peek(in) == '{')
+    take_flow(in, node, root.value);
+  else
+    take_block(in, node, root.value, Gap{});
   root.value.is_flow = false;
   if (in.at < in.file.text.size() && root.value.entries.empty()) refuse_unexpected(in);
   root.value.column = 0;

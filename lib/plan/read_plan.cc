@@ -10,7 +10,7 @@ namespace tpplan {
 namespace {
 
 // In the order in which they are written.
-constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh", "axis", "uneven", "tp_plan",
+constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh",  "axis", "uneven",  "tp_plan",
                                          "blocks", "data",    "fsdp",        "remat", "init", "suppress"};
 constexpr std::string_view kFormatHelp = "a plan starts with `format: {}`";
 
@@ -20,7 +20,9 @@ void read_format(PlanReader& reader, YamlId id) {
   if (text == kPlanFormat) return;
   const bool is_newer = text.starts_with("tpplan.plan/"), is_other = text.starts_with("tpplan.");
   fault(reader, Code::TP3001, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
-        is_newer ? "a newer tpplan reads this version" : is_other ? "the model comes first, then the plan: tpplan compile MODEL PLAN" : "");
+        is_newer   ? "a newer tpplan reads this version"
+        : is_other ? "the model comes first, then the plan: tpplan compile MODEL PLAN"
+                   : "");
 }
 
 void read_dialect(PlanReader& reader, YamlId id) {
@@ -35,13 +37,15 @@ void read_keras_match(PlanReader& reader, YamlId id) {
   if (!read_choice(reader, id, "`keras_match`", names, choice)) return;
   reader.plan.keras_match = static_cast<KerasMatch>(choice);
   if (reader.plan.dialect == Dialect::Keras) return;
-  fault(reader, Code::TP3008, id, fmt::format("`keras_match` does nothing in the {} dialect", to_text(reader.plan.dialect)),
+  fault(reader, Code::TP3008, id,
+        fmt::format("`keras_match` does nothing in the {} dialect", to_text(reader.plan.dialect)),
         "remove it, or write `dialect: keras`");
 }
 
 void read_uneven(PlanReader& reader, YamlId id) {
   size_t choice = 0;
-  if (read_choice(reader, id, "`uneven`", kUnevenPolicyNames, choice)) reader.plan.uneven = static_cast<UnevenPolicy>(choice);
+  if (read_choice(reader, id, "`uneven`", kUnevenPolicyNames, choice))
+    reader.plan.uneven = static_cast<UnevenPolicy>(choice);
 }
 
 void read_default_axis(PlanReader& reader, YamlId id) {
@@ -58,9 +62,16 @@ struct SectionRow {
 };
 
 // What follows format and mesh, in the order in which it is read: rules ask for the dialect and the axis.
-constexpr SectionRow kSections[] = {{"dialect", read_dialect}, {"keras_match", read_keras_match}, {"uneven", read_uneven},
-                                    {"axis", read_default_axis}, {"tp_plan", read_rules}, {"blocks", read_blocks},
-                                    {"data", read_data}, {"fsdp", read_fsdp}, {"remat", read_remat}, {"init", read_init},
+constexpr SectionRow kSections[] = {{"dialect", read_dialect},
+                                    {"keras_match", read_keras_match},
+                                    {"uneven", read_uneven},
+                                    {"axis", read_default_axis},
+                                    {"tp_plan", read_rules},
+                                    {"blocks", read_blocks},
+                                    {"data", read_data},
+                                    {"fsdp", read_fsdp},
+                                    {"remat", read_remat},
+                                    {"init", read_init},
                                     {"suppress", read_suppressions}};
 
 // Where findings about all rules point: at `tp_plan`, or `blocks`, or the whole plan.
@@ -81,8 +92,10 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   if (!is_map) return;
   const auto value_of = [&](std::string_view key) { return find_entry(reader, root, key).value; };
   const YamlId format = value_of("format"), mesh = value_of("mesh"), rules = value_of("tp_plan");
-  if (format != kNoYaml) read_format(reader, format);
-  else fault(reader, Code::TP3001, root, "the plan has no `format`", fmt::format(kFormatHelp, kPlanFormat));
+  if (format != kNoYaml)
+    read_format(reader, format);
+  else
+    fault(reader, Code::TP3001, root, "the plan has no `format`", fmt::format(kFormatHelp, kPlanFormat));
   if (mesh == kNoYaml) {
     fault(reader, Code::TP3002, root, "the plan has no `mesh`", "mesh: {tp: 8}");
     return;  // every axis would be unknown
@@ -96,7 +109,8 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
     if (const YamlId value = value_of(section.key); value != kNoYaml) section.read(reader, value);
   }
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
-    fault(reader, Code::TP3010, rules != kNoYaml ? rules : root, "the plan has no rules: every parameter would be replicated",
+    fault(reader, Code::TP3010, rules != kNoYaml ? rules : root,
+          "the plan has no rules: every parameter would be replicated",
           reader.plan.dialect == Dialect::Torch ? "tp_plan: {\"layers.*.wq\": colwise}"
                                                 : "to keep one whole on purpose, write a rule for it: `replicate`");
   }
@@ -115,7 +129,8 @@ TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostic
   if (tree.root == kNoYaml) {
     const bool blank = file.text.find_first_not_of(" \t\r\n") == std::string::npos;
     report_message(diagnostics, blank ? Code::TP1008 : Code::TP3010, {Source::Plan, 0, 1},
-                   blank ? "the file is empty" : "the plan holds nothing but comments", fmt::format(kFormatHelp, kPlanFormat));
+                   blank ? "the file is empty" : "the plan holds nothing but comments",
+                   fmt::format(kFormatHelp, kPlanFormat));
     return plan;
   }
   PlanReader reader{.tree = tree, .plan = plan, .diagnostics = diagnostics};

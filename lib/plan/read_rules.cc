@@ -27,14 +27,17 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
   if (rule.style != nullptr) return;
   const std::vector<std::string_view> names = style_names(reader.plan.dialect);
   if (is_style(name)) {
-    fault(reader, Code::TP3014, id, fmt::format("`{}` is not a style of the {} dialect", name, to_text(reader.plan.dialect)),
+    fault(reader, Code::TP3014, id,
+          fmt::format("`{}` is not a style of the {} dialect", name, to_text(reader.plan.dialect)),
           fmt::format("its styles are {}", fmt::join(names, ", ")));
     return;
   }
   const std::string_view of_class = style_of_class(name);
-  const std::string_view nearest = find_style(of_class, reader.plan.dialect) != nullptr ? of_class : nearest_name(name, names);
+  const std::string_view nearest =
+      find_style(of_class, reader.plan.dialect) != nullptr ? of_class : nearest_name(name, names);
   fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name),
-        nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", ")) : fmt::format("did you mean `{}`?", nearest));
+        nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", "))
+                        : fmt::format("did you mean `{}`?", nearest));
 }
 
 // Appends the names of the options in a mask.
@@ -56,22 +59,28 @@ void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRul
 // Which keys may stand together, once all of a rule's are read.
 void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool has_unknown) {
   const bool has_style = find_entry(reader, id, "style").key != kNoYaml;
-  const YamlId spec_key = find_entry(reader, id, "spec").key, axis_key = find_entry(reader, id, "axis").key, contiguous_key = find_entry(reader, id, "contiguous").key;
+  const YamlId spec_key = find_entry(reader, id, "spec").key, axis_key = find_entry(reader, id, "axis").key,
+               contiguous_key = find_entry(reader, id, "contiguous").key;
   const bool has_spec = spec_key != kNoYaml;
-  if (has_style && has_spec) fault(reader, Code::TP3008, spec_key, "a rule has a style and a spec", "keep one of the two");
+  if (has_style && has_spec)
+    fault(reader, Code::TP3008, spec_key, "a rule has a style and a spec", "keep one of the two");
   if (!has_style && !has_spec && !has_unknown) {
     fault(reader, Code::TP3002, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key),
           "{style: colwise} or {spec: [tp, null]}");
   }
-  if (has_spec && axis_key != kNoYaml) fault(reader, Code::TP3008, axis_key, "a spec names its axes itself", "remove `axis`");
+  if (has_spec && axis_key != kNoYaml)
+    fault(reader, Code::TP3008, axis_key, "a spec names its axes itself", "remove `axis`");
   if (has_style && contiguous_key != kNoYaml) {
-    fault(reader, Code::TP3008, contiguous_key, "`contiguous` is a word about a spec, and a style decides it itself", "remove `contiguous`");
+    fault(reader, Code::TP3008, contiguous_key, "`contiguous` is a word about a spec, and a style decides it itself",
+          "remove `contiguous`");
   }
   for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId) {
     const uint16_t option = find_option(node_at(reader, key).text);
     if (option == 0) return;
-    if (has_spec) fault(reader, Code::TP3008, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
-    else check_option(reader, key, option, rule);
+    if (has_spec)
+      fault(reader, Code::TP3008, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
+    else
+      check_option(reader, key, option, rule);
   });
 }
 
@@ -104,10 +113,12 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
 
 // False for a style that leaves parameters, values and gradients as they are: `replicate`, in a mesh for data alone.
 bool works_over_axis(const StyleRow& style) {
-  return !style.cut_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients || style.counts_modules;
+  return !style.cut_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients ||
+         style.counts_modules;
 }
 
-// A style that names no axis goes by the plan's. That the mesh lacks it is said once, of rules without a fault of their own.
+// A style that names no axis goes by the plan's. That the mesh lacks it is said once, of rules without a fault of their
+// own.
 void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_faults) {
   rule.axis = reader.axis;
   if (reader.axis != kNoAxis || reader.axis_is_wrong || has_faults || !works_over_axis(*rule.style)) return;
@@ -130,9 +141,15 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   const size_t faults = reader.diagnostics.list.size();
   const auto has_faults = [&] { return reader.diagnostics.list.size() > faults; };
   switch (node_at(reader, value).kind) {
-    case YamlKind::Scalar: read_style(reader, value, rule); break;
-    case YamlKind::Sequence: rule.spec = read_spec(reader, value); break;
-    case YamlKind::Map: read_rule_map(reader, value, rule, written); break;
+    case YamlKind::Scalar:
+      read_style(reader, value, rule);
+      break;
+    case YamlKind::Sequence:
+      rule.spec = read_spec(reader, value);
+      break;
+    case YamlKind::Map:
+      read_rule_map(reader, value, rule, written);
+      break;
     case YamlKind::Null:
       fault(reader, Code::TP3003, value, fmt::format("rule `{}` has no style", rule.key),
             reader.plan.dialect == Dialect::Torch ? "remove it: what no rule names stays whole"

@@ -13,7 +13,8 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
     return false;
   }
   if (is_yaml_number(node)) {
-    fault(reader, Code::TP3006, id, fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text), axes_help(reader));
+    fault(reader, Code::TP3006, id, fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text),
+          axes_help(reader));
     return false;
   }
   if (node.kind != YamlKind::Sequence) return read_axis(reader, id, "a spec entry", axes.emplace_back());

@@ -14,7 +14,8 @@ void read_suppression(PlanReader& reader, YamlId id) {
   bool has_code = false;
   const bool is_map = for_each_entry(reader, id, "a suppression", [&](YamlId key, YamlId value) {
     const std::string& name = node_at(reader, key).text;
-    if (std::find(std::begin(known), std::end(known), name) == std::end(known)) return unknown_key(reader, key, "a suppression", known);
+    if (std::find(std::begin(known), std::end(known), name) == std::end(known))
+      return unknown_key(reader, key, "a suppression", known);
     // What is there and wrong is not also missing.
     has_code = has_code || name == "code";
     if (name == "reason") suppression.reason = " ";
@@ -25,9 +26,12 @@ void read_suppression(PlanReader& reader, YamlId id) {
     if (name != "code") return;
     suppression.span = span_at(reader, value);
     const DiagnosticKind* kind = find_kind(text);
-    if (kind != nullptr && kind->severity == Severity::Warning) suppression.code = kind->code;
-    else if (kind != nullptr) fault(reader, Code::TP3013, value, fmt::format("{} is an error, and errors are not suppressed", text));
-    else fault(reader, Code::TP3013, value, fmt::format("there is no diagnostic `{}`", text));
+    if (kind != nullptr && kind->severity == Severity::Warning)
+      suppression.code = kind->code;
+    else if (kind != nullptr)
+      fault(reader, Code::TP3013, value, fmt::format("{} is an error, and errors are not suppressed", text));
+    else
+      fault(reader, Code::TP3013, value, fmt::format("there is no diagnostic `{}`", text));
   });
   if (is_map && (!has_code || suppression.reason.empty())) {
     fault(reader, Code::TP3002, id, fmt::format("a suppression has no `{}`", has_code ? "reason" : "code"),

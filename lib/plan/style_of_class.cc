@@ -25,7 +25,8 @@ constexpr ClassRow kClasses[] = {
 std::string_view style_of_class(std::string_view text) {
   text = text.substr(0, text.find('('));
   text = text.substr(text.rfind('.') + 1);  // npos + 1 is 0
-  const auto row = std::find_if(std::begin(kClasses), std::end(kClasses), [text](const ClassRow& r) { return r.name == text; });
+  const auto row =
+      std::find_if(std::begin(kClasses), std::end(kClasses), [text](const ClassRow& r) { return r.name == text; });
   return row == std::end(kClasses) ? std::string_view() : row->style;
 }
 

@@ -24,11 +24,13 @@ constexpr BoundaryRow kSequenceKept{true, kSequence, kSequence, false};
 constexpr BoundaryRow kAsGiven{true, kReplicate, kReplicate, false};
 
 constexpr uint16_t kLinearOptions = kInputLayouts | kOutputLayouts | kUseLocalOutput;
-constexpr uint16_t kInputOptions = kInputLayouts | kDesiredInputLayouts | kInputKwargLayouts | kDesiredInputKwargLayouts;
+constexpr uint16_t kInputOptions =
+    kInputLayouts | kDesiredInputLayouts | kInputKwargLayouts | kDesiredInputKwargLayouts;
 constexpr uint16_t kOutputOptions = kOutputLayouts | kDesiredOutputLayouts;
 
 // torch 2.13: torch/distributed/tensor/parallel/style.py. transformers 5.23: distributed/tensor_parallel.py and
 // expert_parallel.py (its registry of twenty names). In alphabetical order.
+// clang-format off
 constexpr StyleRow kStyles[] = {
     {.name = "all_reduce", .dialects = kOwn | kTransformers, .output = kSummed, .counts_modules = true},
     {.name = "colwise", .dialects = kOwn | kTorch | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
@@ -73,6 +75,7 @@ constexpr StyleRow kStyles[] = {
     {.name = "sequence_parallel", .dialects = kTransformers, .input = kSequenceKept, .output = kSequenceKept,
      .sums_parameter_gradients = true, .wraps_parameters = true},
 };
+// clang-format on
 
 constexpr std::pair<std::string_view, StyleOption> kOptions[] = {
     {"input_layouts", kInputLayouts},

@@ -13,7 +13,9 @@ enum class Dialect : uint8_t { Glob, Regex, Torch, Transformers, Keras };
 inline constexpr std::string_view kDialectNames[] = {"glob", "regex", "torch", "transformers", "keras"};  // by Dialect
 
 using DialectMask = uint8_t;
-constexpr DialectMask mask_of(Dialect dialect) { return static_cast<DialectMask>(1u << static_cast<unsigned>(dialect)); }
+constexpr DialectMask mask_of(Dialect dialect) {
+  return static_cast<DialectMask>(1u << static_cast<unsigned>(dialect));
+}
 
 // Options that a rule may carry beside its style.
 enum StyleOption : uint16_t {
@@ -28,8 +30,8 @@ enum StyleOption : uint16_t {
   kSequenceDim = 256,
 };
 
-// Which dim of a parameter a style cuts when only the number of dims decides (transformers): an index, from the end when
-// negative.
+// Which dim of a parameter a style cuts when only the number of dims decides (transformers): an index, from the end
+// when negative.
 using DimPosition = int8_t;
 inline constexpr DimPosition kCutsNothing = 100, kRefuses = 101;
 
@@ -47,22 +49,23 @@ struct BoundaryRow {
 
 struct StyleRow {
   std::string_view name;
-  DialectMask dialects = 0;  // in which this row is the meaning of the name
-  std::string_view cut_dim{};  // dim name that is cut; empty: parameters stay whole
-  DimPosition at_one_dim = kCutsNothing;   // transformers: in 1-D parameters
+  DialectMask dialects = 0;                 // in which this row is the meaning of the name
+  std::string_view cut_dim{};               // dim name that is cut; empty: parameters stay whole
+  DimPosition at_one_dim = kCutsNothing;    // transformers: in 1-D parameters
   DimPosition at_more_dims = kCutsNothing;  // transformers: in all others
-  bool bias_stays_whole = false;           // transformers: a parameter called `bias` is not cut
-  uint8_t packed_segments = 1;             // the cut dim is this many fused segments, where the model names none
+  bool bias_stays_whole = false;            // transformers: a parameter called `bias` is not cut
+  uint8_t packed_segments = 1;              // the cut dim is this many fused segments, where the model names none
   StyleModules modules = StyleModules::Any;
-  bool touches_parameters = true;          // false: boundaries only, never in conflict over a parameter
+  bool touches_parameters = true;  // false: boundaries only, never in conflict over a parameter
   BoundaryRow input{};
   BoundaryRow output{};
-  int8_t second_input = 0;                 // another argument that enters as the first one does; 0: none
-  bool use_local = true;                   // outputs leave as local tensors
-  bool sums_parameter_gradients = false;   // the parameters' gradients are summed over the axis
-  bool counts_modules = false;             // `matches` counts modules
-  bool wraps_parameters = false;           // transformers: makes DTensors of the module's own parameters, and takes none that are
-  bool once_per_module = false;            // torch: a second such style on a module is an error
+  int8_t second_input = 0;                // another argument that enters as the first one does; 0: none
+  bool use_local = true;                  // outputs leave as local tensors
+  bool sums_parameter_gradients = false;  // the parameters' gradients are summed over the axis
+  bool counts_modules = false;            // `matches` counts modules
+  bool wraps_parameters =
+      false;                     // transformers: makes DTensors of the module's own parameters, and takes none that are
+  bool once_per_module = false;  // torch: a second such style on a module is an error
   uint16_t options = 0;
 };
 

@@ -23,7 +23,8 @@ std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
 }
 
 bool same_treatment(const PlanRule& a, const PlanRule& b) {
-  return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous && a.options == b.options;
+  return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous &&
+         a.options == b.options;
 }
 
 namespace {
@@ -40,17 +41,21 @@ std::string layouts_text(const std::vector<Layout>& layouts) {
 
 void dump_options(std::string& out, const RuleOptions& options) {
   const std::pair<std::string_view, const std::optional<std::vector<Layout>>*> lists[] = {
-      {"input_layouts", &options.input_layouts}, {"desired_input_layouts", &options.desired_input_layouts},
-      {"output_layouts", &options.output_layouts}, {"desired_output_layouts", &options.desired_output_layouts}};
+      {"input_layouts", &options.input_layouts},
+      {"desired_input_layouts", &options.desired_input_layouts},
+      {"output_layouts", &options.output_layouts},
+      {"desired_output_layouts", &options.desired_output_layouts}};
   for (const auto& [name, list] : lists) {
     if (*list) out += fmt::format(" {}={}", name, layouts_text(**list));
   }
   const std::pair<std::string_view, const std::optional<KwargLayouts>*> maps[] = {
-      {"input_kwarg_layouts", &options.input_kwarg_layouts}, {"desired_input_kwarg_layouts", &options.desired_input_kwarg_layouts}};
+      {"input_kwarg_layouts", &options.input_kwarg_layouts},
+      {"desired_input_kwarg_layouts", &options.desired_input_kwarg_layouts}};
   for (const auto& [name, map] : maps) {
     if (!*map) continue;
     std::vector<std::string> parts;
-    for (const auto& [key, layout] : **map) parts.push_back(fmt::format("{}: {}", key, layout ? to_text(*layout) : "null"));
+    for (const auto& [key, layout] : **map)
+      parts.push_back(fmt::format("{}: {}", key, layout ? to_text(*layout) : "null"));
     out += fmt::format(" {}={{{}}}", name, join(parts, ", "));
   }
   if (options.sequence_dim) out += fmt::format(" sequence_dim={}", *options.sequence_dim);
@@ -85,7 +90,8 @@ std::string dump(const TpPlan& plan) {
     dump_patterns(out, "fsdp unit", plan.fsdp->units);
   }
   dump_patterns(out, "remat", plan.remat);
-  for (const InitEntry& entry : plan.init) out += fmt::format("init {}: {}\n", entry.pattern.text, to_text(entry.distribution));
+  for (const InitEntry& entry : plan.init)
+    out += fmt::format("init {}: {}\n", entry.pattern.text, to_text(entry.distribution));
   return out;
 }
 

@@ -43,14 +43,14 @@ struct SpecTemplate {
 struct PlanRule {
   std::string key;
   Span key_span, value_span;
-  uint32_t line = 0;  // of the key
-  const StyleRow* style = nullptr;    // nullptr: the rule is a spec
+  uint32_t line = 0;                // of the key
+  const StyleRow* style = nullptr;  // nullptr: the rule is a spec
   std::optional<SpecTemplate> spec;
   RuleOptions options;
-  AxisId axis = kNoAxis;              // over which the style shards; kNoAxis for a spec
-  bool optional = false;              // may match nothing
-  bool contiguous = false;            // of a spec: a dim is cut as one piece, whatever segments the model names
-  uint32_t block = kNoRule;           // into TpPlan::blocks; kNoRule: the key is a whole path
+  AxisId axis = kNoAxis;     // over which the style shards; kNoAxis for a spec
+  bool optional = false;     // may match nothing
+  bool contiguous = false;   // of a spec: a dim is cut as one piece, whatever segments the model names
+  uint32_t block = kNoRule;  // into TpPlan::blocks; kNoRule: the key is a whole path
 };
 
 // A pattern for module paths (glob, whole path), with its place.
@@ -99,16 +99,16 @@ struct TpPlan {
   Dialect dialect = Dialect::Glob;
   KerasMatch keras_match = KerasMatch::Fullmatch;
   Mesh mesh;
-  std::vector<Span> axis_spans;   // of the mesh's axes
+  std::vector<Span> axis_spans;  // of the mesh's axes
   UnevenPolicy uneven = UnevenPolicy::Error;
   std::vector<ModulePattern> blocks;
-  std::vector<PlanRule> rules;    // file order
+  std::vector<PlanRule> rules;  // file order
   std::optional<DataSharding> data;
   std::optional<FsdpSettings> fsdp;
   std::vector<ModulePattern> remat;
-  std::vector<InitEntry> init;    // file order; the first that matches decides
+  std::vector<InitEntry> init;  // file order; the first that matches decides
   std::vector<Suppression> suppressions;
-  Span rules_span;                // of the key `tp_plan` (or `blocks`, or the whole plan)
+  Span rules_span;  // of the key `tp_plan` (or `blocks`, or the whole plan)
 };
 
 // "colwise", or the spec in JAX's notation with `...`.

@@ -18,11 +18,15 @@ enum class Place : uint8_t { Plan, Blocks, Rules, Rule, Other };
 
 Place place_inside(Place place, std::string_view name) {
   switch (place) {
-    case Place::Plan: return name == "tp_plan" ? Place::Rules : name == "blocks" ? Place::Blocks : Place::Other;
-    case Place::Blocks: return Place::Rules;
-    case Place::Rules: return Place::Rule;
+    case Place::Plan:
+      return name == "tp_plan" ? Place::Rules : name == "blocks" ? Place::Blocks : Place::Other;
+    case Place::Blocks:
+      return Place::Rules;
+    case Place::Rules:
+      return Place::Rule;
     case Place::Rule:
-    case Place::Other: break;
+    case Place::Other:
+      break;
   }
   return Place::Other;
 }
@@ -37,7 +41,9 @@ bool has_comment(const std::vector<std::string>& lines) {
 }
 
 // Text without quotes that brackets would take apart.
-bool needs_block(const std::string& raw) { return raw[0] != '"' && raw[0] != '\'' && raw.find_first_of(",[]{}") != std::string::npos; }
+bool needs_block(const std::string& raw) {
+  return raw[0] != '"' && raw[0] != '\'' && raw.find_first_of(",[]{}") != std::string::npos;
+}
 
 // Appends the value on one line; false where it holds comments or text that only a block can hold, or is far too long.
 bool append_line(std::string& out, const PlanPiece& piece) {
@@ -82,13 +88,14 @@ std::optional<std::string> one_line(const PlanPiece& piece, Place place, std::st
 
 void write_block(std::string& out, const PlanPiece& piece, Place place, size_t indent);
 
-// One entry of a block, from its comments to its last line. `indent` is that of the block; `is_open` says that the line has
-// been begun with the dash of an item around it.
+// One entry of a block, from its comments to its last line. `indent` is that of the block; `is_open` says that the line
+// has been begun with the dash of an item around it.
 void write_entry(std::string& out, const PlanEntry& entry, Place place, size_t indent, bool is_open) {
   const bool is_item = entry.key.empty();
   const Place inside = place_inside(place, entry.name);
   const std::string head = head_of(entry, indent);
-  const std::string comment = entry.trailing.empty() ? "" : fmt::format("{:{}}{}", "", entry.trailing_space, entry.trailing);
+  const std::string comment =
+      entry.trailing.empty() ? "" : fmt::format("{:{}}{}", "", entry.trailing_space, entry.trailing);
   std::string value = one_line(entry.value, inside, head).value_or("");
   const bool on_one_line = entry.value.kind == PieceKind::Scalar || !value.empty();
   if (is_item && value.empty() && on_one_line) value = "null";
@@ -106,8 +113,10 @@ void write_entry(std::string& out, const PlanEntry& entry, Place place, size_t i
   // An item that is a block begins on the line of its dash; comments above its first entry have gone above the dash.
   const std::vector<PlanEntry>& entries = entry.value.entries;
   out += shown;
-  if (entry.value.properties.empty()) out += ' ';
-  else out += fmt::format(" {}\n", entry.value.properties);
+  if (entry.value.properties.empty())
+    out += ' ';
+  else
+    out += fmt::format(" {}\n", entry.value.properties);
   for (const PlanEntry& inner : entries) {
     const bool on_the_dash = &inner == entries.data() && entry.value.properties.empty();
     write_entry(out, inner, inside, indent + 2, on_the_dash);
@@ -142,9 +151,12 @@ void lift_comments(PlanPiece& piece, Place place, size_t indent) {
 
 std::string write_pieces(PlanPieces pieces) {
   std::vector<PlanEntry>& entries = pieces.root.entries;
-  const auto by_rank = [](const PlanEntry& a, const PlanEntry& b) { return plan_key_rank(a.name) < plan_key_rank(b.name); };
+  const auto by_rank = [](const PlanEntry& a, const PlanEntry& b) {
+    return plan_key_rank(a.name) < plan_key_rank(b.name);
+  };
   std::stable_sort(entries.begin(), entries.end(), by_rank);
-  if (!entries.empty() && (pieces.header.empty() || pieces.header.back().empty())) strip_front_blank(entries[0].leading);
+  if (!entries.empty() && (pieces.header.empty() || pieces.header.back().empty()))
+    strip_front_blank(entries[0].leading);
   lift_comments(pieces.root, Place::Plan, 0);
   std::string out;
   write_lines(out, pieces.header, 0);

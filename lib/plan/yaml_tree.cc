@@ -20,8 +20,9 @@ namespace {
 // Ends the parse after a fault has been reported. yaml-cpp's event interface has no other way out.
 struct Stop {};
 
-// A stream over text that is not copied, handed out in pieces. yaml-cpp's scanner keeps every token of an unfinished flow
-// collection or simple key in memory, a hundred bytes or more for one of input: `check` is asked before each piece.
+// A stream over text that is not copied, handed out in pieces. yaml-cpp's scanner keeps every token of an unfinished
+// flow collection or simple key in memory, a hundred bytes or more for one of input: `check` is asked before each
+// piece.
 struct TextBuffer : std::streambuf {
   static constexpr std::ptrdiff_t kPiece = 16 * 1024;
   char* end;
@@ -48,11 +49,11 @@ struct TreeBuilder : YAML::EventHandler {
   Diagnostics& diagnostics;
   const YamlLimits& limits;
   std::vector<YamlId> open;
-  std::vector<YamlId> anchors;     // by yaml-cpp's number, which counts from 1
-  std::vector<size_t> expanded;    // by node: how many values it is, with aliases as what they stand for
-  size_t values = 0;               // sum of what the open collections hold so far
+  std::vector<YamlId> anchors;               // by yaml-cpp's number, which counts from 1
+  std::vector<size_t> expanded;              // by node: how many values it is, with aliases as what they stand for
+  size_t values = 0;                         // sum of what the open collections hold so far
   uint64_t reached = 0, reached_before = 0;  // where the last event was, now and when the last piece was scanned
-  size_t pending = 0;  // in sixteenths
+  size_t pending = 0;                        // in sixteenths
   std::vector<size_t> line_starts;
 
   TreeBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
@@ -64,7 +65,8 @@ struct TreeBuilder : YAML::EventHandler {
 
   uint64_t offset_of(const YAML::Mark& mark) const {
     if (mark.line < 0 || static_cast<size_t>(mark.line) >= line_starts.size()) return file.text.size();
-    return std::min(line_starts[static_cast<size_t>(mark.line)] + static_cast<size_t>(std::max(0, mark.column)), file.text.size());
+    return std::min(line_starts[static_cast<size_t>(mark.line)] + static_cast<size_t>(std::max(0, mark.column)),
+                    file.text.size());
   }
 
   [[noreturn]] void stop(Code code, uint64_t offset, std::string message, std::string help = {}) {
@@ -91,24 +93,31 @@ struct TreeBuilder : YAML::EventHandler {
 
   void count_values(size_t more, uint64_t offset) {
     values += more;
-    if (values > limits.nodes) stop(Code::TP1007, offset, fmt::format("the file has more than {} values, aliases counted as what they stand for", limits.nodes));
+    if (values > limits.nodes)
+      stop(Code::TP1007, offset,
+           fmt::format("the file has more than {} values, aliases counted as what they stand for", limits.nodes));
   }
 
   // Called with each piece of the text before it is scanned. Every token but the last takes one of these characters.
   void check_pending(std::string_view piece) {
     if (reached != reached_before) pending = 0;
     reached_before = reached;
-    for (const char c : piece) {  // a quote counts a sixteenth: many stand in a plan that is written as JSON on one line
-      if (std::string_view("[]{},:?-&*!").find(c) != std::string_view::npos) pending += 16;
-      else if (c == '"' || c == '\'') ++pending;
+    for (const char c :
+         piece) {  // a quote counts a sixteenth: many stand in a plan that is written as JSON on one line
+      if (std::string_view("[]{},:?-&*!").find(c) != std::string_view::npos)
+        pending += 16;
+      else if (c == '"' || c == '\'')
+        ++pending;
     }
-    if (pending > 16 * limits.pending) stop(Code::TP1007, reached, "too much stands here before a value ends", pending_help());
+    if (pending > 16 * limits.pending)
+      stop(Code::TP1007, reached, "too much stands here before a value ends", pending_help());
   }
 
   std::string pending_help() const {
     const std::string_view head = std::string_view(file.text).substr(0, 4096);
-    return head.starts_with('{') && head.find("tpplan.model/") != std::string_view::npos ? "this is a model, which comes first: tpplan compile MODEL PLAN"
-                                                                                         : "is a bracket, a brace or a quote left open?";
+    return head.starts_with('{') && head.find("tpplan.model/") != std::string_view::npos
+               ? "this is a model, which comes first: tpplan compile MODEL PLAN"
+               : "is a bracket, a brace or a quote left open?";
   }
 
   void attach(YamlId id) {
@@ -128,7 +137,8 @@ struct TreeBuilder : YAML::EventHandler {
   }
 
   void enter(YamlKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    if (open.size() >= limits.depth) stop(Code::TP1007, offset_of(mark), fmt::format("values are nested deeper than {} levels", limits.depth));
+    if (open.size() >= limits.depth)
+      stop(Code::TP1007, offset_of(mark), fmt::format("values are nested deeper than {} levels", limits.depth));
     const YamlId id = push(kind, mark, anchor);
     expanded[id] = values;  // until it is closed: what stands before it, itself counted
     tree.nodes[id].length = bracket_length(tree.nodes[id].offset);
@@ -141,7 +151,8 @@ struct TreeBuilder : YAML::EventHandler {
     if (tag.empty() || tag == "?" || tag == "!") return;
     const std::string_view rest = tag.starts_with(core) ? std::string_view(tag).substr(core.size()) : "";
     if (std::find(std::begin(known), std::end(known), rest) != std::end(known)) return;
-    stop(Code::TP1011, offset_of(mark), fmt::format("tag `{}` is not one of YAML's core tags", tag), "a plan is plain data: remove the tag");
+    stop(Code::TP1011, offset_of(mark), fmt::format("tag `{}` is not one of YAML's core tags", tag),
+         "a plan is plain data: remove the tag");
   }
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -159,10 +170,12 @@ struct TreeBuilder : YAML::EventHandler {
     attach(named);
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     check_tag(tag, mark);
     const bool plain = tag == "?" || tag.empty();
-    const bool is_null = plain && (value == "null" || value == "~" || value == "Null" || value == "NULL" || value.empty());
+    const bool is_null =
+        plain && (value == "null" || value == "~" || value == "Null" || value == "NULL" || value.empty());
     YamlNode& node = tree.nodes[push(is_null ? YamlKind::Null : YamlKind::Scalar, mark, anchor)];
     node.is_plain = plain;
     node.text = value;
@@ -186,18 +199,21 @@ struct TreeBuilder : YAML::EventHandler {
     return 1;
   }
 
-  // Bytes from an opening quote to its end, on the first line of it. yaml-cpp 0.7 lets a quote run into the end of the file.
+  // Bytes from an opening quote to its end, on the first line of it. yaml-cpp 0.7 lets a quote run into the end of the
+  // file.
   size_t quoted_length(uint64_t offset) {
     const std::string& text = file.text;
     const char quote = offset < text.size() ? text[offset] : '\0';
     if (quote != '"' && quote != '\'') return 1;
     size_t i = offset + 1;
     while (i < text.size() && text[i] != quote) i += text[i] == '\\' && quote == '"' ? 2 : 1;
-    if (i >= text.size()) stop(Code::TP1004, offset, "the quote is never closed", fmt::format("close it with {}", quote));
+    if (i >= text.size())
+      stop(Code::TP1004, offset, "the quote is never closed", fmt::format("close it with {}", quote));
     return std::min(i + 1 - offset, std::string_view(text).substr(offset, i + 1 - offset).find('\n'));
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     check_tag(tag, mark);
     enter(YamlKind::Sequence, mark, anchor);
   }
@@ -206,7 +222,8 @@ struct TreeBuilder : YAML::EventHandler {
     expanded[open.back()] = values - expanded[open.back()] + 1;
     open.pop_back();
   }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     check_tag(tag, mark);
     enter(YamlKind::Map, mark, anchor);
   }
@@ -220,11 +237,15 @@ struct TreeBuilder : YAML::EventHandler {
     const auto key_of = [&](uint32_t i) -> std::string_view { return tree.nodes[map.children[i]].text; };
     for (uint32_t i = 0; i + 1 < map.children.size(); i += 2) {
       const YamlNode& key = tree.nodes[map.children[i]];
-      if (key.kind != YamlKind::Scalar) stop(Code::TP1011, key.offset, fmt::format("a key is {}, not text", describe(key)), "is a bracket, a brace or a quote left open above?");
-      if (key.is_plain && key.text == "<<") stop(Code::TP1011, key.offset, "merge keys (`<<`) are not read", "write the merged keys out");
+      if (key.kind != YamlKind::Scalar)
+        stop(Code::TP1011, key.offset, fmt::format("a key is {}, not text", describe(key)),
+             "is a bracket, a brace or a quote left open above?");
+      if (key.is_plain && key.text == "<<")
+        stop(Code::TP1011, key.offset, "merge keys (`<<`) are not read", "write the merged keys out");
       const uint32_t earlier = insert(index, key.text, i, key_of);
       if (earlier == kNotFound) continue;
-      Diagnostic& d = report_message(diagnostics, Code::TP1006, span_of(source, key), fmt::format("key `{}` stands twice", key.text), "keep one of the two");
+      Diagnostic& d = report_message(diagnostics, Code::TP1006, span_of(source, key),
+                                     fmt::format("key `{}` stands twice", key.text), "keep one of the two");
       d.notes.push_back({"first one", span_of(source, tree.nodes[map.children[earlier]])});
       throw Stop{};
     }
@@ -256,33 +277,50 @@ bool check_text(const SourceFile& file, Source source, Diagnostics& diagnostics,
     report_message(diagnostics, code, {source, offset, 1}, std::move(message), std::move(help));
     return false;
   };
-  if (text.size() > limits.bytes) return refuse(Code::TP1002, 0, fmt::format("the file has {}, more than {}", human_bytes(text.size()), human_bytes(limits.bytes)), "write patterns instead of single paths");
-  if (text.starts_with("\xef\xbb\xbf")) return refuse(Code::TP1005, 0, "the file starts with a byte order mark", "save it as UTF-8 without BOM");
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return refuse(Code::TP1005, 0, "the file is UTF-16", "save it as UTF-8");
-  if (const size_t at = find_invalid_utf8(text); at != std::string::npos) return refuse(Code::TP1005, at, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[at])), "save the file as UTF-8");
-  const auto control = std::find_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f; });
-  if (control != text.end()) return refuse(Code::TP1005, static_cast<size_t>(control - text.begin()), fmt::format("control character 0x{:02x}", static_cast<unsigned char>(*control)), "remove it, or write it as an escape in double quotes");
+  if (text.size() > limits.bytes)
+    return refuse(Code::TP1002, 0,
+                  fmt::format("the file has {}, more than {}", human_bytes(text.size()), human_bytes(limits.bytes)),
+                  "write patterns instead of single paths");
+  if (text.starts_with("\xef\xbb\xbf"))
+    return refuse(Code::TP1005, 0, "the file starts with a byte order mark", "save it as UTF-8 without BOM");
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    return refuse(Code::TP1005, 0, "the file is UTF-16", "save it as UTF-8");
+  if (const size_t at = find_invalid_utf8(text); at != std::string::npos)
+    return refuse(Code::TP1005, at, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[at])),
+                  "save the file as UTF-8");
+  const auto control = std::find_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
+  });
+  if (control != text.end())
+    return refuse(Code::TP1005, static_cast<size_t>(control - text.begin()),
+                  fmt::format("control character 0x{:02x}", static_cast<unsigned char>(*control)),
+                  "remove it, or write it as an escape in double quotes");
   return true;
 }
 
 void report_syntax(const TreeBuilder& builder, const YAML::Exception& error) {
   const uint64_t offset = builder.offset_of(error.mark);
-  const bool alias = error.msg.find("anchor is not defined") != std::string::npos || error.msg.find("alias") != std::string::npos;
+  const bool alias =
+      error.msg.find("anchor is not defined") != std::string::npos || error.msg.find("alias") != std::string::npos;
   // The parser stops behind the alias: the place that helps is its asterisk.
   const std::string_view line = line_at(builder.file, offset);
   const size_t star = line.find('*');
   uint64_t place = offset;
-  if (alias && star != std::string_view::npos) place = static_cast<uint64_t>(line.data() - builder.file.text.data()) + star;
+  if (alias && star != std::string_view::npos)
+    place = static_cast<uint64_t>(line.data() - builder.file.text.data()) + star;
   const bool tab = line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
   report_message(builder.diagnostics, Code::TP1004, {builder.source, place, 1}, error.msg,
-                 offset >= builder.file.text.find_last_not_of(" \n\r\t") + 1 ? "a bracket, a brace or a quote is left open above" :
-                 alias ? "quote patterns that start with `*`: an unquoted `*` is a YAML alias"
-                 : tab ? "indent with spaces: YAML does not allow tabs" : "");
+                 offset >= builder.file.text.find_last_not_of(" \n\r\t") + 1
+                     ? "a bracket, a brace or a quote is left open above"
+                 : alias ? "quote patterns that start with `*`: an unquoted `*` is a YAML alias"
+                 : tab   ? "indent with spaces: YAML does not allow tabs"
+                         : "");
 }
 
 }  // namespace
 
-bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics, const YamlLimits& limits) {
+bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
+               const YamlLimits& limits) {
   if (!check_text(file, source, diagnostics, limits)) return false;
   TreeBuilder builder(file, source, tree, diagnostics, limits);
   TextBuffer buffer(file.text, [&builder](std::string_view piece) { builder.check_pending(piece); });
@@ -298,8 +336,8 @@ bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostic
     } catch (const Stop&) {
     }
     if (second.found) {
-      builder.stop(Code::TP3011, builder.offset_of(second.mark), "the plan goes on after its end: only one YAML document is read",
-                   "keep one plan in a file");
+      builder.stop(Code::TP3011, builder.offset_of(second.mark),
+                   "the plan goes on after its end: only one YAML document is read", "keep one plan in a file");
     }
   } catch (const Stop&) {
     return false;
@@ -314,10 +352,14 @@ Span span_of(Source source, const YamlNode& node) { return {source, node.offset,
 
 std::string describe(const YamlNode& node) {
   switch (node.kind) {
-    case YamlKind::Null: return "null";
-    case YamlKind::Sequence: return "a list";
-    case YamlKind::Map: return "a mapping";
-    case YamlKind::Scalar: break;
+    case YamlKind::Null:
+      return "null";
+    case YamlKind::Sequence:
+      return "a list";
+    case YamlKind::Map:
+      return "a mapping";
+    case YamlKind::Scalar:
+      break;
   }
   return node.is_plain ? fmt::format("`{}`", node.text) : fmt::format("the text \"{}\"", node.text);
 }

@@ -17,11 +17,11 @@ inline constexpr YamlId kNoYaml = 0xffffffffu;
 
 struct YamlNode {
   YamlKind kind = YamlKind::Null;
-  bool is_plain = false;  // a scalar without quotes
-  uint64_t offset = 0;    // first byte in the file
-  uint32_t length = 0;    // bytes in the file, for scalars; 1 otherwise
-  uint32_t line = 0;      // from 1
-  std::string text;       // scalars
+  bool is_plain = false;         // a scalar without quotes
+  uint64_t offset = 0;           // first byte in the file
+  uint32_t length = 0;           // bytes in the file, for scalars; 1 otherwise
+  uint32_t line = 0;             // from 1
+  std::string text;              // scalars
   std::vector<YamlId> children;  // Sequence: the items; Map: key, value, key, value, ...
 };
 
@@ -35,14 +35,16 @@ struct YamlTree {
 struct YamlLimits {
   size_t bytes = 8 * 1024 * 1024;
   size_t depth = 64;
-  size_t nodes = 500'000;           // aliases count as what they stand for
-  size_t pending = 128 * 1024;      // brackets, commas, colons, dashes, and sixteenths of quotes, that may be read before they come to something
+  size_t nodes = 500'000;       // aliases count as what they stand for
+  size_t pending = 128 * 1024;  // brackets, commas, colons, dashes, and sixteenths of quotes, that may be read before
+                                // they come to something
 };
 
 // Reads the single YAML document in `file`. Reports: text that is no UTF-8, byte order marks, syntax, a second document
 // and text after the document, duplicate keys, keys that are not scalars, tags beyond YAML's core ones, merge keys,
 // aliases that hold themselves, exceeded limits. Returns false when anything was reported.
-bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics, const YamlLimits& limits = {});
+bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
+               const YamlLimits& limits = {});
 
 Span span_of(Source source, const YamlNode& node);
 

@@ -29,10 +29,10 @@ struct Step {
 struct Comm;
 
 // Every function is called by all ranks of the group, in the same order on each; buffers are memory of comm.device
-// (`texts` excepted). They return false after a failure, which stands in comm.fault: a rank that is gone or late by more
-// than comm.deadline seconds, a library's error. After a failure every further call returns false at once.
-// Zero bytes and zero counts are legal, and every rank takes part all the same. Byte and element counts of one call
-// agree between ranks; `in` and `out` do not overlap.
+// (`texts` excepted). They return false after a failure, which stands in comm.fault: a rank that is gone or late by
+// more than comm.deadline seconds, a library's error. After a failure every further call returns false at once. Zero
+// bytes and zero counts are legal, and every rank takes part all the same. Byte and element counts of one call agree
+// between ranks; `in` and `out` do not overlap.
 struct Backend {
   std::string_view name;  // "local", "nccl", "mpi"
   // out: the `bytes[i]` bytes of each member i, one after the other; `in` holds bytes[self].
@@ -47,7 +47,8 @@ struct Backend {
                          DType dtype, ReduceOp op);
   // Host side, over all ranks of the job: every rank's text, by rank. Also a barrier.
   bool (*gather_texts)(Comm& comm, std::string_view mine, std::vector<std::string>& all);
-  // Makes comm.step, comm.calls and, once there is one, comm.fault known to the other ranks. Cheap while there is no fault.
+  // Makes comm.step, comm.calls and, once there is one, comm.fault known to the other ranks. Cheap while there is no
+  // fault.
   void (*tell)(Comm& comm);
 };
 
@@ -62,11 +63,11 @@ struct Comm {
   std::vector<int> process;  // ranks of this process, ascending: all of them with `local`
   const Backend* backend = nullptr;
   const Device* device = nullptr;
-  double deadline = 60;      // seconds that a step may wait for another rank
-  Step step;                 // set by begin_step
-  uint64_t calls = 0;        // of the backend, that this rank has entered; who has fewer than others is who they wait for
-  std::string fault;         // the first failure, naming rank and step; empty: none
-  std::shared_ptr<void> state;  // the backend's own
+  double deadline = 60;  // seconds that a step may wait for another rank
+  Step step;             // set by begin_step
+  uint64_t calls = 0;    // of the backend, that this rank has entered; who has fewer than others is who they wait for
+  std::string fault;     // the first failure, naming rank and step; empty: none
+  std::shared_ptr<void> state;       // the backend's own
   std::shared_ptr<Control> control;  // to ranks in other processes; null with `local`
 };
 

@@ -9,7 +9,8 @@
 
 namespace tpplan {
 
-// nullptr with the reason where the backend cannot work here: a library that is not installed, a program built without it.
+// nullptr with the reason where the backend cannot work here: a library that is not installed, a program built without
+// it.
 const Backend* local_backend(std::string& reason);
 const Backend* mpi_backend(std::string& reason);
 const Backend* nccl_backend(std::string& reason);
@@ -17,8 +18,9 @@ const Backend* nccl_backend(std::string& reason);
 // Runs `body` on options.world threads of this process; the status and fault of run_ranks.
 int run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body, std::string& fault);
 
-// Bring up the backend for this process's rank: comm.rank, world, device and deadline are set, the device is current. They
-// set local_rank, node, process, control and state. On false `fault` says why, for people: the job cannot be set up.
+// Bring up the backend for this process's rank: comm.rank, world, device and deadline are set, the device is current.
+// They set local_rank, node, process, control and state. On false `fault` says why, for people: the job cannot be set
+// up.
 bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault);
 bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault);
 

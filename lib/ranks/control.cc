@@ -24,10 +24,13 @@ void blame(Comm& comm) {
   if (is_hub(control)) {
     set_fault(control, describe_late(control.ranks, 0, control.deadline));
   } else {
-    control.outbox.push_back({.type = FrameType::Late, .numbers = {comm.step.number, comm.calls}, .texts = {comm.step.what}});
+    control.outbox.push_back(
+        {.type = FrameType::Late, .numbers = {comm.step.number, comm.calls}, .texts = {comm.step.what}});
     wake(control);
-    control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1), [&] { return !control.fault.empty(); });
-    set_fault(control, fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not answer", comm.rank, control.deadline, to_text(comm.step)));
+    control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1),
+                               [&] { return !control.fault.empty(); });
+    set_fault(control, fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not answer", comm.rank,
+                                   control.deadline, to_text(comm.step)));
   }
   comm.fault = control.fault;
 }
@@ -36,7 +39,8 @@ void blame(Comm& comm) {
 template <typename Done>
 bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
   Control& control = *comm.control;
-  const auto end = std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(comm.deadline * 1e6));
+  const auto end =
+      std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(comm.deadline * 1e6));
   const bool in_time = control.changed.wait_until(lock, end, [&] { return done() || !control.fault.empty(); });
   if (in_time && done()) return true;
   if (in_time) {
@@ -58,7 +62,8 @@ bool join_job(Comm& comm, const MeetOptions& options, std::string& fault) {
   for (size_t i = 0; i < meeting.hosts.size(); ++i) {
     if (meeting.hosts[i] == meeting.hosts[static_cast<size_t>(comm.rank)]) comm.node.push_back(static_cast<int>(i));
   }
-  if (comm.local_rank < 0) comm.local_rank = static_cast<int>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
+  if (comm.local_rank < 0)
+    comm.local_rank = static_cast<int>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   comm.device->use(comm.local_rank);
   comm.control = open_control(std::move(meeting), comm.deadline);
   return true;
@@ -124,11 +129,13 @@ bool end_together(Comm& comm, int status) {
   while (!control.all_ended && control.fault.empty()) {
     control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     if (seconds_since(control.last_change) > control.deadline + kReplySeconds) {
-      set_fault(control, fmt::format("rank {} has waited {:.3g} s for the end, and rank 0 does not answer", comm.rank, control.deadline));
+      set_fault(control, fmt::format("rank {} has waited {:.3g} s for the end, and rank 0 does not answer", comm.rank,
+                                     control.deadline));
     }
   }
   if (!control.all_ended) comm.fault = control.fault;
-  return control.all_ended && std::ranges::count(control.statuses, 0) == static_cast<std::ptrdiff_t>(control.statuses.size());
+  return control.all_ended &&
+         std::ranges::count(control.statuses, 0) == static_cast<std::ptrdiff_t>(control.statuses.size());
 }
 
 }  // namespace tpplan

@@ -1,5 +1,5 @@
-// The channel beside the backend's own: between the processes of a job, over rank 0. It carries texts, says where every rank
-// stands, and makes a failure or a lost rank known to all at once.
+// The channel beside the backend's own: between the processes of a job, over rank 0. It carries texts, says where every
+// rank stands, and makes a failure or a lost rank known to all at once.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 namespace tpplan {
 
-// Meets the other ranks, and opens the channel: comm.control, node, process and local_rank (where it is below 0) are set
-// and comm.device made current. False with `fault`: the job cannot be set up.
+// Meets the other ranks, and opens the channel: comm.control, node, process and local_rank (where it is below 0) are
+// set and comm.device made current. False with `fault`: the job cannot be set up.
 bool join_job(Comm& comm, const MeetOptions& options, std::string& fault);
 
 // Backend::tell and Backend::gather_texts of backends whose ranks are processes.
@@ -25,8 +25,8 @@ bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std:
 // names who is gone, failed, or late. Costs next to nothing.
 bool may_wait(Comm& comm, std::chrono::steady_clock::time_point start);
 
-// Every rank's last call: waits until all have come, or failed, or none moves on for comm.deadline seconds. True when all
-// have come with status 0.
+// Every rank's last call: waits until all have come, or failed, or none moves on for comm.deadline seconds. True when
+// all have come with status 0.
 bool end_together(Comm& comm, int status);
 
 }  // namespace tpplan

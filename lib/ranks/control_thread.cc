@@ -17,9 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBeat = std::chrono::milliseconds(50);      // how often a rank's state is sent at most
-constexpr auto kPulse = std::chrono::milliseconds(500);    // how often rank 0 says that it is there
-constexpr auto kLastWord = std::chrono::milliseconds(300);  // to say which rank was lost, when the launcher ends all for it
+constexpr auto kBeat = std::chrono::milliseconds(50);    // how often a rank's state is sent at most
+constexpr auto kPulse = std::chrono::milliseconds(500);  // how often rank 0 says that it is there
+constexpr auto kLastWord =
+    std::chrono::milliseconds(300);  // to say which rank was lost, when the launcher ends all for it
 
 constexpr double kFarewellSeconds = 1;  // that the others may take to hear our last word
 
@@ -47,7 +48,8 @@ bool hear_rank(Control& control, size_t rank, Frame& frame) {
       state.step = {.number = frame.numbers[0], .what = frame.texts[0]};
       state.calls = frame.numbers[1];
       control.last_change = Clock::now();
-      if (frame.type == FrameType::Late) set_fault(control, describe_late(control.ranks, static_cast<int>(rank), control.deadline));
+      if (frame.type == FrameType::Late)
+        set_fault(control, describe_late(control.ranks, static_cast<int>(rank), control.deadline));
       return true;
     case FrameType::Fault:
       if (frame.texts.size() != 1) return false;
@@ -66,7 +68,8 @@ bool hear_rank(Control& control, size_t rank, Frame& frame) {
       control.last_change = Clock::now();
       settle_end(control);
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -75,7 +78,8 @@ bool hear_hub(Control& control, Frame& frame) {
   const auto world = static_cast<size_t>(control.world);
   control.last_change = Clock::now();
   switch (frame.type) {
-    case FrameType::State: return true;
+    case FrameType::State:
+      return true;
     case FrameType::Fault:
       if (frame.texts.size() != 1) return false;
       control.is_fault_sent = true;  // rank 0 knows it
@@ -93,21 +97,26 @@ bool hear_hub(Control& control, Frame& frame) {
       control.all_ended = true;
       control.changed.notify_all();
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
 // With the mutex held: the rank behind socket `i` is gone.
 void lose(Control& control, size_t i) {
-  control.lost_sockets.push_back(std::exchange(control.sockets[i], -1));  // not closed yet: the rank's thread may be writing there
+  control.lost_sockets.push_back(
+      std::exchange(control.sockets[i], -1));  // not closed yet: the rank's thread may be writing there
   const size_t rank = is_hub(control) ? i : 0;
   if (control.all_ended) return;
   const RankState& state = control.ranks[rank];
-  set_fault(control, is_hub(control)
-                         ? fmt::format("rank {} is gone: its process ended or its network failed; last heard of at {}, while rank 0 is at {}", rank, to_text(state.step),
-                                       to_text(control.ranks[0].step))
-                         : fmt::format("rank 0 is gone: its process ended or its network failed, while rank {} is at {}", control.rank,
-                                       to_text(control.ranks[static_cast<size_t>(control.rank)].step)));
+  set_fault(
+      control,
+      is_hub(control)
+          ? fmt::format(
+                "rank {} is gone: its process ended or its network failed; last heard of at {}, while rank 0 is at {}",
+                rank, to_text(state.step), to_text(control.ranks[0].step))
+          : fmt::format("rank 0 is gone: its process ended or its network failed, while rank {} is at {}", control.rank,
+                        to_text(control.ranks[static_cast<size_t>(control.rank)].step)));
 }
 
 // Hears all whole messages of an inbox; `open` says whether more may come.
@@ -130,7 +139,8 @@ Frame state_of(const Control& control) {
 // What is to be sent now; with the mutex held.
 std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent) {
   std::vector<Frame> frames = std::exchange(control.outbox, {});
-  const bool must_know = !is_hub(control) && (!frames.empty() || !control.fault.empty());  // where we stand, before what we say
+  const bool must_know =
+      !is_hub(control) && (!frames.empty() || !control.fault.empty());  // where we stand, before what we say
   const bool is_time = Clock::now() - last_sent >= (is_hub(control) ? kPulse : kBeat);
   if ((is_hub(control) && is_time) || (control.is_moved && (is_time || must_know))) {
     frames.insert(frames.begin(), state_of(control));
@@ -176,12 +186,14 @@ void serve(Control& control) {
     }
     if (stop) break;
     std::vector<pollfd> items = {{.fd = control.wake, .events = POLLIN, .revents = 0}};
-    for (const int socket : control.sockets) items.push_back({.fd = socket, .events = POLLIN, .revents = 0});  // -1 is passed over
+    for (const int socket : control.sockets)
+      items.push_back({.fd = socket, .events = POLLIN, .revents = 0});  // -1 is passed over
     poll(items.data(), items.size(), static_cast<int>(kBeat.count()));
     uint64_t count = 0;
     if (items[0].revents != 0 && read(control.wake, &count, sizeof count) < 0) continue;
     for (size_t i = 1; i < items.size(); ++i) {
-      if (items[i].revents != 0) hear_inbox(control, i - 1, receive_available(control.sockets[i - 1], control.inboxes[i - 1]));
+      if (items[i].revents != 0)
+        hear_inbox(control, i - 1, receive_available(control.sockets[i - 1], control.inboxes[i - 1]));
     }
   }
 }
@@ -240,8 +252,9 @@ void settle_texts(Control& control) {
   for (size_t i = 0; i < control.ranks.size() && came != 0; ++i) {
     if (control.ranks[i].ended && !control.has_text[i]) {
       const auto waiter = std::ranges::find(control.has_text, true) - control.has_text.begin();
-      return set_fault(control, fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}", i, to_text(control.ranks[i].step),
-                                            control.statuses[i], waiter, to_text(control.ranks[static_cast<size_t>(waiter)].step)));
+      return set_fault(control, fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}",
+                                            i, to_text(control.ranks[i].step), control.statuses[i], waiter,
+                                            to_text(control.ranks[static_cast<size_t>(waiter)].step)));
     }
   }
   if (came != control.has_text.size()) return;
@@ -278,7 +291,10 @@ void send_state_now(Control& control) {
 }
 
 std::shared_ptr<Control> open_control(Meeting meeting, double deadline) {
-  auto* control = new Control{.rank = meeting.rank, .world = meeting.world, .deadline = deadline, .sockets = std::move(meeting.sockets),
+  auto* control = new Control{.rank = meeting.rank,
+                              .world = meeting.world,
+                              .deadline = deadline,
+                              .sockets = std::move(meeting.sockets),
                               .inboxes = std::move(meeting.inboxes)};
   const auto world = static_cast<size_t>(meeting.world);
   control->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,5 +1,5 @@
-// The thread behind the channel between the processes of a job, and what it shares with the rank: rank 0 is the hub, whose
-// thread knows all states and answers all; the others' threads speak with it alone.
+// The thread behind the channel between the processes of a job, and what it shares with the rank: rank 0 is the hub,
+// whose thread knows all states and answers all; the others' threads speak with it alone.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,9 @@ struct Control {
   std::condition_variable changed;
   std::vector<RankState> ranks;  // rank 0: all; the others know of themselves only
   bool is_moved = false;         // our own state is not sent yet
-  std::chrono::steady_clock::time_point last_change = std::chrono::steady_clock::now();  // of any rank's state, or of word from rank 0
-  std::vector<Frame> outbox;     // to rank 0, or from rank 0 to all
+  std::chrono::steady_clock::time_point last_change =
+      std::chrono::steady_clock::now();  // of any rank's state, or of word from rank 0
+  std::vector<Frame> outbox;             // to rank 0, or from rank 0 to all
   std::string fault;
   bool is_fault_sent = false;
   std::vector<std::string> texts;  // rank 0: of the round under way
@@ -53,7 +54,8 @@ inline bool is_hub(const Control& control) { return control.rank == 0; }
 // Lets the thread look at what there is to send.
 void wake(Control& control);
 
-// Tells rank 0 where this rank stands, from the rank's own thread: a rank may be gone before its other thread gets to it.
+// Tells rank 0 where this rank stands, from the rank's own thread: a rank may be gone before its other thread gets to
+// it.
 void send_state_now(Control& control);
 
 // These with the mutex held. The first failure stands and is sent to all.

@@ -13,7 +13,9 @@ namespace {
 
 constexpr size_t kHead = 8;
 
-void append_number(std::string& out, uint64_t value) { out.append(reinterpret_cast<const char*>(&value), sizeof value); }
+void append_number(std::string& out, uint64_t value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
 
 // Takes a number off the front of `text`; false when it is too short.
 bool take_number(std::string_view& text, uint64_t& value) {
@@ -79,7 +81,8 @@ bool send_frame(int socket, const Frame& frame, double seconds) {
     }
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return false;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
     if (left <= 0) return false;
     pollfd item{.fd = socket, .events = POLLOUT, .revents = 0};
     if (poll(&item, 1, static_cast<int>(left > 1000 ? 1000 : left)) < 0 && errno != EINTR) return false;

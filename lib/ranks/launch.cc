@@ -18,8 +18,9 @@ namespace {
 struct BackendRow {
   std::string_view name;
   const Backend* (*find)(std::string& reason);
-  bool (*connect)(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault);  // nullptr: ranks are threads
-  void (*finish)(Comm& comm);  // once all ranks have ended without a failure; nullptr: nothing
+  bool (*connect)(Comm& comm, const RankIdentity& who, const LaunchOptions& options,
+                  std::string& fault);  // nullptr: ranks are threads
+  void (*finish)(Comm& comm);           // once all ranks have ended without a failure; nullptr: nothing
   bool needs_gpu;
   const char* launcher;  // how its ranks are started
 };
@@ -36,7 +37,9 @@ const Device* find_device(const BackendRow& row, const std::string& wanted, std:
   if (!cuda) return &cpu_device();
   std::string reason;
   const Device* device = cuda_device(reason);
-  if (device == nullptr) fault = fmt::format("no GPU can be used: {}: see `tpplan-exec doctor`, or use --device cpu with --backend local or mpi", reason);
+  if (device == nullptr)
+    fault = fmt::format(
+        "no GPU can be used: {}: see `tpplan-exec doctor`, or use --device cpu with --backend local or mpi", reason);
   return device;
 }
 
@@ -44,19 +47,25 @@ const Device* find_device(const BackendRow& row, const std::string& wanted, std:
 bool is_world_right(const BackendRow& row, const RankIdentity& who, const LaunchOptions& options, std::string& fault) {
   if (row.connect == nullptr) {
     if (who.world == 1) return true;
-    fault = fmt::format("--backend local runs all {} ranks in one process, and {} has started {} processes: call it without the launcher, or use "
-                        "--backend mpi or nccl", options.world, who.source, who.world);
+    fault = fmt::format(
+        "--backend local runs all {} ranks in one process, and {} has started {} processes: call it without the "
+        "launcher, or use "
+        "--backend mpi or nccl",
+        options.world, who.source, who.world);
     return false;
   }
   if (who.world == options.world) return true;
   const std::string remedy = fmt::format(fmt::runtime(row.launcher), options.world);
-  fault = fmt::format("the manifest's mesh has {} and {}: start it with `{} ...`, or use --backend local", counted(static_cast<uint64_t>(options.world), "rank"),
-                      who.source.empty() ? "no launcher started this process" : fmt::format("{} has started {}", who.source, who.world), remedy);
+  fault = fmt::format(
+      "the manifest's mesh has {} and {}: start it with `{} ...`, or use --backend local",
+      counted(static_cast<uint64_t>(options.world), "rank"),
+      who.source.empty() ? "no launcher started this process" : fmt::format("{} has started {}", who.source, who.world),
+      remedy);
   return false;
 }
 
-// No rank begins before all are connected: a failure in a step then never meets another rank at its start, where it would
-// be a job that cannot be set up.
+// No rank begins before all are connected: a failure in a step then never meets another rank at its start, where it
+// would be a job that cannot be set up.
 bool start_together(Comm& comm, std::string& fault) {
   std::vector<std::string> nothing;
   if (comm.backend->gather_texts(comm, "", nothing)) return true;
@@ -106,7 +115,11 @@ int run_ranks(const LaunchOptions& options, const RankBody& body, std::string& f
   if (device == nullptr) return 2;
   if (row->connect == nullptr) return run_local_ranks(options, *device, body, fault);
 
-  Comm comm{.rank = who.rank, .world = who.world, .local_rank = who.local_rank, .backend = backend, .device = device,
+  Comm comm{.rank = who.rank,
+            .world = who.world,
+            .local_rank = who.local_rank,
+            .backend = backend,
+            .device = device,
             .deadline = options.deadline};
   if (!row->connect(comm, who, options, fault)) return 2;
   if (!start_together(comm, fault)) return 1;

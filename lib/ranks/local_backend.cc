@@ -1,4 +1,5 @@
-// All ranks are threads of this process and read each other's memory: the reference that the other backends are held to.
+// All ranks are threads of this process and read each other's memory: the reference that the other backends are held
+// to.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ uint64_t sum_before(std::span<const uint64_t> sizes, size_t place) {
   return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(place), uint64_t{0});
 }
 
-// One call: everybody hands out, `read` takes what it needs from the others' slots, and nobody leaves before all have read.
+// One call: everybody hands out, `read` takes what it needs from the others' slots, and nobody leaves before all have
+// read.
 template <typename Read>
 bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read) {
   if (!enter_call(comm)) return false;
@@ -67,40 +69,46 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
     uint64_t offset = 0;
     for (size_t i = 0; i < slots.size(); offset += receive_bytes[i++]) {
       if (slots[i].sizes[group.self] != receive_bytes[i]) {
-        fail(comm, fmt::format("rank {} sends {} bytes where {} are expected", group.ranks[i], slots[i].sizes[group.self], receive_bytes[i]));
+        fail(comm, fmt::format("rank {} sends {} bytes where {} are expected", group.ranks[i],
+                               slots[i].sizes[group.self], receive_bytes[i]));
         return false;
       }
-      if (receive_bytes[i] != 0) comm.device->copy(at(out, offset), at(slots[i].in, sum_before(slots[i].sizes, group.self)), receive_bytes[i]);
+      if (receive_bytes[i] != 0)
+        comm.device->copy(at(out, offset), at(slots[i].in, sum_before(slots[i].sizes, group.self)), receive_bytes[i]);
     }
     return true;
   });
 }
 
-// Each member reduces one piece of the data, in the first member's memory and in member order, and hands it to the others.
+// Each member reduces one piece of the data, in the first member's memory and in member order, and hands it to the
+// others.
 bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
   return can_reduce(comm, dtype) && take_part(comm, group, {.out = data}, [&](const std::vector<BoardSlot>& slots) {
-    const uint64_t count = slots.size(), self = group.self, width = byte_size(dtype, 1);
-    const uint64_t begin = elements / count * self + std::min(elements % count, self);
-    const uint64_t length = elements / count + (self < elements % count);
-    if (length == 0) return true;
-    char* first = at(slots[0].out, begin * width);
-    for (size_t i = 1; i < count; ++i) comm.device->reduce(first, at(slots[i].out, begin * width), length, dtype, op);
-    if (op == ReduceOp::Avg) divide(*comm.device, first, length, dtype, count);
-    for (size_t i = 1; i < count; ++i) comm.device->copy(at(slots[i].out, begin * width), first, length * width);
-    return true;
-  });
+           const uint64_t count = slots.size(), self = group.self, width = byte_size(dtype, 1);
+           const uint64_t begin = elements / count * self + std::min(elements % count, self);
+           const uint64_t length = elements / count + (self < elements % count);
+           if (length == 0) return true;
+           char* first = at(slots[0].out, begin * width);
+           for (size_t i = 1; i < count; ++i)
+             comm.device->reduce(first, at(slots[i].out, begin * width), length, dtype, op);
+           if (op == ReduceOp::Avg) divide(*comm.device, first, length, dtype, count);
+           for (size_t i = 1; i < count; ++i) comm.device->copy(at(slots[i].out, begin * width), first, length * width);
+           return true;
+         });
 }
 
-bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
-                    ReduceOp op) {
+bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements,
+                    DType dtype, ReduceOp op) {
   return can_reduce(comm, dtype) && take_part(comm, group, {.in = in}, [&](const std::vector<BoardSlot>& slots) {
-    const uint64_t width = byte_size(dtype, 1), length = elements[group.self], begin = sum_before(elements, group.self) * width;
-    if (length == 0) return true;
-    comm.device->copy(out, at(slots[0].in, begin), length * width);
-    for (size_t i = 1; i < slots.size(); ++i) comm.device->reduce(out, at(slots[i].in, begin), length, dtype, op);
-    if (op == ReduceOp::Avg) divide(*comm.device, out, length, dtype, slots.size());
-    return true;
-  });
+           const uint64_t width = byte_size(dtype, 1), length = elements[group.self],
+                          begin = sum_before(elements, group.self) * width;
+           if (length == 0) return true;
+           comm.device->copy(out, at(slots[0].in, begin), length * width);
+           for (size_t i = 1; i < slots.size(); ++i)
+             comm.device->reduce(out, at(slots[i].in, begin), length, dtype, op);
+           if (op == ReduceOp::Avg) divide(*comm.device, out, length, dtype, slots.size());
+           return true;
+         });
 }
 
 bool gather_texts(Comm& comm, std::string_view mine, std::vector<std::string>& all) {
@@ -123,8 +131,13 @@ void tell(Comm& comm) {
   if (!board.fault.empty()) board.changed.notify_all();
 }
 
-constexpr Backend kLocal = {.name = "local", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
-                            .reduce_scatter = reduce_scatter, .gather_texts = gather_texts, .tell = tell};
+constexpr Backend kLocal = {.name = "local",
+                            .all_gather = all_gather,
+                            .all_to_all = all_to_all,
+                            .all_reduce = all_reduce,
+                            .reduce_scatter = reduce_scatter,
+                            .gather_texts = gather_texts,
+                            .tell = tell};
 
 // Makes a failure known with no memory left to describe it, where need be: a text this short takes none.
 void fail_somehow(Board& board, Comm& comm, const char* what, const char* reason) {
@@ -157,7 +170,8 @@ int live(Comm& comm, const RankBody& body) {
 bool wait_for_ranks(Board& board) {
   std::unique_lock lock(board.mutex);
   board.changed.wait(lock, [&] { return board.running == 0 || !board.fault.empty(); });
-  return board.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1), [&] { return board.running == 0; });
+  return board.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1),
+                                  [&] { return board.running == 0; });
 }
 
 }  // namespace
@@ -166,8 +180,9 @@ const Backend* local_backend(std::string&) { return &kLocal; }
 
 int run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body, std::string& fault) {
   if (options.world > kMostLocalRanks) {
-    fault = fmt::format("{} ranks are more than the {} that --backend local runs in one process: start them with --backend mpi or nccl",
-                        options.world, kMostLocalRanks);
+    fault = fmt::format(
+        "{} ranks are more than the {} that --backend local runs in one process: start them with --backend mpi or nccl",
+        options.world, kMostLocalRanks);
     return 3;
   }
   const auto world = static_cast<size_t>(options.world);
@@ -175,7 +190,8 @@ int run_local_ranks(const LaunchOptions& options, const Device& device, const Ra
   board->ranks.resize(world);
   board->statuses.resize(world);
   board->running = world;
-  Comm model{.world = options.world, .backend = &kLocal, .device = &device, .deadline = options.deadline, .state = board};
+  Comm model{
+      .world = options.world, .backend = &kLocal, .device = &device, .deadline = options.deadline, .state = board};
   model.process.resize(world);
   std::iota(model.process.begin(), model.process.end(), 0);
   model.node = model.process;
@@ -190,7 +206,8 @@ int run_local_ranks(const LaunchOptions& options, const Device& device, const Ra
         post_end(board_of(comm), comm.rank, status);
       });
     } catch (const std::exception& error) {  // system_error: no thread; bad_alloc
-      fail_somehow(*board, model, "it cannot be started, for want of threads or memory (ulimit -u, ulimit -v): ", error.what());
+      fail_somehow(*board, model,
+                   "it cannot be started, for want of threads or memory (ulimit -u, ulimit -v): ", error.what());
       for (int missing = rank; missing < options.world; ++missing) post_end(*board, missing, 3);
       break;
     }

@@ -34,7 +34,8 @@ const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group,
     ++point.round;
     board.changed.notify_all();
   }
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::duration<double>(comm.deadline));
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::microseconds>(
+                                                               std::chrono::duration<double>(comm.deadline));
   int ended = -1;
   const auto is_over = [&] {
     return point.round != round || !board.fault.empty() || (ended = ended_member(board, group, point)) >= 0;
@@ -45,8 +46,8 @@ const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group,
       board.fault = describe_late(board.ranks, comm.rank, comm.deadline);
     } else {
       board.fault = fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}", ended,
-                                to_text(board.ranks[static_cast<size_t>(ended)].step), board.statuses[static_cast<size_t>(ended)], comm.rank,
-                                to_text(comm.step));
+                                to_text(board.ranks[static_cast<size_t>(ended)].step),
+                                board.statuses[static_cast<size_t>(ended)], comm.rank, to_text(comm.step));
     }
     board.changed.notify_all();
   }

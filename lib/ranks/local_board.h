@@ -38,9 +38,10 @@ struct Board {
   std::string fault;
 };
 
-// Waits until every member of the group is here, and returns where all their slots stand; nullptr with comm.fault set when
-// that cannot be: a failure anywhere, a member that ended, the deadline. With a `slot` the caller reads the others' memory
-// from then on, until finish_reading. Nobody returns with a failure while others still read: what they read would be gone.
+// Waits until every member of the group is here, and returns where all their slots stand; nullptr with comm.fault set
+// when that cannot be: a failure anywhere, a member that ended, the deadline. With a `slot` the caller reads the
+// others' memory from then on, until finish_reading. Nobody returns with a failure while others still read: what they
+// read would be gone.
 const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group, const BoardSlot* slot);
 
 // The caller has read what it needs. After a failure it waits until the others have, too.

@@ -1,5 +1,5 @@
-// Ranks over Open MPI. All moves are non-blocking messages between pairs, so that every wait has a deadline, no count passes
-// an int, and no group needs a communicator; reductions are made of these moves.
+// Ranks over Open MPI. All moves are non-blocking messages between pairs, so that every wait has a deadline, no count
+// passes an int, and no group needs a communicator; reductions are made of these moves.
 #include <sched.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -80,13 +80,15 @@ bool finish(Comm& comm, std::vector<MpiRequest>& requests) {
 }
 
 // Sends `out` of `from` to every member and receives `in` of each into `to`; the own part is copied. Host memory.
-bool move(Comm& comm, const Group& group, const void* from, const std::vector<Part>& out, void* to, const std::vector<Part>& in) {
+bool move(Comm& comm, const Group& group, const void* from, const std::vector<Part>& out, void* to,
+          const std::vector<Part>& in) {
   const MpiLibrary& mpi = library_of(comm);
   std::vector<MpiRequest> requests;
   const auto post = [&](const Part& part, auto&& start) {
     for (uint64_t sent = 0; sent < part.bytes; sent += kMostBytes) {
       requests.push_back(nullptr);
-      if (!start(part.offset + sent, static_cast<int>(std::min(kMostBytes, part.bytes - sent)), &requests.back())) return false;
+      if (!start(part.offset + sent, static_cast<int>(std::min(kMostBytes, part.bytes - sent)), &requests.back()))
+        return false;
     }
     return true;
   };
@@ -94,19 +96,26 @@ bool move(Comm& comm, const Group& group, const void* from, const std::vector<Pa
   for (size_t step = 1; step < count; ++step) {
     const size_t peer = (group.self + count - step) % count;
     const bool posted = post(in[peer], [&](uint64_t offset, int bytes, MpiRequest* request) {
-      return check(comm, mpi.irecv(static_cast<char*>(to) + offset, bytes, mpi.byte, group.ranks[peer], kTag, mpi.world, request), "MPI_Irecv");
+      return check(
+          comm,
+          mpi.irecv(static_cast<char*>(to) + offset, bytes, mpi.byte, group.ranks[peer], kTag, mpi.world, request),
+          "MPI_Irecv");
     });
     if (!posted) return false;
   }
   for (size_t step = 1; step < count; ++step) {
     const size_t peer = (group.self + step) % count;
     const bool posted = post(out[peer], [&](uint64_t offset, int bytes, MpiRequest* request) {
-      return check(comm, mpi.isend(static_cast<const char*>(from) + offset, bytes, mpi.byte, group.ranks[peer], kTag, mpi.world, request), "MPI_Isend");
+      return check(comm,
+                   mpi.isend(static_cast<const char*>(from) + offset, bytes, mpi.byte, group.ranks[peer], kTag,
+                             mpi.world, request),
+                   "MPI_Isend");
     });
     if (!posted) return false;
   }
   if (in[group.self].bytes != 0) {
-    std::memcpy(static_cast<char*>(to) + in[group.self].offset, static_cast<const char*>(from) + out[group.self].offset, in[group.self].bytes);
+    std::memcpy(static_cast<char*>(to) + in[group.self].offset, static_cast<const char*>(from) + out[group.self].offset,
+                in[group.self].bytes);
   }
   return finish(comm, requests);
 }
@@ -135,7 +144,9 @@ HostBlock read_block(const Comm& comm, const void* memory, uint64_t bytes) {
   return block;
 }
 
-HostBlock write_block(const Comm& comm, void* memory, uint64_t bytes) { return is_on_host(comm) ? HostBlock{.data = memory} : host_block(comm, bytes); }
+HostBlock write_block(const Comm& comm, void* memory, uint64_t bytes) {
+  return is_on_host(comm) ? HostBlock{.data = memory} : host_block(comm, bytes);
+}
 
 void put_back(const Comm& comm, const HostBlock& block, void* memory, uint64_t bytes) {
   if (block.data == memory || bytes == 0) return;
@@ -147,7 +158,8 @@ bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::
   if (!enter_call(comm)) return false;
   const std::vector<Part> parts = parts_of(bytes);
   const HostBlock from = read_block(comm, in, bytes[group.self]), to = write_block(comm, out, total(parts));
-  if (!move(comm, group, from.data, std::vector<Part>(parts.size(), {0, bytes[group.self]}), to.data, parts)) return false;
+  if (!move(comm, group, from.data, std::vector<Part>(parts.size(), {0, bytes[group.self]}), to.data, parts))
+    return false;
   put_back(comm, to, out, total(parts));
   return true;
 }
@@ -162,8 +174,13 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
   return true;
 }
 
-constexpr Backend kMpi = {.name = "mpi", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce_by_moves,
-                          .reduce_scatter = reduce_scatter_by_moves, .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+constexpr Backend kMpi = {.name = "mpi",
+                          .all_gather = all_gather,
+                          .all_to_all = all_to_all,
+                          .all_reduce = all_reduce_by_moves,
+                          .reduce_scatter = reduce_scatter_by_moves,
+                          .gather_texts = gather_texts_by_control,
+                          .tell = tell_by_control};
 
 // Ends the process when a call that cannot be given up takes longer than the deadline.
 template <typename Call>
@@ -197,8 +214,12 @@ bool spread_endpoint(Comm& comm, std::string& host, int& port) {
   const MpiLibrary& mpi = library_of(comm);
   std::vector<MpiRequest> requests(comm.rank == 0 ? static_cast<size_t>(comm.world) - 1 : 1, nullptr);
   for (size_t i = 0; i < requests.size(); ++i) {
-    const bool fine = comm.rank == 0 ? check(comm, mpi.isend(text.data(), kBytes, mpi.byte, static_cast<int>(i) + 1, kTag, mpi.world, &requests[i]), "MPI_Isend")
-                                     : check(comm, mpi.irecv(text.data(), kBytes, mpi.byte, 0, kTag, mpi.world, &requests[i]), "MPI_Irecv");
+    const bool fine =
+        comm.rank == 0
+            ? check(comm,
+                    mpi.isend(text.data(), kBytes, mpi.byte, static_cast<int>(i) + 1, kTag, mpi.world, &requests[i]),
+                    "MPI_Isend")
+            : check(comm, mpi.irecv(text.data(), kBytes, mpi.byte, 0, kTag, mpi.world, &requests[i]), "MPI_Irecv");
     if (!fine) return false;
   }
   const Clock::time_point start = Clock::now();
@@ -210,7 +231,8 @@ bool spread_endpoint(Comm& comm, std::string& host, int& port) {
       continue;
     }
     if (std::chrono::duration<double>(Clock::now() - start).count() > comm.deadline) {
-      fail(comm, fmt::format("no word from {} over MPI within {:.3g} s", comm.rank == 0 ? "the other ranks" : "rank 0", comm.deadline));
+      fail(comm, fmt::format("no word from {} over MPI within {:.3g} s", comm.rank == 0 ? "the other ranks" : "rank 0",
+                             comm.deadline));
       return false;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -225,8 +247,8 @@ bool spread_endpoint(Comm& comm, std::string& host, int& port) {
   return true;
 }
 
-// The channel beside MPI: where MASTER_ADDR says, before MPI_Init, so that who is missing can be named; else at a port of
-// rank 0's choice.
+// The channel beside MPI: where MASTER_ADDR says, before MPI_Init, so that who is missing can be named; else at a port
+// of rank 0's choice.
 bool join_by_mpi(Comm& comm, MeetOptions meeting, std::string& fault) {
   const std::string mine = host_identity();
   std::string host = mine;
@@ -254,13 +276,19 @@ bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
   if (mpi == nullptr) return false;
   const Backend* backend = std::exchange(comm.backend, nullptr);  // nobody can be told yet
   comm.state = {const_cast<MpiLibrary*>(mpi), [](void*) {}};
-  MeetOptions meeting{.rank = who.rank, .world = who.world, .address = who.address, .port = who.has_address ? who.port : 0,
-                      .deadline = options.deadline, .agreement = options.agreement};
+  MeetOptions meeting{.rank = who.rank,
+                      .world = who.world,
+                      .address = who.address,
+                      .port = who.has_address ? who.port : 0,
+                      .deadline = options.deadline,
+                      .agreement = options.agreement};
   if (who.has_address && !join_job(comm, meeting, fault)) return false;
   int provided = 0;
-  const std::string late = fmt::format("rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started", who.rank,
-                                       options.deadline, who.world);
-  int error = within_deadline(options.deadline, late, [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
+  const std::string late =
+      fmt::format("rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started",
+                  who.rank, options.deadline, who.world);
+  int error = within_deadline(options.deadline, late,
+                              [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
   mpi->comm_set_errhandler(mpi->world, mpi->errors_return);
   int rank = -1, world = -1;
   if (error == kMpiSuccess) error = mpi->comm_rank(mpi->world, &rank);
@@ -270,8 +298,9 @@ bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
     return false;
   }
   if (rank != who.rank || world != who.world) {
-    fault = fmt::format("{} calls this process rank {} of {}, and MPI calls it rank {} of {}: start the ranks with Open MPI's mpirun",
-                        who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world);
+    fault = fmt::format(
+        "{} calls this process rank {} of {}, and MPI calls it rank {} of {}: start the ranks with Open MPI's mpirun",
+        who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world);
     return false;
   }
   if (!who.has_address && !join_by_mpi(comm, meeting, fault)) return false;
@@ -280,7 +309,8 @@ bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
 }
 
 void finish_mpi(Comm& comm) {
-  const std::string late = fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline);
+  const std::string late =
+      fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline);
   within_deadline(comm.deadline, late, [&] { return library_of(comm).finalize(); });
 }
 

@@ -22,7 +22,8 @@ template <typename Member>
 bool find(void* handle, const char* name, Member& member, std::string& reason) {
   void* symbol = dlsym(handle, name);
   member = reinterpret_cast<Member>(symbol);
-  if (symbol == nullptr && reason.empty()) reason = fmt::format("its MPI library has no {}: it is not Open MPI; install openmpi-bin", name);
+  if (symbol == nullptr && reason.empty())
+    reason = fmt::format("its MPI library has no {}: it is not Open MPI; install openmpi-bin", name);
   return symbol != nullptr;
 }
 
@@ -35,17 +36,24 @@ Loaded load() {
     if (handle != nullptr && library.path.empty()) library.path = name;
   }
   if (handle == nullptr) {
-    loaded.reason = "Open MPI is not found (libmpi.so.40): install it, on Debian and Ubuntu with apt-get install openmpi-bin libopenmpi-dev";
+    loaded.reason =
+        "Open MPI is not found (libmpi.so.40): install it, on Debian and Ubuntu with apt-get install openmpi-bin "
+        "libopenmpi-dev";
     return loaded;
   }
   std::string& reason = loaded.reason;
-  const bool found = find(handle, "ompi_mpi_comm_world", library.world, reason) && find(handle, "ompi_mpi_byte", library.byte, reason) &&
+  const bool found = find(handle, "ompi_mpi_comm_world", library.world, reason) &&
+                     find(handle, "ompi_mpi_byte", library.byte, reason) &&
                      find(handle, "ompi_mpi_errors_return", library.errors_return, reason) &&
-                     find(handle, "MPI_Init_thread", library.init_thread, reason) && find(handle, "MPI_Finalize", library.finalize, reason) &&
-                     find(handle, "MPI_Comm_rank", library.comm_rank, reason) && find(handle, "MPI_Comm_size", library.comm_size, reason) &&
+                     find(handle, "MPI_Init_thread", library.init_thread, reason) &&
+                     find(handle, "MPI_Finalize", library.finalize, reason) &&
+                     find(handle, "MPI_Comm_rank", library.comm_rank, reason) &&
+                     find(handle, "MPI_Comm_size", library.comm_size, reason) &&
                      find(handle, "MPI_Comm_set_errhandler", library.comm_set_errhandler, reason) &&
-                     find(handle, "MPI_Isend", library.isend, reason) && find(handle, "MPI_Irecv", library.irecv, reason) &&
-                     find(handle, "MPI_Test", library.test, reason) && find(handle, "MPI_Error_string", library.error_string, reason) &&
+                     find(handle, "MPI_Isend", library.isend, reason) &&
+                     find(handle, "MPI_Irecv", library.irecv, reason) &&
+                     find(handle, "MPI_Test", library.test, reason) &&
+                     find(handle, "MPI_Error_string", library.error_string, reason) &&
                      find(handle, "MPI_Get_library_version", library.get_library_version, reason);
   if (!found) return loaded;
   std::array<char, kMpiMaxText + 1> text{};
@@ -53,7 +61,8 @@ Loaded load() {
   library.get_library_version(text.data(), &length);
   library.version = escape_for_terminal(split(text.data(), ',')[0]);
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(library.test), &info) != 0 && info.dli_fname != nullptr) library.path = info.dli_fname;
+  if (dladdr(reinterpret_cast<void*>(library.test), &info) != 0 && info.dli_fname != nullptr)
+    library.path = info.dli_fname;
   return loaded;
 }
 

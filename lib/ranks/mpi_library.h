@@ -1,6 +1,6 @@
-// Open MPI, found at run time: the few of its functions that ranks need, declared here so that nothing of it is needed to
-// build. The names, types and constants are those of mpi.h of Open MPI 4 and 5 (libmpi.so.40); tests/exec/mpi_abi.cc holds
-// them to that header.
+// Open MPI, found at run time: the few of its functions that ranks need, declared here so that nothing of it is needed
+// to build. The names, types and constants are those of mpi.h of Open MPI 4 and 5 (libmpi.so.40); tests/exec/mpi_abi.cc
+// holds them to that header.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,10 @@ struct MpiLibrary {
   int (*test)(MpiRequest* request, int* done, MpiStatus* status);
   int (*error_string)(int error, char* text, int* length);
   int (*get_library_version)(char* text, int* length);
-  MpiComm world;             // MPI_COMM_WORLD
-  MpiDatatype byte;          // MPI_BYTE
+  MpiComm world;                // MPI_COMM_WORLD
+  MpiDatatype byte;             // MPI_BYTE
   MpiErrhandler errors_return;  // MPI_ERRORS_RETURN
-  std::string version;       // "Open MPI v4.1.4"
+  std::string version;          // "Open MPI v4.1.4"
   std::string path;
 };
 

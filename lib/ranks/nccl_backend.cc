@@ -1,5 +1,5 @@
-// One rank a GPU, over NCCL. Pieces of one size go by its own collectives; unequal ones as a group of one call a piece, to
-// the byte, without padding. What NCCL has no type for moves as bytes, and is reduced here.
+// One rank a GPU, over NCCL. Pieces of one size go by its own collectives; unequal ones as a group of one call a piece,
+// to the byte, without padding. What NCCL has no type for moves as bytes, and is reduced here.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -20,9 +20,10 @@ struct TypeRow {
 };
 
 constexpr TypeRow kTypes[] = {
-    {"float32", NcclType::Float32}, {"bfloat16", NcclType::Bfloat16}, {"float16", NcclType::Float16}, {"float64", NcclType::Float64},
-    {"int8", NcclType::Int8},       {"uint8", NcclType::Uint8},       {"int32", NcclType::Int32},     {"uint32", NcclType::Uint32},
-    {"int64", NcclType::Int64},     {"uint64", NcclType::Uint64},
+    {"float32", NcclType::Float32}, {"bfloat16", NcclType::Bfloat16}, {"float16", NcclType::Float16},
+    {"float64", NcclType::Float64}, {"int8", NcclType::Int8},         {"uint8", NcclType::Uint8},
+    {"int32", NcclType::Int32},     {"uint32", NcclType::Uint32},     {"int64", NcclType::Int64},
+    {"uint64", NcclType::Uint64},
 };
 
 // False where NCCL has no arithmetic for the type.
@@ -34,7 +35,9 @@ bool find_type(DType dtype, NcclType& type) {
 }
 
 // Avg is a sum that is divided afterwards, rounded as with the other backends; ncclAvg multiplies by 1/n first.
-NcclOp op_of(ReduceOp op) { return op == ReduceOp::Max ? NcclOp::Max : op == ReduceOp::Min ? NcclOp::Min : NcclOp::Sum; }
+NcclOp op_of(ReduceOp op) {
+  return op == ReduceOp::Max ? NcclOp::Max : op == ReduceOp::Min ? NcclOp::Min : NcclOp::Sum;
+}
 
 const NcclFunctions& nccl() { return nccl_library().functions; }
 
@@ -58,7 +61,8 @@ bool take_part(Comm& comm, const Group& group, const char* what, Alone alone, Qu
     return true;
   }
   const NcclComm communicator = nccl_communicator(comm, group);
-  return communicator != nullptr && run_nccl(comm, communicator, what, [&] { return queue(communicator, comm.device->stream()); });
+  return communicator != nullptr &&
+         run_nccl(comm, communicator, what, [&] { return queue(communicator, comm.device->stream()); });
 }
 
 // Queues one call for each member with something to move, until one is refused.
@@ -99,7 +103,8 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
     comm.device->copy(at(out, before(receive_bytes)), at(in, before(send_bytes)), send_bytes[group.self]);
   };
   if (send_bytes[group.self] != receive_bytes[group.self]) {
-    fail(comm, fmt::format("rank {} sends itself {} bytes and expects {}", comm.rank, send_bytes[group.self], receive_bytes[group.self]));
+    fail(comm, fmt::format("rank {} sends itself {} bytes and expects {}", comm.rank, send_bytes[group.self],
+                           receive_bytes[group.self]));
     return false;
   }
   return take_part(comm, group, "ncclSend and ncclRecv", copy_own, [&](NcclComm communicator, void* stream) {
@@ -127,14 +132,16 @@ bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, D
   if (!find_type(dtype, type)) return all_reduce_by_moves(comm, group, data, elements, dtype, op);
   if (!enter_call(comm)) return false;
   if (elements == 0) return true;
-  const bool reduced = take_part(comm, group, "ncclAllReduce", [] {}, [&](NcclComm communicator, void* stream) {
-    return nccl().all_reduce(data, data, elements, type, op_of(op), communicator, stream);
-  });
+  const bool reduced = take_part(
+      comm, group, "ncclAllReduce", [] {},
+      [&](NcclComm communicator, void* stream) {
+        return nccl().all_reduce(data, data, elements, type, op_of(op), communicator, stream);
+      });
   return finish(comm, group, data, elements, dtype, op, reduced);
 }
 
-bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
-                    ReduceOp op) {
+bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements,
+                    DType dtype, ReduceOp op) {
   NcclType type = NcclType::Uint8;
   if (!find_type(dtype, type)) return reduce_scatter_by_moves(comm, group, in, out, elements, dtype, op);
   if (!enter_call(comm)) return false;
@@ -157,8 +164,13 @@ bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, s
   return finish(comm, group, out, own, dtype, op, reduced);
 }
 
-constexpr Backend kNccl = {.name = "nccl", .all_gather = all_gather, .all_to_all = all_to_all, .all_reduce = all_reduce,
-                           .reduce_scatter = reduce_scatter, .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+constexpr Backend kNccl = {.name = "nccl",
+                           .all_gather = all_gather,
+                           .all_to_all = all_to_all,
+                           .all_reduce = all_reduce,
+                           .reduce_scatter = reduce_scatter,
+                           .gather_texts = gather_texts_by_control,
+                           .tell = tell_by_control};
 
 }  // namespace
 
@@ -172,8 +184,13 @@ bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& opti
     fault = "--backend nccl needs GPUs, and --device is cpu: leave --device out";
     return false;
   }
-  const MeetOptions meeting{.rank = comm.rank, .world = comm.world, .address = who.address, .port = who.port, .deadline = options.deadline,
-                            .agreement = fmt::format("{}\nNCCL {}", options.agreement, nccl_version_text(nccl_library().version))};
+  const MeetOptions meeting{
+      .rank = comm.rank,
+      .world = comm.world,
+      .address = who.address,
+      .port = who.port,
+      .deadline = options.deadline,
+      .agreement = fmt::format("{}\nNCCL {}", options.agreement, nccl_version_text(nccl_library().version))};
   if (!join_job(comm, meeting, fault)) return false;
   if (open_nccl(comm)) return true;
   fault = comm.fault;

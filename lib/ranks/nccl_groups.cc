@@ -57,14 +57,16 @@ bool abort_communicators(NcclState& state) {
 // After a failure. Where NCCL does not come back nothing could be taken down in order: then the process ends here.
 void abort_all(Comm& comm) {
   if (abort_communicators(state_of(comm))) return;
-  const std::string text = fmt::format("tpplan-exec: error: {} (and NCCL does not let itself be aborted)\n", comm.fault);
+  const std::string text =
+      fmt::format("tpplan-exec: error: {} (and NCCL does not let itself be aborted)\n", comm.fault);
   if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
   _exit(1);
 }
 
 bool fail_nccl(Comm& comm, NcclComm communicator, const char* what, NcclResult result) {
   const char* last = nccl().get_last_error(communicator);
-  fail(comm, fmt::format("{}: {}: {}", what, nccl().get_error_string(result), escape_for_terminal(last != nullptr && *last != '\0' ? last : "NCCL says no more")));
+  fail(comm, fmt::format("{}: {}: {}", what, nccl().get_error_string(result),
+                         escape_for_terminal(last != nullptr && *last != '\0' ? last : "NCCL says no more")));
   abort_all(comm);
   return false;
 }
@@ -88,8 +90,8 @@ bool wait(Comm& comm, NcclComm communicator, const char* what) {
 NcclComm join(Comm& comm, const Group& group, const NcclUniqueId& id) {
   NcclComm communicator = nullptr;
   NcclConfig config;
-  const NcclResult result =
-      nccl().comm_init_rank_config(&communicator, static_cast<int>(group.ranks.size()), id, static_cast<int>(group.self), &config);
+  const NcclResult result = nccl().comm_init_rank_config(&communicator, static_cast<int>(group.ranks.size()), id,
+                                                         static_cast<int>(group.self), &config);
   if (communicator != nullptr) state_of(comm).communicators.emplace(group.ranks, communicator);
   if (!is_accepted(result)) {
     fail_nccl(comm, communicator, "ncclCommInitRankConfig", result);
@@ -145,7 +147,8 @@ bool open_nccl(Comm& comm) {
   NcclUniqueId id = {};
   if (comm.rank == 0 && !make_id(comm, id)) return false;
   std::vector<std::string> ids;
-  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? std::string_view(id.bytes, sizeof id.bytes) : "", ids)) return false;
+  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? std::string_view(id.bytes, sizeof id.bytes) : "", ids))
+    return false;
   if (ids[0].size() != sizeof id.bytes) {
     fail(comm, fmt::format("rank 0 sent {} bytes as NCCL's id instead of {}", ids[0].size(), sizeof id.bytes));
     return false;
@@ -159,8 +162,8 @@ void close_nccl(Comm& comm) {
   for (const auto& [ranks, communicator] : std::exchange(state_of(comm).communicators, {})) {
     const NcclResult result = nccl().comm_finalize(communicator);
     NcclResult now = result;
-    while (is_accepted(result) && nccl().comm_get_async_error(communicator, &now) == NcclResult::Success && now == NcclResult::InProgress &&
-           Clock::now() - start < kCloseTime) {
+    while (is_accepted(result) && nccl().comm_get_async_error(communicator, &now) == NcclResult::Success &&
+           now == NcclResult::InProgress && Clock::now() - start < kCloseTime) {
       pause_since(start);
     }
     now == NcclResult::Success ? nccl().comm_destroy(communicator) : nccl().comm_abort(communicator);

@@ -10,8 +10,8 @@
 
 namespace tpplan {
 
-// Joins the communicator of all ranks and makes comm.state, from which nccl_communicator serves. All ranks call it, with the
-// control channel open. False with comm.fault set.
+// Joins the communicator of all ranks and makes comm.state, from which nccl_communicator serves. All ranks call it,
+// with the control channel open. False with comm.fault set.
 bool open_nccl(Comm& comm);
 
 // Closes all communicators in order, once no rank has failed. Those that are open when comm.state goes are aborted.
@@ -21,9 +21,9 @@ void close_nccl(Comm& comm);
 // comm.fault set.
 NcclComm nccl_communicator(Comm& comm, const Group& group);
 
-// Queues the calls of `queue` as one group and waits until their work is done. False with comm.fault set, and all of this
-// rank's communicators aborted: NCCL reports an error, another rank fails or is gone, or the deadline passes. `what` names
-// the calls: "ncclAllGather".
+// Queues the calls of `queue` as one group and waits until their work is done. False with comm.fault set, and all of
+// this rank's communicators aborted: NCCL reports an error, another rank fails or is gone, or the deadline passes.
+// `what` names the calls: "ncclAllGather".
 bool run_nccl(Comm& comm, NcclComm communicator, const char* what, const std::function<NcclResult()>& queue);
 
 }  // namespace tpplan

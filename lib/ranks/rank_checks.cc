@@ -19,11 +19,14 @@ Check check_local() {
   DType dtype = 0;
   find_dtype("float32", dtype);
   const LaunchOptions options{.world = 2, .deadline = 5};
-  const int status = run_local_ranks(options, cpu_device(), [&](Comm& comm) {
-    float value = static_cast<float>(comm.rank + 1);
-    const Group all{.ranks = {0, 1}, .self = static_cast<size_t>(comm.rank)};
-    return comm.backend->all_reduce(comm, all, &value, 1, dtype, ReduceOp::Sum) && value == 3.0f ? 0 : 1;
-  }, check.found);
+  const int status = run_local_ranks(
+      options, cpu_device(),
+      [&](Comm& comm) {
+        float value = static_cast<float>(comm.rank + 1);
+        const Group all{.ranks = {0, 1}, .self = static_cast<size_t>(comm.rank)};
+        return comm.backend->all_reduce(comm, all, &value, 1, dtype, ReduceOp::Sum) && value == 3.0f ? 0 : 1;
+      },
+      check.found);
   if (status == 0) {
     check.found = "two ranks met and agreed";
   } else {
@@ -38,19 +41,26 @@ Check check_processors() {
   cpu_set_t set;
   const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
   const unsigned all = std::thread::hardware_concurrency();
-  return {.name = "processors", .found = usable > 0 && static_cast<unsigned>(usable) != all ? fmt::format("{} of {}", usable, all) : fmt::format("{}", all)};
+  return {.name = "processors",
+          .found = usable > 0 && static_cast<unsigned>(usable) != all ? fmt::format("{} of {}", usable, all)
+                                                                      : fmt::format("{}", all)};
 }
 
 Check check_memory() {
   const uint64_t bytes = cpu_device().free_bytes();
-  if (bytes == UINT64_MAX) return {.name = "memory", .state = CheckState::Missing, .found = "/proc/meminfo does not say how much is free", .remedy = "mount /proc"};
+  if (bytes == UINT64_MAX)
+    return {.name = "memory",
+            .state = CheckState::Missing,
+            .found = "/proc/meminfo does not say how much is free",
+            .remedy = "mount /proc"};
   return {.name = "memory", .found = human_bytes(bytes) + " free"};
 }
 
 Check check_mpi() {
   std::string reason;
   const MpiLibrary* library = mpi_library(reason);
-  if (library != nullptr) return {.name = "Open MPI", .found = fmt::format("{} ({})", library->version, escape_for_terminal(library->path))};
+  if (library != nullptr)
+    return {.name = "Open MPI", .found = fmt::format("{} ({})", library->version, escape_for_terminal(library->path))};
   return {.name = "Open MPI", .state = CheckState::Absent, .found = reason, .remedy = "only --backend mpi needs it"};
 }
 
@@ -67,7 +77,8 @@ Check check_launcher(const Environment& environment) {
     check.found = "none started this process";
     check.remedy = "torchrun, mpirun or srun start the ranks of --backend nccl and mpi";
   } else {
-    check.found = fmt::format("{}: rank {} of {} ({})", who.source, who.rank, who.world, describe_rank_variables(environment));
+    check.found =
+        fmt::format("{}: rank {} of {} ({})", who.source, who.rank, who.world, describe_rank_variables(environment));
   }
   return check;
 }

@@ -16,13 +16,14 @@ struct SourceRow {
   const char* world;
   const char* local_rank;
   const char* local_world;
-  const char* only_with;        // without this variable the others are somebody else's
-  bool may_start_launchers;     // one a node, each of which starts ranks of its own
+  const char* only_with;     // without this variable the others are somebody else's
+  bool may_start_launchers;  // one a node, each of which starts ranks of its own
 };
 
 constexpr SourceRow kSources[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", false},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "", false},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "", false},
     {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", false},
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", "SLURM_STEP_ID", true},
 };
@@ -44,8 +45,9 @@ bool read_number(const Environment& environment, const char* name, int64_t limit
   const std::string text = environment(name);
   int64_t number = 0;
   if (!parse_decimal(text, number) || number >= limit) {
-    fault = fmt::format("{} is \"{}\", which is no number below {}: start the ranks with torchrun, mpirun or srun, or unset it", name,
-                        escape_for_terminal(text.substr(0, 80)), limit);
+    fault = fmt::format(
+        "{} is \"{}\", which is no number below {}: start the ranks with torchrun, mpirun or srun, or unset it", name,
+        escape_for_terminal(text.substr(0, 80)), limit);
     return false;
   }
   value = static_cast<int>(number);
@@ -55,8 +57,8 @@ bool read_number(const Environment& environment, const char* name, int64_t limit
 bool read_source(const Environment& environment, const SourceRow& row, RankIdentity& identity, std::string& fault) {
   if (!is_set(environment, row.rank) || !is_set(environment, row.world)) {
     const bool has_rank = is_set(environment, row.rank);
-    fault = fmt::format("{} is set and {} is not: {} sets both; set the other too, or unset it", has_rank ? row.rank : row.world,
-                        has_rank ? row.world : row.rank, row.name);
+    fault = fmt::format("{} is set and {} is not: {} sets both; set the other too, or unset it",
+                        has_rank ? row.rank : row.world, has_rank ? row.world : row.rank, row.name);
     return false;
   }
   identity.source = row.name;
@@ -67,11 +69,13 @@ bool read_source(const Environment& environment, const SourceRow& row, RankIdent
     return false;
   }
   if (identity.rank >= identity.world) {
-    fault = fmt::format("{}={} is not below {}={}: ranks count from 0", row.rank, identity.rank, row.world, identity.world);
+    fault =
+        fmt::format("{}={} is not below {}={}: ranks count from 0", row.rank, identity.rank, row.world, identity.world);
     return false;
   }
   if (identity.local_world >= 0 && identity.local_rank >= identity.local_world) {
-    fault = fmt::format("{}={} is not below {}={}: ranks count from 0", row.local_rank, identity.local_rank, row.local_world, identity.local_world);
+    fault = fmt::format("{}={} is not below {}={}: ranks count from 0", row.local_rank, identity.local_rank,
+                        row.local_world, identity.local_world);
     return false;
   }
   return true;
@@ -88,8 +92,8 @@ bool agree(const Found& first, const Found& other, std::string& fault) {
   if (started_launchers(other, first.identity)) return true;
   const auto differ = [&](const char* a, int left, const char* b, int right) {
     if (left == right || left < 0 || right < 0) return false;
-    fault = fmt::format("{} and {} disagree: {}={}, {}={}: unset the ones that do not belong to this job", first.row->name, other.row->name, a,
-                        left, b, right);
+    fault = fmt::format("{} and {} disagree: {}={}, {}={}: unset the ones that do not belong to this job",
+                        first.row->name, other.row->name, a, left, b, right);
     return true;
   };
   return !differ(first.row->world, first.identity.world, other.row->world, other.identity.world) &&
@@ -111,7 +115,8 @@ bool read_address(const Environment& environment, RankIdentity& identity, std::s
   identity.has_address = identity.has_address || is_set(environment, name);
   if (!read_number(environment, name, 65536, identity.port, fault)) return false;
   if (identity.port == 0) {
-    fault = fmt::format("{} is 0: all ranks have to know the port before rank 0 listens; choose one from 1024 to 65535", name);
+    fault = fmt::format("{} is 0: all ranks have to know the port before rank 0 listens; choose one from 1024 to 65535",
+                        name);
     return false;
   }
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
@@ -143,7 +148,8 @@ bool find_rank(const Environment& environment, RankIdentity& identity, std::stri
 std::string describe_rank_variables(const Environment& environment) {
   std::vector<std::string> parts;
   const auto add = [&](const char* name) {
-    if (is_set(environment, name)) parts.push_back(fmt::format("{}={}", name, escape_for_terminal(std::string(environment(name)).substr(0, 80))));
+    if (is_set(environment, name))
+      parts.push_back(fmt::format("{}={}", name, escape_for_terminal(std::string(environment(name)).substr(0, 80))));
   };
   for (const SourceRow& row : kSources) {
     for (const char* name : {row.rank, row.world, row.local_rank, row.local_world, row.only_with}) add(name);

@@ -10,9 +10,9 @@ namespace tpplan {
 struct RankIdentity {
   int rank = 0;
   int world = 1;
-  int local_rank = -1;   // among this node's; -1: not said
-  int local_world = -1;  // ranks of this node; -1: not said
-  std::string source;    // "torchrun", "Open MPI", "PMI", "Slurm"; empty: no launcher, a world of one
+  int local_rank = -1;                // among this node's; -1: not said
+  int local_world = -1;               // ranks of this node; -1: not said
+  std::string source;                 // "torchrun", "Open MPI", "PMI", "Slurm"; empty: no launcher, a world of one
   std::string address = "127.0.0.1";  // where rank 0 listens
   int port = 29500;
   bool has_address = false;  // somebody chose the address
@@ -21,11 +21,11 @@ struct RankIdentity {
 // The value of an environment variable, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
 
-// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE (torchrun), OMPI_COMM_WORLD_* (Open MPI), PMI_RANK and PMI_SIZE (MPICH, Intel
-// MPI), SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (srun: only with SLURM_STEP_ID, a batch script has a SLURM_PROCID of its own), and
-// MASTER_ADDR, MASTER_PORT. Where torchrun's agent holds MASTER_PORT itself (TORCHELASTIC_USE_AGENT_STORE) the port is the
-// next one; TPPLAN_EXEC_PORT sets another. srun may start one launcher a node. False with a message for people in `fault`: a
-// source that is incomplete or malformed, two that disagree.
+// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE (torchrun), OMPI_COMM_WORLD_* (Open MPI), PMI_RANK and PMI_SIZE
+// (MPICH, Intel MPI), SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID (srun: only with SLURM_STEP_ID, a batch script has a
+// SLURM_PROCID of its own), and MASTER_ADDR, MASTER_PORT. Where torchrun's agent holds MASTER_PORT itself
+// (TORCHELASTIC_USE_AGENT_STORE) the port is the next one; TPPLAN_EXEC_PORT sets another. srun may start one launcher a
+// node. False with a message for people in `fault`: a source that is incomplete or malformed, two that disagree.
 bool find_rank(const Environment& environment, RankIdentity& identity, std::string& fault);
 
 // The variables that are set, "RANK=1 WORLD_SIZE=4 ...", for people; empty when none is.

@@ -31,8 +31,8 @@ bool can_reduce(Comm& comm, DType dtype) {
   return false;
 }
 
-bool reduce_scatter_by_moves(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements, DType dtype,
-                             ReduceOp op) {
+bool reduce_scatter_by_moves(Comm& comm, const Group& group, const void* in, void* out,
+                             std::span<const uint64_t> elements, DType dtype, ReduceOp op) {
   if (!can_reduce(comm, dtype)) return false;
   const Device& device = *comm.device;
   const uint64_t count = elements.size(), own = elements[group.self], bytes = byte_size(dtype, own);

@@ -26,16 +26,20 @@ constexpr double kReplySeconds = 1;                     // that rank 0's answer 
 
 double seconds_until(Clock::time_point end) { return std::chrono::duration<double>(end - Clock::now()).count(); }
 
-int milliseconds_until(Clock::time_point end, int most) { return std::clamp(static_cast<int>(seconds_until(end) * 1000), 0, most); }
+int milliseconds_until(Clock::time_point end, int most) {
+  return std::clamp(static_cast<int>(seconds_until(end) * 1000), 0, most);
+}
 
 Frame hello_of(const MeetOptions& options) {
   return {.type = FrameType::Hello,
-          .numbers = {kMagic, static_cast<uint64_t>(options.rank), static_cast<uint64_t>(options.world), static_cast<uint64_t>(getpid())},
+          .numbers = {kMagic, static_cast<uint64_t>(options.rank), static_cast<uint64_t>(options.world),
+                      static_cast<uint64_t>(getpid())},
           .texts = {std::string(kToolVersion), options.agreement, host_identity()}};
 }
 
 bool is_hello(const Frame& frame) {
-  return frame.type == FrameType::Hello && frame.numbers.size() == 4 && frame.texts.size() == 3 && frame.numbers[0] == kMagic;
+  return frame.type == FrameType::Hello && frame.numbers.size() == 4 && frame.texts.size() == 3 &&
+         frame.numbers[0] == kMagic;
 }
 
 std::string quoted(std::string_view line) { return fmt::format("\"{}\"", escape_for_terminal(line.substr(0, 160))); }
@@ -54,20 +58,24 @@ std::string differing_lines(std::string_view zero, std::string_view other) {
 std::string find_disagreement(const Frame& own, const Frame& hello, const std::vector<Frame>& present) {
   const uint64_t rank = hello.numbers[1], world = own.numbers[2];
   if (hello.numbers[2] != world) {
-    return fmt::format("rank {} believes in a world of {} ranks, rank 0 in {}: start all ranks with one launcher and one world size", rank,
-                       hello.numbers[2], world);
+    return fmt::format(
+        "rank {} believes in a world of {} ranks, rank 0 in {}: start all ranks with one launcher and one world size",
+        rank, hello.numbers[2], world);
   }
   if (rank >= world) return fmt::format("a process calls itself rank {} of {}: ranks count from 0", rank, world);
   if (hello.texts[0] != own.texts[0]) {
-    return fmt::format("rank {} runs {}, rank 0 runs {}: install one version everywhere", rank, quoted(hello.texts[0]), quoted(own.texts[0]));
+    return fmt::format("rank {} runs {}, rank 0 runs {}: install one version everywhere", rank, quoted(hello.texts[0]),
+                       quoted(own.texts[0]));
   }
   if (hello.texts[1] != own.texts[1]) {
     return fmt::format("rank {} does not agree with rank 0: {}: give all ranks the same manifest and options", rank,
                        differing_lines(own.texts[1], hello.texts[1]));
   }
   if (const Frame& earlier = present[rank]; !earlier.numbers.empty()) {
-    return fmt::format("two processes call themselves rank {}: {} (process {}) and {} (process {}): each rank is started once", rank,
-                       quoted(split(earlier.texts[2], ' ')[0]), earlier.numbers[3], quoted(split(hello.texts[2], ' ')[0]), hello.numbers[3]);
+    return fmt::format(
+        "two processes call themselves rank {}: {} (process {}) and {} (process {}): each rank is started once", rank,
+        quoted(split(earlier.texts[2], ' ')[0]), earlier.numbers[3], quoted(split(hello.texts[2], ' ')[0]),
+        hello.numbers[3]);
   }
   return "";
 }
@@ -138,16 +146,19 @@ std::vector<int> missing_ranks(const Reception& reception) {
 }
 
 bool receive_ranks(Reception& reception, int listener, const MeetOptions& options, std::string& fault) {
-  const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
   while (reception.missing != 0) {
     if (seconds_until(end) <= 0) {
       const std::vector<int> late = missing_ranks(reception);
-      fault = fmt::format("{} of {} {} not come to rank 0 within {:.3g} s: start every rank, with the same MASTER_ADDR and MASTER_PORT",
-                          list_ranks(late), options.world, late.size() == 1 ? "has" : "have", options.deadline);
+      fault = fmt::format(
+          "{} of {} {} not come to rank 0 within {:.3g} s: start every rank, with the same MASTER_ADDR and MASTER_PORT",
+          list_ranks(late), options.world, late.size() == 1 ? "has" : "have", options.deadline);
       return false;
     }
     std::vector<pollfd> items = {{.fd = listener, .events = POLLIN, .revents = 0}};
-    for (const Stranger& stranger : reception.strangers) items.push_back({.fd = stranger.socket, .events = POLLIN, .revents = 0});
+    for (const Stranger& stranger : reception.strangers)
+      items.push_back({.fd = stranger.socket, .events = POLLIN, .revents = 0});
     poll(items.data(), items.size(), milliseconds_until(end, 200));
     for (size_t i = 1; i < items.size(); ++i) {
       if (items[i].revents != 0 && !hear(reception, reception.strangers[i - 1], fault)) return false;
@@ -163,7 +174,10 @@ bool receive_job(const MeetOptions& options, Meeting& meeting, std::string& faul
   const int listener = options.listener >= 0 ? options.listener : listen_at(options.address, port, fault);
   if (listener < 0) return false;
   const auto world = static_cast<size_t>(options.world);
-  Reception reception{.own = hello_of(options), .present = std::vector<Frame>(world), .sockets = std::vector<int>(world, -1), .missing = world - 1};
+  Reception reception{.own = hello_of(options),
+                      .present = std::vector<Frame>(world),
+                      .sockets = std::vector<int>(world, -1),
+                      .missing = world - 1};
   reception.present[0] = reception.own;
   const bool fine = receive_ranks(reception, listener, options, fault);
   close(listener);
@@ -182,7 +196,8 @@ bool receive_job(const MeetOptions& options, Meeting& meeting, std::string& faul
   return true;
 }
 
-// Waits for rank 0's answer on an open connection: Welcome, Refuse, or nothing that can be understood. `bytes`: what came after it.
+// Waits for rank 0's answer on an open connection: Welcome, Refuse, or nothing that can be understood. `bytes`: what
+// came after it.
 bool hear_answer(int socket, Clock::time_point end, Frame& answer, std::string& bytes) {
   for (;;) {
     const DecodeState state = decode(bytes, kMaxFrameBytes, answer);
@@ -190,13 +205,15 @@ bool hear_answer(int socket, Clock::time_point end, Frame& answer, std::string& 
     if (state == DecodeState::Garbage || seconds_until(end) <= 0) return false;
     pollfd item{.fd = socket, .events = POLLIN, .revents = 0};
     poll(&item, 1, milliseconds_until(end, 200));
-    if (item.revents != 0 && !receive_available(socket, bytes)) return decode(bytes, kMaxFrameBytes, answer) == DecodeState::Frame;
+    if (item.revents != 0 && !receive_available(socket, bytes))
+      return decode(bytes, kMaxFrameBytes, answer) == DecodeState::Frame;
   }
 }
 
 bool call_rank_zero(const MeetOptions& options, Meeting& meeting, std::string& fault) {
   const auto whole = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
-  const Clock::time_point end = Clock::now() + whole, last = end + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kReplySeconds));
+  const Clock::time_point end = Clock::now() + whole, last = end + std::chrono::duration_cast<Clock::duration>(
+                                                                       std::chrono::duration<double>(kReplySeconds));
   const Frame hello = hello_of(options);
   std::string reason = "no answer";
   while (seconds_until(end) > 0) {
@@ -220,8 +237,10 @@ bool call_rank_zero(const MeetOptions& options, Meeting& meeting, std::string& f
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  fault = fmt::format("rank {} cannot reach rank 0 at {} within {:.3g} s: {}: is rank 0 started, and are MASTER_ADDR and MASTER_PORT its own?",
-                      options.rank, endpoint_text(options.address, options.port), options.deadline, reason);
+  fault = fmt::format(
+      "rank {} cannot reach rank 0 at {} within {:.3g} s: {}: is rank 0 started, and are MASTER_ADDR and MASTER_PORT "
+      "its own?",
+      options.rank, endpoint_text(options.address, options.port), options.deadline, reason);
   return false;
 }
 

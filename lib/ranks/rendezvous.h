@@ -9,7 +9,7 @@ namespace tpplan {
 struct MeetOptions {
   int rank = 0;
   int world = 1;
-  std::string address;    // host name or address of rank 0, IPv4 or IPv6
+  std::string address;  // host name or address of rank 0, IPv4 or IPv6
   int port = 0;
   int listener = -1;      // rank 0: a socket that listens already, and is closed here
   double deadline = 60;   // seconds
@@ -25,8 +25,9 @@ struct Meeting {
   std::vector<std::string> hosts;    // by rank; equal on one node
 };
 
-// False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version or
-// agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and forgotten.
+// False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version
+// or agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and
+// forgotten.
 bool meet_ranks(const MeetOptions& options, Meeting& meeting, std::string& fault);
 
 }  // namespace tpplan

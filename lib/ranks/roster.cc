@@ -20,7 +20,8 @@ std::string list_ranks(std::span<const int> ranks) {
   std::string text = "ranks ";
   const size_t shown = ranks.size() > kShown ? 3 : ranks.size() - 1;
   for (size_t i = 0; i < shown; ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  return text + (ranks.size() > kShown ? fmt::format(" and {} more", ranks.size() - shown) : fmt::format(" and {}", ranks.back()));
+  return text + (ranks.size() > kShown ? fmt::format(" and {} more", ranks.size() - shown)
+                                       : fmt::format(" and {}", ranks.back()));
 }
 
 std::string describe_late(std::span<const RankState> ranks, int waiter, double seconds) {
@@ -31,9 +32,13 @@ std::string describe_late(std::span<const RankState> ranks, int waiter, double s
     if (ranks[i].calls == fewest) late.push_back(static_cast<int>(i));
   }
   const std::string waits = fmt::format("rank {} has waited {:.3g} s at {}", waiter, seconds, to_text(own.step));
-  if (late.empty()) return waits + ", although every rank takes part: their connection is broken or too slow for this deadline";
+  if (late.empty())
+    return waits + ", although every rank takes part: their connection is broken or too slow for this deadline";
   const RankState& first = ranks[static_cast<size_t>(late[0])];
-  return fmt::format("{} for {}, which {} {}", waits, list_ranks(late), first.ended ? "ended after" : late.size() == 1 ? "is still at" : "are still at",
+  return fmt::format("{} for {}, which {} {}", waits, list_ranks(late),
+                     first.ended        ? "ended after"
+                     : late.size() == 1 ? "is still at"
+                                        : "are still at",
                      to_text(first.step));
 }
 

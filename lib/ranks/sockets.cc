@@ -56,7 +56,8 @@ int port_of(int fd) {
   sockaddr_storage name{};
   socklen_t size = sizeof name;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
-  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&name)->sin6_port : reinterpret_cast<sockaddr_in*>(&name)->sin_port);
+  return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&name)->sin6_port
+                                          : reinterpret_cast<sockaddr_in*>(&name)->sin_port);
 }
 
 // One address; -1 with errno.
@@ -93,7 +94,8 @@ int listen_at(const std::string& address, int& port, std::string& fault) {
   std::string reason;
   const Addresses addresses = resolve(address.c_str(), port, 0, reason);
   if (addresses == nullptr) {
-    fault = fmt::format("rank 0 cannot listen at {}: {}: set MASTER_ADDR to this machine's name or address", endpoint_text(address, port), reason);
+    fault = fmt::format("rank 0 cannot listen at {}: {}: set MASTER_ADDR to this machine's name or address",
+                        endpoint_text(address, port), reason);
     return -1;
   }
   int fd = -1;
@@ -111,8 +113,10 @@ int listen_at(const std::string& address, int& port, std::string& fault) {
     }
   }
   if (fd < 0) {
-    fault = fmt::format("rank 0 cannot listen at {}: {}: another job, or a second rank 0, may hold the port; set MASTER_PORT to a free one",
-                        endpoint_text(address, port), reason);
+    fault = fmt::format(
+        "rank 0 cannot listen at {}: {}: another job, or a second rank 0, may hold the port; set MASTER_PORT to a free "
+        "one",
+        endpoint_text(address, port), reason);
     return -1;
   }
   port = port_of(fd);

@@ -8,8 +8,8 @@ namespace tpplan {
 // "[::1]:29500", "127.0.0.1:29500".
 std::string endpoint_text(const std::string& address, int port);
 
-// Opens a socket that listens on `address`, or on every address where that is not one of this machine's; port 0: any free
-// port, which `port` becomes. -1 with the reason in `fault`.
+// Opens a socket that listens on `address`, or on every address where that is not one of this machine's; port 0: any
+// free port, which `port` becomes. -1 with the reason in `fault`.
 int listen_at(const std::string& address, int& port, std::string& fault);
 
 // Connects within `seconds`, to one address of the name after the other; -1 with the last reason.

@@ -16,7 +16,8 @@ namespace {
 // The value behind "name=" in a list with commas; empty when it is not there.
 std::string_view value_of(std::string_view list, std::string_view name) {
   for (const std::string_view part : split(list, ',')) {
-    if (part.starts_with(name) && part.size() > name.size() && part[name.size()] == '=') return part.substr(name.size() + 1);
+    if (part.starts_with(name) && part.size() > name.size() && part[name.size()] == '=')
+      return part.substr(name.size() + 1);
   }
   return "";
 }
@@ -25,10 +26,13 @@ std::string_view value_of(std::string_view list, std::string_view name) {
 void inject_fault(const Comm& comm) {
   const char* wanted = std::getenv("TPPLAN_EXEC_FAULT");
   if (wanted == nullptr) return;
-  if (value_of(wanted, "rank") != std::to_string(comm.rank) || value_of(wanted, "step") != std::to_string(comm.step.number)) return;
+  if (value_of(wanted, "rank") != std::to_string(comm.rank) ||
+      value_of(wanted, "step") != std::to_string(comm.step.number))
+    return;
   const std::string_view kind = value_of(wanted, "kind");
   if (kind == "exit") {
-    const std::string text = fmt::format("rank {} exits at {}, and all ranks of its process with it\n", comm.rank, to_text(comm.step));
+    const std::string text =
+        fmt::format("rank {} exits at {}, and all ranks of its process with it\n", comm.rank, to_text(comm.step));
     if (comm.process.size() > 1 && write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(2);
     _exit(1);
   }

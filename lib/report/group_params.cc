@@ -22,12 +22,15 @@ std::vector<ShardGroup> group_by_sharding(const Manifest& manifest) {
     if (is_new) groups.push_back({.layout = i, .params = {}, .bytes = 0});
     group_of.push_back(entry->second);
   }
-  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) groups[group_of[manifest.parameters[i].layout]].params.push_back(i);
+  for (uint32_t i = 0; i < manifest.parameters.size(); ++i)
+    groups[group_of[manifest.parameters[i].layout]].params.push_back(i);
   std::erase_if(groups, [](const ShardGroup& group) { return group.params.empty(); });  // layouts of buffers
   for (ShardGroup& group : groups) {
-    if (__builtin_mul_overflow(whole_bytes(manifest.layouts[group.layout]), group.params.size(), &group.bytes)) group.bytes = ~uint64_t{0};
+    if (__builtin_mul_overflow(whole_bytes(manifest.layouts[group.layout]), group.params.size(), &group.bytes))
+      group.bytes = ~uint64_t{0};
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const ShardGroup& a, const ShardGroup& b) { return a.bytes > b.bytes; });
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const ShardGroup& a, const ShardGroup& b) { return a.bytes > b.bytes; });
   return groups;
 }
 
@@ -43,7 +46,8 @@ std::vector<RuleBlock> group_by_rule(const Manifest& manifest) {
       continue;
     }
     const auto [entry, is_new] = reasons.emplace(layout.reason, without.nodes.size());
-    if (is_new) without.nodes.push_back({.rule = kNoManifestRule, .reason = layout.reason, .params = {}, .modules = {}});
+    if (is_new)
+      without.nodes.push_back({.rule = kNoManifestRule, .reason = layout.reason, .params = {}, .modules = {}});
     without.nodes[entry->second].params.push_back(i);
   }
   for (uint32_t i = 0; i < manifest.modules.size(); ++i) {

@@ -19,8 +19,8 @@ struct ShardGroup {
 // Every parameter in exactly one group, those with the most bytes first.
 std::vector<ShardGroup> group_by_sharding(const Manifest& manifest);
 
-// What one rule, or the lack of one, decided. `rule` is kNoManifestRule for parameters without a rule: `reason` says why they
-// are as they are.
+// What one rule, or the lack of one, decided. `rule` is kNoManifestRule for parameters without a rule: `reason` says
+// why they are as they are.
 struct RuleNode {
   uint32_t rule = kNoManifestRule;
   std::string reason;

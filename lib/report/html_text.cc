@@ -63,10 +63,13 @@ bool is_number(std::string_view head) { return head.starts_with('#'); }
 std::string html(std::string_view text) {
   const std::string_view shown = cut_name(text, kMaxShownName);
   const std::string out = escape_html(escape_for_terminal(shown));
-  return shown.size() == text.size() ? out : fmt::format("{}… ({} more)", out, grouped(text.size() - shown.size(), "byte"));
+  return shown.size() == text.size() ? out
+                                     : fmt::format("{}… ({} more)", out, grouped(text.size() - shown.size(), "byte"));
 }
 
-std::string code(std::string_view text) { return text.empty() ? "<code>(root)</code>" : fmt::format("<code>{}</code>", html(text)); }
+std::string code(std::string_view text) {
+  return text.empty() ? "<code>(root)</code>" : fmt::format("<code>{}</code>", html(text));
+}
 
 std::string grouped(uint64_t number) {
   std::string digits = std::to_string(number);
@@ -79,9 +82,13 @@ std::string grouped(uint64_t number, std::string_view noun) {
   return grouped(number) + plain.substr(plain.find(' '));
 }
 
-std::string bytes_html(uint64_t bytes) { return fmt::format("<data value=\"{}\">{}</data>", bytes, human_bytes(bytes)); }
+std::string bytes_html(uint64_t bytes) {
+  return fmt::format("<data value=\"{}\">{}</data>", bytes, human_bytes(bytes));
+}
 
-std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t most) { return rank_runs_text(ranks, count, most, "–"); }
+std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t most) {
+  return rank_runs_text(ranks, count, most, "–");
+}
 
 std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun) {
   std::string out = "<ul class=\"paths\">\n";
@@ -95,22 +102,29 @@ std::string patterns_html(std::span<const PathPattern> patterns, size_t most, st
     out += fmt::format("<li>{}", code(pattern.text));
     if (pattern.count > 1) out += fmt::format(" <span class=\"muted\">{}</span>", grouped(pattern.count));
     if (pattern.combinations > pattern.count)
-      out += fmt::format(" <span class=\"muted\">of the {} that the braces could stand for</span>", grouped(pattern.combinations));
+      out += fmt::format(" <span class=\"muted\">of the {} that the braces could stand for</span>",
+                         grouped(pattern.combinations));
     out += "</li>\n";
   }
   out += "</ul>\n";
   if (patterns.size() > most)
-    out += fmt::format("<p class=\"more\">And {} more in {}.</p>\n", grouped(rest, noun), grouped(patterns.size() - most, "pattern"));
+    out += fmt::format("<p class=\"more\">And {} more in {}.</p>\n", grouped(rest, noun),
+                       grouped(patterns.size() - most, "pattern"));
   return out;
 }
 
-std::string fact(std::string_view name, const std::string& value) { return fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, value); }
+std::string fact(std::string_view name, const std::string& value) {
+  return fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, value);
+}
 
 std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows) {
   std::string out = fmt::format(
-      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>", caption);
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+      "aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>",
+      caption);
   for (const std::string_view head : heads)
-    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(head) ? " class=\"n\"" : "", is_number(head) ? head.substr(1) : head);
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(head) ? " class=\"n\"" : "",
+                       is_number(head) ? head.substr(1) : head);
   return out + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
@@ -118,7 +132,8 @@ std::string row_html(std::span<const std::string_view> heads, std::span<const st
   std::string out = "<tr>";
   for (size_t i = 0; i < cells.size(); ++i) {
     const char* number = is_number(heads[i]) ? " class=\"n\"" : "";
-    out += i == 0 ? fmt::format("<th scope=\"row\"{}>{}</th>", number, cells[i]) : fmt::format("<td{}>{}</td>", number, cells[i]);
+    out += i == 0 ? fmt::format("<th scope=\"row\"{}>{}</th>", number, cells[i])
+                  : fmt::format("<td{}>{}</td>", number, cells[i]);
   }
   return out + "</tr>\n";
 }

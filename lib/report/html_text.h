@@ -40,8 +40,8 @@ std::string patterns_html(std::span<const PathPattern> patterns, size_t most, st
 // <dt> and <dd> of a list of facts; the value is HTML.
 std::string fact(std::string_view name, const std::string& value);
 
-// A table in a box that scrolls by itself, so that the page does not. `rows` is HTML of <tr>; `heads` are plain words, with a
-// leading '#' for columns of numbers.
+// A table in a box that scrolls by itself, so that the page does not. `rows` is HTML of <tr>; `heads` are plain words,
+// with a leading '#' for columns of numbers.
 std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows);
 
 // <tr> of cells that are HTML; the first is the row's header, those whose head is marked by '#' are numbers.

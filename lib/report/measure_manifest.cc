@@ -40,7 +40,8 @@ std::vector<uint64_t> count_uses(const Manifest& manifest, const std::vector<boo
 }
 
 // Optimizer bytes of each listed rank; of the fullest alone where ranks are not listed.
-std::vector<Sum> optimizer_per_rank(const Manifest& manifest, const std::vector<uint64_t>& uses, uint64_t per_element, bool listed) {
+std::vector<Sum> optimizer_per_rank(const Manifest& manifest, const std::vector<uint64_t>& uses, uint64_t per_element,
+                                    bool listed) {
   const std::vector<int64_t> first(manifest.mesh.axes.size(), 0);
   Sum even;
   std::vector<Sum> ranks(listed ? manifest.totals.bytes_per_rank.size() : 1);
@@ -55,7 +56,8 @@ std::vector<Sum> optimizer_per_rank(const Manifest& manifest, const std::vector<
       continue;
     }
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const std::vector<int64_t> coordinate = rank == 0 ? first : coordinate_of(manifest.mesh, static_cast<int64_t>(rank));
+      const std::vector<int64_t> coordinate =
+          rank == 0 ? first : coordinate_of(manifest.mesh, static_cast<int64_t>(rank));
       add(ranks[rank], elements_of(local_shape_of(layout, manifest.mesh, coordinate)), state.value);
     }
   }
@@ -165,7 +167,8 @@ void measure_traffic(const Manifest& manifest, ManifestMeasure& measure) {
         count(reduce.axis, TrafficKind::GradAllReduce, uses[i], local);
     }
     const bool gathered = manifest.fsdp && uses_axis(layout.sharding.spec, manifest.fsdp->axis);
-    if (gathered) count(manifest.fsdp->axis, TrafficKind::FsdpGather, uses[i], bytes_along(layout, mesh, manifest.fsdp->axis));
+    if (gathered)
+      count(manifest.fsdp->axis, TrafficKind::FsdpGather, uses[i], bytes_along(layout, mesh, manifest.fsdp->axis));
   }
   for (const auto& [key, entry] : sums) {
     AxisTraffic traffic{.axis = key.first,
@@ -193,7 +196,8 @@ void measure_boundaries(const Manifest& manifest, ManifestMeasure& measure) {
       }
     }
   }
-  for (const auto& [key, count] : counts) measure.boundaries.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), count});
+  for (const auto& [key, count] : counts)
+    measure.boundaries.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), count});
 }
 
 }  // namespace
@@ -201,7 +205,8 @@ void measure_boundaries(const Manifest& manifest, ManifestMeasure& measure) {
 std::span<const Optimizer> optimizers() { return kOptimizers; }
 
 const Optimizer* find_optimizer(std::string_view name) {
-  const auto found = std::find_if(std::begin(kOptimizers), std::end(kOptimizers), [&](const Optimizer& row) { return row.name == name; });
+  const auto found = std::find_if(std::begin(kOptimizers), std::end(kOptimizers),
+                                  [&](const Optimizer& row) { return row.name == name; });
   return found == std::end(kOptimizers) ? nullptr : &*found;
 }
 

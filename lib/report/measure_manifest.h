@@ -51,10 +51,11 @@ struct AxisTraffic {
   uint64_t tensors = 0;
   uint64_t times = 1;    // in a step
   uint64_t payload = 0;  // of all tensors once: what is summed, or what a gather gives or a scatter takes
-  uint64_t sent = 0;     // by a rank in a step, as rings do it: (n-1)/n of the payload each time, twice that to all_reduce
+  uint64_t sent = 0;  // by a rank in a step, as rings do it: (n-1)/n of the payload each time, twice that to all_reduce
 };
 
-// How often a collective stands at the modules' boundaries. Its bytes depend on the batch, of which a manifest says nothing.
+// How often a collective stands at the modules' boundaries. Its bytes depend on the batch, of which a manifest says
+// nothing.
 struct BoundaryTraffic {
   bool backward = false;
   CollectiveKind kind{};
@@ -72,7 +73,7 @@ struct ManifestMeasure {
   uint64_t buffer_bytes = 0;
   uint64_t ideal_optimizer = 0;  // optimizer_bytes / ranks, rounded up
   uint64_t ideal = 0;            // totals.ideal_bytes_per_rank + ideal_optimizer + buffers, which are whole everywhere
-  std::vector<bool> counted;                // of each parameter, false for a name of a tensor that another name stands for
+  std::vector<bool> counted;     // of each parameter, false for a name of a tensor that another name stands for
   std::vector<AxisTraffic> traffic;         // by axis and kind, only what there is
   std::vector<BoundaryTraffic> boundaries;  // by direction, kind and axis, only what there is
   bool overflow = false;                    // a sum leaves 64 bits: nothing above is to be used

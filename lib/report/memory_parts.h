@@ -1,4 +1,5 @@
-// What the page and the chart say alike of a rank's memory: its parts, in the order in which bars stack them, and ranks in words.
+// What the page and the chart say alike of a rank's memory: its parts, in the order in which bars stack them, and ranks
+// in words.
 #pragma once
 
 #include <array>

@@ -55,7 +55,8 @@ PathPattern pattern_of(const Family& family) {
     const std::set<std::string_view>& numbers = family.numbers[i];
     pattern.text += numbers.size() == 1 ? std::string(*numbers.begin()) : fmt::format("{{{}}}", ranges_text(numbers));
     pattern.text += family.first.texts[i + 1];
-    if (__builtin_mul_overflow(pattern.combinations, numbers.size(), &pattern.combinations)) pattern.combinations = ~uint64_t{0};
+    if (__builtin_mul_overflow(pattern.combinations, numbers.size(), &pattern.combinations))
+      pattern.combinations = ~uint64_t{0};
   }
   return pattern;
 }
@@ -75,7 +76,9 @@ std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) 
       key += '0';
     }
     const auto [entry, is_new] = known.emplace(std::move(key), families.size());
-    if (is_new) families.push_back({.first = split, .count = 0, .numbers = std::vector<std::set<std::string_view>>(split.numbers.size())});
+    if (is_new)
+      families.push_back(
+          {.first = split, .count = 0, .numbers = std::vector<std::set<std::string_view>>(split.numbers.size())});
     Family& family = families[entry->second];
     ++family.count;
     for (size_t i = 0; i < split.numbers.size(); ++i) family.numbers[i].insert(split.numbers[i]);

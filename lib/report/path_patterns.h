@@ -9,8 +9,9 @@
 
 namespace tpplan {
 
-// Paths that differ in numbers only. `text` has the numbers at each differing place in braces: ranges, and the first few of
-// them where they are many. `combinations` is what the braces could stand for; more than `count` where some are not there.
+// Paths that differ in numbers only. `text` has the numbers at each differing place in braces: ranges, and the first
+// few of them where they are many. `combinations` is what the braces could stand for; more than `count` where some are
+// not there.
 struct PathPattern {
   std::string text;
   uint64_t count = 0;

@@ -18,7 +18,8 @@ std::string signed_text(bool grows, const std::string& amount) { return (grows ?
 constexpr const char* kNoChange = "<span class=\"muted\">no change</span>";
 
 std::string count_change(uint64_t before, uint64_t after) {
-  return before == after ? kNoChange : signed_text(after > before, grouped(after > before ? after - before : before - after));
+  return before == after ? kNoChange
+                         : signed_text(after > before, grouped(after > before ? after - before : before - after));
 }
 
 // Bytes that go are welcome, bytes that come are not.
@@ -35,10 +36,11 @@ std::string bytes_table(const ManifestDiff& diff) {
                                                                         {"Ideal", &RankBytes::ideal},
                                                                         {"Whole on every rank", &RankBytes::replicated},
                                                                         {"Whole model", &RankBytes::total}};
-  std::string rows = row_html(heads, std::vector<std::string>{"Ranks", grouped(a.ranks), grouped(b.ranks), count_change(a.ranks, b.ranks)});
+  std::string rows = row_html(
+      heads, std::vector<std::string>{"Ranks", grouped(a.ranks), grouped(b.ranks), count_change(a.ranks, b.ranks)});
   if (a.min && b.min)
-    rows +=
-        row_html(heads, std::vector<std::string>{"Emptiest rank", bytes_html(*a.min), bytes_html(*b.min), bytes_change(*a.min, *b.min)});
+    rows += row_html(heads, std::vector<std::string>{"Emptiest rank", bytes_html(*a.min), bytes_html(*b.min),
+                                                     bytes_change(*a.min, *b.min)});
   for (const auto& [name, member] : members) {
     rows += row_html(heads, std::vector<std::string>{std::string(name), bytes_html(a.*member), bytes_html(b.*member),
                                                      bytes_change(a.*member, b.*member)});
@@ -50,9 +52,7 @@ std::string fields_table(std::string_view caption, const std::vector<FieldChange
   static constexpr std::string_view heads[] = {"What", "Before", "After"};
   std::string rows;
   for (const FieldChange& field : fields) {
-    const auto side = [](const std::string& text) {
-      return text.empty() ? std::string("—") : code(text);
-    };
+    const auto side = [](const std::string& text) { return text.empty() ? std::string("—") : code(text); };
     rows += row_html(heads, std::vector<std::string>{html(field.field), side(field.before), side(field.after)});
   }
   return table_html(caption, heads, rows);
@@ -73,19 +73,23 @@ std::string group_html(const ChangeGroup& group, std::string_view verb, std::str
   for (const PathFamily& family : group.families) paths.insert(paths.end(), family.paths.begin(), family.paths.end());
   const std::vector<PathPattern> patterns = path_patterns(paths);
   std::string out = fmt::format(
-      "<details class=\"change\">\n<summary><span class=\"what\">{}{}</span> <span class=\"count\">{} {}</span>", code(patterns[0].text),
-      patterns.size() > 1 ? fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern")) : "",
+      "<details class=\"change\">\n<summary><span class=\"what\">{}{}</span> <span class=\"count\">{} {}</span>",
+      code(patterns[0].text),
+      patterns.size() > 1
+          ? fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern"))
+          : "",
       grouped(group.count, noun), verb);
   if (verb == "changed") out += fmt::format(" <span class=\"line2\">{}</span>", summary_of(group));
   out += "</summary>\n<div class=\"body\">\n" +
          fields_table(verb == "changed" ? "What is different" : "What the manifest says of it", group.fields);
-  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxPatterns, noun)) + "</dl>\n</div>\n</details>\n";
+  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxPatterns, noun)) +
+         "</dl>\n</div>\n</details>\n";
 }
 
 std::string list_html(const ListDiff& list, std::string_view noun) {
   if (list.added_count + list.removed_count + list.changed_count == 0) return "";
-  std::string out = fmt::format("<h3>{}: {} changed, {} added, {} removed</h3>\n", grouped(list.after, noun), grouped(list.changed_count),
-                                grouped(list.added_count), grouped(list.removed_count));
+  std::string out = fmt::format("<h3>{}: {} changed, {} added, {} removed</h3>\n", grouped(list.after, noun),
+                                grouped(list.changed_count), grouped(list.added_count), grouped(list.removed_count));
   size_t left = kMaxGroups, groups_over = 0;
   uint64_t over = 0;
   const std::pair<std::string_view, const std::vector<ChangeGroup>*> kinds[] = {
@@ -102,8 +106,8 @@ std::string list_html(const ListDiff& list, std::string_view noun) {
     }
   }
   if (groups_over > 0)
-    out += fmt::format("<p class=\"more\">And {} in {} more. <code>tpplan diff OLD NEW</code> lists them.</p>\n", grouped(over, noun),
-                       grouped(groups_over, "group"));
+    out += fmt::format("<p class=\"more\">And {} in {} more. <code>tpplan diff OLD NEW</code> lists them.</p>\n",
+                       grouped(over, noun), grouped(groups_over, "group"));
   return out;
 }
 
@@ -115,13 +119,15 @@ std::string rules_html(const std::vector<RuleChange>& rules) {
     const auto side = [](const std::optional<uint64_t>& matches) {
       return matches ? grouped(*matches) : std::string("not there");
     };
-    const std::string block = change.rule->in_block
-                                  ? fmt::format("{} <span class=\"muted\">in</span> ", code(change.rule->key)) + code(change.rule->block)
-                                  : code(change.rule->key);
+    const std::string block =
+        change.rule->in_block
+            ? fmt::format("{} <span class=\"muted\">in</span> ", code(change.rule->key)) + code(change.rule->block)
+            : code(change.rule->key);
     rows += row_html(heads, std::vector<std::string>{block, side(change.before), side(change.after)});
   }
   std::string out = "<h3>Rules</h3>\n" + table_html("Rules that are new, gone, or match another number", heads, rows);
-  if (rules.size() > kMaxRules) out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRules, "rule"));
+  if (rules.size() > kMaxRules)
+    out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRules, "rule"));
   return out;
 }
 
@@ -130,8 +136,9 @@ std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
   std::string rows;
   for (const CollectiveCount& c : collectives) {
     if (c.before == c.after) continue;
-    rows += row_html(heads, std::vector<std::string>{code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)),
-                                                     grouped(c.before), grouped(c.after), count_change(c.before, c.after)});
+    rows += row_html(heads,
+                     std::vector<std::string>{code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)),
+                                              grouped(c.before), grouped(c.after), count_change(c.before, c.after)});
   }
   return rows.empty() ? "<p>The collectives are the same.</p>\n"
                       : "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
@@ -139,16 +146,19 @@ std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
 
 }  // namespace
 
-bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff, const Sink& sink) {
-  std::string out = fmt::format("<section id=\"changes\">\n<h2>Changes</h2>\n<p>Against the manifest of {} on {}.</p>\n",
-                                code(old_manifest.model_name), html(to_text(old_manifest.mesh)));
+bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff,
+                    const Sink& sink) {
+  std::string out =
+      fmt::format("<section id=\"changes\">\n<h2>Changes</h2>\n<p>Against the manifest of {} on {}.</p>\n",
+                  code(old_manifest.model_name), html(to_text(old_manifest.mesh)));
   if (diff.same) return sink(out + "<p>Nothing is different.</p>\n</section>\n");
   out += bytes_table(diff);
   if (!diff.settings.empty()) out += fields_table("Settings", diff.settings);
   if (old_manifest.model_name != new_manifest.model_name)
-    out += fmt::format("<p>The model was {} and is {}.</p>\n", code(old_manifest.model_name), code(new_manifest.model_name));
-  for (const auto& [list, noun] :
-       {std::pair{&diff.parameters, "parameter"}, std::pair{&diff.buffers, "buffer"}, std::pair{&diff.modules, "module boundary"}})
+    out += fmt::format("<p>The model was {} and is {}.</p>\n", code(old_manifest.model_name),
+                       code(new_manifest.model_name));
+  for (const auto& [list, noun] : {std::pair{&diff.parameters, "parameter"}, std::pair{&diff.buffers, "buffer"},
+                                   std::pair{&diff.modules, "module boundary"}})
     out += list_html(*list, noun);
   return sink(out + rules_html(diff.rules) + collectives_html(diff.collectives) + "</section>\n");
 }

@@ -36,7 +36,8 @@ std::string repeated(std::string_view mark, size_t times) {
   return out;
 }
 
-// Phrases side by side as long as a line has room, two blanks between them. A phrase longer than a line is broken at blanks.
+// Phrases side by side as long as a line has room, two blanks between them. A phrase longer than a line is broken at
+// blanks.
 std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::string_view indent) {
   std::string out, line(indent);
   for (std::string_view phrase : phrases) {
@@ -94,11 +95,11 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   const ManifestTotals& t = manifest.totals;
   const uint64_t scale = std::max(measure.fullest.total, measure.ideal);
   std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
-  out +=
-      wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
-               fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
-               fmt::format("optimizer {}, {} an element", measure.optimizer->name, counted(measure.optimizer->bytes_per_element, "byte"))},
-              width, "");
+  out += wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
+                  fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
+                  fmt::format("optimizer {}, {} an element", measure.optimizer->name,
+                              counted(measure.optimizer->bytes_per_element, "byte"))},
+                 width, "");
   if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
   out += "\n";
   for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
@@ -114,8 +115,9 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
     out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
   }
   if (measure.ranks.size() > kMaxBars)
-    out += wrapped({fmt::format("and {} more of ranks that hold the same bytes", counted(measure.ranks.size() - kMaxBars, "group"))}, width,
-                   "");
+    out += wrapped({fmt::format("and {} more of ranks that hold the same bytes",
+                                counted(measure.ranks.size() - kMaxBars, "group"))},
+                   width, "");
   out += ideal_line(measure, scale, width, marks) + "\n";
   std::vector<std::string> legend;
   const auto names = memory_parts(measure.fullest);

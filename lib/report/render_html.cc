@@ -17,8 +17,8 @@ namespace tpplan {
 namespace {
 
 // What is shown before a sentence says how much more there is.
-constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRuns = 6, kMaxReplicated = 15, kMaxRules = 400, kMaxReasons = 20,
-                 kMaxPatterns = 40;
+constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRuns = 6, kMaxReplicated = 15, kMaxRules = 400,
+                 kMaxReasons = 20, kMaxPatterns = 40;
 
 // A part of a bar that is there is drawn this many percent wide at least, so that it is seen.
 constexpr double kMinPart = 0.5;
@@ -36,14 +36,20 @@ std::string mesh_html(const Mesh& mesh) {
 std::string head_html(const Manifest& manifest) {
   std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   out += fmt::format(
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src {}; base-uri &#39;none&#39;; "
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src {}; base-uri "
+      "&#39;none&#39;; "
       "form-action &#39;none&#39;\">\n",
       html(style_source()));
-  out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n";
-  out += fmt::format("<meta name=\"generator\" content=\"{}\">\n<title>{}: sharding report</title>\n<style>{}</style>\n</head>\n<body>\n",
-                     kToolVersion, html(manifest.model_name), style_sheet());
   out +=
-      "<svg class=\"hidden\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
+      "content=\"light dark\">\n";
+  out += fmt::format(
+      "<meta name=\"generator\" content=\"{}\">\n<title>{}: sharding "
+      "report</title>\n<style>{}</style>\n</head>\n<body>\n",
+      kToolVersion, html(manifest.model_name), style_sheet());
+  out +=
+      "<svg class=\"hidden\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" "
+      "patternUnits=\"userSpaceOnUse\" "
       "patternTransform=\"rotate(45)\">"
       "<rect class=\"hatch-a\" width=\"6\" height=\"6\"/><line class=\"hatch-b\" x1=\"1\" y1=\"0\" x2=\"1\" "
       "y2=\"6\"/></pattern></defs></svg>\n";
@@ -55,7 +61,8 @@ std::string head_html(const Manifest& manifest) {
 }
 
 std::string tile(std::string_view term, const std::string& big, const std::string& sub, bool warn = false) {
-  return fmt::format("<div><dt>{}</dt><dd class=\"big{}\">{}</dd><dd class=\"sub\">{}</dd></div>\n", term, warn ? " warn" : "", big, sub);
+  return fmt::format("<div><dt>{}</dt><dd class=\"big{}\">{}</dd><dd class=\"sub\">{}</dd></div>\n", term,
+                     warn ? " warn" : "", big, sub);
 }
 
 std::string above_ideal(uint64_t held, uint64_t ideal) {
@@ -67,23 +74,27 @@ std::string above_ideal(uint64_t held, uint64_t ideal) {
 std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure) {
   const ManifestTotals& t = manifest.totals;
   uint64_t whole = 0;
-  for (const ManifestParam& param : manifest.parameters) whole += is_replicated(layout_of(manifest, param).sharding.spec);
+  for (const ManifestParam& param : manifest.parameters)
+    whole += is_replicated(layout_of(manifest, param).sharding.spec);
   const bool one_rank = rank_count(manifest) == 1;
   std::string out = "<dl class=\"tiles\">\n";
   out += tile(measure.ranks.size() == 1 && measure.ranks_listed ? "Each rank holds" : "The fullest rank holds",
               bytes_html(t.max_bytes_per_rank), "of parameters");
   out += tile("Above the ideal", above_ideal(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
-              fmt::format("the ideal is {}, the model over {}", bytes_html(t.ideal_bytes_per_rank), grouped(rank_count(manifest), "rank")),
+              fmt::format("the ideal is {}, the model over {}", bytes_html(t.ideal_bytes_per_rank),
+                          grouped(rank_count(manifest), "rank")),
               t.max_bytes_per_rank > t.ideal_bytes_per_rank + t.ideal_bytes_per_rank / 20);
   out += tile("Whole on every rank", bytes_html(t.replicated_bytes_per_rank),
-              fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes), grouped(whole),
-                          grouped(manifest.parameters.size(), "parameter")),
+              fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
+                          grouped(whole), grouped(manifest.parameters.size(), "parameter")),
               !one_rank && t.replicated_bytes_per_rank > t.bytes / 20);
   const Optimizer& optimizer = *measure.optimizer;
-  out += tile(optimizer.bytes_per_element == 0 ? "Without an optimizer" : "With the optimizer", bytes_html(measure.fullest.total),
-              optimizer.bytes_per_element == 0 ? "nothing but parameters and buffers"
-                                               : fmt::format("{}, {} for each element, on the fullest rank", optimizer.name,
-                                                             counted(optimizer.bytes_per_element, "byte")));
+  out += tile(optimizer.bytes_per_element == 0 ? "Without an optimizer" : "With the optimizer",
+              bytes_html(measure.fullest.total),
+              optimizer.bytes_per_element == 0
+                  ? "nothing but parameters and buffers"
+                  : fmt::format("{}, {} for each element, on the fullest rank", optimizer.name,
+                                counted(optimizer.bytes_per_element, "byte")));
   return out + "</dl>\n";
 }
 
@@ -112,14 +123,15 @@ std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
   double x = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].bytes == 0) continue;
-    rects += fmt::format("<rect class=\"{}\" x=\"{:.3f}%\" y=\"0\" width=\"{:.3f}%\" height=\"100%\"/>", kPartStyles[i], x,
-                         std::max(0.0, widths[i]));
+    rects += fmt::format("<rect class=\"{}\" x=\"{:.3f}%\" y=\"0\" width=\"{:.3f}%\" height=\"100%\"/>", kPartStyles[i],
+                         x, std::max(0.0, widths[i]));
     words.push_back(fmt::format("{} {}", parts[i].name, human_bytes(parts[i].bytes)));
     x += widths[i];
   }
   const double tick = 100 * static_cast<double>(ideal) / scale;
   return fmt::format(
-      "<svg class=\"bar\" role=\"img\" aria-label=\"{}: {}; the ideal is {}\">{}<line class=\"ideal\" x1=\"{:.3f}%\" y1=\"0\" "
+      "<svg class=\"bar\" role=\"img\" aria-label=\"{}: {}; the ideal is {}\">{}<line class=\"ideal\" x1=\"{:.3f}%\" "
+      "y1=\"0\" "
       "x2=\"{:.3f}%\" y2=\"100%\"/></svg>",
       ranks_label(memory), join(words, ", "), human_bytes(ideal), rects, tick, tick);
 }
@@ -129,11 +141,13 @@ std::string legend_html(const ManifestMeasure& measure) {
   const auto parts = memory_parts(measure.fullest);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (has_part(measure, i))
-      out += fmt::format("<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg>{}</li>\n", kPartStyles[i],
-                         parts[i].name);
+      out += fmt::format(
+          "<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg>{}</li>\n",
+          kPartStyles[i], parts[i].name);
   }
   return out + fmt::format(
-                   "<li><svg aria-hidden=\"true\"><line class=\"ideal\" x1=\"50%\" y1=\"0\" x2=\"50%\" y2=\"100%\"/></svg><span>ideal, "
+                   "<li><svg aria-hidden=\"true\"><line class=\"ideal\" x1=\"50%\" y1=\"0\" x2=\"50%\" "
+                   "y2=\"100%\"/></svg><span>ideal, "
                    "{}</span></li>\n</ul>\n",
                    bytes_html(measure.ideal));
 }
@@ -148,8 +162,9 @@ std::string bars_html(const ManifestMeasure& measure) {
   }
   out += "</ul>\n";
   if (measure.ranks.size() > kMaxBars)
-    out += fmt::format("<p class=\"more\">And {} more of ranks that hold the same bytes; the table below has them.</p>\n",
-                       grouped(measure.ranks.size() - kMaxBars, "group"));
+    out +=
+        fmt::format("<p class=\"more\">And {} more of ranks that hold the same bytes; the table below has them.</p>\n",
+                    grouped(measure.ranks.size() - kMaxBars, "group"));
   return out + legend_html(measure) + "</figure>\n";
 }
 
@@ -157,23 +172,28 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Whole model"};
   const ManifestTotals& t = manifest.totals;
   const RankMemory& full = measure.fullest;
-  const auto row = [&](std::string_view style, const std::string& name, const std::string& held, const std::string& ideal,
-                       const std::string& whole) {
+  const auto row = [&](std::string_view style, const std::string& name, const std::string& held,
+                       const std::string& ideal, const std::string& whole) {
     return row_html(heads, std::vector<std::string>{name, held, ideal, whole})
         .replace(0, 4, style.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", style));
   };
   const uint64_t cut = full.parameters - std::min(full.parameters, full.replicated), all = t.bytes;
-  std::string rows = row("", "Parameters", bytes_html(full.parameters), bytes_html(t.ideal_bytes_per_rank), bytes_html(all));
+  std::string rows =
+      row("", "Parameters", bytes_html(full.parameters), bytes_html(t.ideal_bytes_per_rank), bytes_html(all));
   rows += row("part", "cut", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
-  rows += row("part", "whole on every rank", bytes_html(t.replicated_bytes_per_rank), "", bytes_html(t.replicated_bytes_per_rank));
+  rows += row("part", "whole on every rank", bytes_html(t.replicated_bytes_per_rank), "",
+              bytes_html(t.replicated_bytes_per_rank));
   rows += row("", fmt::format("Optimizer state, {}", measure.optimizer->name), bytes_html(full.optimizer),
               bytes_html(measure.ideal_optimizer), bytes_html(measure.optimizer_bytes));
   rows += row("", "Buffers, whole on every rank", bytes_html(measure.buffer_bytes), bytes_html(measure.buffer_bytes),
               bytes_html(measure.buffer_bytes));
   rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.ideal), "");
-  rows += "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the batch</td></tr>\n";
   rows +=
-      "<tr><th scope=\"row\">Gradients</th><td colspan=\"3\">not counted: as much as the parameters where all are kept at once</td></tr>\n";
+      "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the "
+      "batch</td></tr>\n";
+  rows +=
+      "<tr><th scope=\"row\">Gradients</th><td colspan=\"3\">not counted: as much as the parameters where all are kept "
+      "at once</td></tr>\n";
   return table_html("What the fullest rank holds", heads, rows);
 }
 
@@ -181,7 +201,8 @@ std::string optimizer_table() {
   static constexpr std::string_view heads[] = {"--optimizer", "#Bytes an element", "Assumes"};
   std::string rows;
   for (const Optimizer& row : optimizers())
-    rows += row_html(heads, std::vector<std::string>{code(row.name), std::to_string(row.bytes_per_element), html(row.assumption)});
+    rows += row_html(
+        heads, std::vector<std::string>{code(row.name), std::to_string(row.bytes_per_element), html(row.assumption)});
   return table_html("Optimizers to choose from", heads, rows);
 }
 
@@ -192,8 +213,9 @@ std::string rank_table(const ManifestMeasure& measure) {
   for (size_t i = 0; i < std::min(kMaxRankRows, measure.ranks.size()); ++i) {
     const RankMemory& m = measure.ranks[i];
     rows += row_html(heads, std::vector<std::string>{ranks_text(m.ranks, m.rank_count, kMaxRankRuns),
-                                                     grouped(static_cast<uint64_t>(m.rank_count)), grouped(m.parameters),
-                                                     grouped(m.replicated), grouped(m.optimizer), grouped(m.buffers), grouped(m.total)});
+                                                     grouped(static_cast<uint64_t>(m.rank_count)),
+                                                     grouped(m.parameters), grouped(m.replicated), grouped(m.optimizer),
+                                                     grouped(m.buffers), grouped(m.total)});
   }
   std::string out = table_html("Bytes of one rank of each group", heads, rows);
   if (measure.ranks.size() > kMaxRankRows)
@@ -203,11 +225,14 @@ std::string rank_table(const ManifestMeasure& measure) {
 
 std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure) {
   std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
-  out += fmt::format("<p>Assumed for the optimizer: {}, cut as its parameter is.</p>\n", html(measure.optimizer->assumption));
-  if (!measure.ranks_listed) out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
+  out += fmt::format("<p>Assumed for the optimizer: {}, cut as its parameter is.</p>\n",
+                     html(measure.optimizer->assumption));
+  if (!measure.ranks_listed)
+    out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
   out += bars_html(measure) + breakdown_html(manifest, measure);
   out +=
-      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the optimizers to choose from</span></summary>\n<div "
+      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the optimizers to choose "
+      "from</span></summary>\n<div "
       "class=\"body\">\n" +
       rank_table(measure) + optimizer_table() + "</div>\n</details>\n";
   return out + "</section>\n";
@@ -225,11 +250,11 @@ std::string replicated_html(const Manifest& manifest) {
     if (i >= kMaxReplicated)
       rest += groups[i].count;
     else
-      rows += row_html(heads, std::vector<std::string>{code(groups[i].pattern), grouped(groups[i].count), bytes_html(groups[i].bytes),
-                                                       percent_text(groups[i].bytes, t.bytes)});
+      rows += row_html(heads,
+                       std::vector<std::string>{code(groups[i].pattern), grouped(groups[i].count),
+                                                bytes_html(groups[i].bytes), percent_text(groups[i].bytes, t.bytes)});
   }
-  out += table_html("The largest first; a star stands for a number",
-                    heads, rows);
+  out += table_html("The largest first; a star stands for a number", heads, rows);
   if (groups.size() > kMaxReplicated)
     out += fmt::format("<p class=\"more\">And {} in {} more.</p>\n", grouped(rest, "name"),
                        grouped(groups.size() - kMaxReplicated, "pattern"));
@@ -260,7 +285,8 @@ std::string title_of(const RuleNode& node, const Manifest& manifest) {
 std::string styles_of(const RuleNode& node, const Manifest& manifest) {
   std::vector<std::string> styles;
   const auto note = [&](const std::string& style) {
-    if (!style.empty() && styles.size() < 4 && std::find(styles.begin(), styles.end(), style) == styles.end()) styles.push_back(style);
+    if (!style.empty() && styles.size() < 4 && std::find(styles.begin(), styles.end(), style) == styles.end())
+      styles.push_back(style);
   };
   for (const uint32_t param : node.params) note(layout_of(manifest, manifest.parameters[param]).style);
   for (const uint32_t module : node.modules) note(layout_of(manifest, manifest.modules[module]).style);
@@ -269,7 +295,8 @@ std::string styles_of(const RuleNode& node, const Manifest& manifest) {
 }
 
 template <typename Items>
-std::vector<PathPattern> patterns_of(const Manifest& manifest, const std::vector<uint32_t>& indices, const Items& items) {
+std::vector<PathPattern> patterns_of(const Manifest& manifest, const std::vector<uint32_t>& indices,
+                                     const Items& items) {
   std::vector<std::string_view> paths;
   for (const uint32_t i : indices) paths.push_back(path_of(manifest, items[i]));
   return path_patterns(paths);
@@ -279,28 +306,35 @@ std::string rule_html(const Manifest& manifest, const RuleNode& node) {
   uint64_t bytes = 0;
   for (const uint32_t param : node.params) bytes += whole_bytes(layout_of(manifest, manifest.parameters[param]));
   std::vector<std::string> counts;
-  if (!node.params.empty()) counts.push_back(fmt::format("{}, {}", grouped(node.params.size(), "parameter"), bytes_html(bytes)));
+  if (!node.params.empty())
+    counts.push_back(fmt::format("{}, {}", grouped(node.params.size(), "parameter"), bytes_html(bytes)));
   if (node.params.empty() && !node.modules.empty()) counts.push_back(grouped(node.modules.size(), "boundary"));
   if (counts.empty()) counts.push_back("decides nothing");
   const std::string style = styles_of(node, manifest);
   std::string out = fmt::format(
-      "<details class=\"rule\">\n<summary><span class=\"what\">{}{}</span> <span class=\"count\">{}</span></summary>\n<div "
+      "<details class=\"rule\">\n<summary><span class=\"what\">{}{}</span> <span "
+      "class=\"count\">{}</span></summary>\n<div "
       "class=\"body\">\n",
-      title_of(node, manifest), style.empty() ? "" : fmt::format(" <span class=\"muted\">{}</span>", style), join(counts, ", "));
+      title_of(node, manifest), style.empty() ? "" : fmt::format(" <span class=\"muted\">{}</span>", style),
+      join(counts, ", "));
   out += "<dl class=\"facts\">\n";
   if (node.rule != kNoManifestRule) {
     const ManifestRule& rule = manifest.rules[node.rule];
     out += fact("In the plan", fmt::format("line {}, matches {}", rule.line, grouped(rule.matches)));
   }
   if (!node.params.empty())
-    out += fact("Parameters", patterns_html(patterns_of(manifest, node.params, manifest.parameters), kMaxPatterns, "parameter"));
+    out += fact("Parameters",
+                patterns_html(patterns_of(manifest, node.params, manifest.parameters), kMaxPatterns, "parameter"));
   if (!node.modules.empty())
-    out += fact("Boundaries of", patterns_html(patterns_of(manifest, node.modules, manifest.modules), kMaxPatterns, "module"));
+    out += fact("Boundaries of",
+                patterns_html(patterns_of(manifest, node.modules, manifest.modules), kMaxPatterns, "module"));
   return out + "</dl>\n</div>\n</details>\n";
 }
 
 std::string rules_html(const Manifest& manifest) {
-  std::string out = "<section id=\"rules\">\n<h2>Rules</h2>\n<p>What each rule of the plan decides; every parameter stands once.</p>\n";
+  std::string out =
+      "<section id=\"rules\">\n<h2>Rules</h2>\n<p>What each rule of the plan decides; every parameter stands "
+      "once.</p>\n";
   size_t left = kMaxRules, reasons_left = kMaxReasons, rules_over = 0;
   uint64_t params_over = 0;
   for (const RuleBlock& block : group_by_rule(manifest)) {
@@ -338,24 +372,28 @@ std::string rules_html(const Manifest& manifest) {
 // ---- bytes moved ----
 
 std::string_view traffic_text(TrafficKind kind) {
-  static constexpr std::string_view names[] = {"gradients summed (all_reduce)", "gradients summed and cut (reduce_scatter)",
+  static constexpr std::string_view names[] = {"gradients summed (all_reduce)",
+                                               "gradients summed and cut (reduce_scatter)",
                                                "parameters gathered by FSDP (all_gather)"};
   return names[static_cast<size_t>(kind)];
 }
 
 std::string traffic_html(const Manifest& manifest, const ManifestMeasure& measure) {
-  static constexpr std::string_view heads[] = {"Axis", "What", "#Tensors", "#Bytes at a time", "#Times a step", "#Sent by a rank"};
+  static constexpr std::string_view heads[] = {"Axis",          "What",           "#Tensors", "#Bytes at a time",
+                                               "#Times a step", "#Sent by a rank"};
   static constexpr std::string_view boundary_heads[] = {"Axis", "Collective", "Pass", "#Places"};
   std::string out =
-      "<section id=\"traffic\">\n<h2>Bytes moved</h2>\n<p>One training step, seen from rank 0. Gradients have the type of their parameter; "
+      "<section id=\"traffic\">\n<h2>Bytes moved</h2>\n<p>One training step, seen from rank 0. Gradients have the type "
+      "of their parameter; "
       "FSDP gathers once forward and once backward; "
       "a rank sends what a ring makes it send.</p>\n";
   std::string rows;
   for (size_t i = 0; i < measure.traffic.size(); ++i) {
     const AxisTraffic& t = measure.traffic[i];
     rows +=
-        row_html(heads, std::vector<std::string>{code(manifest.mesh.axes[t.axis].name), std::string(traffic_text(t.kind)),
-                                                 grouped(t.tensors), bytes_html(t.payload), std::to_string(t.times), bytes_html(t.sent)});
+        row_html(heads, std::vector<std::string>{code(manifest.mesh.axes[t.axis].name),
+                                                 std::string(traffic_text(t.kind)), grouped(t.tensors),
+                                                 bytes_html(t.payload), std::to_string(t.times), bytes_html(t.sent)});
     uint64_t sum = 0, kinds = 0;
     for (const AxisTraffic& other : measure.traffic) {
       if (other.axis != t.axis) continue;
@@ -364,33 +402,39 @@ std::string traffic_html(const Manifest& manifest, const ManifestMeasure& measur
     }
     const bool last = i + 1 == measure.traffic.size() || measure.traffic[i + 1].axis != t.axis;
     if (last && kinds > 1)
-      rows += fmt::format("<tr class=\"sum\"><th scope=\"row\" colspan=\"5\">over {} together</th><td class=\"n\">{}</td></tr>\n",
-                          code(manifest.mesh.axes[t.axis].name), bytes_html(sum));
+      rows += fmt::format(
+          "<tr class=\"sum\"><th scope=\"row\" colspan=\"5\">over {} together</th><td class=\"n\">{}</td></tr>\n",
+          code(manifest.mesh.axes[t.axis].name), bytes_html(sum));
   }
   out += rows.empty() ? "<p>No gradient is reduced over an axis, and no parameter is gathered.</p>\n"
                       : table_html("Parameters and gradients, by axis", heads, rows);
   std::string boundaries;
   for (const BoundaryTraffic& b : measure.boundaries) {
     const std::string kind =
-        fmt::format("{}{}", to_text(b.kind), b.kind == CollectiveKind::LocalSlice ? " <span class=\"muted\">moves nothing</span>" : "");
-    boundaries += row_html(boundary_heads, std::vector<std::string>{code(manifest.mesh.axes[b.axis].name), kind,
-                                                                    b.backward ? "backward" : "forward", grouped(b.count)});
+        fmt::format("{}{}", to_text(b.kind),
+                    b.kind == CollectiveKind::LocalSlice ? " <span class=\"muted\">moves nothing</span>" : "");
+    boundaries +=
+        row_html(boundary_heads, std::vector<std::string>{code(manifest.mesh.axes[b.axis].name), kind,
+                                                          b.backward ? "backward" : "forward", grouped(b.count)});
   }
   if (boundaries.empty()) return out + "<p>No module boundary has a collective.</p>\n</section>\n";
   out += table_html("Activations at module boundaries", boundary_heads, boundaries);
   return out +
-         "<p class=\"more\">Their sizes depend on the batch, which the manifest does not know: these are counts of places, not "
+         "<p class=\"more\">Their sizes depend on the batch, which the manifest does not know: these are counts of "
+         "places, not "
          "bytes.</p>\n</section>\n";
 }
 
 std::string footer_html(const Manifest& manifest) {
-  std::string out =
-      fmt::format("<footer>\n<p>Written by {} from a manifest of model {} (sha256 {}) and plan (sha256 {}). Pieces that do not divide: {}.",
-                  kToolVersion, code(manifest.model_name), code(manifest.model_sha256), code(manifest.plan_sha256),
-                  manifest.uneven == UnevenPolicy::Torch ? "cut as torch.chunk cuts them" : "an error");
+  std::string out = fmt::format(
+      "<footer>\n<p>Written by {} from a manifest of model {} (sha256 {}) and plan (sha256 {}). Pieces that do not "
+      "divide: {}.",
+      kToolVersion, code(manifest.model_name), code(manifest.model_sha256), code(manifest.plan_sha256),
+      manifest.uneven == UnevenPolicy::Torch ? "cut as torch.chunk cuts them" : "an error");
   if (manifest.fsdp)
-    out += fmt::format(" FSDP: {} over {}, {}.", html(manifest.fsdp->policy), code(manifest.mesh.axes[manifest.fsdp->axis].name),
-                       grouped(manifest.fsdp->units.size(), "unit"));
+    out +=
+        fmt::format(" FSDP: {} over {}, {}.", html(manifest.fsdp->policy),
+                    code(manifest.mesh.axes[manifest.fsdp->axis].name), grouped(manifest.fsdp->units.size(), "unit"));
   return out + " All sizes are powers of 1024.</p>\n</footer>\n</body>\n</html>\n";
 }
 
@@ -398,15 +442,18 @@ std::string nav_html(bool compared) {
   std::string out = "<nav aria-label=\"Sections\"><a href=\"#memory\">Memory</a>";
   if (compared) out += " <a href=\"#changes\">Changes</a>";
   return out +
-         " <a href=\"#replicated\">Replicated</a> <a href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a href=\"#traffic\">Bytes "
+         " <a href=\"#replicated\">Replicated</a> <a href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
+         "href=\"#traffic\">Bytes "
          "moved</a></nav>\n</header>\n<main>\n";
 }
 
 }  // namespace
 
-bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against, const Sink& sink) {
+bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
+                 const Sink& sink) {
   return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(nav_html(against.has_value())) &&
-         sink(memory_html(manifest, measure)) && (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
+         sink(memory_html(manifest, measure)) &&
+         (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
          sink(replicated_html(manifest)) && sink(rules_html(manifest)) && render_shards(manifest, sink) &&
          sink(traffic_html(manifest, measure)) && sink("</main>\n") && sink(footer_html(manifest));
 }

@@ -14,8 +14,8 @@
 namespace tpplan {
 namespace {
 
-// What is drawn before a sentence says how much more there is: groups, cells of one grid and of all, pieces along one dim,
-// ranks in a cell, dims in a caption, patterns in a list.
+// What is drawn before a sentence says how much more there is: groups, cells of one grid and of all, pieces along one
+// dim, ranks in a cell, dims in a caption, patterns in a list.
 constexpr size_t kMaxGroups = 250;
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
 constexpr int64_t kMaxPieces = 64;
@@ -48,14 +48,16 @@ void choose_dims(Drawing& drawing) {
   if (chosen.size() > 1) drawing.across = chosen[1];
 }
 
-size_t extent(const Drawing& drawing, const std::optional<size_t>& dim) { return dim ? drawing.grid.runs[*dim].size() : 1; }
+size_t extent(const Drawing& drawing, const std::optional<size_t>& dim) {
+  return dim ? drawing.grid.runs[*dim].size() : 1;
+}
 
 // Which of the eight tints a cell has: cells of one holder have one.
 uint64_t tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
   uint64_t holder = 0;
   for (size_t dim = 0; dim < pieces.size(); ++dim)
-    holder =
-        holder * static_cast<uint64_t>(shard_count(drawing.layout.sharding.spec[dim], drawing.mesh)) + static_cast<uint64_t>(pieces[dim]);
+    holder = holder * static_cast<uint64_t>(shard_count(drawing.layout.sharding.spec[dim], drawing.mesh)) +
+             static_cast<uint64_t>(pieces[dim]);
   return holder % 8;
 }
 
@@ -68,7 +70,8 @@ std::vector<int64_t> pieces_at(const Drawing& drawing) {
 std::string cell_html(const Drawing& drawing) {
   const std::vector<int64_t> pieces = pieces_at(drawing);
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
-  return fmt::format("<td class=\"c{}\">{}</td>", tint(drawing, pieces), ranks_text(ranks.ranks, ranks.count, kMaxRankRuns));
+  return fmt::format("<td class=\"c{}\">{}</td>", tint(drawing, pieces),
+                     ranks_text(ranks.ranks, ranks.count, kMaxRankRuns));
 }
 
 // "dim 0 0:4, dim 1 0:16": the dims that run neither down nor across.
@@ -82,7 +85,8 @@ std::string caption_html(const Drawing& drawing) {
     else
       ++left_out;
   }
-  std::string text = parts.empty() ? "Ranks that hold each piece" : fmt::format("Ranks that hold each piece at {}", join(parts, ", "));
+  std::string text =
+      parts.empty() ? "Ranks that hold each piece" : fmt::format("Ranks that hold each piece at {}", join(parts, ", "));
   if (left_out > 0) text += fmt::format(" and {} more", counted(left_out, "dim"));
   return text;
 }
@@ -90,18 +94,18 @@ std::string caption_html(const Drawing& drawing) {
 // The dims to scale, for the eye: the table says the same in numbers.
 std::string map_html(Drawing& drawing) {
   if (!drawing.across || drawing.grid.cell_count > 128 || !drawing.grid.complete) return "";
-  const auto size_of = [&](size_t dim) {
-    return static_cast<double>(drawing.layout.shape[dim]);
-  };
+  const auto size_of = [&](size_t dim) { return static_cast<double>(drawing.layout.shape[dim]); };
   const double ratio = std::clamp(size_of(*drawing.across) / size_of(*drawing.down), 0.25, 4.0);
   const double width = ratio >= 1 ? kMapSize : kMapSize * ratio, height = ratio >= 1 ? kMapSize / ratio : kMapSize;
-  std::string out =
-      fmt::format("<svg class=\"map\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.2f} {1:.2f}\" aria-hidden=\"true\">",
-                  width + 2, height + 2);
+  std::string out = fmt::format(
+      "<svg class=\"map\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.2f} {1:.2f}\" aria-hidden=\"true\">",
+      width + 2, height + 2);
   const double unit_x = width / size_of(*drawing.across), unit_y = height / size_of(*drawing.down);
-  for (drawing.at[*drawing.down] = 0; drawing.at[*drawing.down] < extent(drawing, drawing.down); ++drawing.at[*drawing.down]) {
+  for (drawing.at[*drawing.down] = 0; drawing.at[*drawing.down] < extent(drawing, drawing.down);
+       ++drawing.at[*drawing.down]) {
     const Interval rows = drawing.grid.runs[*drawing.down][drawing.at[*drawing.down]].interval;
-    for (drawing.at[*drawing.across] = 0; drawing.at[*drawing.across] < extent(drawing, drawing.across); ++drawing.at[*drawing.across]) {
+    for (drawing.at[*drawing.across] = 0; drawing.at[*drawing.across] < extent(drawing, drawing.across);
+         ++drawing.at[*drawing.across]) {
       const Interval columns = drawing.grid.runs[*drawing.across][drawing.at[*drawing.across]].interval;
       out += fmt::format("<rect class=\"c{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
                          tint(drawing, pieces_at(drawing)), unit_x * static_cast<double>(columns.begin) + 1,
@@ -116,7 +120,9 @@ std::string map_html(Drawing& drawing) {
 std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   const std::string caption = caption_html(drawing);
   std::string out = fmt::format(
-      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table class=\"grid\">\n<caption>{0}</caption>\n", caption);
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table "
+      "class=\"grid\">\n<caption>{0}</caption>\n",
+      caption);
   const size_t columns = extent(drawing, drawing.across);
   if (drawing.across) {
     out += fmt::format("<thead><tr><th scope=\"col\">dim {} ↓ dim {} →</th>", *drawing.down, *drawing.across);
@@ -128,8 +134,8 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   const uint64_t before = drawing.cells;
   for (size_t r = 0; r < extent(drawing, drawing.down) && drawing.cells - before < most_cells; ++r) {
     if (drawing.down) drawing.at[*drawing.down] = r;
-    out +=
-        fmt::format("<tr><th scope=\"row\">{}</th>", drawing.down ? run_text(drawing.grid.runs[*drawing.down][r]) : std::string("scalar"));
+    out += fmt::format("<tr><th scope=\"row\">{}</th>",
+                       drawing.down ? run_text(drawing.grid.runs[*drawing.down][r]) : std::string("scalar"));
     for (size_t c = 0; c < columns && drawing.cells - before < most_cells; ++c) {
       if (drawing.across) drawing.at[*drawing.across] = c;
       out += cell_html(drawing);
@@ -153,7 +159,12 @@ bool next_slice(Drawing& drawing) {
 std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
   const ShardGrid grid = make_shard_grid(layout, mesh, kMaxPieces);
   if (grid.cell_count == 0) return "<p>It has no elements: nobody holds any.</p>\n";
-  Drawing drawing{.layout = layout, .mesh = mesh, .grid = grid, .down = {}, .across = {}, .at = std::vector<size_t>(layout.shape.size())};
+  Drawing drawing{.layout = layout,
+                  .mesh = mesh,
+                  .grid = grid,
+                  .down = {},
+                  .across = {},
+                  .at = std::vector<size_t>(layout.shape.size())};
   choose_dims(drawing);
   const uint64_t most = std::min(kMaxCells, cells_left);
   std::string out = "<div class=\"shards\">\n";
@@ -168,7 +179,8 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
   out += "</div>\n";
   if (!grid.complete) {
     out += fmt::format(
-        "<p class=\"more\">{} of the first pieces are drawn, and there are more. <code>tpplan show MANIFEST --rank RANK</code> says "
+        "<p class=\"more\">{} of the first pieces are drawn, and there are more. <code>tpplan show MANIFEST --rank "
+        "RANK</code> says "
         "what any rank holds.</p>\n",
         grouped(drawing.cells, "cell"));
   }
@@ -199,7 +211,8 @@ std::string pieces_text(const ParamLayout& layout) {
 std::string gradient_text(const ParamLayout& layout, const Mesh& mesh) {
   std::vector<std::string> steps;
   for (const GradReduce& reduce : layout.grad_reduce) {
-    steps.push_back(fmt::format("{} over {}", reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
+    steps.push_back(fmt::format("{} over {}",
+                                reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
                                 html(mesh.axes[reduce.axis].name)));
   }
   return steps.empty() ? "no reduction" : join(steps, ", ");
@@ -209,11 +222,13 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   const ParamLayout& layout = manifest.layouts[group.layout];
   const Mesh& mesh = manifest.mesh;
   std::vector<std::string> placements, segments;
-  for (const Placement& placement : layout.placements.value_or(std::vector<Placement>{})) placements.push_back(to_text(placement));
+  for (const Placement& placement : layout.placements.value_or(std::vector<Placement>{}))
+    placements.push_back(to_text(placement));
   for (const DimSegments& entry : layout.sharding.segments)
     segments.push_back(html(fmt::format("dim {}: {}", entry.dim, sizes_text(entry.sizes))));
   std::map<std::string, uint64_t> gradients;
-  for (const uint32_t param : group.params) ++gradients[gradient_text(layout_of(manifest, manifest.parameters[param]), mesh)];
+  for (const uint32_t param : group.params)
+    ++gradients[gradient_text(layout_of(manifest, manifest.parameters[param]), mesh)];
   std::vector<std::string> gradient;
   for (const auto& [text, count] : gradients)
     gradient.push_back(gradients.size() == 1 ? text : fmt::format("{} ({})", text, grouped(count)));
@@ -223,7 +238,8 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each cut by itself");
   out += fact("Each rank", html(pieces_text(layout)));
   out += fact("Copies", layout.replicas == 1 ? "every element on one rank"
-                                             : fmt::format("every element on {} ranks", grouped(static_cast<uint64_t>(layout.replicas))));
+                                             : fmt::format("every element on {} ranks",
+                                                           grouped(static_cast<uint64_t>(layout.replicas))));
   return out + fact("Gradient", join(gradient, "; "));
 }
 
@@ -233,9 +249,11 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
   for (const uint32_t param : group.params) paths.push_back(path_of(manifest, manifest.parameters[param]));
   const std::vector<PathPattern> patterns = path_patterns(paths);
   std::string name = code(patterns[0].text);
-  if (patterns.size() > 1) name += fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern"));
-  std::string out = fmt::format("<details class=\"group\">\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>",
-                                name, grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
+  if (patterns.size() > 1)
+    name += fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern"));
+  std::string out = fmt::format(
+      "<details class=\"group\">\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>", name,
+      grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
   out += fmt::format(" <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\">\n",
                      html(sizes_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
                      html(to_text(layout.sharding.spec, manifest.mesh)));
@@ -248,7 +266,8 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
 bool render_shards(const Manifest& manifest, const Sink& sink) {
   const std::vector<ShardGroup> groups = group_by_sharding(manifest);
   std::string head =
-      "<section id=\"shards\">\n<h2>Shards</h2>\n<p>Parameters that are cut alike stand together, those with the most bytes first. A cell "
+      "<section id=\"shards\">\n<h2>Shards</h2>\n<p>Parameters that are cut alike stand together, those with the most "
+      "bytes first. A cell "
       "is a piece, "
       "<code>0:1024</code> the indices 0 to 1023; pieces with the same ranks have the same tint.</p>\n";
   if (groups.empty()) head += "<p>The manifest has no parameters.</p>\n";
@@ -262,8 +281,10 @@ bool render_shards(const Manifest& manifest, const Sink& sink) {
   }
   std::string tail;
   if (groups.size() > kMaxGroups)
-    tail = fmt::format("<p class=\"more\">And {} in {} more. <code>tpplan show MANIFEST --parameter PATH</code> shows each of them.</p>\n",
-                       grouped(rest, "parameter"), grouped(groups.size() - kMaxGroups, "group"));
+    tail = fmt::format(
+        "<p class=\"more\">And {} in {} more. <code>tpplan show MANIFEST --parameter PATH</code> shows each of "
+        "them.</p>\n",
+        grouped(rest, "parameter"), grouped(groups.size() - kMaxGroups, "group"));
   return sink(tail + "</section>\n");
 }
 

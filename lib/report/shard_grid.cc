@@ -58,7 +58,8 @@ ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t m
     std::vector<int64_t> coordinate(mesh.axes.size(), 0);
     for (int64_t piece = 0; piece < std::min(pieces, most_pieces); ++piece) {
       place_piece(axes, mesh, piece, coordinate);
-      const auto slice = piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
+      const auto slice =
+          piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
       for (const Interval& run : slice) {
         if (length(run) == 0) continue;
         if (grid.runs[dim].size() < kMaxGridRuns)
@@ -69,7 +70,8 @@ ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t m
     }
     std::sort(grid.runs[dim].begin(), grid.runs[dim].end(),
               [](const GridRun& a, const GridRun& b) { return a.interval.begin < b.interval.begin; });
-    if (__builtin_mul_overflow(grid.cell_count, grid.runs[dim].size(), &grid.cell_count)) grid.cell_count = ~uint64_t{0};
+    if (__builtin_mul_overflow(grid.cell_count, grid.runs[dim].size(), &grid.cell_count))
+      grid.cell_count = ~uint64_t{0};
   }
   return grid;
 }

@@ -12,19 +12,20 @@
 
 namespace tpplan {
 
-// A run of global indices of one dim and who holds it: the coordinate on the axes that cut the dim, as one number, major
-// axis first. A dim of several segments has several runs of one piece.
+// A run of global indices of one dim and who holds it: the coordinate on the axes that cut the dim, as one number,
+// major axis first. A dim of several segments has several runs of one piece.
 struct GridRun {
   Interval interval;
   int64_t piece = 0;
 };
 
-// The runs of each dim, by their begin, without empty ones. A cell is one run of each dim; the cells of a complete grid hold
-// every element exactly once.
+// The runs of each dim, by their begin, without empty ones. A cell is one run of each dim; the cells of a complete grid
+// hold every element exactly once.
 struct ShardGrid {
   std::vector<std::vector<GridRun>> runs;
   uint64_t cell_count = 0;  // saturates at 2^64 - 1
-  bool complete = true;     // false: a dim has more than `most_pieces` pieces, or kMaxGridRuns runs; the others are left out
+  bool complete =
+      true;  // false: a dim has more than `most_pieces` pieces, or kMaxGridRuns runs; the others are left out
 };
 inline constexpr size_t kMaxGridRuns = 65536;
 ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);

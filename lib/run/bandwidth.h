@@ -9,11 +9,12 @@ namespace tpplan {
 
 struct Bandwidth {
   double algorithm = 0;  // bytes per second: `bytes` / `seconds`
-  double bus = 0;        // times what of the data crosses a link: 2 (n - 1) / n for all_reduce, (n - 1) / n for the others, 0 for a slice
+  double bus = 0;  // times what of the data crosses a link: 2 (n - 1) / n for all_reduce, (n - 1) / n for the others, 0
+                   // for a slice
 };
 
-// `bytes`: of a rank's larger side: what all_gather puts out, what reduce_scatter takes in, what a rank holds for all_reduce,
-// all_to_all and slice. `ranks`: that take part.
+// `bytes`: of a rank's larger side: what all_gather puts out, what reduce_scatter takes in, what a rank holds for
+// all_reduce, all_to_all and slice. `ranks`: that take part.
 Bandwidth bandwidth_of(CollectiveKind kind, uint64_t bytes, double seconds, int ranks);
 
 }  // namespace tpplan

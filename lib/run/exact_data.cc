@@ -44,8 +44,10 @@ std::optional<NumberType> number_type(DType dtype) {
   return has ? std::optional(type) : std::nullopt;
 }
 
-// The contributions that make up a rank's value: every coordinate of the axes that are reduced, its own on the open ones.
-std::vector<uint64_t> parts_of(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate, std::span<const AxisId> open) {
+// The contributions that make up a rank's value: every coordinate of the axes that are reduced, its own on the open
+// ones.
+std::vector<uint64_t> parts_of(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate,
+                               std::span<const AxisId> open) {
   std::vector<uint64_t> parts = {0};
   for (const AxisId axis : tensor.partial) {
     const uint64_t size = static_cast<uint64_t>(mesh.axes[axis].size);
@@ -65,7 +67,9 @@ int reduced_value(const ExactTensor& tensor, uint64_t index, std::span<const uin
   int result = exact_value(tensor.salt, index, parts[0]) + 2 + lowest;
   for (const uint64_t part : parts.subspan(1)) {
     const int value = exact_value(tensor.salt, index, part) + 2 + lowest;
-    result = tensor.op == ReduceOp::Max ? std::max(result, value) : tensor.op == ReduceOp::Min ? std::min(result, value) : result + value;
+    result = tensor.op == ReduceOp::Max   ? std::max(result, value)
+             : tensor.op == ReduceOp::Min ? std::min(result, value)
+                                          : result + value;
   }
   return tensor.op == ReduceOp::Avg ? result * scale / static_cast<int>(parts.size()) : result;
 }
@@ -105,7 +109,8 @@ std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::
       return;
     }
     for (const Interval& run : slice[dim]) {
-      for (int64_t i = run.begin; i < run.end; ++i) fill(dim + 1, index * static_cast<uint64_t>(tensor.shape[dim]) + static_cast<uint64_t>(i));
+      for (int64_t i = run.begin; i < run.end; ++i)
+        fill(dim + 1, index * static_cast<uint64_t>(tensor.shape[dim]) + static_cast<uint64_t>(i));
     }
   };
   if (count != 0) fill(0, 0);

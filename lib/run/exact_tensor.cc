@@ -5,7 +5,8 @@
 namespace tpplan {
 namespace {
 
-std::vector<char> expected_bytes(const Comm& comm, const Mesh& mesh, const ExactTensor& data, const LocalTensor& tensor) {
+std::vector<char> expected_bytes(const Comm& comm, const Mesh& mesh, const ExactTensor& data,
+                                 const LocalTensor& tensor) {
   Region region;
   region_of(tensor, mesh, comm.rank, region);
   return exact_bytes(data, mesh, coordinate_of(mesh, comm.rank), region, open_axes(tensor.placements));
@@ -47,7 +48,8 @@ uint64_t count_wrong(const Comm& comm, const Mesh& mesh, const ExactTensor& data
   const size_t width = dtypes()[tensor.dtype].bits / 8;
   if (expected.size() != found.size()) return std::max(expected.size(), found.size()) / width;
   uint64_t wrong = 0;
-  for (size_t at = 0; at < found.size(); at += width) wrong += std::memcmp(expected.data() + at, found.data() + at, width) != 0;
+  for (size_t at = 0; at < found.size(); at += width)
+    wrong += std::memcmp(expected.data() + at, found.data() + at, width) != 0;
   return wrong;
 }
 

@@ -11,8 +11,8 @@ namespace tpplan {
 std::vector<AxisId> open_axes(std::span<const Placement> placements);
 ReduceOp open_op(std::span<const Placement> placements);
 
-// Allocates `tensor` (name, shape, dtype and placements are set) and fills it with `data`, of which the axes that are not
-// Partial in `tensor` are reduced. False with the fault in comm.
+// Allocates `tensor` (name, shape, dtype and placements are set) and fills it with `data`, of which the axes that are
+// not Partial in `tensor` are reduced. False with the fault in comm.
 bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor);
 
 // How many of the rank's elements are not those of `data`, bytes compared.

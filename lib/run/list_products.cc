@@ -11,18 +11,23 @@ namespace tpplan {
 namespace {
 
 // All that a product depends on.
-std::string key_of(const Manifest& manifest, const std::string& pattern, const ModuleWeight& weight, const ModuleLayout& module) {
+std::string key_of(const Manifest& manifest, const std::string& pattern, const ModuleWeight& weight,
+                   const ModuleLayout& module) {
   const ParamLayout& layout = layout_of(manifest, *weight.param);
-  std::string key = fmt::format("{} {} {} {} {}", pattern, weight.is_embedding, weight.out, fmt::join(layout.shape, ","), to_text(layout.sharding.spec, manifest.mesh));
-  for (const DimSegments& segments : layout.sharding.segments) key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
-  for (const GradReduce& reduce : layout.grad_reduce) key += fmt::format(" g{}.{}", reduce.axis, static_cast<int>(reduce.kind));
+  std::string key = fmt::format("{} {} {} {} {}", pattern, weight.is_embedding, weight.out,
+                                fmt::join(layout.shape, ","), to_text(layout.sharding.spec, manifest.mesh));
+  for (const DimSegments& segments : layout.sharding.segments)
+    key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
+  for (const GradReduce& reduce : layout.grad_reduce)
+    key += fmt::format(" g{}.{}", reduce.axis, static_cast<int>(reduce.kind));
   for (const auto* values : {&module.inputs, &module.outputs}) {
     key += " |";
     for (const ManifestValue& value : *values) {
       for (const auto* placements : {&value.from, &value.to}) key += *placements ? layout_text(**placements) : "null";
       for (const auto* steps : {&value.forward, &value.backward}) {
         key += " :";
-        for (const Collective& c : *steps) key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
+        for (const Collective& c : *steps)
+          key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
       }
     }
   }
@@ -46,8 +51,13 @@ std::vector<ModuleProduct> list_products(const Manifest& manifest) {
     const auto weight = weights.find(path);
     if (weight == weights.end()) continue;
     const std::string pattern = path_pattern(path);
-    const auto [place, is_new] = known.try_emplace(key_of(manifest, pattern, weight->second, layout_of(manifest, module)), products.size());
-    if (is_new) products.push_back({.path = std::string(path), .pattern = pattern, .weight = weight->second, .layout = &layout_of(manifest, module)});
+    const auto [place, is_new] =
+        known.try_emplace(key_of(manifest, pattern, weight->second, layout_of(manifest, module)), products.size());
+    if (is_new)
+      products.push_back({.path = std::string(path),
+                          .pattern = pattern,
+                          .weight = weight->second,
+                          .layout = &layout_of(manifest, module)});
     ++products[place->second].count;
   }
   return products;

@@ -17,7 +17,8 @@ struct ModuleWeight {
   bool is_embedding = false;
 };
 
-// By module path: each two-dimensional parameter that is not empty of a linear or embedding module. A module with several has the first one.
+// By module path: each two-dimensional parameter that is not empty of a linear or embedding module. A module with
+// several has the first one.
 std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest& manifest);
 
 }  // namespace tpplan

@@ -20,7 +20,8 @@ std::vector<Placement> from_front(std::vector<Placement> placements, int ndim) {
   return placements;
 }
 
-// The axes over which the weight's gradient is summed though no style cuts the tokens there: the batch is cut over them.
+// The axes over which the weight's gradient is summed though no style cuts the tokens there: the batch is cut over
+// them.
 bool cuts_batch(const ProductWork& w, AxisId axis) {
   const bool fsdp = w.manifest.fsdp && w.manifest.fsdp->axis == axis;
   return fsdp || (w.manifest.data && std::ranges::find(w.manifest.data->axes, axis) != w.manifest.data->axes.end());
@@ -41,7 +42,9 @@ std::vector<Placement> rows_of(std::vector<Placement> placements) {
   return placements;
 }
 
-int64_t id_at(const ProductWork& w, int64_t row) { return static_cast<int64_t>((static_cast<uint64_t>(row) * 2654435761u + 12345) % static_cast<uint64_t>(w.in)); }
+int64_t id_at(const ProductWork& w, int64_t row) {
+  return static_cast<int64_t>((static_cast<uint64_t>(row) * 2654435761u + 12345) % static_cast<uint64_t>(w.in));
+}
 
 void put_floats(const ProductWork& w, LocalTensor& tensor, const std::vector<float>& values) {
   if (!values.empty()) w.comm.device->from_host(tensor.data.get(), values.data(), values.size() * sizeof(float));
@@ -85,7 +88,8 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   w.out = layout.shape[weight.out];
   w.weight_spec = layout.sharding.spec;
   if (w.manifest.fsdp) w.weight_spec = without_axis(std::move(w.weight_spec), w.manifest.fsdp->axis);
-  if (!layout.sharding.segments.empty() && !is_even(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh)) {
+  if (!layout.sharding.segments.empty() &&
+      !is_even(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh)) {
     result.fault = ProductFault::Packed;
     result.reason = "its segments are cut unevenly: an activation is cut as a whole, and would be cut elsewhere";
     return false;
@@ -99,7 +103,8 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   std::vector<Placement> rows = rows_of(w.x_to);
   for (size_t i = 0; i < axis_count; ++i) {
     const auto axis = static_cast<AxisId>(i);
-    const bool open = rows[i].kind == PlacementKind::Replicate && cuts_batch(w, axis) && !uses_axis(w.weight_spec, axis);
+    const bool open =
+        rows[i].kind == PlacementKind::Replicate && cuts_batch(w, axis) && !uses_axis(w.weight_spec, axis);
     if (open) rows[i] = shard(0);
     if (open && w.x_from[i].kind == PlacementKind::Replicate) w.x_from[i] = w.x_to[i] = shard(0);
     if (is_shard(rows[i]) && rows[i].dim == 0) w.batch *= w.mesh.axes[i].size;
@@ -107,7 +112,8 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   const std::vector<Placement> needed = weight.is_embedding ? rows : x_needed(w, rows), given = y_given(w, rows);
   if (w.x_to != needed) {
     result.fault = ProductFault::InputLayout;
-    result.reason = fmt::format("its weight needs an input of {}, the boundary makes it {}", layout_text(needed), layout_text(w.x_to));
+    result.reason = fmt::format("its weight needs an input of {}, the boundary makes it {}", layout_text(needed),
+                                layout_text(w.x_to));
     return false;
   }
   w.y_from = given;
@@ -116,26 +122,36 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
     w.y_from = from_front(*output->from, 3);
     w.y_to = from_front(*output->to, 3);
     for (size_t i = 0; i < axis_count; ++i) {
-      if (given[i] == shard(0) && w.y_from[i].kind == PlacementKind::Replicate && w.y_to[i].kind == PlacementKind::Replicate) w.y_from[i] = w.y_to[i] = shard(0);
+      if (given[i] == shard(0) && w.y_from[i].kind == PlacementKind::Replicate &&
+          w.y_to[i].kind == PlacementKind::Replicate)
+        w.y_from[i] = w.y_to[i] = shard(0);
     }
   }
   if (w.y_from != given) {
     result.fault = ProductFault::OutputLayout;
-    result.reason = fmt::format("its weight leaves an output of {}, the boundary takes it for {}", layout_text(given), layout_text(w.y_from));
+    result.reason = fmt::format("its weight leaves an output of {}, the boundary takes it for {}", layout_text(given),
+                                layout_text(w.y_from));
     return false;
   }
-  const std::vector<std::vector<Interval>> slice = shard_slice(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh, w.coordinate);
+  const std::vector<std::vector<Interval>> slice =
+      shard_slice(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh, w.coordinate);
   for (const std::vector<Interval>& runs : slice) w.weight_indices.push_back(indices_of(runs));
   return true;
 }
 
 int x_value(const ProductWork& w, int64_t row, int64_t in) {
-  return w.product.weight.is_embedding ? in == id_at(w, row) : exact_value(kSaltX, static_cast<uint64_t>(row * w.in + in), 0);
+  return w.product.weight.is_embedding ? in == id_at(w, row)
+                                       : exact_value(kSaltX, static_cast<uint64_t>(row * w.in + in), 0);
 }
-int dy_value(const ProductWork& w, int64_t row, int64_t out) { return exact_value(kSaltDy, static_cast<uint64_t>(row * w.out + out), 0); }
+int dy_value(const ProductWork& w, int64_t row, int64_t out) {
+  return exact_value(kSaltDy, static_cast<uint64_t>(row * w.out + out), 0);
+}
 
 LocalTensor make_tensor(const ProductWork& w, std::string name, int64_t features, std::vector<Placement> placements) {
-  return {.name = std::move(name), .shape = {w.batch, w.tokens, features}, .dtype = w.float32, .placements = std::move(placements)};
+  return {.name = std::move(name),
+          .shape = {w.batch, w.tokens, features},
+          .dtype = w.float32,
+          .placements = std::move(placements)};
 }
 
 std::vector<Interval> activation_box(const ProductWork& w, const LocalTensor& tensor) {
@@ -156,7 +172,8 @@ std::vector<int64_t> rows_in(const ProductWork& w, const std::vector<Interval>& 
 
 std::vector<int64_t> features_in(const ProductWork& w, const LocalTensor& tensor, size_t dim) {
   const DimAxes& axes = w.weight_spec[dim];
-  const bool as_weight = !axes.empty() && std::ranges::all_of(axes, [&](AxisId axis) { return tensor.placements[axis] == shard(2); });
+  const bool as_weight =
+      !axes.empty() && std::ranges::all_of(axes, [&](AxisId axis) { return tensor.placements[axis] == shard(2); });
   return as_weight ? w.weight_indices[dim] : indices_of(std::span(&activation_box(w, tensor)[2], 1));
 }
 

@@ -22,9 +22,9 @@ struct ProductWork {
   int64_t batch = 1, tokens = 1, in = 0, out = 0;
   DType float32 = 0;
   std::vector<int64_t> coordinate;
-  PartitionSpec weight_spec;                  // without FSDP's axis
-  std::vector<Placement> x_from, x_to;        // of x
-  std::vector<Placement> y_from, y_to;        // of y
+  PartitionSpec weight_spec;                         // without FSDP's axis
+  std::vector<Placement> x_from, x_to;               // of x
+  std::vector<Placement> y_from, y_to;               // of y
   std::vector<std::vector<int64_t>> weight_indices;  // by the weight's dims: global indices of the rank's part
 };
 
@@ -44,8 +44,8 @@ std::vector<Placement> x_needed(const ProductWork& w, std::vector<Placement> row
 using ProductValue = int (*)(const ProductWork& w, int64_t row, int64_t feature);
 int x_value(const ProductWork& w, int64_t row, int64_t in);
 int dy_value(const ProductWork& w, int64_t row, int64_t out);
-// u1(out) v1(in) + u2(out) v2(in), from -2 to 2, so that a whole product takes sums over `in` or `out` alone. `factor` is u or v
-// number 1 (kFactorU, kFactorV) and 2 (one more).
+// u1(out) v1(in) + u2(out) v2(in), from -2 to 2, so that a whole product takes sums over `in` or `out` alone. `factor`
+// is u or v number 1 (kFactorU, kFactorV) and 2 (one more).
 inline constexpr uint64_t kFactorU = 3, kFactorV = 5;
 int factor(uint64_t which, int64_t index);
 int weight_value(int64_t out, int64_t in);
@@ -57,11 +57,12 @@ LocalTensor make_tensor(const ProductWork& w, std::string name, int64_t features
 std::vector<Interval> activation_box(const ProductWork& w, const LocalTensor& tensor);
 // The rank's tokens, as rows of the whole batch.
 std::vector<int64_t> rows_in(const ProductWork& w, const std::vector<Interval>& intervals);
-// The global features of an activation whose last dim is the weight's dim `dim`: where it is cut as the weight is, the weight's
-// indices (those of a packed weight are several runs), else its box.
+// The global features of an activation whose last dim is the weight's dim `dim`: where it is cut as the weight is, the
+// weight's indices (those of a packed weight are several runs), else its box.
 std::vector<int64_t> features_in(const ProductWork& w, const LocalTensor& tensor, size_t dim);
 std::vector<int64_t> indices_of(std::span<const Interval> runs);
-// Allocates the tensor and fills it; where the layout is Partial, the first rank of the axis holds the values and the others zeros.
+// Allocates the tensor and fills it; where the layout is Partial, the first rank of the axis holds the values and the
+// others zeros.
 bool make_filled(ProductWork& w, LocalTensor& tensor, ProductValue value, size_t dim);
 std::vector<float> floats_of(const ProductWork& w, const LocalTensor& tensor);
 

@@ -21,7 +21,7 @@ struct StepPlan {
   Group group;
   std::vector<Region> before, after;  // by place in the group
   unsigned bits = 8;
-  ReduceOp op = ReduceOp::Sum;     // of the axis, where it is Partial
+  ReduceOp op = ReduceOp::Sum;  // of the axis, where it is Partial
 };
 
 const Region& own(const std::vector<Region>& regions, const StepPlan& plan) { return regions[plan.group.self]; }
@@ -32,17 +32,23 @@ bool is_sum(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || k
 bool starts_from(CollectiveKind kind, const Placement& placement) {
   switch (kind) {
     case CollectiveKind::AllGather:
-    case CollectiveKind::AllToAll: return is_shard(placement);
+    case CollectiveKind::AllToAll:
+      return is_shard(placement);
     case CollectiveKind::AllReduce:
-    case CollectiveKind::ReduceScatter: return placement.kind == PlacementKind::Partial;
-    case CollectiveKind::LocalSlice: return placement.kind == PlacementKind::Replicate;
+    case CollectiveKind::ReduceScatter:
+      return placement.kind == PlacementKind::Partial;
+    case CollectiveKind::LocalSlice:
+      return placement.kind == PlacementKind::Replicate;
   }
   return false;
 }
 
-bool refuse_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective, const std::string& why) {
-  fail(comm, fmt::format("{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
-                         collective.axis < mesh.axes.size() ? escape_for_terminal(mesh.axes[collective.axis].name) : "no axis", why));
+bool refuse_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective,
+                 const std::string& why) {
+  fail(comm,
+       fmt::format(
+           "{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
+           collective.axis < mesh.axes.size() ? escape_for_terminal(mesh.axes[collective.axis].name) : "no axis", why));
   return false;
 }
 
@@ -57,8 +63,8 @@ Group group_of(const Mesh& mesh, AxisId axis, int rank) {
   return group;
 }
 
-// What this rank needs of its group: a sum its region of everybody, a slice of itself, a move every element from somebody. Empty:
-// it is there; else why not. Others may find theirs: they hear of it.
+// What this rank needs of its group: a sum its region of everybody, a slice of itself, a move every element from
+// somebody. Empty: it is there; else why not. Others may find theirs: they hear of it.
 std::string find_lack(const StepPlan& plan, CollectiveKind kind) {
   const uint64_t needed = elements_in(own(plan.after, plan));
   uint64_t held = 0;
@@ -68,8 +74,10 @@ std::string find_lack(const StepPlan& plan, CollectiveKind kind) {
   }
   if (is_sum(kind)) held /= plan.group.ranks.size();
   if (held == needed) return "";
-  return fmt::format("rank {} needs {} elements, of which its group ({}) holds {}: another axis cuts the same dim, and has to be gathered first",
-                     plan.group.ranks[plan.group.self], needed, list_ranks(plan.group.ranks), held);
+  return fmt::format(
+      "rank {} needs {} elements, of which its group ({}) holds {}: another axis cuts the same dim, and has to be "
+      "gathered first",
+      plan.group.ranks[plan.group.self], needed, list_ranks(plan.group.ranks), held);
 }
 
 std::shared_ptr<void> allocate_block(Comm& comm, uint64_t bytes) {
@@ -85,21 +93,23 @@ std::shared_ptr<void> allocate_block(Comm& comm, uint64_t bytes) {
 bool has_block(const std::shared_ptr<void>& block, uint64_t bytes) { return bytes == 0 || block != nullptr; }
 
 // Copies `part` of the block `from` (that holds from_region) into `to`; false when elements are not whole bytes.
-bool copy_part(const Comm& comm, const void* from, const Region& from_region, void* to, const Region& to_region, const Region& part, unsigned bits) {
+bool copy_part(const Comm& comm, const void* from, const Region& from_region, void* to, const Region& to_region,
+               const Region& part, unsigned bits) {
   std::vector<RegionCopy> copies;
   if (!plan_region_copy(from_region, to_region, part, bits, copies)) return false;
   for (const RegionCopy& copy : copies) {
-    comm.device->copy_strided(static_cast<char*>(to) + copy.to_offset, static_cast<const char*>(from) + copy.from_offset, copy.how);
+    comm.device->copy_strided(static_cast<char*>(to) + copy.to_offset,
+                              static_cast<const char*>(from) + copy.from_offset, copy.how);
   }
   return true;
 }
 
 // The parts for all members, one after the other, as backends take them.
 struct Packed {
-  std::vector<Region> parts;       // by member
+  std::vector<Region> parts;     // by member
   std::vector<uint64_t> counts;  // of elements, by member
   std::vector<uint64_t> bytes;
-  uint64_t total = 0;           // bytes
+  uint64_t total = 0;  // bytes
 };
 
 // False when a part does not make whole bytes.
@@ -128,7 +138,8 @@ struct Exchange {
   }
 };
 
-constexpr const char* kNotWhole = "its runs are not whole bytes: shard another dim, or a multiple of the elements in a byte";
+constexpr const char* kNotWhole =
+    "its runs are not whole bytes: shard another dim, or a multiple of the elements in a byte";
 
 // Runs one call of the backend between two synchronizations, and times it.
 template <typename Call>
@@ -152,7 +163,8 @@ bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
   uint64_t offset = 0;
   for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
     const Region& part = packed.parts[i];
-    if (!copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
+    if (!copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan),
+                   static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
       return exchange.refuse(kNotWhole);
     }
   }
@@ -163,8 +175,8 @@ bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
   uint64_t offset = 0;
   for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
     const Region needed = intersection(packed.parts[i], own(exchange.plan.after, exchange.plan));
-    if (!copy_part(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result, own(exchange.plan.after, exchange.plan),
-                  needed, exchange.plan.bits)) {
+    if (!copy_part(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result,
+                   own(exchange.plan.after, exchange.plan), needed, exchange.plan.bits)) {
       return exchange.refuse(kNotWhole);
     }
   }
@@ -177,23 +189,30 @@ bool run_all_gather(Exchange& exchange) {
   const std::shared_ptr<void> block = allocate_block(exchange.comm, received.total);
   if (!has_block(block, received.total)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, received.total, [&] {
-           return comm.backend->all_gather(comm, exchange.plan.group, exchange.tensor.data.get(), block.get(), received.bytes);
-         }) && unpack(exchange, received, block.get());
+  return talk(exchange, received.total,
+              [&] {
+                return comm.backend->all_gather(comm, exchange.plan.group, exchange.tensor.data.get(), block.get(),
+                                                received.bytes);
+              }) &&
+         unpack(exchange, received, block.get());
 }
 
 bool run_all_to_all(Exchange& exchange) {
   Packed sent, received;
   std::shared_ptr<void> out;
   if (!pack(exchange, sent, out)) return false;
-  for (const Region& held : exchange.plan.before) received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
+  for (const Region& held : exchange.plan.before)
+    received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
   if (!pack_sizes(received, exchange.plan.bits)) return exchange.refuse(kNotWhole);
   const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
   if (!has_block(in, received.total)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, sent.total, [&] {
-           return comm.backend->all_to_all(comm, exchange.plan.group, out.get(), sent.bytes, in.get(), received.bytes);
-         }) && unpack(exchange, received, in.get());
+  return talk(exchange, sent.total,
+              [&] {
+                return comm.backend->all_to_all(comm, exchange.plan.group, out.get(), sent.bytes, in.get(),
+                                                received.bytes);
+              }) &&
+         unpack(exchange, received, in.get());
 }
 
 bool run_reduce_scatter(Exchange& exchange) {
@@ -202,7 +221,8 @@ bool run_reduce_scatter(Exchange& exchange) {
   if (!pack(exchange, sent, out)) return false;
   Comm& comm = exchange.comm;
   return talk(exchange, sent.total, [&] {
-    return comm.backend->reduce_scatter(comm, exchange.plan.group, out.get(), exchange.result, sent.counts, exchange.tensor.dtype, exchange.plan.op);
+    return comm.backend->reduce_scatter(comm, exchange.plan.group, out.get(), exchange.result, sent.counts,
+                                        exchange.tensor.dtype, exchange.plan.op);
   });
 }
 
@@ -211,14 +231,15 @@ bool run_all_reduce(Exchange& exchange) {
   Comm& comm = exchange.comm;
   if (bytes != 0) comm.device->copy(exchange.result, exchange.tensor.data.get(), bytes);
   return talk(exchange, bytes, [&] {
-    return comm.backend->all_reduce(comm, exchange.plan.group, exchange.result, elements, exchange.tensor.dtype, exchange.plan.op);
+    return comm.backend->all_reduce(comm, exchange.plan.group, exchange.result, elements, exchange.tensor.dtype,
+                                    exchange.plan.op);
   });
 }
 
 bool run_slice(Exchange& exchange) {
   const StepPlan& plan = exchange.plan;
-  return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result, own(plan.after, plan), own(plan.after, plan),
-                  plan.bits) ||
+  return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result,
+                   own(plan.after, plan), own(plan.after, plan), plan.bits) ||
          exchange.refuse(kNotWhole);
 }
 
@@ -228,8 +249,10 @@ struct KindRow {
 };
 
 constexpr KindRow kKinds[] = {
-    {CollectiveKind::AllGather, run_all_gather},         {CollectiveKind::AllReduce, run_all_reduce},
-    {CollectiveKind::ReduceScatter, run_reduce_scatter}, {CollectiveKind::AllToAll, run_all_to_all},
+    {CollectiveKind::AllGather, run_all_gather},
+    {CollectiveKind::AllReduce, run_all_reduce},
+    {CollectiveKind::ReduceScatter, run_reduce_scatter},
+    {CollectiveKind::AllToAll, run_all_to_all},
     {CollectiveKind::LocalSlice, run_slice},
 };
 
@@ -269,20 +292,23 @@ bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
   return has_block(tensor.data, tensor.bytes);
 }
 
-bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor, std::optional<Placement> after,
-                       StepMeasure* measure) {
+bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
+                       std::optional<Placement> after, StepMeasure* measure) {
   if (!comm.fault.empty()) return false;
   const Clock::time_point start = Clock::now();
   const auto refuse = [&](const std::string& why) { return refuse_step(comm, tensor, mesh, collective, why); };
-  if (collective.axis >= mesh.axes.size() || tensor.placements.size() != mesh.axes.size()) return refuse("the mesh has no such axis");
+  if (collective.axis >= mesh.axes.size() || tensor.placements.size() != mesh.axes.size())
+    return refuse("the mesh has no such axis");
   if (device_count(mesh) != comm.world) return refuse("the mesh has another number of ranks than the job");
   if (!starts_from(collective.kind, tensor.placements[collective.axis])) {
-    return refuse("the tensor is " + to_text(tensor.placements[collective.axis]) + " there, from which this step does not start");
+    return refuse("the tensor is " + to_text(tensor.placements[collective.axis]) +
+                  " there, from which this step does not start");
   }
 
   LocalTensor result = tensor;
   result.placements[collective.axis] = after.value_or(placement_after(collective));
-  StepPlan plan{.group = group_of(mesh, collective.axis, comm.rank), .bits = dtypes()[tensor.dtype].bits,
+  StepPlan plan{.group = group_of(mesh, collective.axis, comm.rank),
+                .bits = dtypes()[tensor.dtype].bits,
                 .op = tensor.placements[collective.axis].op};
   for (const int rank : plan.group.ranks) {
     plan.before.emplace_back();

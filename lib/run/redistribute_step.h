@@ -1,4 +1,5 @@
-// One step of a redistribution, carried out: a tensor that is laid out over a mesh, in memory, from one layout to the next.
+// One step of a redistribution, carried out: a tensor that is laid out over a mesh, in memory, from one layout to the
+// next.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace tpplan {
 
-// A tensor as this rank holds it: row major, without gaps, the region that shard_slice gives its coordinate. An axis that is
-// Partial does not cut: each of its ranks holds a summand of the whole region.
+// A tensor as this rank holds it: row major, without gaps, the region that shard_slice gives its coordinate. An axis
+// that is Partial does not cut: each of its ranks holds a summand of the whole region.
 struct LocalTensor {
   std::string name;                   // for people: what faults and steps call it
   std::vector<int64_t> shape;         // of the whole tensor
@@ -26,34 +27,37 @@ struct LocalTensor {
   std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
 };
 
-// How long the ranks talked, and about how much, as nccl-tests counts it: the larger side of one rank's exchange (all_gather:
-// what it ends up with; reduce_scatter, all_to_all: what it starts with; all_reduce: the buffer). Zero for slice.
+// How long the ranks talked, and about how much, as nccl-tests counts it: the larger side of one rank's exchange
+// (all_gather: what it ends up with; reduce_scatter, all_to_all: what it starts with; all_reduce: the buffer). Zero for
+// slice.
 struct StepMeasure {
   double exchange_seconds = 0;  // in the backend's call, from this rank's point of view
   double total_seconds = 0;     // with packing and unpacking
   uint64_t exchange_bytes = 0;
-  uint64_t group = 1;           // ranks that took part: the size of the axis
+  uint64_t group = 1;  // ranks that took part: the size of the axis
 };
 
 // The layout of the step's axis once it is done: Replicate, or Shard(dim).
 Placement placement_after(const Collective& collective);
-// The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in between.
+// The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in
+// between.
 Placement placement_after(const Collective& collective, std::span<const Placement> target);
 
-// What `rank` holds of a tensor: its shape, segments and placements are read. False when the placements are not a layout of
-// that shape on that mesh.
+// What `rank` holds of a tensor: its shape, segments and placements are read. False when the placements are not a
+// layout of that shape on that mesh.
 bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);
 
-// Memory for comm.rank's region, `bytes` and `data` set; false with a fault in comm when the placements are no layout or the
-// device has no memory left.
+// Memory for comm.rank's region, `bytes` and `data` set; false with a fault in comm when the placements are no layout
+// or the device has no memory left.
 bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
 
 // Carries out `collective` with the ranks that differ from this one in its axis only; all ranks of the mesh call it. On
-// success `tensor` has new memory and its placement on that axis is `after` (placement_after without it; a StridedShard has
-// to be said); the old memory is left as it was for whoever shares it. Dims, -1 and so on, uneven and empty regions are
-// all fine. Returns false with the fault in comm, and the other ranks told, when the step does not fit the layout, when the
-// group does not hold what its ranks need (a gather over a major axis while a minor one still cuts the dim), when the runs
-// of a type below 8 bits are not whole bytes, when a sum is asked of a type without arithmetic, or when the backend fails.
+// success `tensor` has new memory and its placement on that axis is `after` (placement_after without it; a StridedShard
+// has to be said); the old memory is left as it was for whoever shares it. Dims, -1 and so on, uneven and empty regions
+// are all fine. Returns false with the fault in comm, and the other ranks told, when the step does not fit the layout,
+// when the group does not hold what its ranks need (a gather over a major axis while a minor one still cuts the dim),
+// when the runs of a type below 8 bits are not whole bytes, when a sum is asked of a type without arithmetic, or when
+// the backend fails.
 bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
                        std::optional<Placement> after = std::nullopt, StepMeasure* measure = nullptr);
 

@@ -101,7 +101,8 @@ Region intersection(const Region& a, const Region& b) {
   return both;
 }
 
-bool plan_region_copy(const Region& from, const Region& to, const Region& part, unsigned bits, std::vector<RegionCopy>& copies) {
+bool plan_region_copy(const Region& from, const Region& to, const Region& part, unsigned bits,
+                      std::vector<RegionCopy>& copies) {
   copies.clear();
   if (elements_in(part) == 0) return true;
   std::vector<size_t> choice(part.size());  // the run of each dim

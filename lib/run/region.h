@@ -1,4 +1,5 @@
-// What ranks hold of a tensor as sets of elements: what two of them have in common, and copies of that between their memory.
+// What ranks hold of a tensor as sets of elements: what two of them have in common, and copies of that between their
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace tpplan {
 
-// For each dim runs of global indices, ascending and apart, none of them empty: one, none, or several where a fused dim is
-// cut. A tensor without dims has one element. A block that holds a region is row major over its runs, one after the other.
+// For each dim runs of global indices, ascending and apart, none of them empty: one, none, or several where a fused dim
+// is cut. A tensor without dims has one element. A block that holds a region is row major over its runs, one after the
+// other.
 using Region = std::vector<std::vector<Interval>>;
 
 // What shard_slice says as a region: empty runs left out, runs that touch made one. The block is the same.
@@ -25,8 +27,9 @@ struct RegionCopy {
   StridedCopy how;
 };
 
-// The copies of `part` out of a block that holds `from` into one that holds `to`; `part` lies in both. None when it is empty.
-// False where elements of `bits` bits do not make whole bytes of a run, a stride or a place.
-bool plan_region_copy(const Region& from, const Region& to, const Region& part, unsigned bits, std::vector<RegionCopy>& copies);
+// The copies of `part` out of a block that holds `from` into one that holds `to`; `part` lies in both. None when it is
+// empty. False where elements of `bits` bits do not make whole bytes of a run, a stride or a place.
+bool plan_region_copy(const Region& from, const Region& to, const Region& part, unsigned bits,
+                      std::vector<RegionCopy>& copies);
 
 }  // namespace tpplan

@@ -13,7 +13,8 @@
 namespace tpplan {
 namespace {
 
-bool redistribute_all(ProductWork& w, LocalTensor& tensor, const std::vector<Collective>& steps, const std::vector<Placement>& target) {
+bool redistribute_all(ProductWork& w, LocalTensor& tensor, const std::vector<Collective>& steps,
+                      const std::vector<Placement>& target) {
   for (const Collective& step : steps) {
     if (!redistribute_step(w.comm, w.mesh, step, tensor, placement_after(step, target))) return false;
   }
@@ -35,20 +36,26 @@ struct DeviceFloats {
 
 bool allocate_floats(ProductWork& w, int64_t elements, DeviceFloats& floats) {
   const Device& device = *w.comm.device;
-  floats.data = {device.allocate(static_cast<uint64_t>(std::max<int64_t>(elements, 1)) * sizeof(float)), device.release};
-  if (floats.data == nullptr) fail(w.comm, fmt::format("{}: no memory for {}", w.product.path, human_bytes(static_cast<uint64_t>(elements) * sizeof(float))));
+  floats.data = {device.allocate(static_cast<uint64_t>(std::max<int64_t>(elements, 1)) * sizeof(float)),
+                 device.release};
+  if (floats.data == nullptr)
+    fail(w.comm, fmt::format("{}: no memory for {}", w.product.path,
+                             human_bytes(static_cast<uint64_t>(elements) * sizeof(float))));
   return floats.data != nullptr;
 }
 
 void multiply(ProductWork& w, float* y, const void* a, const void* b, const Product& product, ProductResult& result) {
   const auto begin = std::chrono::steady_clock::now();
-  if (product.m != 0 && product.n != 0) w.comm.device->multiply(y, static_cast<const float*>(a), static_cast<const float*>(b), product);
+  if (product.m != 0 && product.n != 0)
+    w.comm.device->multiply(y, static_cast<const float*>(a), static_cast<const float*>(b), product);
   w.comm.device->synchronize();
   result.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Elements of the result that differ from sum over k of value(row, k) W(k, f), W's factors at `f` being `at` and along k `along`.
-uint64_t wrong_products(const ProductWork& w, const LocalTensor& tensor, size_t dim, ProductValue value, int64_t length_k, uint64_t along, uint64_t at) {
+// Elements of the result that differ from sum over k of value(row, k) W(k, f), W's factors at `f` being `at` and along
+// k `along`.
+uint64_t wrong_products(const ProductWork& w, const LocalTensor& tensor, size_t dim, ProductValue value,
+                        int64_t length_k, uint64_t along, uint64_t at) {
   const std::vector<Interval> intervals = activation_box(w, tensor);
   const std::vector<int64_t> features = features_in(w, tensor, dim);
   const std::vector<float> found = floats_of(w, tensor);
@@ -103,7 +110,8 @@ bool gradient_of_output(ProductWork& w, LocalTensor& dy, ProductResult& result) 
   if (output != nullptr && !redistribute_all(w, dy, output->backward, target)) return false;
   if (dy.placements == target) return true;
   result.fault = ProductFault::GradientLayout;
-  result.reason = fmt::format("the gradient of its output arrives as {}, the product needs {}", layout_text(dy.placements), layout_text(target));
+  result.reason = fmt::format("the gradient of its output arrives as {}, the product needs {}",
+                              layout_text(dy.placements), layout_text(target));
   return true;
 }
 
@@ -115,7 +123,11 @@ bool gradient_of_input(ProductWork& w, const DeviceFloats& weight, const LocalTe
   if (!allocate_local(w.comm, w.mesh, dx)) return false;
   const std::vector<Interval> dx_box = activation_box(w, dx);
   multiply(w, static_cast<float*>(dx.data.get()), dy.data.get(), weight.get(),
-           {.m = length(dx_box[0]) * length(dx_box[1]), .n = count(w, shape.in), .k = count(w, shape.out), .transpose_b = shape.in == 0}, result);
+           {.m = length(dx_box[0]) * length(dx_box[1]),
+            .n = count(w, shape.in),
+            .k = count(w, shape.out),
+            .transpose_b = shape.in == 0},
+           result);
   const ManifestValue* input = first_value(w.product.layout->inputs);
   if (input != nullptr && !redistribute_all(w, dx, input->backward, w.x_from)) return false;
   if (!close_sums(w, dx)) return false;
@@ -125,7 +137,8 @@ bool gradient_of_input(ProductWork& w, const DeviceFloats& weight, const LocalTe
 }
 
 // Elements of the rank's piece of dW that differ from the sum over all tokens of x dy.
-uint64_t wrong_gradients(const ProductWork& w, const LocalTensor& gradient, const std::vector<std::vector<int64_t>>& piece) {
+uint64_t wrong_gradients(const ProductWork& w, const LocalTensor& gradient,
+                         const std::vector<std::vector<int64_t>>& piece) {
   const ModuleWeight& shape = w.product.weight;
   const std::vector<float> found = floats_of(w, gradient);
   const std::vector<int64_t>&out = piece[shape.out], &in = piece[shape.in];
@@ -152,23 +165,32 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
   std::vector<Placement> placements = plain_placements(w.weight_spec, w.mesh);
   // Sums over the tokens are open on every axis that cuts them.
   for (size_t axis = 0; axis < placements.size(); ++axis) {
-    if (is_shard(dy.placements[axis]) && dy.placements[axis].dim < 2) placements[axis] = {.kind = PlacementKind::Partial};
+    if (is_shard(dy.placements[axis]) && dy.placements[axis].dim < 2)
+      placements[axis] = {.kind = PlacementKind::Partial};
   }
-  LocalTensor gradient{.name = w.product.path + " gradient of weight", .shape = layout.shape, .segments = layout.sharding.segments, .dtype = w.float32, .placements = placements};
+  LocalTensor gradient{.name = w.product.path + " gradient of weight",
+                       .shape = layout.shape,
+                       .segments = layout.sharding.segments,
+                       .dtype = w.float32,
+                       .placements = placements};
   if (!allocate_local(w.comm, w.mesh, gradient)) return false;
   const std::vector<Interval> dy_box = activation_box(w, dy);
   const bool out_first = shape.out == 0;
-  multiply(w, static_cast<float*>(gradient.data.get()), out_first ? dy.data.get() : x.data.get(), out_first ? x.data.get() : dy.data.get(),
-           {.m = count(w, 0), .n = count(w, 1), .k = length(dy_box[0]) * length(dy_box[1]), .transpose_a = true}, result);
+  multiply(w, static_cast<float*>(gradient.data.get()), out_first ? dy.data.get() : x.data.get(),
+           out_first ? x.data.get() : dy.data.get(),
+           {.m = count(w, 0), .n = count(w, 1), .k = length(dy_box[0]) * length(dy_box[1]), .transpose_a = true},
+           result);
   for (const GradReduce& reduce : layout.grad_reduce) {
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
-    if (placements[reduce.axis].kind != PlacementKind::Partial) continue;  // the axis cuts no tokens here: every rank has the whole sum
+    if (placements[reduce.axis].kind != PlacementKind::Partial)
+      continue;  // the axis cuts no tokens here: every rank has the whole sum
     const CollectiveKind kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
     for (const ScheduleStep& step : steps_over(kind, reduce.axis, layout.sharding.spec, w.mesh)) {
       if (!redistribute_step(w.comm, w.mesh, step.collective, gradient, step.after)) return false;
     }
   }
-  // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is counted so.
+  // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is
+  // counted so.
   Region region;
   region_of(gradient, w.mesh, w.comm.rank, region);
   std::vector<std::vector<int64_t>> piece;
@@ -185,34 +207,43 @@ bool fill_weight(ProductWork& w, DeviceFloats& weight) {
   std::vector<float> values;
   values.reserve(w.weight_indices[0].size() * w.weight_indices[1].size());
   for (const int64_t r : w.weight_indices[0]) {
-    for (const int64_t c : w.weight_indices[1]) values.push_back(static_cast<float>(out_first ? weight_value(r, c) : weight_value(c, r)));
+    for (const int64_t c : w.weight_indices[1])
+      values.push_back(static_cast<float>(out_first ? weight_value(r, c) : weight_value(c, r)));
   }
   if (!values.empty()) w.comm.device->from_host(weight.data.get(), values.data(), values.size() * sizeof(float));
   w.comm.device->synchronize();
   return true;
 }
 
-// x where the product takes it. An embedding's x is made of ids that every rank has for its tokens: one-hot rows, of which a
-// rank needs the columns that its rows of the weight stand for.
+// x where the product takes it. An embedding's x is made of ids that every rank has for its tokens: one-hot rows, of
+// which a rank needs the columns that its rows of the weight stand for.
 bool make_input(ProductWork& w, LocalTensor& x) {
   x = make_tensor(w, w.product.path + " input", w.in, w.x_from);
   if (!w.product.weight.is_embedding) {
     const ManifestValue* input = first_value(w.product.layout->inputs);
-    return make_filled(w, x, x_value, w.product.weight.in) && (input == nullptr || redistribute_all(w, x, input->forward, w.x_to));
+    return make_filled(w, x, x_value, w.product.weight.in) &&
+           (input == nullptr || redistribute_all(w, x, input->forward, w.x_to));
   }
   x.placements = x_needed(w, w.x_to);
   return make_filled(w, x, x_value, w.product.weight.in);
 }
 
-// Bytes that the rank's part of the product takes at its peak, about: the weight, its gradient, and their copies on the host.
+// Bytes that the rank's part of the product takes at its peak, about: the weight, its gradient, and their copies on the
+// host.
 uint64_t bytes_needed(const ProductWork& w) {
   return static_cast<uint64_t>(w.weight_indices[0].size()) * w.weight_indices[1].size() * sizeof(float) * 4;
 }
 
 }  // namespace
 
-bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens, ProductResult& result) {
-  ProductWork w{.comm = comm, .manifest = manifest, .mesh = manifest.mesh, .product = product, .tokens = tokens, .coordinate = coordinate_of(manifest.mesh, comm.rank)};
+bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens,
+                 ProductResult& result) {
+  ProductWork w{.comm = comm,
+                .manifest = manifest,
+                .mesh = manifest.mesh,
+                .product = product,
+                .tokens = tokens,
+                .coordinate = coordinate_of(manifest.mesh, comm.rank)};
   find_dtype("float32", w.float32);
   begin_step(comm, "product of " + product.path);
   if (!lay_out_product(w, result)) return true;
@@ -225,7 +256,9 @@ bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& prod
   }
   DeviceFloats weight;
   LocalTensor x, dy;
-  if (!fill_weight(w, weight) || !make_input(w, x) || !forward(w, weight, x, result) || !gradient_of_output(w, dy, result)) return false;
+  if (!fill_weight(w, weight) || !make_input(w, x) || !forward(w, weight, x, result) ||
+      !gradient_of_output(w, dy, result))
+    return false;
   if (result.fault != ProductFault::None) return true;
   if (!product.weight.is_embedding && !gradient_of_input(w, weight, dy, result)) return false;
   return gradient_of_weight(w, x, dy, result);

@@ -18,17 +18,19 @@ inline bool is_wrong(ProductFault fault) { return fault > ProductFault::Packed; 
 struct ProductResult {
   ProductFault fault = ProductFault::None;  // the same on every rank: then nothing was computed
   std::string reason;
-  uint64_t elements = 0, wrong = 0;                  // y
-  uint64_t input_elements = 0, input_wrong = 0;      // gradient of x; none for an embedding
-  uint64_t weight_elements = 0, weight_wrong = 0;    // gradient of the weight, after its grad_reduce
-  double seconds = 0;  // in the three products alone
+  uint64_t elements = 0, wrong = 0;                // y
+  uint64_t input_elements = 0, input_wrong = 0;    // gradient of x; none for an embedding
+  uint64_t weight_elements = 0, weight_wrong = 0;  // gradient of the weight, after its grad_reduce
+  double seconds = 0;                              // in the three products alone
 };
 
-// y = x W, dx = dy W', dW = x' dy in float32, on whole numbers so small that every order of summation gives the same: x arrives
-// as the boundary's `from` says and is redistributed, each rank multiplies what it holds, y leaves as `to` says; the gradients
-// travel back the same way, and dW through grad_reduce. What is still open (Partial) at the boundary is summed for the comparison.
-// The axes of the batch (data, FSDP) cut the sequences even where the boundary does not say so; FSDP's cut of the weight is gathered
-// before. All ranks call it with the same product. False after a fault in `comm`.
-bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens, ProductResult& result);
+// y = x W, dx = dy W', dW = x' dy in float32, on whole numbers so small that every order of summation gives the same: x
+// arrives as the boundary's `from` says and is redistributed, each rank multiplies what it holds, y leaves as `to`
+// says; the gradients travel back the same way, and dW through grad_reduce. What is still open (Partial) at the
+// boundary is summed for the comparison. The axes of the batch (data, FSDP) cut the sequences even where the boundary
+// does not say so; FSDP's cut of the weight is gathered before. All ranks call it with the same product. False after a
+// fault in `comm`.
+bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens,
+                 ProductResult& result);
 
 }  // namespace tpplan

@@ -14,9 +14,18 @@ namespace {
 bool needs_arithmetic(const ScheduleEntry& entry) { return !open_axes(entry.from).empty(); }
 
 // The collectives of an entry, one after the other, each from where the one before it ended and as often as is asked.
-bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_t id, const RunOptions& options, ScheduleResult& result) {
-  const ExactTensor data{.salt = id, .shape = entry.shape, .dtype = entry.dtype, .partial = open_axes(entry.from), .op = open_op(entry.from)};
-  LocalTensor tensor{.name = fmt::format("{} of {}", to_text(entry.part), entry.path), .shape = entry.shape, .segments = entry.segments, .dtype = entry.dtype, .placements = entry.from};
+bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_t id, const RunOptions& options,
+               ScheduleResult& result) {
+  const ExactTensor data{.salt = id,
+                         .shape = entry.shape,
+                         .dtype = entry.dtype,
+                         .partial = open_axes(entry.from),
+                         .op = open_op(entry.from)};
+  LocalTensor tensor{.name = fmt::format("{} of {}", to_text(entry.part), entry.path),
+                     .shape = entry.shape,
+                     .segments = entry.segments,
+                     .dtype = entry.dtype,
+                     .placements = entry.from};
   if (!make_exact(comm, mesh, data, tensor)) return false;
   for (size_t i = 0; i < entry.collectives.size(); ++i) {
     LocalTensor next;
@@ -34,14 +43,16 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
     result.collectives.push_back(seen);
     tensor = std::move(next);
   }
-  result.entries[id] = {.elements = tensor.bytes * 8 / dtypes()[tensor.dtype].bits, .wrong = count_wrong(comm, mesh, data, tensor)};
+  result.entries[id] = {.elements = tensor.bytes * 8 / dtypes()[tensor.dtype].bits,
+                        .wrong = count_wrong(comm, mesh, data, tensor)};
   return true;
 }
 
-// About what a rank's memory and the host hold at the peak: the largest of the regions on the way, before and after a step, and
-// what it is compared with.
+// About what a rank's memory and the host hold at the peak: the largest of the regions on the way, before and after a
+// step, and what it is compared with.
 uint64_t bytes_needed(const Comm& comm, const Mesh& mesh, const ScheduleEntry& entry) {
-  LocalTensor tensor{.name = "", .shape = entry.shape, .segments = entry.segments, .dtype = entry.dtype, .placements = entry.from};
+  LocalTensor tensor{
+      .name = "", .shape = entry.shape, .segments = entry.segments, .dtype = entry.dtype, .placements = entry.from};
   uint64_t most = 0;
   for (size_t i = 0; i <= entry.collectives.size(); ++i) {
     Region region;
@@ -66,7 +77,8 @@ bool can_run(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, std::stri
 
 }  // namespace
 
-bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options, ScheduleResult& result) {
+bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options,
+                  ScheduleResult& result) {
   result.entries.assign(schedule.size(), {});
   for (uint32_t id = 0; id < schedule.size(); ++id) {
     const ScheduleEntry& entry = schedule[id];

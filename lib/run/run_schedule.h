@@ -18,11 +18,11 @@ struct RunOptions {
 
 // What one rank saw of one collective.
 struct CollectiveResult {
-  uint32_t entry = 0;      // into the schedule
+  uint32_t entry = 0;  // into the schedule
   Collective collective;
-  uint64_t bytes = 0;      // as bandwidth_of counts them
-  uint64_t ranks = 1;      // that took part
-  double seconds = 0;      // on this rank, the mean of the timed repetitions
+  uint64_t bytes = 0;  // as bandwidth_of counts them
+  uint64_t ranks = 1;  // that took part
+  double seconds = 0;  // on this rank, the mean of the timed repetitions
 };
 
 // One entry on one rank.
@@ -38,6 +38,7 @@ struct ScheduleResult {
 };
 
 // All ranks of the mesh call it with the same schedule. False after a fault, which stands in `comm`.
-bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options, ScheduleResult& result);
+bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options,
+                  ScheduleResult& result);
 
 }  // namespace tpplan

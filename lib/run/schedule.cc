@@ -18,17 +18,21 @@ struct Builder {
   const Manifest& manifest;
   const ScheduleOptions& options;
   std::unordered_map<std::string_view, ModuleWeight> weights;
-  std::unordered_map<std::string_view, std::pair<int64_t, int64_t>> inner;  // of a container: `in` of the first linear inside it, `out` of the last
+  std::unordered_map<std::string_view, std::pair<int64_t, int64_t>>
+      inner;  // of a container: `in` of the first linear inside it, `out` of the last
   DType float32 = 0, int64 = 0;
   std::vector<ScheduleEntry> schedule;
   std::unordered_map<std::string, size_t> known;  // what an entry does -> its place
 };
 
 std::string key_of(const ScheduleEntry& entry) {
-  std::string key = fmt::format("{} {} {} {}", static_cast<int>(entry.part), entry.pattern, fmt::join(entry.shape, ","), entry.dtype);
-  for (const DimSegments& segments : entry.segments) key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
+  std::string key =
+      fmt::format("{} {} {} {}", static_cast<int>(entry.part), entry.pattern, fmt::join(entry.shape, ","), entry.dtype);
+  for (const DimSegments& segments : entry.segments)
+    key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
   for (const Placement& placement : entry.from) key += ' ' + to_text(placement);
-  for (const Collective& c : entry.collectives) key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
+  for (const Collective& c : entry.collectives)
+    key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
   return key;
 }
 
@@ -69,7 +73,8 @@ int64_t features_of(const Builder& b, std::string_view module, SchedulePart part
 }
 
 // The shape of a value whose dims these placements name: one sequence for each piece of the batch.
-std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> from, std::span<const Placement> to, size_t ndim, int64_t features) {
+std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> from, std::span<const Placement> to,
+                                 size_t ndim, int64_t features) {
   int64_t batch = 1;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     size_t dims = ndim;
@@ -80,9 +85,9 @@ std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> fr
     ndim = std::max(ndim, dims);
   }
   for (size_t axis = 0; axis < from.size(); ++axis) {
-    const bool cuts_batch = std::ranges::any_of(std::initializer_list<Placement>{from[axis], to[axis]}, [&](const Placement& p) {
-      return is_shard(p) && (p.dim == 0 || p.dim + static_cast<int>(ndim) == 0);
-    });
+    const bool cuts_batch = std::ranges::any_of(
+        std::initializer_list<Placement>{from[axis], to[axis]},
+        [&](const Placement& p) { return is_shard(p) && (p.dim == 0 || p.dim + static_cast<int>(ndim) == 0); });
     if (cuts_batch) batch *= b.manifest.mesh.axes[axis].size;
   }
   std::vector<int64_t> shape(ndim, 2);
@@ -96,10 +101,13 @@ std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> fr
 std::vector<Placement> arriving(const ManifestValue& value) {
   std::vector<Placement> placements = *value.to;
   for (const Collective& c : value.backward) {
-    if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter) placements[c.axis] = {.kind = PlacementKind::Partial};
+    if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter)
+      placements[c.axis] = {.kind = PlacementKind::Partial};
   }
   for (Placement& placement : placements) {
-    const bool reduced = std::ranges::any_of(value.backward, [&](const Collective& c) { return c.axis == static_cast<AxisId>(&placement - placements.data()); });
+    const bool reduced = std::ranges::any_of(value.backward, [&](const Collective& c) {
+      return c.axis == static_cast<AxisId>(&placement - placements.data());
+    });
     if (placement.kind == PlacementKind::Partial && !reduced) placement = {};
   }
   return placements;
@@ -109,7 +117,11 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
   if (!value.from || !value.to) return;
   const auto own = b.weights.find(module);
   const bool ids = part == SchedulePart::Input && own != b.weights.end() && own->second.is_embedding;
-  ScheduleEntry entry{.part = part, .path = std::string(module), .dtype = ids ? b.int64 : b.float32, .from = *value.from, .collectives = value.forward};
+  ScheduleEntry entry{.part = part,
+                      .path = std::string(module),
+                      .dtype = ids ? b.int64 : b.float32,
+                      .from = *value.from,
+                      .collectives = value.forward};
   entry.shape = value_shape(b, *value.from, *value.to, ids ? 2 : 3, features_of(b, module, part));
   for (const Collective& c : value.forward) entry.after.push_back(placement_after(c, *value.to));
   add(b, entry);
@@ -125,8 +137,10 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
 void add_modules(Builder& b) {
   for (const ManifestModule& module : b.manifest.modules) {
     const ModuleLayout& layout = layout_of(b.manifest, module);
-    for (const ManifestValue& value : layout.inputs) add_value(b, path_of(b.manifest, module), value, SchedulePart::Input);
-    for (const ManifestValue& value : layout.outputs) add_value(b, path_of(b.manifest, module), value, SchedulePart::Output);
+    for (const ManifestValue& value : layout.inputs)
+      add_value(b, path_of(b.manifest, module), value, SchedulePart::Input);
+    for (const ManifestValue& value : layout.outputs)
+      add_value(b, path_of(b.manifest, module), value, SchedulePart::Output);
   }
 }
 
@@ -149,9 +163,14 @@ void add_param(Builder& b, const ManifestParam& param) {
   const ParamLayout& layout = layout_of(b.manifest, param);
   const Mesh& mesh = b.manifest.mesh;
   const PartitionSpec& spec = layout.sharding.spec;
-  ScheduleEntry entry{.part = SchedulePart::Gather, .path = std::string(path_of(b.manifest, param)), .shape = layout.shape,
-                      .segments = layout.sharding.segments, .dtype = layout.dtype, .from = plain_placements(spec, mesh)};
-  if (b.manifest.fsdp && dim_of(spec, b.manifest.fsdp->axis)) add_steps(entry, steps_over(CollectiveKind::AllGather, b.manifest.fsdp->axis, spec, mesh));
+  ScheduleEntry entry{.part = SchedulePart::Gather,
+                      .path = std::string(path_of(b.manifest, param)),
+                      .shape = layout.shape,
+                      .segments = layout.sharding.segments,
+                      .dtype = layout.dtype,
+                      .from = plain_placements(spec, mesh)};
+  if (b.manifest.fsdp && dim_of(spec, b.manifest.fsdp->axis))
+    add_steps(entry, steps_over(CollectiveKind::AllGather, b.manifest.fsdp->axis, spec, mesh));
   add(b, entry);
   entry.part = SchedulePart::Reduce;
   entry.collectives.clear();
@@ -162,7 +181,8 @@ void add_param(Builder& b, const ManifestParam& param) {
   for (const GradReduce& reduce : layout.grad_reduce) entry.from[reduce.axis] = {.kind = PlacementKind::Partial};
   for (const GradReduce& reduce : layout.grad_reduce) {
     const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
-    add_steps(entry, steps_over(scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, reduce.axis, spec, mesh));
+    add_steps(entry,
+              steps_over(scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, reduce.axis, spec, mesh));
   }
   add(b, std::move(entry));
 }
@@ -174,17 +194,24 @@ PartitionSpec without_axis(PartitionSpec spec, AxisId axis) {
   return spec;
 }
 
-std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh) { return *placements_of({.spec = spec, .segments = {}}, mesh); }
+std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh) {
+  return *placements_of({.spec = spec, .segments = {}}, mesh);
+}
 
 std::vector<ScheduleStep> steps_over(CollectiveKind kind, AxisId axis, const PartitionSpec& spec, const Mesh& mesh) {
   const int dim = kind == CollectiveKind::AllReduce ? 0 : dim_of(spec, axis).value_or(0);
   DimAxes minor;
-  if (kind != CollectiveKind::AllReduce) minor.assign(std::ranges::find(spec[static_cast<size_t>(dim)], axis) + 1, spec[static_cast<size_t>(dim)].end());
-  const std::vector<Placement> after = plain_placements(kind == CollectiveKind::AllGather ? without_axis(spec, axis) : spec, mesh);
+  if (kind != CollectiveKind::AllReduce)
+    minor.assign(std::ranges::find(spec[static_cast<size_t>(dim)], axis) + 1, spec[static_cast<size_t>(dim)].end());
+  const std::vector<Placement> after =
+      plain_placements(kind == CollectiveKind::AllGather ? without_axis(spec, axis) : spec, mesh);
   std::vector<ScheduleStep> steps;
-  for (size_t i = minor.size(); i-- > 0;) steps.push_back({{.kind = CollectiveKind::AllGather, .axis = minor[i], .dim = dim}, {}});
-  steps.push_back({{.kind = kind, .axis = axis, .dim = dim}, kind == CollectiveKind::ReduceScatter ? after[axis] : Placement{}});
-  for (const AxisId cut : minor) steps.push_back({{.kind = CollectiveKind::LocalSlice, .axis = cut, .dim = dim}, after[cut]});
+  for (size_t i = minor.size(); i-- > 0;)
+    steps.push_back({{.kind = CollectiveKind::AllGather, .axis = minor[i], .dim = dim}, {}});
+  steps.push_back(
+      {{.kind = kind, .axis = axis, .dim = dim}, kind == CollectiveKind::ReduceScatter ? after[axis] : Placement{}});
+  for (const AxisId cut : minor)
+    steps.push_back({{.kind = CollectiveKind::LocalSlice, .axis = cut, .dim = dim}, after[cut]});
   return steps;
 }
 

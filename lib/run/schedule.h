@@ -14,15 +14,15 @@ enum class SchedulePart : uint8_t { Input, Output, Gradient, Gather, Reduce };
 // "input", "output", "gradient", "gather", "reduce".
 std::string_view to_text(SchedulePart part);
 
-// A tensor that is redistributed: a value at a module's boundary going forward (Input, Output) or its gradient going back
-// (Gradient); a parameter gathered for its module (Gather), or its gradient summed and scattered (Reduce). Those that agree in everything but the
-// path are one entry.
+// A tensor that is redistributed: a value at a module's boundary going forward (Input, Output) or its gradient going
+// back (Gradient); a parameter gathered for its module (Gather), or its gradient summed and scattered (Reduce). Those
+// that agree in everything but the path are one entry.
 struct ScheduleEntry {
   SchedulePart part{};
-  std::string path;              // the first of them
-  std::string pattern;           // all of them: numbers as `*`
-  uint64_t count = 0;            // how many there are in the model
-  std::vector<int64_t> shape;    // of the whole tensor; an activation's is [batch, tokens, features]
+  std::string path;                   // the first of them
+  std::string pattern;                // all of them: numbers as `*`
+  uint64_t count = 0;                 // how many there are in the model
+  std::vector<int64_t> shape;         // of the whole tensor; an activation's is [batch, tokens, features]
   std::vector<DimSegments> segments;  // of a packed parameter
   DType dtype = 0;
   std::vector<Placement> from;
@@ -40,9 +40,9 @@ struct ScheduleStep {
 PartitionSpec without_axis(PartitionSpec spec, AxisId axis);
 std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh);
 
-// How a parameter of this spec is gathered over `axis` (AllGather), or how the sum of its gradient is left there (AllReduce,
-// ReduceScatter): one collective where the axis cuts its dim last. Where minor axes cut the dim after it, their pieces are no
-// pieces of what the axis cuts: they are gathered before, and cut again.
+// How a parameter of this spec is gathered over `axis` (AllGather), or how the sum of its gradient is left there
+// (AllReduce, ReduceScatter): one collective where the axis cuts its dim last. Where minor axes cut the dim after it,
+// their pieces are no pieces of what the axis cuts: they are gathered before, and cut again.
 std::vector<ScheduleStep> steps_over(CollectiveKind kind, AxisId axis, const PartitionSpec& spec, const Mesh& mesh);
 
 struct ScheduleOptions {
@@ -50,8 +50,8 @@ struct ScheduleOptions {
 };
 
 // In the manifest's order: modules (forward, then backward), then parameters. An activation has the features of its
-// module's weight or, where the module has none, of the first (for an output the last) linear weight inside it, else 64; it is float32,
-// ids are int64.
+// module's weight or, where the module has none, of the first (for an output the last) linear weight inside it, else
+// 64; it is float32, ids are int64.
 std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options);
 
 }  // namespace tpplan

@@ -41,14 +41,14 @@ void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& ax
   if (divides(ways, size)) return;
   const bool each_divides =
       std::all_of(axes.begin(), axes.end(), [&](AxisId axis) { return divides(mesh.axes[axis].size, size); });
-  const ShardingFaultKind kind = is_segment                          ? ShardingFaultKind::SegmentNotDivisible
+  const ShardingFaultKind kind = is_segment                        ? ShardingFaultKind::SegmentNotDivisible
                                  : axes.size() > 1 && each_divides ? ShardingFaultKind::ProductNotDivisible
-                                                                     : ShardingFaultKind::NotDivisible;
+                                                                   : ShardingFaultKind::NotDivisible;
   faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
 }
 
-// Pieces are equal but for the last ones, so every boundary is on a granule if and only if the first piece of each axis'
-// cut is a whole number of granules, or the run is not cut at all.
+// Pieces are equal but for the last ones, so every boundary is on a granule if and only if the first piece of each
+// axis' cut is a whole number of granules, or the run is not cut at all.
 bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
   Interval run{0, size};
   for (const AxisId axis : axes) {
@@ -67,7 +67,8 @@ bool divides(int64_t ways, int64_t size) { return size % ways == 0; }
 std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit) {
   std::vector<int64_t> divisors;
   for (int64_t ways = 1; ways <= limit; ++ways) {
-    if (std::all_of(sizes.begin(), sizes.end(), [ways](int64_t size) { return divides(ways, size); })) divisors.push_back(ways);
+    if (std::all_of(sizes.begin(), sizes.end(), [ways](int64_t size) { return divides(ways, size); }))
+      divisors.push_back(ways);
   }
   return divisors;
 }
@@ -89,15 +90,20 @@ std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const 
     const auto runs = segments.empty() ? std::span<const int64_t>(&shape[dim], 1) : segments;
     const size_t before = faults.size();
     if (uneven == UnevenPolicy::Error) {
-      for (size_t i = 0; i < runs.size() && faults.size() == before; ++i) check_division(runs[i], dim, !segments.empty(), axes, mesh, faults);
+      for (size_t i = 0; i < runs.size() && faults.size() == before; ++i)
+        check_division(runs[i], dim, !segments.empty(), axes, mesh, faults);
     }
     for (const DimGranularity& blocks : granularity) {
       if (blocks.dim != dim || blocks.granule <= 1 || faults.size() > before) continue;
       const auto cut = std::find_if(runs.begin(), runs.end(),
                                     [&](int64_t run) { return cuts_granule(run, blocks.granule, axes, mesh); });
       if (cut == runs.end()) continue;
-      faults.push_back({.kind = ShardingFaultKind::CutsGranule, .dim = dim, .axis = axes.front(), .size = *cut,
-                        .ways = shard_count(axes, mesh), .granule = blocks.granule});
+      faults.push_back({.kind = ShardingFaultKind::CutsGranule,
+                        .dim = dim,
+                        .axis = axes.front(),
+                        .size = *cut,
+                        .ways = shard_count(axes, mesh),
+                        .granule = blocks.granule});
     }
   }
   return faults;

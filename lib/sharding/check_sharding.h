@@ -16,10 +16,10 @@ enum class UnevenPolicy : uint8_t {
 };
 
 enum class ShardingFaultKind : uint8_t {
-  EntryCount,    // the spec has `found` entries, the tensor `size` dims
-  UnknownAxis,   // an axis id that the mesh lacks
-  AxisTwice,     // `axis` stands in dim and in `other_dim`
-  NotDivisible,  // size % ways != 0
+  EntryCount,           // the spec has `found` entries, the tensor `size` dims
+  UnknownAxis,          // an axis id that the mesh lacks
+  AxisTwice,            // `axis` stands in dim and in `other_dim`
+  NotDivisible,         // size % ways != 0
   ProductNotDivisible,  // each axis divides the size, their product does not
   SegmentNotDivisible,  // a segment of `size` does not divide by `ways`
   SegmentsDoNotFit,     // the segments add up to `found`, the dim to `size`
@@ -31,8 +31,8 @@ struct ShardingFault {
   size_t dim = 0;
   size_t other_dim = 0;
   AxisId axis = kNoAxis;
-  int64_t size = 0;     // of the dim or segment
-  int64_t ways = 1;     // product of the axes of the dim
+  int64_t size = 0;  // of the dim or segment
+  int64_t ways = 1;  // product of the axes of the dim
   int64_t found = 0;
   int64_t granule = 1;
 };

@@ -31,13 +31,15 @@ std::span<const DistributionRow> distribution_table();
 bool find_distribution(std::string_view name, DistributionKind& kind);
 
 // True when values come from the generator.
-inline bool is_random(const Distribution& d) { return d.kind == DistributionKind::Normal || d.kind == DistributionKind::Uniform; }
+inline bool is_random(const Distribution& d) {
+  return d.kind == DistributionKind::Normal || d.kind == DistributionKind::Uniform;
+}
 
 // Why nothing can be drawn from it ("`std` is negative"); empty when it can.
 std::string_view fault_of(const Distribution& distribution);
 
-// A number as JSON and YAML have it: digits with an optional fraction and exponent. False for other text and what a double
-// does not hold.
+// A number as JSON and YAML have it: digits with an optional fraction and exponent. False for other text and what a
+// double does not hold.
 bool parse_number(std::string_view text, double& value);
 
 // The shortest text that reads back as the same double.

@@ -29,7 +29,8 @@ int64_t device_count(const Mesh& mesh);
 // kNoAxis when there is no such axis.
 AxisId find_axis(const Mesh& mesh, std::string_view name);
 
-// Mesh coordinate of a rank: one index an axis. @post rank_of(mesh, coordinate_of(mesh, r)) == r for 0 <= r < device_count.
+// Mesh coordinate of a rank: one index an axis. @post rank_of(mesh, coordinate_of(mesh, r)) == r for 0 <= r <
+// device_count.
 std::vector<int64_t> coordinate_of(const Mesh& mesh, int64_t rank);
 int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate);
 

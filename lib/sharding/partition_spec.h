@@ -17,8 +17,8 @@ using DimAxes = std::vector<AxisId>;
 // One entry a dim (JAX's PartitionSpec, always written out to the number of dims).
 using PartitionSpec = std::vector<DimAxes>;
 
-// A fused dim (q|k|v, gate|up): consecutive segments of these sizes, each of which is cut by itself, so that a rank holds
-// a run of every segment. The sizes add up to the dim.
+// A fused dim (q|k|v, gate|up): consecutive segments of these sizes, each of which is cut by itself, so that a rank
+// holds a run of every segment. The sizes add up to the dim.
 struct DimSegments {
   size_t dim = 0;
   std::vector<int64_t> sizes;

@@ -31,7 +31,8 @@ bool are_chunks(std::span<const int64_t> segments) {
 
 // The text between "name(" and ")".
 bool arguments_of(std::string_view text, std::string_view name, std::string_view& arguments) {
-  if (!text.starts_with(name) || !text.ends_with(')') || text.size() < name.size() + 2 || text[name.size()] != '(') return false;
+  if (!text.starts_with(name) || !text.ends_with(')') || text.size() < name.size() + 2 || text[name.size()] != '(')
+    return false;
   arguments = text.substr(name.size() + 1, text.size() - name.size() - 2);
   return true;
 }
@@ -40,11 +41,14 @@ bool arguments_of(std::string_view text, std::string_view name, std::string_view
 
 std::string to_text(const Placement& placement) {
   switch (placement.kind) {
-    case PlacementKind::Replicate: return "Replicate";
-    case PlacementKind::Shard: return "Shard(" + std::to_string(placement.dim) + ")";
+    case PlacementKind::Replicate:
+      return "Replicate";
+    case PlacementKind::Shard:
+      return "Shard(" + std::to_string(placement.dim) + ")";
     case PlacementKind::StridedShard:
       return "StridedShard(" + std::to_string(placement.dim) + ", " + std::to_string(placement.split_factor) + ")";
-    case PlacementKind::Partial: return "Partial(" + std::string(kReduceNames[static_cast<size_t>(placement.op)]) + ")";
+    case PlacementKind::Partial:
+      return "Partial(" + std::string(kReduceNames[static_cast<size_t>(placement.op)]) + ")";
   }
   return "";
 }
@@ -73,7 +77,8 @@ bool parse_placement(std::string_view text, Placement& placement) {
   if (arguments_of(text, "StridedShard", arguments)) {
     const size_t comma = arguments.find(',');
     placement.kind = PlacementKind::StridedShard;
-    if (comma == std::string_view::npos || !parse_int(arguments.substr(0, comma), dim) || dim < 0 || dim > 63) return false;
+    if (comma == std::string_view::npos || !parse_int(arguments.substr(0, comma), dim) || dim < 0 || dim > 63)
+      return false;
     placement.dim = static_cast<int>(dim);
     return parse_int(arguments.substr(comma + 1), placement.split_factor) && placement.split_factor > 0;
   }
@@ -101,8 +106,8 @@ std::optional<std::vector<Placement>> placements_of(const Sharding& sharding, co
 
 bool spec_of(std::span<const Placement> placements, const Mesh& mesh, size_t ndim, PartitionSpec& spec) {
   spec = replicated_spec(ndim);
-  // Right to left: the axes to the right already stand in their order, and a strided axis goes in behind as many of them
-  // as make up its split factor.
+  // Right to left: the axes to the right already stand in their order, and a strided axis goes in behind as many of
+  // them as make up its split factor.
   for (size_t i = placements.size(); i-- > 0;) {
     const Placement& placement = placements[i];
     if (placement.kind == PlacementKind::Replicate) continue;

@@ -17,13 +17,15 @@ enum class ReduceOp : uint8_t { Sum, Avg, Max, Min };
 
 struct Placement {
   PlacementKind kind = PlacementKind::Replicate;
-  int dim = 0;               // Shard, StridedShard; a layout of a plan may count from the end (-1)
-  int64_t split_factor = 1;  // StridedShard
+  int dim = 0;                  // Shard, StridedShard; a layout of a plan may count from the end (-1)
+  int64_t split_factor = 1;     // StridedShard
   ReduceOp op = ReduceOp::Sum;  // Partial
   bool operator==(const Placement&) const = default;
 };
 
-inline bool is_shard(const Placement& p) { return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard; }
+inline bool is_shard(const Placement& p) {
+  return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard;
+}
 
 // "Replicate", "Shard(0)", "StridedShard(0, 4)", "Partial(sum)".
 std::string to_text(const Placement& placement);
@@ -32,8 +34,8 @@ std::string to_text(const Placement& placement);
 bool parse_placement(std::string_view text, Placement& placement);
 
 // The placements of a sharding in mesh order. An axis that cuts a dim after an axis to the right of it in the mesh is a
-// StridedShard whose split factor is the product of those axes (torch 2.13, torch/distributed/tensor/_utils.py: FSDP after
-// tp); an axis that alone cuts a dim of k segments is StridedShard(dim, k) (transformers 5.23, packed styles).
+// StridedShard whose split factor is the product of those axes (torch 2.13, torch/distributed/tensor/_utils.py: FSDP
+// after tp); an axis that alone cuts a dim of k segments is StridedShard(dim, k) (transformers 5.23, packed styles).
 // Empty when torch has no word for it: segments that are not torch.chunk's pieces of the dim.
 std::optional<std::vector<Placement>> placements_of(const Sharding& sharding, const Mesh& mesh);
 

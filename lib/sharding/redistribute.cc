@@ -6,11 +6,16 @@ namespace tpplan {
 
 std::string_view to_text(CollectiveKind kind) {
   switch (kind) {
-    case CollectiveKind::AllGather: return "all_gather";
-    case CollectiveKind::AllReduce: return "all_reduce";
-    case CollectiveKind::ReduceScatter: return "reduce_scatter";
-    case CollectiveKind::AllToAll: return "all_to_all";
-    case CollectiveKind::LocalSlice: return "slice";
+    case CollectiveKind::AllGather:
+      return "all_gather";
+    case CollectiveKind::AllReduce:
+      return "all_reduce";
+    case CollectiveKind::ReduceScatter:
+      return "reduce_scatter";
+    case CollectiveKind::AllToAll:
+      return "all_to_all";
+    case CollectiveKind::LocalSlice:
+      return "slice";
   }
   return "";
 }
@@ -22,7 +27,8 @@ Collective collective_of(AxisId axis, const Placement& from, const Placement& to
     return is_shard(to) ? Collective{.kind = CollectiveKind::ReduceScatter, .axis = axis, .dim = to.dim}
                         : Collective{.kind = CollectiveKind::AllReduce, .axis = axis};
   }
-  if (is_shard(from) && is_shard(to)) return {.kind = CollectiveKind::AllToAll, .axis = axis, .dim = to.dim, .from_dim = from.dim};
+  if (is_shard(from) && is_shard(to))
+    return {.kind = CollectiveKind::AllToAll, .axis = axis, .dim = to.dim, .from_dim = from.dim};
   if (is_shard(from)) return {.kind = CollectiveKind::AllGather, .axis = axis, .dim = from.dim};
   return {.kind = CollectiveKind::LocalSlice, .axis = axis, .dim = to.dim};
 }

@@ -25,17 +25,18 @@ struct Collective {
 // "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice".
 std::string_view to_text(CollectiveKind kind);
 
-// The steps: S->R all_gather, P->R all_reduce, P->S reduce_scatter, S(a)->S(b) all_to_all, R->S slice (no communication),
-// equal layouts nothing. Axes go in mesh order, but where something is cut already from the last to the first, so that the
-// inner one of two cuts of a dim is undone before the outer one; an axis whose dim is cut otherwise before it in the end
-// is gathered first and cut again (torch 2.13, DTensorRedistributePlanner.generate_greedy_transform_infos). Empty optional for
-// a redistribution to Partial, which is an error there and here. Dims -1 and ndim-1 of one tensor must be written alike.
+// The steps: S->R all_gather, P->R all_reduce, P->S reduce_scatter, S(a)->S(b) all_to_all, R->S slice (no
+// communication), equal layouts nothing. Axes go in mesh order, but where something is cut already from the last to the
+// first, so that the inner one of two cuts of a dim is undone before the outer one; an axis whose dim is cut otherwise
+// before it in the end is gathered first and cut again (torch 2.13,
+// DTensorRedistributePlanner.generate_greedy_transform_infos). Empty optional for a redistribution to Partial, which is
+// an error there and here. Dims -1 and ndim-1 of one tensor must be written alike.
 std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from, std::span<const Placement> to);
 
-// The steps that carry the gradient back through a redistribution that started at `from`. `arriving` is the layout in which
-// the gradient comes back: the redistribution's target, with Partial on the axes over which the consumer leaves sums open
-// (a colwise product does). The gradient of a Partial value is the same on every rank, so it returns as Replicate
-// (torch 2.13, Redistribute.backward).
+// The steps that carry the gradient back through a redistribution that started at `from`. `arriving` is the layout in
+// which the gradient comes back: the redistribution's target, with Partial on the axes over which the consumer leaves
+// sums open (a colwise product does). The gradient of a Partial value is the same on every rank, so it returns as
+// Replicate (torch 2.13, Redistribute.backward).
 std::vector<Collective> redistribute_gradient(std::span<const Placement> from, std::span<const Placement> arriving);
 
 }  // namespace tpplan

@@ -26,17 +26,17 @@ void for_each_segment(int64_t size, std::span<const int64_t> segments, Visit vis
 Interval chunk(Interval whole, int64_t count, int64_t index) {
   const int64_t size = length(whole), piece = size / count + (size % count != 0);
   // index * piece can pass 2^63 only where it also passes the end.
-  const int64_t begin = piece != 0 && index > size / piece ? whole.end : std::min(whole.begin + index * piece, whole.end);
+  const int64_t begin =
+      piece != 0 && index > size / piece ? whole.end : std::min(whole.begin + index * piece, whole.end);
   return {begin, begin + std::min(piece, whole.end - begin)};
 }
 
-std::vector<std::vector<Interval>> shard_slice(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
-                                               std::span<const int64_t> coordinate) {
+std::vector<std::vector<Interval>> shard_slice(std::span<const int64_t> shape, const Sharding& sharding,
+                                               const Mesh& mesh, std::span<const int64_t> coordinate) {
   std::vector<std::vector<Interval>> slice(shape.size());
   for (size_t dim = 0; dim < shape.size(); ++dim) {
-    for_each_segment(shape[dim], segments_of(sharding, dim), [&](Interval run) {
-      slice[dim].push_back(cut(run, sharding.spec[dim], mesh, coordinate));
-    });
+    for_each_segment(shape[dim], segments_of(sharding, dim),
+                     [&](Interval run) { slice[dim].push_back(cut(run, sharding.spec[dim], mesh, coordinate)); });
   }
   return slice;
 }
@@ -47,9 +47,8 @@ std::vector<int64_t> local_shape(std::span<const int64_t> shape, const Sharding&
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (sharding.spec[dim].empty()) continue;
     sizes[dim] = 0;
-    for_each_segment(shape[dim], segments_of(sharding, dim), [&](Interval run) {
-      sizes[dim] += length(cut(run, sharding.spec[dim], mesh, coordinate));
-    });
+    for_each_segment(shape[dim], segments_of(sharding, dim),
+                     [&](Interval run) { sizes[dim] += length(cut(run, sharding.spec[dim], mesh, coordinate)); });
   }
   return sizes;
 }
@@ -58,7 +57,8 @@ bool is_even(std::span<const int64_t> shape, const Sharding& sharding, const Mes
   bool even = true;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const int64_t count = shard_count(sharding.spec[dim], mesh);
-    for_each_segment(shape[dim], segments_of(sharding, dim), [&](Interval run) { even = even && length(run) % count == 0; });
+    for_each_segment(shape[dim], segments_of(sharding, dim),
+                     [&](Interval run) { even = even && length(run) % count == 0; });
   }
   return even;
 }

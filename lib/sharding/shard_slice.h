@@ -23,17 +23,18 @@ inline int64_t length(const Interval& interval) { return interval.end - interval
 // An empty piece stands at the end of the run.
 Interval chunk(Interval whole, int64_t count, int64_t index);
 
-// For each dim the runs of global indices that the coordinate holds, in storage order: one run, or one for each segment.
-// Axes cut one after the other, major first. `coordinate` has one entry for each mesh axis.
+// For each dim the runs of global indices that the coordinate holds, in storage order: one run, or one for each
+// segment. Axes cut one after the other, major first. `coordinate` has one entry for each mesh axis.
 // @post over all coordinates of the axes in the spec, the slices tile the tensor: every element exactly once.
-std::vector<std::vector<Interval>> shard_slice(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
-                                               std::span<const int64_t> coordinate);
+std::vector<std::vector<Interval>> shard_slice(std::span<const int64_t> shape, const Sharding& sharding,
+                                               const Mesh& mesh, std::span<const int64_t> coordinate);
 
 // Sizes of that slice: for each dim the sum of its runs.
 std::vector<int64_t> local_shape(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
                                  std::span<const int64_t> coordinate);
 
-// True when every coordinate holds the same shape: each cut dim (each segment of it) divides by the product of its axes.
+// True when every coordinate holds the same shape: each cut dim (each segment of it) divides by the product of its
+// axes.
 bool is_even(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh);
 
 }  // namespace tpplan

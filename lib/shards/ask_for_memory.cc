@@ -18,13 +18,14 @@ std::string shortage_here(const Comm& comm, const Manifest& manifest) {
   if (comm.rank != sharers.front()) return "";
   uint64_t needed = 0;
   for (const int rank : sharers) {
-    if (__builtin_add_overflow(needed, memory_of_rank(manifest, rank), &needed)) return "the shards take more bytes than 64 bits count";
+    if (__builtin_add_overflow(needed, memory_of_rank(manifest, rank), &needed))
+      return "the shards take more bytes than 64 bits count";
   }
   const uint64_t free = comm.device->free_bytes();
   if (needed <= free) return "";
   return fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
-                     sharers.size() == 1 ? fmt::format("rank {}", comm.rank) : counted(sharers.size(), "rank"), human_bytes(needed), human_bytes(free),
-                     comm.device == &cpu_device() ? "host" : "GPU");
+                     sharers.size() == 1 ? fmt::format("rank {}", comm.rank) : counted(sharers.size(), "rank"),
+                     human_bytes(needed), human_bytes(free), comm.device == &cpu_device() ? "host" : "GPU");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace tpplan {
 
-// Called by all ranks, as a step of its own. `shortage` names, on every rank, the first ranks whose shards do not fit, what
-// they take and what is free; empty when all fit. False after a failure, which stands in comm.fault.
+// Called by all ranks, as a step of its own. `shortage` names, on every rank, the first ranks whose shards do not fit,
+// what they take and what is free; empty when all fit. False after a failure, which stands in comm.fault.
 bool ask_for_memory(Comm& comm, const Manifest& manifest, std::string& shortage);
 
 }  // namespace tpplan

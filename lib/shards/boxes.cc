@@ -12,8 +12,10 @@ namespace {
 // Indices of the last dim as bytes.
 uint64_t bytes_up_to(uint64_t index, uint64_t bits, std::string_view what) {
   uint64_t product = 0;
-  if (__builtin_mul_overflow(index, bits, &product)) throw std::runtime_error(fmt::format("{} takes more bytes than 64 bits count", what));
-  if (product % 8 != 0) throw std::runtime_error(fmt::format("{} ends inside a byte: its elements have {} bits", what, bits));
+  if (__builtin_mul_overflow(index, bits, &product))
+    throw std::runtime_error(fmt::format("{} takes more bytes than 64 bits count", what));
+  if (product % 8 != 0)
+    throw std::runtime_error(fmt::format("{} ends inside a byte: its elements have {} bits", what, bits));
   return product / 8;
 }
 
@@ -22,8 +24,10 @@ std::vector<Interval> joined(const std::vector<Interval>& runs) {
   std::vector<Interval> out;
   for (const Interval& run : runs) {
     if (run.begin == run.end) continue;
-    if (!out.empty() && out.back().end == run.begin) out.back().end = run.end;
-    else out.push_back(run);
+    if (!out.empty() && out.back().end == run.begin)
+      out.back().end = run.end;
+    else
+      out.push_back(run);
   }
   return out;
 }
@@ -72,15 +76,19 @@ HeldBox packed(const Box& box) {
   return held;
 }
 
-HeldBox within(const Box& box, std::span<const uint64_t> sizes) { return {.box = box, .at = box.begin, .sizes = {sizes.begin(), sizes.end()}}; }
+HeldBox within(const Box& box, std::span<const uint64_t> sizes) {
+  return {.box = box, .at = box.begin, .sizes = {sizes.begin(), sizes.end()}};
+}
 
 uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global) {
   uint64_t offset = 0;
-  for (size_t d = 0; d < global.size(); ++d) offset = offset * held.sizes[d] + (global[d] - held.box.begin[d] + held.at[d]);
+  for (size_t d = 0; d < global.size(); ++d)
+    offset = offset * held.sizes[d] + (global[d] - held.box.begin[d] + held.at[d]);
   return offset;
 }
 
-std::vector<HeldBox> held_boxes(std::span<const int64_t> shape, DType dtype, const std::vector<std::vector<Interval>>& slice) {
+std::vector<HeldBox> held_boxes(std::span<const int64_t> shape, DType dtype,
+                                const std::vector<std::vector<Interval>>& slice) {
   const uint64_t bits = dtypes()[dtype].bits;
   std::vector<std::vector<Interval>> runs;
   for (const std::vector<Interval>& of_dim : slice) runs.push_back(joined(of_dim));
@@ -127,13 +135,14 @@ std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> b
   for (const Box& box : boxes) {
     if (is_empty(box)) continue;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      if (box.end[d] > sizes[d]) return fmt::format("{} reaches beyond the tensor, whose dim {} has {}", to_text(box), d, sizes[d]);
+      if (box.end[d] > sizes[d])
+        return fmt::format("{} reaches beyond the tensor, whose dim {} has {}", to_text(box), d, sizes[d]);
     }
     if (__builtin_add_overflow(filled, bytes_in(box), &filled)) return "the pieces are larger than the tensor";
     order.push_back(&box);
   }
-  // Pieces that no dim keeps apart overlap. Sorted by the dim with the most cuts, a piece is compared with the few behind it
-  // that begin before it ends.
+  // Pieces that no dim keeps apart overlap. Sorted by the dim with the most cuts, a piece is compared with the few
+  // behind it that begin before it ends.
   size_t by = 0, most = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
     std::vector<uint64_t> begins;
@@ -145,7 +154,8 @@ std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> b
   std::ranges::stable_sort(order, {}, [by](const Box* box) { return box->begin[by]; });
   for (size_t i = 0; i < order.size(); ++i) {
     for (size_t j = i + 1; j < order.size() && order[j]->begin[by] < order[i]->end[by]; ++j) {
-      if (!is_empty(intersect(*order[i], *order[j]))) return fmt::format("{} and {} overlap", to_text(*order[i]), to_text(*order[j]));
+      if (!is_empty(intersect(*order[i], *order[j])))
+        return fmt::format("{} and {} overlap", to_text(*order[i]), to_text(*order[j]));
     }
   }
   return filled == whole ? "" : fmt::format("{} of {} bytes are in no piece", whole - filled, whole);
@@ -153,7 +163,8 @@ std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> b
 
 std::string to_text(const Box& box) {
   std::string text = "[";
-  for (size_t d = 0; d < box.begin.size(); ++d) text += fmt::format("{}{}:{}", d == 0 ? "" : ", ", box.begin[d], box.end[d]);
+  for (size_t d = 0; d < box.begin.size(); ++d)
+    text += fmt::format("{}{}:{}", d == 0 ? "" : ", ", box.begin[d], box.end[d]);
   return text + "]";
 }
 

@@ -41,18 +41,20 @@ HeldBox within(const Box& box, std::span<const uint64_t> sizes);
 // Where global index `global`, which lies in the box, stands: bytes from the start of the block.
 uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global);
 
-// The boxes that a rank holds: one, or one for each run of its fused dims; in storage order, empty ones left out. `slice`
-// is what shard_slice says. Throws as byte_sizes where a cut goes through a byte.
-std::vector<HeldBox> held_boxes(std::span<const int64_t> shape, DType dtype, const std::vector<std::vector<Interval>>& slice);
+// The boxes that a rank holds: one, or one for each run of its fused dims; in storage order, empty ones left out.
+// `slice` is what shard_slice says. Throws as byte_sizes where a cut goes through a byte.
+std::vector<HeldBox> held_boxes(std::span<const int64_t> shape, DType dtype,
+                                const std::vector<std::vector<Interval>>& slice);
 
-// True for the one rank, of all that hold the same elements, that writes them: coordinate 0 on every axis that does not cut.
+// True for the one rank, of all that hold the same elements, that writes them: coordinate 0 on every axis that does not
+// cut.
 bool is_first_holder(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
 
 // Says why boxes do not fill a tensor of these sizes with every byte in exactly one of them; empty when they do.
 std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> boxes);
 
-// Calls visit(from_offset, to_offset, bytes) for each run of `box`, which lies in both blocks, that is contiguous in both; in
-// row-major order. Stops when visit returns false, and then returns false.
+// Calls visit(from_offset, to_offset, bytes) for each run of `box`, which lies in both blocks, that is contiguous in
+// both; in row-major order. Stops when visit returns false, and then returns false.
 template <typename Visit>
 bool for_each_run(const HeldBox& from, const HeldBox& to, const Box& box, Visit visit) {
   if (is_empty(box)) return true;

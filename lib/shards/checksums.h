@@ -1,4 +1,5 @@
-// Checksums of shards: SHA-256, the hash that names a file everywhere else here, over a shard's bytes as they stand in memory.
+// Checksums of shards: SHA-256, the hash that names a file everywhere else here, over a shard's bytes as they stand in
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,14 @@ using Checksums = std::vector<std::vector<std::string>>;
 // nothing on the others. Throws std::runtime_error when a rank failed.
 Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads);
 
-// {"format": "tpplan.checksums/1", "manifest_sha256": ..., "algorithm": "sha256", "shards": [{"path": ..., "ranks": [...]}]}
+// {"format": "tpplan.checksums/1", "manifest_sha256": ..., "algorithm": "sha256", "shards": [{"path": ..., "ranks":
+// [...]}]}
 std::string checksums_text(const Manifest& manifest, std::string_view manifest_sha256, const Checksums& checksums);
 
-// Compares with what checksums_text wrote. Returns what differs, or why the file cannot be used (`unreadable`); empty: all
-// agree.
-std::vector<std::string> compare_checksums(const std::string& path, const Manifest& manifest, std::string_view manifest_sha256, const Checksums& checksums,
+// Compares with what checksums_text wrote. Returns what differs, or why the file cannot be used (`unreadable`); empty:
+// all agree.
+std::vector<std::string> compare_checksums(const std::string& path, const Manifest& manifest,
+                                           std::string_view manifest_sha256, const Checksums& checksums,
                                            bool& unreadable);
 
 }  // namespace tpplan

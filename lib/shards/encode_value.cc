@@ -23,12 +23,13 @@ struct WholeRow {
 };
 
 constexpr WholeRow kWhole[] = {
-    {"int8", -0x1p7, 0x1p7},    {"uint8", 0, 0x1p8},   {"int16", -0x1p15, 0x1p15}, {"uint16", 0, 0x1p16}, {"int32", -0x1p31, 0x1p31},
-    {"uint32", 0, 0x1p32},      {"int64", -0x1p63, 0x1p63}, {"uint64", 0, 0x1p64},      {"bool", 0, 2},
+    {"int8", -0x1p7, 0x1p7},    {"uint8", 0, 0x1p8},        {"int16", -0x1p15, 0x1p15},
+    {"uint16", 0, 0x1p16},      {"int32", -0x1p31, 0x1p31}, {"uint32", 0, 0x1p32},
+    {"int64", -0x1p63, 0x1p63}, {"uint64", 0, 0x1p64},      {"bool", 0, 2},
 };
 
-// Eight bits of floating point: sign, exponent, mantissa (OCP 8-bit Floating Point Specification 1.0; ml_dtypes 0.5 for the
-// others). `largest` is the code of the largest finite number.
+// Eight bits of floating point: sign, exponent, mantissa (OCP 8-bit Floating Point Specification 1.0; ml_dtypes 0.5 for
+// the others). `largest` is the code of the largest finite number.
 struct SmallRow {
   std::string_view name;
   int mantissa_bits, bias;
@@ -36,8 +37,9 @@ struct SmallRow {
 };
 
 constexpr SmallRow kSmall[] = {
-    {"float8_e4m3fn", 3, 7, 0x7e},     {"float8_e5m2", 2, 15, 0x7b}, {"float8_e4m3fnuz", 3, 8, 0x7f},     {"float8_e5m2fnuz", 2, 16, 0x7f},
-    {"float8_e4m3", 3, 7, 0x77},       {"float8_e3m4", 4, 3, 0x6f},  {"float8_e4m3b11fnuz", 3, 11, 0x7f},
+    {"float8_e4m3fn", 3, 7, 0x7e},       {"float8_e5m2", 2, 15, 0x7b}, {"float8_e4m3fnuz", 3, 8, 0x7f},
+    {"float8_e5m2fnuz", 2, 16, 0x7f},    {"float8_e4m3", 3, 7, 0x77},  {"float8_e3m4", 4, 3, 0x6f},
+    {"float8_e4m3b11fnuz", 3, 11, 0x7f},
 };
 
 double decoded(const SmallRow& row, unsigned code) {
@@ -81,8 +83,10 @@ std::string encode_value(DType dtype, double value) {
   const auto narrow = static_cast<float>(value);
   if (type.name == "float64") return bytes_of_value(value);
   if (type.name == "float32") return std::isfinite(narrow) ? bytes_of_value(narrow) : "";
-  if (type.name == "bfloat16") return std::isfinite(float_of_bfloat16(bfloat16_of_float(narrow))) ? bytes_of_value(bfloat16_of_float(narrow)) : "";
-  if (type.name == "float16") return std::isfinite(float_of_half(half_of_float(narrow))) ? bytes_of_value(half_of_float(narrow)) : "";
+  if (type.name == "bfloat16")
+    return std::isfinite(float_of_bfloat16(bfloat16_of_float(narrow))) ? bytes_of_value(bfloat16_of_float(narrow)) : "";
+  if (type.name == "float16")
+    return std::isfinite(float_of_half(half_of_float(narrow))) ? bytes_of_value(half_of_float(narrow)) : "";
   if (type.name == "complex64") return std::isfinite(narrow) ? bytes_of_value(narrow) + std::string(4, '\0') : "";
   if (type.name == "complex128") return bytes_of_value(value) + std::string(8, '\0');
   if (const WholeRow* row = row_of(kWhole, type.name)) {

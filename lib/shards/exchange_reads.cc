@@ -17,14 +17,17 @@ constexpr uint64_t kMinBlock = 4096, kMaxBlock = uint64_t{4} << 20;
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 
 Memory take(void* memory, void (*release)(void*), uint64_t bytes) {
-  if (memory == nullptr) throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(bytes)));
+  if (memory == nullptr)
+    throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(bytes)));
   return {memory, release};
 }
 
 // Bytes of an item that one rank gets.
 uint64_t bytes_for(const ReadItem& item, int rank) {
   uint64_t bytes = 0;
-  for_each_target(item, [&](const ReadSegment&, const ReadTarget& target, uint64_t, uint64_t part) { bytes += target.rank == rank ? part * item.lines : 0; });
+  for_each_target(item, [&](const ReadSegment&, const ReadTarget& target, uint64_t, uint64_t part) {
+    bytes += target.rank == rank ? part * item.lines : 0;
+  });
   return bytes;
 }
 
@@ -32,7 +35,9 @@ uint64_t bytes_for(const ReadItem& item, int rank) {
 char* pack(const ReadItem& item, int rank, const char* packed, char* out) {
   for_each_target(item, [&](const ReadSegment&, const ReadTarget& target, uint64_t begin, uint64_t bytes) {
     if (target.rank != rank) return;
-    cpu_device().copy_strided(out, packed + begin, {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {item.end - item.begin}, .to_strides = {bytes}});
+    cpu_device().copy_strided(
+        out, packed + begin,
+        {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {item.end - item.begin}, .to_strides = {bytes}});
     out += bytes * item.lines;
   });
   return out;
@@ -43,8 +48,9 @@ const char* unpack(const ReadTo& to, const ReadItem& item, int rank, const char*
   const ShardStore& store = *to.stores[static_cast<size_t>(rank)];
   for_each_target(item, [&](const ReadSegment& segment, const ReadTarget& target, uint64_t, uint64_t bytes) {
     if (target.rank != rank) return;
-    to.device->copy_strided(static_cast<char*>(store.shards[target.shard].data) + target_offset(item, segment, target), in,
-                            {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {bytes}, .to_strides = {target.line_stride}});
+    to.device->copy_strided(
+        static_cast<char*>(store.shards[target.shard].data) + target_offset(item, segment, target), in,
+        {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {bytes}, .to_strides = {target.line_stride}});
     in += bytes * item.lines;
   });
   return in;
@@ -62,7 +68,8 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
   const bool on_host = device.name == "cpu";
   const Memory read = take(device.allocate_staging(block), device.release_staging, block);
   const Memory packed = take(device.allocate_staging(members * block), device.release_staging, members * block);
-  const Memory send = on_host ? Memory(nullptr, device.release) : take(device.allocate(members * block), device.release, members * block);
+  const Memory send = on_host ? Memory(nullptr, device.release)
+                              : take(device.allocate(members * block), device.release, members * block);
   const Memory receive = take(device.allocate(members * block), device.release, members * block);
 
   uint64_t read_bytes = 0;
@@ -74,7 +81,8 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
       const ReadItem& item = round[group.self];
       try {
         if (fault.empty()) read_bytes += read_packed(to, item, read.get());
-      } catch (const std::exception& error) {  // the others wait for this rank's bytes: they get some, and the reason at the end
+      } catch (const std::exception&
+                   error) {  // the others wait for this rank's bytes: they get some, and the reason at the end
         fault = error.what();
       }
       char* out = static_cast<char*>(packed.get());
@@ -89,7 +97,8 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
     }
     for (size_t m = 0; m < round.size(); ++m) receives[m] = bytes_for(round[m], comm.rank);
     begin_step(comm, fmt::format("load: all_to_all of {}", to.source->tensors[round.front().cell->tensor].name));
-    if (!comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends, receive.get(), receives)) throw std::runtime_error(comm.fault);
+    if (!comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends, receive.get(), receives))
+      throw std::runtime_error(comm.fault);
     const char* in = static_cast<const char*>(receive.get());
     for (const ReadItem& item : round) in = unpack(to, item, comm.rank, in);
     device.synchronize();

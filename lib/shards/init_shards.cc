@@ -7,9 +7,9 @@
 
 #include "base/text.h"
 #include "device/host_arithmetic.h"
+#include "sharding/tensor_size.h"
 #include "shards/boxes.h"
 #include "shards/encode_value.h"
-#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -21,11 +21,14 @@ struct DrawTypeRow {
   DrawType type;
 };
 
-constexpr DrawTypeRow kDrawTypes[] = {
-    {"float32", DrawType::Float32}, {"float64", DrawType::Float64}, {"bfloat16", DrawType::Bfloat16}, {"float16", DrawType::Float16}};
+constexpr DrawTypeRow kDrawTypes[] = {{"float32", DrawType::Float32},
+                                      {"float64", DrawType::Float64},
+                                      {"bfloat16", DrawType::Bfloat16},
+                                      {"float16", DrawType::Float16}};
 
 const DrawTypeRow* draw_type_of(DType dtype) {
-  const auto found = std::find_if(std::begin(kDrawTypes), std::end(kDrawTypes), [&](const DrawTypeRow& row) { return row.name == dtypes()[dtype].name; });
+  const auto found = std::find_if(std::begin(kDrawTypes), std::end(kDrawTypes),
+                                  [&](const DrawTypeRow& row) { return row.name == dtypes()[dtype].name; });
   return found == std::end(kDrawTypes) ? nullptr : &*found;
 }
 
@@ -45,7 +48,8 @@ void set_arguments(DrawBox& box, const Distribution& d) {
     box.first = static_cast<float>(first);
     box.second = static_cast<float>(second);
   } else {
-    const float low = round_small(box.type, static_cast<float>(first)), high = round_small(box.type, static_cast<float>(second));
+    const float low = round_small(box.type, static_cast<float>(first)),
+                high = round_small(box.type, static_cast<float>(second));
     box.first = low;
     box.second = round_small(box.type, high - low);
   }
@@ -58,11 +62,18 @@ double constant_of(const Distribution& d) {
 // Why a dtype cannot be filled so; empty when it can.
 std::string fault_of(DType dtype, const Distribution& d) {
   const DrawTypeRow* row = draw_type_of(dtype);
-  if (!is_random(d)) return encode_value(dtype, constant_of(d)).empty() ? fmt::format("{} {} {}", dtypes()[dtype].name, dtypes()[dtype].bits < 8 ? "can be filled with 0 only, not" : "has no", number_text(constant_of(d))) : "";
+  if (!is_random(d))
+    return encode_value(dtype, constant_of(d)).empty()
+               ? fmt::format("{} {} {}", dtypes()[dtype].name,
+                             dtypes()[dtype].bits < 8 ? "can be filled with 0 only, not" : "has no",
+                             number_text(constant_of(d)))
+               : "";
   if (row == nullptr) return fmt::format("{} is not drawn at random: zeros, ones or a constant", dtypes()[dtype].name);
   DrawBox box{.type = row->type};
   set_arguments(box, d);
-  return std::isfinite(box.first) && std::isfinite(box.second) ? "" : fmt::format("the numbers of {} leave the range of {}", to_text(d), row->name);
+  return std::isfinite(box.first) && std::isfinite(box.second)
+             ? ""
+             : fmt::format("the numbers of {} leave the range of {}", to_text(d), row->name);
 }
 
 const Distribution* distribution_of(const Manifest& manifest, const ParamLayout& layout) {
@@ -81,9 +92,12 @@ std::vector<Stride> strides_of(const HeldBox& held, std::span<const uint64_t> si
   for (size_t d = sizes.size(); d-- > 0;) {
     const uint64_t unit = d + 1 == sizes.size() ? width : 1;  // the last dim of boxes is in bytes
     const uint64_t count = (held.box.end[d] - held.box.begin[d]) / unit;
-    const bool joins = !strides.empty() && to == strides.back().to * strides.back().count && index == strides.back().index * strides.back().count;
-    if (joins) strides.back().count *= count;
-    else if (count != 1 || strides.empty()) strides.push_back({count, to, index});
+    const bool joins = !strides.empty() && to == strides.back().to * strides.back().count &&
+                       index == strides.back().index * strides.back().count;
+    if (joins)
+      strides.back().count *= count;
+    else if (count != 1 || strides.empty())
+      strides.push_back({count, to, index});
     to *= held.sizes[d] / unit;
     index *= sizes[d] / unit;
   }
@@ -113,7 +127,8 @@ void draw_strides(const Device& device, void* to, DrawBox box, std::span<const S
   device.draw(to, box, threads);
 }
 
-uint64_t draw_shard(const Device& device, const Shard& shard, ThreefryKey key, const Distribution& distribution, int threads) {
+uint64_t draw_shard(const Device& device, const Shard& shard, ThreefryKey key, const Distribution& distribution,
+                    int threads) {
   const ParamLayout& layout = *shard.layout;
   const uint64_t width = dtypes()[layout.dtype].bits / 8;
   const std::vector<uint64_t> sizes = byte_sizes(layout.shape, layout.dtype);
@@ -133,7 +148,8 @@ void fill_constant(const Device& device, const Shard& shard, double value) {
   const uint64_t repeats = std::max<uint64_t>(std::min(shard.bytes, kPatternBytes) / element.size(), 1);
   for (uint64_t i = 0; i < repeats; ++i) pattern += element;
   for (uint64_t at = 0; at < shard.bytes; at += pattern.size()) {
-    device.from_host(static_cast<char*>(shard.data) + at, pattern.data(), std::min<uint64_t>(pattern.size(), shard.bytes - at));
+    device.from_host(static_cast<char*>(shard.data) + at, pattern.data(),
+                     std::min<uint64_t>(pattern.size(), shard.bytes - at));
   }
   device.synchronize();
 }
@@ -150,7 +166,8 @@ InitPlan plan_init(const Manifest& manifest) {
     const Distribution* distribution = distribution_of(manifest, layout);
     if (distribution != nullptr) {
       const std::string fault = fault_of(layout.dtype, *distribution);
-      if (!fault.empty()) plan.faults.push_back(fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), fault));
+      if (!fault.empty())
+        plan.faults.push_back(fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), fault));
     } else if (i < parameters) {
       plan.unsaid.push_back(path_of(manifest, param));
     } else {
@@ -175,8 +192,10 @@ uint64_t init_shards(ShardStore& store, uint64_t seed, int threads) {
     const Distribution* distribution = distribution_of(*store.manifest, *shard.layout);
     const bool tied = i < first.size() && first[i] != i;
     if (tied || shard.bytes == 0 || distribution == nullptr) continue;
-    if (is_random(*distribution)) drawn += draw_shard(*store.device, shard, key_of_tensor(seed, shard.path), *distribution, threads);
-    else fill_constant(*store.device, shard, constant_of(*distribution));
+    if (is_random(*distribution))
+      drawn += draw_shard(*store.device, shard, key_of_tensor(seed, shard.path), *distribution, threads);
+    else
+      fill_constant(*store.device, shard, constant_of(*distribution));
   }
   store.device->synchronize();
   return drawn;

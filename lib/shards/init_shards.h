@@ -1,5 +1,5 @@
-// Shards without a checkpoint: every element from the seed, the path of its tensor and its own place in it, so that the values
-// are the same on every mesh.
+// Shards without a checkpoint: every element from the seed, the path of its tensor and its own place in it, so that the
+// values are the same on every mesh.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace tpplan {
 
 // What init would do with a manifest's tensors.
 struct InitPlan {
-  std::vector<std::string> faults;    // of parameters and buffers that cannot be filled as the manifest says, each with its path
-  std::vector<std::string_view> unsaid;   // parameters of which nobody says what they are filled with
+  std::vector<std::string>
+      faults;  // of parameters and buffers that cannot be filled as the manifest says, each with its path
+  std::vector<std::string_view> unsaid;          // parameters of which nobody says what they are filled with
   std::vector<std::string_view> left_out_names;  // buffers of which nobody says it
-  std::vector<bool> left_out;         // by number in ShardStore::shards
+  std::vector<bool> left_out;                    // by number in ShardStore::shards
 };
 
 InitPlan plan_init(const Manifest& manifest);
 
-// fold_in(fold_in(key(seed), high 32 bits of h), low 32 bits of h), h the FNV-1a hash (64 bits) of the path with `.` between
-// its parts, Keras' too.
+// fold_in(fold_in(key(seed), high 32 bits of h), low 32 bits of h), h the FNV-1a hash (64 bits) of the path with `.`
+// between its parts, Keras' too.
 ThreefryKey key_of_tensor(uint64_t seed, std::string_view path);
 
-// Fills all shards but those that nobody says anything of; of a tied tensor the name that stands first in the manifest counts.
-// Returns how many values were drawn. Throws what the device throws.
+// Fills all shards but those that nobody says anything of; of a tied tensor the name that stands first in the manifest
+// counts. Returns how many values were drawn. Throws what the device throws.
 uint64_t init_shards(ShardStore& store, uint64_t seed, int threads);
 
 }  // namespace tpplan

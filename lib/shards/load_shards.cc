@@ -39,7 +39,8 @@ CellList list_items(std::vector<const ReadCell*> cells, uint64_t block) {
 }
 
 ReadItem item_number(const CellList& list, uint64_t block, uint64_t number) {
-  const size_t at = static_cast<size_t>(std::ranges::upper_bound(list.first_item, number) - list.first_item.begin()) - 1;
+  const size_t at =
+      static_cast<size_t>(std::ranges::upper_bound(list.first_item, number) - list.first_item.begin()) - 1;
   return item_of(*list.cells[at], block, number - list.first_item[at]);
 }
 
@@ -51,7 +52,8 @@ void read_through_staging(const ReadTo& to, const CellList& list, uint64_t block
   const auto release = [&](void* memory) { device.release(memory); };
   std::unique_ptr<void, decltype(release_staging)> host(device.allocate_staging(2 * block), release_staging);
   std::unique_ptr<void, decltype(release)> scratch(device.allocate(2 * block), release);
-  if (host == nullptr || scratch == nullptr) throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(2 * block)));
+  if (host == nullptr || scratch == nullptr)
+    throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(2 * block)));
   uint64_t half = 0;
   for (uint64_t number = 0; take_work(queue, number); half = block - half) {
     const ReadItem item = item_number(list, block, number);
@@ -92,28 +94,39 @@ bool is_shared(const ReadCell& cell) {
 int reading_threads(const Comm& comm, int asked) {
   if (asked > 0) return asked;
   cpu_set_t set;
-  const int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+  const int processors = sched_getaffinity(0, sizeof set, &set) == 0
+                             ? CPU_COUNT(&set)
+                             : static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, processors / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
 }
 
-LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores, const LoadOptions& options) {
+LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
+                       const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  if (options.staging < kMinStaging) throw std::runtime_error(fmt::format("--staging {} is too little: at least {}", human_bytes(options.staging), human_bytes(kMinStaging)));
+  if (options.staging < kMinStaging)
+    throw std::runtime_error(
+        fmt::format("--staging {} is too little: at least {}", human_bytes(options.staging), human_bytes(kMinStaging)));
   const Manifest& manifest = *stores.front().manifest;
   const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
   const ReadPlan plan = plan_reads(manifest, source, alone ? comm.process : comm.node);
-  ReadTo to{.manifest = &manifest, .source = &source, .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)), .device = comm.device};
+  ReadTo to{.manifest = &manifest,
+            .source = &source,
+            .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)),
+            .device = comm.device};
   for (ShardStore& store : stores) to.stores[static_cast<size_t>(store.rank)] = &store;
 
   std::vector<const ReadCell*> own, shared;
   uint64_t own_bytes = 0;
   for (const ReadCell& cell : plan.cells) {
     const bool dealt = !alone && is_shared(cell);
-    if (dealt) shared.push_back(&cell);
-    else if (alone || cell.segments.front().targets.front().rank == comm.rank) own.push_back(&cell);
+    if (dealt)
+      shared.push_back(&cell);
+    else if (alone || cell.segments.front().targets.front().rank == comm.rank)
+      own.push_back(&cell);
   }
   for (const ReadCell* cell : own) {
-    own_bytes += std::accumulate(cell->outer_counts.begin(), cell->outer_counts.end(), cell->lines * cell->line_bytes, std::multiplies<>());
+    own_bytes += std::accumulate(cell->outer_counts.begin(), cell->outer_counts.end(), cell->lines * cell->line_bytes,
+                                 std::multiplies<>());
   }
   const int most = static_cast<int>(options.staging / (2 * kMinBlock));
   const int threads = std::clamp(reading_threads(comm, options.threads), 1, std::max(1, most));
@@ -126,10 +139,13 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   const int gpu = alone ? 0 : comm.local_rank;
   begin_step(comm, "load: reading shards");
   start_work(queue, threads, [&](WorkQueue& work) {
-    if (on_host) read_on_host(to, list, block, work);
-    else read_through_staging(to, list, block, gpu, work);
+    if (on_host)
+      read_on_host(to, list, block, work);
+    else
+      read_through_staging(to, list, block, gpu, work);
   });
-  const std::string fault = alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
+  const std::string fault =
+      alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
   if (!fault.empty()) throw std::runtime_error(fault);
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};

@@ -43,7 +43,8 @@ void sync_folder(const fs::path& folder) {
   if (error != 0 && error != EINVAL) throw failure(folder.string(), error);
 }
 
-// Path without a slash at its end, so that a name can be put behind it; a symbolic link stays, and what it names is replaced.
+// Path without a slash at its end, so that a name can be put behind it; a symbolic link stays, and what it names is
+// replaced.
 std::string bare(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   const std::string end = link_end(path);
@@ -55,7 +56,8 @@ std::string bare(std::string path) {
 std::string name_beside(const std::string& path, bool is_folder) {
   std::error_code error;
   if (is_folder && fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error)))
-    throw std::runtime_error(fmt::format("{}: is there already; name a folder that is not, or remove it first", escape_for_terminal(path)));
+    throw std::runtime_error(
+        fmt::format("{}: is there already; name a folder that is not, or remove it first", escape_for_terminal(path)));
   if (!is_folder && fs::exists(path, error) && !fs::is_regular_file(path, error))
     throw std::runtime_error(fmt::format("{}: is no regular file", escape_for_terminal(path)));
   uint32_t number = 0;
@@ -92,7 +94,8 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
   // Every rank knows the name before there is anything under it, so that whoever is left can remove it.
   constexpr std::string_view kMade = "made ";  // before the name; a fault comes behind other words
   const std::optional<std::string> text =
-      text_of_first(comm, fmt::format("save: making {}", path), fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault));
+      text_of_first(comm, fmt::format("save: making {}", path),
+                    fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault));
   if (text && !text->starts_with(kMade)) return *text;
   if (text) made = text->substr(kMade.size());
   const std::shared_ptr<void> guard = made.empty() ? nullptr : guard_unfinished(made);
@@ -103,18 +106,25 @@ std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, 
       if (by_all || comm.rank == 0) function(made);
     });
   };
-  step("preparing", [&](const std::string& name) {
-    make(name, is_folder);
-    if (steps.prepare) steps.prepare(name);
-  }, false);
+  step(
+      "preparing",
+      [&](const std::string& name) {
+        make(name, is_folder);
+        if (steps.prepare) steps.prepare(name);
+      },
+      false);
   step("writing", steps.write, true);
   step("finishing", steps.finish, false);
-  step("renaming", [&](const std::string& folder) {
-    if (is_folder) sync_folder(folder);
-    if (rename(folder.c_str(), path.c_str()) != 0) throw failure(path, errno);
-    sync_folder(fs::path(path).parent_path());
-  }, false);
-  // Every rank that is left takes it away; rank 0 may be giving it the final name at this moment, and what has that is whole.
+  step(
+      "renaming",
+      [&](const std::string& folder) {
+        if (is_folder) sync_folder(folder);
+        if (rename(folder.c_str(), path.c_str()) != 0) throw failure(path, errno);
+        sync_folder(fs::path(path).parent_path());
+      },
+      false);
+  // Every rank that is left takes it away; rank 0 may be giving it the final name at this moment, and what has that is
+  // whole.
   if (!fault.empty() && !made.empty()) remove_unfinished(made);
   return fault;
 }
@@ -126,7 +136,8 @@ OutputFile open_for_writing(const std::string& path) { return open_output(path, 
 
 void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset) {
   for (uint64_t done = 0; done < count;) {
-    const ssize_t put = pwrite(*file.fd, static_cast<const char*>(bytes) + done, std::min<uint64_t>(count - done, 1u << 30), static_cast<off_t>(offset + done));
+    const ssize_t put = pwrite(*file.fd, static_cast<const char*>(bytes) + done,
+                               std::min<uint64_t>(count - done, 1u << 30), static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) throw failure(file.path, put == 0 ? ENOSPC : errno);
     done += static_cast<uint64_t>(put);
@@ -137,7 +148,11 @@ void sync_file(const OutputFile& file) {
   if (fsync(*file.fd) != 0) throw failure(file.path, errno);
 }
 
-std::string write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) { return write_beside(comm, path, true, steps); }
-std::string write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps) { return write_beside(comm, path, false, steps); }
+std::string write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) {
+  return write_beside(comm, path, true, steps);
+}
+std::string write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps) {
+  return write_beside(comm, path, false, steps);
+}
 
 }  // namespace tpplan

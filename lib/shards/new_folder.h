@@ -16,17 +16,17 @@ struct OutputFile {
   std::shared_ptr<int> fd;
 };
 
-OutputFile create_file(const std::string& path);      // new; throws std::runtime_error
+OutputFile create_file(const std::string& path);       // new; throws std::runtime_error
 OutputFile open_for_writing(const std::string& path);  // there already
 void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset);  // throws, naming the file
-void sync_file(const OutputFile& file);                                                      // throws, naming the file
+void sync_file(const OutputFile& file);                                                     // throws, naming the file
 
-// Lets all ranks write into a new folder beside `path`, and renames it to `path` when every rank has succeeded; else removes
-// it. `prepare` runs on rank 0 before the others write, `write` on every rank, `finish` on rank 0 when all have written; they
-// are given the new folder and throw what is wrong. A `path` that is there is refused unless it is an empty folder.
-// Returns the fault on every rank, empty when `path` is there.
+// Lets all ranks write into a new folder beside `path`, and renames it to `path` when every rank has succeeded; else
+// removes it. `prepare` runs on rank 0 before the others write, `write` on every rank, `finish` on rank 0 when all have
+// written; they are given the new folder and throw what is wrong. A `path` that is there is refused unless it is an
+// empty folder. Returns the fault on every rank, empty when `path` is there.
 struct FolderSteps {
-  std::function<void(const std::string& folder)> prepare, write, finish;
+  std::function<void(const std::string&folder)> prepare, write, finish;
 };
 std::string write_folder(Comm& comm, const std::string& path, const FolderSteps& steps);
 

@@ -29,7 +29,8 @@ struct SourcePiece {
   Box box;
 };
 
-// Where a tensor of the manifest stands: one piece, or the pieces of a folder of shards, which tile it. None: it is missing.
+// Where a tensor of the manifest stands: one piece, or the pieces of a folder of shards, which tile it. None: it is
+// missing.
 struct SourceTensor {
   std::string_view name;  // that it is stored under: its own, or one that is tied to it
   std::vector<SourcePiece> pieces;
@@ -38,25 +39,28 @@ struct SourceTensor {
 struct WeightSource {
   WeightFiles weights;  // the headers
   std::vector<SourceFileHandle> files;
-  std::vector<SourceTensor> tensors;  // as ShardStore::shards counts; tied names each with what is stored under them, or the group's
-  std::vector<bool> missing;          // buffers that are not stored: left as they are
+  std::vector<SourceTensor>
+      tensors;  // as ShardStore::shards counts; tied names each with what is stored under them, or the group's
+  std::vector<bool> missing;  // buffers that are not stored: left as they are
   bool is_folder_of_shards = false;
   std::vector<SavedOffsets> offsets;  // one a file, of a folder of shards
   std::vector<std::string> warnings, faults;
-  int status = 0;                     // what the faults call for
+  int status = 0;  // what the faults call for
 };
 
-// Opens a safetensors file, an index (`.json`), or a folder that holds model.safetensors.index.json, model.safetensors, a
-// single safetensors file, or shards as `save` and torch's distributed checkpoint write them. Every tensor of the manifest
-// is found under its name or one that is tied to it, with the manifest's shape and dtype. All findings together stand in
-// `faults`; those of headers and the index in weights.findings. False after any fault; `status` 2: what cannot be read, 1:
-// another model's weights.
+// Opens a safetensors file, an index (`.json`), or a folder that holds model.safetensors.index.json, model.safetensors,
+// a single safetensors file, or shards as `save` and torch's distributed checkpoint write them. Every tensor of the
+// manifest is found under its name or one that is tied to it, with the manifest's shape and dtype. All findings
+// together stand in `faults`; those of headers and the index in weights.findings. False after any fault; `status` 2:
+// what cannot be read, 1: another model's weights.
 bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
 
-// "changed while it was read" with the file's name, when a file is no longer what it was at opening; empty when all are.
+// "changed while it was read" with the file's name, when a file is no longer what it was at opening; empty when all
+// are.
 std::string changed_file(const WeightSource& source);
 
-// Reads exactly `bytes` bytes at `offset`; throws std::runtime_error naming file, tensor and offset when they are not there.
+// Reads exactly `bytes` bytes at `offset`; throws std::runtime_error naming file, tensor and offset when they are not
+// there.
 void read_exactly(const SourceFileHandle& file, uint64_t offset, void* to, uint64_t bytes, std::string_view tensor);
 
 }  // namespace tpplan

@@ -8,7 +8,8 @@
 namespace tpplan {
 namespace {
 
-// What one rank wants of a source piece: in each dim [low, high) of the piece, which stands at `at` in a block of `sizes`.
+// What one rank wants of a source piece: in each dim [low, high) of the piece, which stands at `at` in a block of
+// `sizes`.
 struct Want {
   int rank = 0;
   uint32_t shard = 0;
@@ -20,7 +21,8 @@ struct PieceWants {
   std::vector<Want> wants;
 };
 
-PieceWants wants_of(const SourcePiece& piece, std::span<const std::pair<int, std::vector<HeldBox>>> holders, uint32_t shard) {
+PieceWants wants_of(const SourcePiece& piece, std::span<const std::pair<int, std::vector<HeldBox>>> holders,
+                    uint32_t shard) {
   PieceWants out;
   for (size_t d = 0; d < piece.box.begin.size(); ++d) out.sizes.push_back(piece.box.end[d] - piece.box.begin[d]);
   for (const auto& [rank, boxes] : holders) {
@@ -43,7 +45,9 @@ PieceWants wants_of(const SourcePiece& piece, std::span<const std::pair<int, std
 void merge_whole_dims(PieceWants& piece) {
   for (size_t d = piece.sizes.size(); d-- > 1;) {
     const uint64_t size = piece.sizes[d];
-    const bool whole = std::ranges::all_of(piece.wants, [&](const Want& want) { return want.low[d] == 0 && want.high[d] == size && want.sizes[d] == size; });
+    const bool whole = std::ranges::all_of(piece.wants, [&](const Want& want) {
+      return want.low[d] == 0 && want.high[d] == size && want.sizes[d] == size;
+    });
     if (!whole) continue;
     piece.sizes[d - 1] *= size;
     piece.sizes.erase(piece.sizes.begin() + static_cast<ptrdiff_t>(d));
@@ -97,7 +101,8 @@ void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPl
       uint64_t outer = 1;
       for (const uint64_t count : cell.outer_counts) outer *= count;
       plan.planned_bytes += cell.line_bytes * cell.lines * outer;
-      for (const ReadSegment& segment : cell.segments) plan.needed_bytes += segment.targets.empty() ? 0 : segment.bytes * cell.lines * outer;
+      for (const ReadSegment& segment : cell.segments)
+        plan.needed_bytes += segment.targets.empty() ? 0 : segment.bytes * cell.lines * outer;
       plan.cells.push_back(std::move(cell));
     }
     cell = form;
@@ -145,9 +150,11 @@ void plan_piece(const SourcePiece& source, uint32_t tensor, PieceWants piece, Re
       start.push_back(0);
       for (size_t i = 0; i + 1 < cuts[last].size(); ++i) {
         start[last] = cuts[last][i];
-        ReadSegment& segment = segments.emplace_back(ReadSegment{.begin = start[last], .bytes = cuts[last][i + 1] - start[last], .targets = {}});
+        ReadSegment& segment = segments.emplace_back(
+            ReadSegment{.begin = start[last], .bytes = cuts[last][i + 1] - start[last], .targets = {}});
         for (const Want* want : active) {
-          if (want->low[last] <= start[last] && start[last] < want->high[last]) segment.targets.push_back(target_of(*want, start));
+          if (want->low[last] <= start[last] && start[last] < want->high[last])
+            segment.targets.push_back(target_of(*want, start));
         }
       }
       add_cells(form, std::move(segments), plan);
@@ -173,7 +180,8 @@ std::pair<uint64_t, uint64_t> items_of_lines(const ReadCell& cell, uint64_t bloc
 
 uint64_t outer_offset(const ReadItem& item, std::span<const uint64_t> strides) {
   uint64_t offset = 0, rest = item.outer;
-  for (size_t d = strides.size(); d-- > 0; rest /= item.cell->outer_counts[d]) offset += rest % item.cell->outer_counts[d] * strides[d];
+  for (size_t d = strides.size(); d-- > 0; rest /= item.cell->outer_counts[d])
+    offset += rest % item.cell->outer_counts[d] * strides[d];
   return offset;
 }
 
@@ -191,16 +199,20 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     auto [holders, added] = holders_of.try_emplace(&layout);
     for (size_t r = 0; added && r < ranks.size(); ++r) {
-      const std::vector<std::vector<Interval>> slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinates[r]);
+      const std::vector<std::vector<Interval>> slice =
+          shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinates[r]);
       holders->second.emplace_back(ranks[r], held_boxes(layout.shape, layout.dtype, slice));
     }
-    for (const SourcePiece& piece : source.tensors[i].pieces) plan_piece(piece, i, wants_of(piece, holders->second, i), plan);
+    for (const SourcePiece& piece : source.tensors[i].pieces)
+      plan_piece(piece, i, wants_of(piece, holders->second, i), plan);
   }
   std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });
   return plan;
 }
 
-uint64_t item_count(const ReadCell& cell, uint64_t block) { return outer_total(cell) * items_of_lines(cell, block).first; }
+uint64_t item_count(const ReadCell& cell, uint64_t block) {
+  return outer_total(cell) * items_of_lines(cell, block).first;
+}
 
 ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index) {
   const auto [count, lines] = items_of_lines(cell, block);
@@ -219,7 +231,8 @@ ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index) {
 }
 
 uint64_t file_offset(const ReadItem& item) {
-  return item.cell->offset + outer_offset(item, item.cell->outer_strides) + item.line * item.cell->line_stride + item.begin;
+  return item.cell->offset + outer_offset(item, item.cell->outer_strides) + item.line * item.cell->line_stride +
+         item.begin;
 }
 
 uint64_t target_offset(const ReadItem& item, const ReadSegment& segment, const ReadTarget& target) {

@@ -25,8 +25,8 @@ struct ReadSegment {
   std::vector<ReadTarget> targets;
 };
 
-// Lines of a file that are cut alike: `lines` lines of `line_bytes` bytes, `line_stride` apart, and that for every index of
-// `outer_counts` (outermost first, empty nearly always). The segments fill a line.
+// Lines of a file that are cut alike: `lines` lines of `line_bytes` bytes, `line_stride` apart, and that for every
+// index of `outer_counts` (outermost first, empty nearly always). The segments fill a line.
 struct ReadCell {
   uint32_t file = 0;
   uint32_t tensor = 0;  // whose bytes these are, for messages
@@ -48,7 +48,8 @@ inline constexpr uint64_t kRangeBytes = 64 * 1024;
 // What the ranks need of the source. Tied names are read once. Throws std::runtime_error as held_boxes does.
 ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks);
 
-// A part of a cell that is read in one go: lines [line, line + lines) of one outer index, or bytes [begin, end) of one line.
+// A part of a cell that is read in one go: lines [line, line + lines) of one outer index, or bytes [begin, end) of one
+// line.
 struct ReadItem {
   const ReadCell* cell = nullptr;
   uint64_t outer = 0;  // row-major index into outer_counts
@@ -62,7 +63,8 @@ ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index);
 
 // Where an item begins in its file, and its bytes from first to last (less than that when lines stand apart).
 uint64_t file_offset(const ReadItem& item);
-// Where the item's first line goes in a target's shard, for byte `item.begin` or the segment's first byte if that is later.
+// Where the item's first line goes in a target's shard, for byte `item.begin` or the segment's first byte if that is
+// later.
 uint64_t target_offset(const ReadItem& item, const ReadSegment& segment, const ReadTarget& target);
 
 }  // namespace tpplan

@@ -16,10 +16,13 @@ namespace {
 
 constexpr uint64_t kThinBytes = 512;  // below it a copy costs less than an entry of preadv
 
-std::string_view tensor_name(const ReadTo& to, const ReadItem& item) { return to.source->tensors[item.cell->tensor].name; }
+std::string_view tensor_name(const ReadTo& to, const ReadItem& item) {
+  return to.source->tensors[item.cell->tensor].name;
+}
 
 char* place(const ReadTo& to, const ReadItem& item, const ReadSegment& segment, const ReadTarget& target) {
-  return static_cast<char*>(to.stores[static_cast<size_t>(target.rank)]->shards[target.shard].data) + target_offset(item, segment, target);
+  return static_cast<char*>(to.stores[static_cast<size_t>(target.rank)]->shards[target.shard].data) +
+         target_offset(item, segment, target);
 }
 
 // Reads what the entries take, from `offset` on. The entries are used up.
@@ -47,8 +50,10 @@ void read_vectors(const ReadTo& to, const ReadItem& item, uint64_t offset, std::
 
 void add_vector(std::vector<iovec>& vectors, char* to, uint64_t bytes) {
   const bool continues = !vectors.empty() && static_cast<char*>(vectors.back().iov_base) + vectors.back().iov_len == to;
-  if (continues) vectors.back().iov_len += bytes;
-  else vectors.push_back({to, bytes});
+  if (continues)
+    vectors.back().iov_len += bytes;
+  else
+    vectors.push_back({to, bytes});
 }
 
 }  // namespace
@@ -61,7 +66,8 @@ uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory) {
     return bytes;
   }
   for (uint64_t i = 0; i < item.lines; ++i)
-    read_exactly(file, offset + i * item.cell->line_stride, static_cast<char*>(memory) + i * line, line, tensor_name(to, item));
+    read_exactly(file, offset + i * item.cell->line_stride, static_cast<char*>(memory) + i * line, line,
+                 tensor_name(to, item));
   return bytes;
 }
 
@@ -79,8 +85,10 @@ uint64_t scatter(const ReadTo& to, const ReadItem& item) {
   for (const ReadSegment& segment : item.cell->segments) {
     const uint64_t begin = std::max(segment.begin, item.begin), end = std::min(segment.begin + segment.bytes, item.end);
     if (begin >= end) continue;
-    if (segment.targets.empty()) parts.push_back({nullptr, end - begin, 0});
-    else parts.push_back({place(to, item, segment, segment.targets[0]), end - begin, segment.targets[0].line_stride});
+    if (segment.targets.empty())
+      parts.push_back({nullptr, end - begin, 0});
+    else
+      parts.push_back({place(to, item, segment, segment.targets[0]), end - begin, segment.targets[0].line_stride});
   }
   const bool whole_rows = item.end - item.begin == item.cell->line_stride;
   uint64_t offset = file_offset(item), pending = 0;
@@ -103,7 +111,10 @@ uint64_t scatter(const ReadTo& to, const ReadItem& item) {
     const ReadTarget& first = segment.targets[0];
     if (&target == &first) return;
     to.device->copy_strided(place(to, item, segment, target), place(to, item, segment, first),
-                            {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {first.line_stride}, .to_strides = {target.line_stride}});
+                            {.run_bytes = bytes,
+                             .counts = {item.lines},
+                             .from_strides = {first.line_stride},
+                             .to_strides = {target.line_stride}});
   });
   return packed_bytes(item);
 }
@@ -112,8 +123,9 @@ void spread(const ReadTo& to, const ReadItem& item, const void* packed) {
   const uint64_t line = item.end - item.begin;
   for_each_target(item, [&](const ReadSegment& segment, const ReadTarget& target, uint64_t begin, uint64_t bytes) {
     if (to.stores[static_cast<size_t>(target.rank)] == nullptr) return;
-    to.device->copy_strided(place(to, item, segment, target), static_cast<const char*>(packed) + begin,
-                            {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {line}, .to_strides = {target.line_stride}});
+    to.device->copy_strided(
+        place(to, item, segment, target), static_cast<const char*>(packed) + begin,
+        {.run_bytes = bytes, .counts = {item.lines}, .from_strides = {line}, .to_strides = {target.line_stride}});
   });
 }
 

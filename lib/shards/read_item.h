@@ -19,8 +19,8 @@ struct ReadTo {
   const Device* device = nullptr;
 };
 
-// Calls visit(segment, target, begin, bytes) for each target of each segment of an item: the part of the segment that the
-// item covers, bytes [begin, begin + bytes) of the item's lines as they stand packed in memory.
+// Calls visit(segment, target, begin, bytes) for each target of each segment of an item: the part of the segment that
+// the item covers, bytes [begin, begin + bytes) of the item's lines as they stand packed in memory.
 template <typename Visit>
 void for_each_target(const ReadItem& item, Visit visit) {
   for (const ReadSegment& segment : item.cell->segments) {

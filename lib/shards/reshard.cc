@@ -32,7 +32,8 @@ Files list_destinations(const Manifest& after, const WeightSource& source) {
   files.of_tensor.resize(source.tensors.size());
   for (int rank = 0; rank < device_count(after.mesh); ++rank) {
     for (ShardFile& file : list_shard_files(describe_shards(after, rank), source.missing)) {
-      for (FilePiece& piece : file.pieces) files.of_tensor[piece.shard].push_back({files.names.size(), piece.offset, std::move(piece.held.box)});
+      for (FilePiece& piece : file.pieces)
+        files.of_tensor[piece.shard].push_back({files.names.size(), piece.offset, std::move(piece.held.box)});
       files.names.push_back(std::move(file.name));
       files.heads.push_back(std::move(file.head));
     }
@@ -40,8 +41,8 @@ Files list_destinations(const Manifest& after, const WeightSource& source) {
   return files;
 }
 
-// A tensor as blocks of at most `limit` bytes: one index of the first dims, a run of the next, the others whole. What a piece
-// has of such a block stands in one run in the piece. visit(block) for each.
+// A tensor as blocks of at most `limit` bytes: one index of the first dims, a run of the next, the others whole. What a
+// piece has of such a block stands in one run in the piece. visit(block) for each.
 template <typename Visit>
 void for_each_block(std::span<const uint64_t> sizes, uint64_t limit, Visit visit) {
   if (std::ranges::find(sizes, uint64_t{0}) != sizes.end()) return;
@@ -86,7 +87,8 @@ uint64_t gather(const WeightSource& source, const SourceTensor& tensor, const Bo
 }
 
 // Writes a block to all places that hold some of it.
-uint64_t put(const std::string& folder, const Files& files, size_t tensor, const Box& block, Buffers& buffers, std::set<size_t>& touched) {
+uint64_t put(const std::string& folder, const Files& files, size_t tensor, const Box& block, Buffers& buffers,
+             std::set<size_t>& touched) {
   uint64_t written = 0;
   for (const Destination& there : files.of_tensor[tensor]) {
     const Box both = intersect(there.box, block);
@@ -105,13 +107,16 @@ uint64_t put(const std::string& folder, const Files& files, size_t tensor, const
 
 }  // namespace
 
-ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& after, const std::string& manifest_sha256, const std::string& path, uint64_t staging) {
+ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& after, const std::string& manifest_sha256,
+                      const std::string& path, uint64_t staging) {
   ReshardResult result;
   const Files files = list_destinations(after, source);
   const uint64_t limit = std::clamp(staging / 2, kMinBlock, kMaxBlock);
   FolderSteps steps;
   steps.prepare = [&](const std::string& folder) {
-    for (size_t i = 0; i < files.names.size(); ++i) write_at(create_file((std::filesystem::path(folder) / files.names[i]).string()), files.heads[i].data(), files.heads[i].size(), 0);
+    for (size_t i = 0; i < files.names.size(); ++i)
+      write_at(create_file((std::filesystem::path(folder) / files.names[i]).string()), files.heads[i].data(),
+               files.heads[i].size(), 0);
   };
   steps.write = [&](const std::string& folder) {
     Buffers buffers{std::vector<char>(limit), std::vector<char>(limit)};
@@ -126,7 +131,8 @@ ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& af
         result.written_bytes += put(folder, files, t, block, buffers, touched);
       });
     }
-    for (const size_t file : touched) sync_file(open_for_writing((std::filesystem::path(folder) / files.names[file]).string()));
+    for (const size_t file : touched)
+      sync_file(open_for_writing((std::filesystem::path(folder) / files.names[file]).string()));
     const std::string changed = changed_file(source);
     if (!changed.empty()) throw std::runtime_error(changed);
   };

@@ -67,13 +67,16 @@ void write_run(RunWriter& writer, const void* data, uint64_t count, uint64_t off
   writer.bytes.insert(writer.bytes.end(), begin, begin + count);
 }
 
-uint64_t write_shard_file(const ShardStore& store, const ShardFile& shard_file, const std::string& folder, uint64_t staging) {
+uint64_t write_shard_file(const ShardStore& store, const ShardFile& shard_file, const std::string& folder,
+                          uint64_t staging) {
   const OutputFile file = create_file((std::filesystem::path(folder) / shard_file.name).string());
   write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
   RunWriter writer{.file = file, .offset = shard_file.head.size()};
   for (const FilePiece& piece : shard_file.pieces) {
     copy_out(store, {&store.shards[piece.shard], piece.held}, packed(piece.held.box), staging,
-             [&](uint64_t where, const void* data, uint64_t count) { write_run(writer, data, count, piece.offset + where, staging); });
+             [&](uint64_t where, const void* data, uint64_t count) {
+               write_run(writer, data, count, piece.offset + where, staging);
+             });
   }
   flush(writer);
   sync_file(file);
@@ -86,8 +89,12 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
   for (size_t i = 0; i < store.shards.size(); ++i) {
     if (i < options.left_out.size() && options.left_out[i]) continue;
     const ParamLayout& layout = *store.shards[i].layout;
-    entries.push_back({.name = store.shards[i].path, .type = weight_type_of(layout.dtype), .shape = {layout.shape.begin(), layout.shape.end()},
-                       .bytes = bytes_of(layout.dtype, layout.shape), .saved_offsets = {}, .source = i});
+    entries.push_back({.name = store.shards[i].path,
+                       .type = weight_type_of(layout.dtype),
+                       .shape = {layout.shape.begin(), layout.shape.end()},
+                       .bytes = bytes_of(layout.dtype, layout.shape),
+                       .saved_offsets = {},
+                       .source = i});
   }
   return entries;
 }
@@ -98,7 +105,8 @@ SaveResult save_shards(Comm& comm, const ShardStore& store, const SaveOptions& o
   SaveResult result;
   FolderSteps steps;
   steps.write = [&](const std::string& folder) {
-    for (const ShardFile& file : list_shard_files(store, options.left_out)) result.bytes += write_shard_file(store, file, folder, options.staging);
+    for (const ShardFile& file : list_shard_files(store, options.left_out))
+      result.bytes += write_shard_file(store, file, folder, options.staging);
   };
   steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
   result.fault = write_folder(comm, options.path, steps);
@@ -122,7 +130,9 @@ SaveResult save_consolidated(Comm& comm, const ShardStore& store, const SaveOpti
       const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
       for (const HeldBox& held : written_boxes(store, shard)) {
         copy_out(store, {&shard, held}, within(held.box, sizes), options.staging,
-                 [&](uint64_t where, const void* data, uint64_t count) { write_run(writer, data, count, entry.offset + where, options.staging); });
+                 [&](uint64_t where, const void* data, uint64_t count) {
+                   write_run(writer, data, count, entry.offset + where, options.staging);
+                 });
         result.bytes += bytes_in(held.box);
       }
     }

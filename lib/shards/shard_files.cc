@@ -25,8 +25,12 @@ ShardFile lay_out_file(const ShardStore& store, std::vector<FilePiece>&& pieces)
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Shard& shard = store.shards[pieces[i].shard];
     const HeldBox whole = packed(pieces[i].held.box);
-    entries.push_back({.name = shard.path, .type = weight_type_of(shard.layout->dtype), .shape = in_elements(whole.sizes, *shard.layout), .bytes = bytes_in(whole.box),
-                       .saved_offsets = in_elements(whole.box.begin, *shard.layout), .source = i});
+    entries.push_back({.name = shard.path,
+                       .type = weight_type_of(shard.layout->dtype),
+                       .shape = in_elements(whole.sizes, *shard.layout),
+                       .bytes = bytes_in(whole.box),
+                       .saved_offsets = in_elements(whole.box.begin, *shard.layout),
+                       .source = i});
   }
   ShardFile file{.head = lay_out(entries, true)};
   for (const WriteEntry& entry : entries) {

@@ -19,16 +19,16 @@ struct FilePiece {
 
 struct ShardFile {
   std::string name;
-  std::string head;  // the bytes before the first piece
+  std::string head;               // the bytes before the first piece
   std::vector<FilePiece> pieces;  // by offset
 };
 
 // The boxes of a shard that its rank writes: none when another rank that holds them comes first.
 std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
 
-// The files of a rank: the first has the first box of every shard, the next one the second boxes of those that have several
-// runs (a file holds a name once), and so on. What is `left_out`, by number, is in none. Throws std::runtime_error where the
-// format has no such type.
+// The files of a rank: the first has the first box of every shard, the next one the second boxes of those that have
+// several runs (a file holds a name once), and so on. What is `left_out`, by number, is in none. Throws
+// std::runtime_error where the format has no such type.
 std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
 
 }  // namespace tpplan

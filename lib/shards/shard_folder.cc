@@ -17,7 +17,9 @@ namespace {
 constexpr std::string_view kNoteFormat = "tpplan.shards/1";
 constexpr uint64_t kMaxNoteBytes = 64 * 1024;
 
-std::string first_finding(const Diagnostics& diagnostics) { return diagnostics.list.empty() ? "it does not say so" : diagnostics.list.front().message; }
+std::string first_finding(const Diagnostics& diagnostics) {
+  return diagnostics.list.empty() ? "it does not say so" : diagnostics.list.front().message;
+}
 
 // {"NAME": {"saved_offsets": [0, 16]}}
 std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
@@ -49,8 +51,8 @@ std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
 
 }  // namespace
 
-bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files, std::vector<SavedOffsets>& offsets,
-                        std::string& fault) {
+bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files,
+                        std::vector<SavedOffsets>& offsets, std::string& fault) {
   namespace fs = std::filesystem;
   if (names.size() > kMaxShardFiles) {
     fault = fmt::format("{}: holds {} files, more than {}", escape_for_terminal(folder), names.size(), kMaxShardFiles);
@@ -64,15 +66,19 @@ bool read_shard_headers(const std::string& folder, std::span<const std::string> 
     std::error_code error;
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
     if (error || target.parent_path() != home) {
-      fault = fmt::format("{}: a link that leads out of its folder; put the file itself there", escape_for_terminal(path));
+      fault =
+          fmt::format("{}: a link that leads out of its folder; put the file itself there", escape_for_terminal(path));
       return false;
     }
     if (!read_safetensors_header(path, header, findings.diagnostics, std::min(left, kMaxHeaderBytes))) return false;
     left -= header.source.text.size();
-    const auto info = std::ranges::find(header.metadata, kShardingInfoKey, [](const auto& entry) { return entry.first; });
+    const auto info =
+        std::ranges::find(header.metadata, kShardingInfoKey, [](const auto& entry) { return entry.first; });
     if (info == header.metadata.end()) {
-      fault = fmt::format("{}: one of {} files of the folder, and it does not say which pieces it holds ({}); give the index of the checkpoint",
-                          escape_for_terminal(path), names.size(), kShardingInfoKey);
+      fault = fmt::format(
+          "{}: one of {} files of the folder, and it does not say which pieces it holds ({}); give the index of the "
+          "checkpoint",
+          escape_for_terminal(path), names.size(), kShardingInfoKey);
       return false;
     }
     const std::string unread = read_offsets(info->second, offsets.emplace_back());
@@ -97,7 +103,8 @@ void write_note(const std::string& folder, std::string_view manifest_sha256, con
     append_json_string(axes, axis.name);
     axes += fmt::format(", \"size\": {}}}", axis.size);
   }
-  const std::string text = fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\",\n \"mesh\": [{}]}}\n", kNoteFormat, manifest_sha256, axes);
+  const std::string text = fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\",\n \"mesh\": [{}]}}\n",
+                                       kNoteFormat, manifest_sha256, axes);
   const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
   const std::string fault = write_output(path, [&](const Sink& sink) { return sink(text); });
   if (!fault.empty()) throw std::runtime_error(fmt::format("{}: {}", escape_for_terminal(path), fault));
@@ -120,8 +127,10 @@ std::string read_note(const std::string& folder, std::string& manifest_sha256) {
     return true;
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
-  if (!read_json(result.file, Source::Model, visitor, strings, diagnostics)) return fmt::format("{}: {}", shown, first_finding(diagnostics));
-  if (format != kNoteFormat || manifest_sha256.size() != 64) return fmt::format("{}: this is no note of format {}", shown, kNoteFormat);
+  if (!read_json(result.file, Source::Model, visitor, strings, diagnostics))
+    return fmt::format("{}: {}", shown, first_finding(diagnostics));
+  if (format != kNoteFormat || manifest_sha256.size() != 64)
+    return fmt::format("{}: this is no note of format {}", shown, kNoteFormat);
   return "";
 }
 

@@ -42,7 +42,8 @@ uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
     if (i < first.size() && first[i] != i) continue;
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     const uint64_t more = bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate));
-    if (more > kTooManyBytes - alignment || __builtin_add_overflow(bytes, (more + alignment - 1) / alignment * alignment, &bytes))
+    if (more > kTooManyBytes - alignment ||
+        __builtin_add_overflow(bytes, (more + alignment - 1) / alignment * alignment, &bytes))
       throw std::runtime_error(fmt::format("the shards of rank {} take more bytes than 64 bits count", rank));
   }
   return bytes;
@@ -56,8 +57,11 @@ std::string packing_fault(const Manifest& manifest) {
     const ParamLayout& layout = layout_of(manifest, param);
     const uint64_t bits = dtypes()[layout.dtype].bits;
     if (bits >= 8 || layout.shape.empty() || static_cast<uint64_t>(layout.shape.back()) % 8 * bits % 8 == 0) continue;
-    return fmt::format("`{}` is {} of [{}], {} bits an element: its rows end inside a byte, and only whole bytes are moved; pad its last dim",
-                       escape_for_terminal(path_of(manifest, param)), dtypes()[layout.dtype].name, fmt::join(layout.shape, ", "), bits);
+    return fmt::format(
+        "`{}` is {} of [{}], {} bits an element: its rows end inside a byte, and only whole bytes are moved; pad its "
+        "last dim",
+        escape_for_terminal(path_of(manifest, param)), dtypes()[layout.dtype].name, fmt::join(layout.shape, ", "),
+        bits);
   }
   return "";
 }
@@ -72,7 +76,10 @@ ShardStore describe_shards(const Manifest& manifest, int rank) {
     const ManifestParam& param = tensor_of(manifest, i);
     const ParamLayout& layout = layout_of(manifest, param);
     const std::vector<int64_t>& shape = local_shape_of(layout, manifest.mesh, coordinate);
-    store.shards.push_back({.path = path_of(manifest, param), .layout = &layout, .slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate), .shape = shape,
+    store.shards.push_back({.path = path_of(manifest, param),
+                            .layout = &layout,
+                            .slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate),
+                            .shape = shape,
                             .bytes = bytes_of(layout.dtype, shape)});
   }
   return store;
@@ -81,8 +88,9 @@ ShardStore describe_shards(const Manifest& manifest, int rank) {
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device) {
   const uint64_t needed = memory_of_rank(manifest, rank), free = device.free_bytes();
   const auto refuse = [&] {
-    return std::runtime_error(fmt::format("the shards of rank {} take {}, and {} of memory are free on the {}; use more ranks, or free memory",
-                                          rank, human_bytes(needed), human_bytes(free), device.name == "cpu" ? "host" : "GPU"));
+    return std::runtime_error(fmt::format(
+        "the shards of rank {} take {}, and {} of memory are free on the {}; use more ranks, or free memory", rank,
+        human_bytes(needed), human_bytes(free), device.name == "cpu" ? "host" : "GPU"));
   };
   if (needed > free) throw refuse();
   ShardStore store = describe_shards(manifest, rank);

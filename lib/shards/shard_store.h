@@ -14,15 +14,15 @@
 
 namespace tpplan {
 
-// One parameter or buffer as this rank holds it: row major, without gaps, dims as local_shape says. Names of one tied tensor
-// share memory.
+// One parameter or buffer as this rank holds it: row major, without gaps, dims as local_shape says. Names of one tied
+// tensor share memory.
 struct Shard {
-  std::string_view path;                        // in the manifest
+  std::string_view path;  // in the manifest
   const ParamLayout* layout = nullptr;
-  std::vector<std::vector<Interval>> slice;     // shard_slice of this rank: runs of global indices, per dim
-  std::vector<int64_t> shape;                   // local shape
+  std::vector<std::vector<Interval>> slice;  // shard_slice of this rank: runs of global indices, per dim
+  std::vector<int64_t> shape;                // local shape
   uint64_t bytes = 0;
-  void* data = nullptr;                         // memory of `device`; nullptr when empty
+  void* data = nullptr;  // memory of `device`; nullptr when empty
 };
 
 struct ShardStore {
@@ -33,17 +33,18 @@ struct ShardStore {
   std::vector<std::shared_ptr<void>> memory;
 };
 
-// The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error, before
-// anything is allocated, when the device has less than that free.
+// The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error,
+// before anything is allocated, when the device has less than that free.
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
 // The same without memory: data is nullptr everywhere.
 ShardStore describe_shards(const Manifest& manifest, int rank);
 
-// Why a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it ends inside a byte.
-// Empty when all can.
+// Why a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it ends inside a
+// byte. Empty when all can.
 std::string packing_fault(const Manifest& manifest);
 
-// Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them aligned.
+// Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them
+// aligned.
 uint64_t bytes_of_rank(const Manifest& manifest, int rank);
 uint64_t memory_of_rank(const Manifest& manifest, int rank);
 

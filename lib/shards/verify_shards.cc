@@ -47,22 +47,26 @@ std::vector<Held> holders_of(std::span<const ShardStore> stores, size_t tensor) 
   std::vector<Held> holders;
   for (const ShardStore& store : stores) {
     const Shard& shard = store.shards[tensor];
-    for (HeldBox& box : held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice)) holders.push_back({store.rank, std::move(box), static_cast<const char*>(shard.data)});
+    for (HeldBox& box : held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice))
+      holders.push_back({store.rank, std::move(box), static_cast<const char*>(shard.data)});
   }
   return holders;
 }
 
 // Names the first element that differs in bytes [column, column + count) of a row.
-std::string describe(const ParamLayout& layout, std::string_view path, const Held& held, const SourceFileHandle& file, uint64_t file_offset, std::span<const uint64_t> index,
-                     const char* mine, const char* theirs, uint64_t count) {
+std::string describe(const ParamLayout& layout, std::string_view path, const Held& held, const SourceFileHandle& file,
+                     uint64_t file_offset, std::span<const uint64_t> index, const char* mine, const char* theirs,
+                     uint64_t count) {
   uint64_t at = 0;
   while (at + 1 < count && mine[at] == theirs[at]) ++at;
-  const uint64_t width = std::max<uint64_t>(1, dtypes()[layout.dtype].bits / 8), in_element = (index.back() + at) % width;
+  const uint64_t width = std::max<uint64_t>(1, dtypes()[layout.dtype].bits / 8),
+                 in_element = (index.back() + at) % width;
   const uint64_t begin = at - std::min(at, in_element), bytes = std::min(width, count - begin);
   std::vector<uint64_t> element(index.begin(), index.end());
   element.back() = (index.back() + at) * 8 / dtypes()[layout.dtype].bits;
   if (layout.shape.empty()) element.clear();
-  return fmt::format("rank {}: `{}`[{}] is {} in the shard and {} in {} at byte {}", held.rank, escape_for_terminal(path), fmt::join(element, ", "), hex(mine + begin, bytes),
+  return fmt::format("rank {}: `{}`[{}] is {} in the shard and {} in {} at byte {}", held.rank,
+                     escape_for_terminal(path), fmt::join(element, ", "), hex(mine + begin, bytes),
                      hex(theirs + begin, bytes), escape_for_terminal(file.path), file_offset + begin);
 }
 
@@ -91,16 +95,19 @@ std::string compare_block(Verifier& verifier, const Block& block, std::span<cons
     const uint64_t column = piece.box.begin[last] + at % row, count = std::min(row - at % row, block.end - at);
     for (const Held& held : holders) {
       bool inside = true;
-      for (size_t d = 0; inside && d < last; ++d) inside = held.box.box.begin[d] <= index[d] && index[d] < held.box.box.end[d];
-      const uint64_t low = std::max(column, held.box.box.begin[last]), high = std::min(column + count, held.box.box.end[last]);
+      for (size_t d = 0; inside && d < last; ++d)
+        inside = held.box.box.begin[d] <= index[d] && index[d] < held.box.box.end[d];
+      const uint64_t low = std::max(column, held.box.box.begin[last]),
+                     high = std::min(column + count, held.box.box.end[last]);
       if (!inside || low >= high) continue;
       index[last] = low;
       const char* mine = held.data + offset_of(held.box, index);
       const char* theirs = bytes + (at - block.begin) + (low - column);
       if (std::memcmp(mine, theirs, high - low) != 0) {
         const ManifestParam& param = tensor_of(verifier.manifest, block.tensor);
-        return describe(layout_of(verifier.manifest, param), path_of(verifier.manifest, param), held, verifier.source.files[piece.file],
-                        piece.offset + at + (low - column), index, mine, theirs, high - low);
+        return describe(layout_of(verifier.manifest, param), path_of(verifier.manifest, param), held,
+                        verifier.source.files[piece.file], piece.offset + at + (low - column), index, mine, theirs,
+                        high - low);
       }
       compared += high - low;
     }
@@ -113,8 +120,10 @@ std::string compare_block(Verifier& verifier, const Block& block, std::span<cons
 
 // True when one of the boxes has rows of the block: only then it is read.
 bool is_held(const SourcePiece& piece, const Block& block, std::span<const Held> holders) {
-  const uint64_t row = row_bytes(packed(piece.box), 1), low = piece.box.begin[0] + block.begin / row, high = piece.box.begin[0] + (block.end + row - 1) / row;
-  return std::ranges::any_of(holders, [&](const Held& held) { return held.box.box.begin[0] < high && low < held.box.box.end[0]; });
+  const uint64_t row = row_bytes(packed(piece.box), 1), low = piece.box.begin[0] + block.begin / row,
+                 high = piece.box.begin[0] + (block.end + row - 1) / row;
+  return std::ranges::any_of(
+      holders, [&](const Held& held) { return held.box.box.begin[0] < high && low < held.box.box.end[0]; });
 }
 
 void list_blocks(Verifier& verifier, std::span<const ShardStore> stores) {
@@ -152,7 +161,8 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
       }
     }
     const SourcePiece& piece = verifier.source.tensors[tensor].pieces[block.piece];
-    read_exactly(verifier.source.files[piece.file], piece.offset + block.begin, bytes.data(), block.end - block.begin, verifier.source.tensors[tensor].name);
+    read_exactly(verifier.source.files[piece.file], piece.offset + block.begin, bytes.data(), block.end - block.begin,
+                 verifier.source.tensors[tensor].name);
     std::string difference = compare_block(verifier, block, holders, bytes.data());
     queue.done_bytes += block.end - block.begin;
     if (difference.empty()) continue;
@@ -177,15 +187,20 @@ std::vector<std::string> tiling_faults(const Manifest& manifest) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
       if (!is_first_holder(layout, manifest.mesh, coordinate)) continue;
-      for (const HeldBox& held : held_boxes(layout.shape, layout.dtype, shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate))) boxes.push_back(held.box);
+      for (const HeldBox& held : held_boxes(layout.shape, layout.dtype,
+                                            shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate)))
+        boxes.push_back(held.box);
     }
     const std::string fault = tiling_fault(byte_sizes(layout.shape, layout.dtype), boxes);
-    if (!fault.empty()) faults.push_back(fmt::format("`{}`: its shards do not tile it: {}", escape_for_terminal(path_of(manifest, param)), fault));
+    if (!fault.empty())
+      faults.push_back(
+          fmt::format("`{}`: its shards do not tile it: {}", escape_for_terminal(path_of(manifest, param)), fault));
   }
   return faults;
 }
 
-VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads, bool progress) {
+VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads,
+                           bool progress) {
   const auto start = std::chrono::steady_clock::now();
   Verifier verifier{.manifest = *stores.front().manifest, .source = source, .blocks = {}, .mutex = {}, .first = {}};
   list_blocks(verifier, stores);
@@ -200,11 +215,14 @@ VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<con
     if (!on_host) comm.device->use(gpu);
     verify_blocks(verifier, stores, work);
   });
-  const std::string fault = alone ? finish_work(queue, progress ? "verifying" : "", total) : finish_together(comm, queue);
+  const std::string fault =
+      alone ? finish_work(queue, progress ? "verifying" : "", total) : finish_together(comm, queue);
   if (!fault.empty()) throw std::runtime_error(fault);
   const std::string changed = changed_file(source);
   if (!changed.empty()) throw std::runtime_error(changed);
-  return {.difference = verifier.first.text, .compared_bytes = verifier.compared, .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  return {.difference = verifier.first.text,
+          .compared_bytes = verifier.compared,
+          .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
 }  // namespace tpplan

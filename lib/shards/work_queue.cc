@@ -63,7 +63,8 @@ bool wait_for_work(WorkQueue& queue, double seconds) {
 std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes) {
   const auto start = std::chrono::steady_clock::now();
   while (!title.empty() && !wait_for_work(queue, kBarSeconds))
-    show_bar(title, queue.done_bytes, total_bytes, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    show_bar(title, queue.done_bytes, total_bytes,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   for (std::jthread& thread : queue.threads) thread.join();
   queue.threads.clear();
   if (!title.empty()) clear_bar();
@@ -74,11 +75,15 @@ void show_bar(std::string_view title, uint64_t done, uint64_t total, double seco
   if (isatty(STDERR_FILENO) == 0) return;
   winsize window{};
   const size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
-  const std::string right = fmt::format(" {} of {}, {:.1f} GB/s", human_bytes(done), human_bytes(total), seconds > 0 ? static_cast<double>(done) / seconds / 1e9 : 0.0);
+  const std::string right = fmt::format(" {} of {}, {:.1f} GB/s", human_bytes(done), human_bytes(total),
+                                        seconds > 0 ? static_cast<double>(done) / seconds / 1e9 : 0.0);
   std::string line(title);
   if (width > line.size() + right.size() + 8) {
     const size_t cells = std::min<size_t>(width - line.size() - right.size() - 4, 40);
-    const size_t full = total == 0 ? cells : static_cast<size_t>(static_cast<double>(cells) * static_cast<double>(std::min(done, total)) / static_cast<double>(total));
+    const size_t full =
+        total == 0 ? cells
+                   : static_cast<size_t>(static_cast<double>(cells) * static_cast<double>(std::min(done, total)) /
+                                         static_cast<double>(total));
     line += " [" + std::string(full, '#') + std::string(cells - full, '.') + "]";
   }
   line += right;

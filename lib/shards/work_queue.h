@@ -1,4 +1,5 @@
-// Threads that take numbered pieces of work, with the first fault of any of them, and a bar that shows how far they are.
+// Threads that take numbered pieces of work, with the first fault of any of them, and a bar that shows how far they
+// are.
 #pragma once
 
 #include <atomic>
@@ -36,8 +37,8 @@ bool wait_for_work(WorkQueue& queue, double seconds);
 // Joins the threads and returns the fault, empty without one. `title` empty: no bar.
 std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes);
 
-// "loading [#####.....] 1.2 GiB of 2.0 GiB, 3.4 GB/s" over the last line of standard error, as wide as the terminal; nothing
-// where standard error is no terminal. clear_bar wipes it.
+// "loading [#####.....] 1.2 GiB of 2.0 GiB, 3.4 GB/s" over the last line of standard error, as wide as the terminal;
+// nothing where standard error is no terminal. clear_bar wipes it.
 void show_bar(std::string_view title, uint64_t done, uint64_t total, double seconds);
 void clear_bar();
 

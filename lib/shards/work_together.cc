@@ -18,7 +18,9 @@ std::string finish_together(Comm& comm, WorkQueue& queue) {
   std::vector<std::string> all;
   for (bool busy = true; busy;) {
     const bool ended = wait_for_work(queue, kHeartbeat);
-    const std::string mine = !ended ? std::string(kBusy) : queue.fault.empty() ? std::string(kDone) : std::string(kFailed) + queue.fault;
+    const std::string mine = !ended                ? std::string(kBusy)
+                             : queue.fault.empty() ? std::string(kDone)
+                                                   : std::string(kFailed) + queue.fault;
     if (!comm.backend->gather_texts(comm, mine, all)) {
       stop_work(queue, "stopped");
       finish_work(queue, "", 0);
@@ -26,7 +28,8 @@ std::string finish_together(Comm& comm, WorkQueue& queue) {
     }
     busy = std::ranges::find(all, kBusy) != all.end();
     for (size_t rank = 0; rank < all.size() && fault.empty(); ++rank) {
-      if (all[rank].starts_with(kFailed)) fault = fmt::format("rank {}: {}", rank, std::string_view(all[rank]).substr(kFailed.size()));
+      if (all[rank].starts_with(kFailed))
+        fault = fmt::format("rank {}: {}", rank, std::string_view(all[rank]).substr(kFailed.size()));
     }
     if (!fault.empty()) stop_work(queue, "stopped");
   }

@@ -20,15 +20,18 @@ WeightType weight_type_of(DType dtype) {
 }
 
 std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
-  std::ranges::sort(entries, {}, [](const WriteEntry& entry) { return std::tuple{-static_cast<int>(weight_types()[entry.type].bits), entry.name}; });
+  std::ranges::sort(entries, {}, [](const WriteEntry& entry) {
+    return std::tuple{-static_cast<int>(weight_types()[entry.type].bits), entry.name};
+  });
   std::string json = "{\"__metadata__\":{", info = "{", tensors;
   uint64_t end = 0;
   for (WriteEntry& entry : entries) {
     std::string name;
     append_json_string(name, entry.name);
-    info += fmt::format("{}{}:{{\"saved_offsets\":[{}]}}", info.size() == 1 ? "" : ",", name, fmt::join(entry.saved_offsets, ","));
-    tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", name, weight_types()[entry.type].name, fmt::join(entry.shape, ","), end,
-                           end + entry.bytes);
+    info += fmt::format("{}{}:{{\"saved_offsets\":[{}]}}", info.size() == 1 ? "" : ",", name,
+                        fmt::join(entry.saved_offsets, ","));
+    tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", name,
+                           weight_types()[entry.type].name, fmt::join(entry.shape, ","), end, end + entry.bytes);
     entry.offset = end;
     end += entry.bytes;
   }
@@ -36,15 +39,19 @@ std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
     std::string text;
     append_json_string(text, info + "}");
     if (text.size() > kMaxHeaderText) {  // readers take no more, ours among them
-      throw std::runtime_error(fmt::format("where the pieces of {} begin takes {} of a header, more than {}: write fewer tensors a file, with --consolidated or more ranks",
-                                           counted(entries.size(), "tensor"), human_bytes(text.size()), human_bytes(kMaxHeaderText)));
+      throw std::runtime_error(
+          fmt::format("where the pieces of {} begin takes {} of a header, more than {}: write fewer tensors a file, "
+                      "with --consolidated or more ranks",
+                      counted(entries.size(), "tensor"), human_bytes(text.size()), human_bytes(kMaxHeaderText)));
     }
     json += fmt::format("\"{}\":{}", kShardingInfoKey, text);
     json += ",\"DCP_VERSION\":\"1.0\",";
   }
   json += "\"format\":\"pt\"}" + tensors + "}";
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  if (json.size() > kMaxHeaderBytes) throw std::runtime_error(fmt::format("a header of {} is more than the format's {}", human_bytes(json.size()), human_bytes(kMaxHeaderBytes)));
+  if (json.size() > kMaxHeaderBytes)
+    throw std::runtime_error(fmt::format("a header of {} is more than the format's {}", human_bytes(json.size()),
+                                         human_bytes(kMaxHeaderBytes)));
   std::string head;
   for (size_t i = 0; i < 8; ++i) head += static_cast<char>(json.size() >> (8 * i) & 0xff);
   head += json;

@@ -143,19 +143,37 @@ constexpr ModuleRow kNeoxMlp[] = {
 
 // Most families: model.embed_tokens, model.layers, model.norm.
 constexpr ConfigFamily usual(std::string_view model_type, std::string_view prefix, int64_t kv_heads, int64_t head_dim,
-                             std::span<const ModuleRow> attention, std::span<const ModuleRow> mlp, std::span<const ModuleRow> norms) {
-  return {.model_type = model_type, .prefix = prefix,
-          .base = "model", .embedding = "embed_tokens", .embedding_type = "Embedding", .dropout = "",
-          .layer_type = "$DecoderLayer", .norm = "norm", .norm_type = "$RMSNorm", .norm_bias = Never,
-          .activation_key = "hidden_act", .activation = "silu", .gelu_is_tanh = false, .expert_size_key = "", .expert_count_keys = {},
-          .kv_heads = kv_heads, .head_dim = head_dim, .tied = false, .scaled_embedding = false,
-          .partial_rotary = false, .rotary_part = 1, .mixed_layers = false,
+                             std::span<const ModuleRow> attention, std::span<const ModuleRow> mlp,
+                             std::span<const ModuleRow> norms) {
+  return {.model_type = model_type,
+          .prefix = prefix,
+          .base = "model",
+          .embedding = "embed_tokens",
+          .embedding_type = "Embedding",
+          .dropout = "",
+          .layer_type = "$DecoderLayer",
+          .norm = "norm",
+          .norm_type = "$RMSNorm",
+          .norm_bias = Never,
+          .activation_key = "hidden_act",
+          .activation = "silu",
+          .gelu_is_tanh = false,
+          .expert_size_key = "",
+          .expert_count_keys = {},
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .tied = false,
+          .scaled_embedding = false,
+          .partial_rotary = false,
+          .rotary_part = 1,
+          .mixed_layers = false,
           .blocks = {attention, mlp, norms}};
 }
 
-constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefix, int64_t kv_heads, std::string_view activation_key,
-                             std::span<const ModuleRow> norms) {
-  ConfigFamily family = usual(model_type, prefix, kv_heads, 256, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<Never>, norms);
+constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefix, int64_t kv_heads,
+                             std::string_view activation_key, std::span<const ModuleRow> norms) {
+  ConfigFamily family =
+      usual(model_type, prefix, kv_heads, 256, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<Never>, norms);
   family.embedding_type = "$TextScaledWordEmbedding";
   family.scaled_embedding = true;
   family.tied = true;
@@ -165,7 +183,8 @@ constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefi
   return family;
 }
 
-constexpr ConfigFamily experts(ConfigFamily family, std::string_view expert_size_key, std::array<std::string_view, 2> expert_count_keys, bool mixed_layers) {
+constexpr ConfigFamily experts(ConfigFamily family, std::string_view expert_size_key,
+                               std::array<std::string_view, 2> expert_count_keys, bool mixed_layers) {
   family.expert_size_key = expert_size_key;
   family.expert_count_keys = expert_count_keys;
   family.mixed_layers = mixed_layers;
@@ -194,7 +213,8 @@ constexpr ConfigFamily phi3() {
 }
 
 constexpr ConfigFamily starcoder2() {
-  ConfigFamily family = usual("starcoder2", "Starcoder2", 2, 0, kSeparateQkv<UseBias, UseBias>, kStarcoder2Mlp, kTwoLayerNorms);
+  ConfigFamily family =
+      usual("starcoder2", "Starcoder2", 2, 0, kSeparateQkv<UseBias, UseBias>, kStarcoder2Mlp, kTwoLayerNorms);
   family.norm_type = "LayerNorm";
   family.norm_bias = Always;
   family.activation = "gelu_pytorch_tanh";
@@ -205,11 +225,14 @@ constexpr ConfigFamily starcoder2() {
 constexpr ConfigFamily kFamilies[] = {
     usual("llama", "Llama", 0, 0, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<MlpBias>, kTwoNorms),
     usual("mistral", "Mistral", 8, 0, kSeparateQkv<Never, Never>, kGatedMlp<Never>, kTwoNorms),
-    experts(usual("mixtral", "Mixtral", 8, 0, kSeparateQkv<Never, Never>, kMixtralMlp, kTwoNorms), "intermediate_size", {"num_experts", "num_local_experts"}, false),
+    experts(usual("mixtral", "Mixtral", 8, 0, kSeparateQkv<Never, Never>, kMixtralMlp, kTwoNorms), "intermediate_size",
+            {"num_experts", "num_local_experts"}, false),
     usual("qwen2", "Qwen2", 32, 0, kSeparateQkv<Always, Never>, kGatedMlp<Never>, kTwoNorms),
-    experts(usual("qwen2_moe", "Qwen2Moe", 16, 0, kSeparateQkv<QkvBias, Never>, kQwen2MoeMlp, kTwoNorms), "moe_intermediate_size", {"num_experts"}, true),
+    experts(usual("qwen2_moe", "Qwen2Moe", 16, 0, kSeparateQkv<QkvBias, Never>, kQwen2MoeMlp, kTwoNorms),
+            "moe_intermediate_size", {"num_experts"}, true),
     usual("qwen3", "Qwen3", 32, 128, kHeadNormQkv, kGatedMlp<Never>, kTwoNorms),
-    experts(usual("qwen3_moe", "Qwen3Moe", 4, 0, kHeadNormQkv, kQwen3MoeMlp, kTwoNorms), "moe_intermediate_size", {"num_local_experts", "num_experts"}, true),
+    experts(usual("qwen3_moe", "Qwen3Moe", 4, 0, kHeadNormQkv, kQwen3MoeMlp, kTwoNorms), "moe_intermediate_size",
+            {"num_local_experts", "num_experts"}, true),
     gemma("gemma", "Gemma", 16, "hidden_act", kTwoNorms),
     gemma("gemma2", "Gemma2", 4, "hidden_activation", kFourNorms),
     gpt_neox(),
@@ -220,8 +243,11 @@ constexpr ConfigFamily kFamilies[] = {
 };
 
 constexpr BiasFlag kBiasFlags[] = {
-    {AttentionBias, "attention_bias", false}, {NeoxAttentionBias, "attention_bias", true}, {MlpBias, "mlp_bias", false},
-    {QkvBias, "qkv_bias", true},              {UseBias, "use_bias", true},
+    {AttentionBias, "attention_bias", false},
+    {NeoxAttentionBias, "attention_bias", true},
+    {MlpBias, "mlp_bias", false},
+    {QkvBias, "qkv_bias", true},
+    {UseBias, "use_bias", true},
 };
 
 struct Activation {

@@ -12,8 +12,20 @@
 namespace tpplan {
 
 // What a dim's size is made of.
-enum class ConfigSize : uint8_t { None, One, Hidden, Intermediate, Query, KeyValue, HeadDim, FusedQkv, ThreeHidden, GateUp, Experts,
-    SharedIntermediate };
+enum class ConfigSize : uint8_t {
+  None,
+  One,
+  Hidden,
+  Intermediate,
+  Query,
+  KeyValue,
+  HeadDim,
+  FusedQkv,
+  ThreeHidden,
+  GateUp,
+  Experts,
+  SharedIntermediate
+};
 
 // When a bias is there: a flag of the config, with its default in the row of kBiasFlags.
 enum class BiasWhen : uint8_t { Never, Always, AttentionBias, NeoxAttentionBias, MlpBias, QkvBias, UseBias };
@@ -36,25 +48,25 @@ struct ModuleRow {
 
 struct ConfigFamily {
   std::string_view model_type;
-  std::string_view prefix;        // LlamaForCausalLM is `Llama` and "ForCausalLM"
-  std::string_view base;          // module of everything but the head
-  std::string_view embedding;     // below the base
+  std::string_view prefix;     // LlamaForCausalLM is `Llama` and "ForCausalLM"
+  std::string_view base;       // module of everything but the head
+  std::string_view embedding;  // below the base
   std::string_view embedding_type;
-  std::string_view dropout;       // behind the embedding; empty: none
+  std::string_view dropout;  // behind the embedding; empty: none
   std::string_view layer_type;
-  std::string_view norm;          // the last one, below the base
+  std::string_view norm;  // the last one, below the base
   std::string_view norm_type;
   BiasWhen norm_bias;
-  std::string_view activation_key, activation;  // field, and its default
-  bool gelu_is_tanh;                            // an old spelling, which transformers repairs
-  std::string_view expert_size_key;             // of one expert's intermediate size; empty: dense
+  std::string_view activation_key, activation;        // field, and its default
+  bool gelu_is_tanh;                                  // an old spelling, which transformers repairs
+  std::string_view expert_size_key;                   // of one expert's intermediate size; empty: dense
   std::array<std::string_view, 2> expert_count_keys;  // the first that a config has; an empty one is none
-  int64_t kv_heads, head_dim;     // where the config does not say: 0 as many as heads, hidden over heads
-  bool tied;                      // where the config does not say
-  bool scaled_embedding;          // has a buffer `embed_scale`
-  bool partial_rotary;            // rotates a part of each head, without a rope type too
-  double rotary_part;             // where the config does not say
-  bool mixed_layers;              // decoder_sparse_step and mlp_only_layers say which are sparse
+  int64_t kv_heads, head_dim;            // where the config does not say: 0 as many as heads, hidden over heads
+  bool tied;                             // where the config does not say
+  bool scaled_embedding;                 // has a buffer `embed_scale`
+  bool partial_rotary;                   // rotates a part of each head, without a rope type too
+  double rotary_part;                    // where the config does not say
+  bool mixed_layers;                     // decoder_sparse_step and mlp_only_layers say which are sparse
   std::span<const ModuleRow> blocks[3];  // the modules of a layer, in order
 };
 

@@ -38,8 +38,9 @@ struct ConfigBuilder {
 };
 
 void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, std::string help = {}) {
-  report_message(builder.diagnostics, Code::TP6010, node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node),
-      std::move(message), std::move(help));
+  report_message(builder.diagnostics, Code::TP6010,
+                 node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node), std::move(message),
+                 std::move(help));
 }
 
 bool needs(const ConfigFamily& family, ConfigSize size) {
@@ -54,11 +55,13 @@ void read_dense_layers(ConfigBuilder& builder) {
   if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) return;
   const bool list = tree->nodes[0].kind == JsonKind::Array;
   for (size_t i = 1; list && i < tree->nodes.size(); ++i) {
-    if (tree->nodes[i].kind != JsonKind::Integer) return fault(builder, &tree->nodes[i],
-        "`mlp_only_layers` holds something other than numbers of layers");
+    if (tree->nodes[i].kind != JsonKind::Integer)
+      return fault(builder, &tree->nodes[i], "`mlp_only_layers` holds something other than numbers of layers");
     builder.sizes.dense_layers.push_back(tree->nodes[i].integer);
   }
-  if (!list) fault(builder, &tree->nodes[0], fmt::format("`mlp_only_layers` is {}, not an array", json_kind_name(tree->nodes[0].kind)));
+  if (!list)
+    fault(builder, &tree->nodes[0],
+          fmt::format("`mlp_only_layers` is {}, not an array", json_kind_name(tree->nodes[0].kind)));
   std::ranges::sort(builder.sizes.dense_layers);
 }
 
@@ -71,11 +74,13 @@ void read_sizes(ConfigBuilder& builder) {
   sizes.intermediate = required_field(config, "intermediate_size", 1, diagnostics);
   sizes.layers = required_field(config, "num_hidden_layers", 1, diagnostics);
   if (sizes.layers > kMaxLayers)
-    fault(builder, find_field(config, "num_hidden_layers"), fmt::format("{} layers are more than {}", sizes.layers, kMaxLayers));
+    fault(builder, find_field(config, "num_hidden_layers"),
+          fmt::format("{} layers are more than {}", sizes.layers, kMaxLayers));
   if (sizes.hidden > 0) sizes.heads = read_heads(config, builder.family.kv_heads, builder.family.head_dim, diagnostics);
   if (needs(builder.family, ConfigSize::Experts)) {
     const auto& keys = builder.family.expert_count_keys;
-    const auto there = std::ranges::find_if(keys, [&](std::string_view key) { return !key.empty() && find_field(config, key) != nullptr; });
+    const auto there = std::ranges::find_if(
+        keys, [&](std::string_view key) { return !key.empty() && find_field(config, key) != nullptr; });
     sizes.experts = required_field(config, there != keys.end() ? *there : "num_experts", 1, diagnostics);
     sizes.expert = required_field(config, builder.family.expert_size_key, 1, diagnostics);
   }
@@ -95,21 +100,26 @@ void read_flags(ConfigBuilder& builder) {
   }
   const std::string_view key = find_field(config, "dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string_view dtype = text_field(config, key, "float32", builder.diagnostics);
-  if (std::ranges::find(kDTypes, dtype) == std::end(kDTypes)) fault(builder, find_field(config, key),
-      fmt::format("`{}` is `{}`, which no model is built in", key, dtype), "bfloat16, float16, float32 or float64");
-  else find_dtype(dtype, builder.dtype);
-  std::string_view act = text_field(config, builder.family.activation_key, builder.family.activation, builder.diagnostics);
+  if (std::ranges::find(kDTypes, dtype) == std::end(kDTypes))
+    fault(builder, find_field(config, key), fmt::format("`{}` is `{}`, which no model is built in", key, dtype),
+          "bfloat16, float16, float32 or float64");
+  else
+    find_dtype(dtype, builder.dtype);
+  std::string_view act =
+      text_field(config, builder.family.activation_key, builder.family.activation, builder.diagnostics);
   if (builder.family.gelu_is_tanh && act == "gelu") {
-    report_message(builder.diagnostics, Code::TP6012, value_span(Source::Model, *find_field(config, builder.family.activation_key)),
-                   fmt::format("`gelu` is read as `{}`, as transformers does in this family",
-                       builder.family.activation), "write what is meant");
+    report_message(
+        builder.diagnostics, Code::TP6012,
+        value_span(Source::Model, *find_field(config, builder.family.activation_key)),
+        fmt::format("`gelu` is read as `{}`, as transformers does in this family", builder.family.activation),
+        "write what is meant");
     act = builder.family.activation;
   }
   builder.activation = activation_class(act);
   if (!builder.activation.empty()) return;
   const std::string_view nearest = nearest_name(act, activation_names());
-  fault(builder, find_field(config, builder.family.activation_key), fmt::format("unknown activation `{}`, or one that owns parameters",
-      act),
+  fault(builder, find_field(config, builder.family.activation_key),
+        fmt::format("unknown activation `{}`, or one that owns parameters", act),
         nearest.empty() ? "silu, gelu, gelu_pytorch_tanh, relu, ..." : fmt::format("did you mean `{}`?", nearest));
 }
 
@@ -121,35 +131,50 @@ std::string_view type_name(ConfigBuilder& builder, std::string_view type) {
   const auto known = std::ranges::find_if(builder.graph.types, [&](std::string_view t) {
     return t.starts_with(builder.family.prefix) && t.substr(builder.family.prefix.size()) == type.substr(1);
   });
-  return known != builder.graph.types.end() ? *known : keep_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
+  return known != builder.graph.types.end()
+             ? *known
+             : keep_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
 }
 
 int64_t size_of(const Sizes& sizes, ConfigSize size) {
   const ModuleAttributes& heads = sizes.heads;
   switch (size) {
-    case ConfigSize::None: return 0;
-    case ConfigSize::One: return 1;
-    case ConfigSize::Hidden: return sizes.hidden;
-    case ConfigSize::Intermediate: return sizes.intermediate;
-    case ConfigSize::Query: return heads.num_heads * heads.head_dim;
-    case ConfigSize::KeyValue: return heads.num_kv_heads * heads.head_dim;
-    case ConfigSize::HeadDim: return heads.head_dim;
-    case ConfigSize::FusedQkv: return (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim;
-    case ConfigSize::ThreeHidden: return 3 * sizes.hidden;
-    case ConfigSize::GateUp: return 2 * sizes.intermediate;
-    case ConfigSize::Experts: return sizes.experts;
-    case ConfigSize::SharedIntermediate: return sizes.shared;
+    case ConfigSize::None:
+      return 0;
+    case ConfigSize::One:
+      return 1;
+    case ConfigSize::Hidden:
+      return sizes.hidden;
+    case ConfigSize::Intermediate:
+      return sizes.intermediate;
+    case ConfigSize::Query:
+      return heads.num_heads * heads.head_dim;
+    case ConfigSize::KeyValue:
+      return heads.num_kv_heads * heads.head_dim;
+    case ConfigSize::HeadDim:
+      return heads.head_dim;
+    case ConfigSize::FusedQkv:
+      return (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim;
+    case ConfigSize::ThreeHidden:
+      return 3 * sizes.hidden;
+    case ConfigSize::GateUp:
+      return 2 * sizes.intermediate;
+    case ConfigSize::Experts:
+      return sizes.experts;
+    case ConfigSize::SharedIntermediate:
+      return sizes.shared;
   }
   return 0;
 }
 
-void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_list<int64_t> shape, std::vector<int64_t> segments = {},
-    size_t dim = 0) {
+void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_list<int64_t> shape,
+                std::vector<int64_t> segments = {}, size_t dim = 0) {
   unsigned __int128 product = 1;
   for (const int64_t size : shape) {
     product *= static_cast<unsigned __int128>(size);
     if (product >> 63 == 0) continue;
-    return fault(builder, nullptr, fmt::format("`{}` of `{}` would have 2^63 elements or more", name, builder.graph.modules.back().path),
+    return fault(builder, nullptr,
+                 fmt::format("`{}` of `{}` would have 2^63 elements or more", name, builder.graph.modules.back().path),
                  "the sizes of the config are too large together");
   }
   Param& param = add_param(builder.graph, name, {shape.begin(), shape.size()}, builder.dtype);
@@ -159,19 +184,24 @@ void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_
 void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& row) {
   ModelGraph& graph = builder.graph;
   const Sizes& sizes = builder.sizes;
-  const ModuleId id = add_module(graph, keep_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
+  const ModuleId id =
+      add_module(graph, keep_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
   if (row.role == ModuleRole::Attention) return set_attributes(graph, graph.modules[id], sizes.heads);
-  if (row.role == ModuleRole::AttentionHeadsOnly) return set_attributes(graph, graph.modules[id], {.num_heads = sizes.heads.num_heads});
+  if (row.role == ModuleRole::AttentionHeadsOnly)
+    return set_attributes(graph, graph.modules[id], {.num_heads = sizes.heads.num_heads});
   if (row.role == ModuleRole::Experts) {
-    add_tensor(builder, "gate_up_proj", {sizes.experts, 2 * sizes.expert, sizes.hidden}, {sizes.expert, sizes.expert}, 1);
+    add_tensor(builder, "gate_up_proj", {sizes.experts, 2 * sizes.expert, sizes.hidden}, {sizes.expert, sizes.expert},
+               1);
     add_tensor(builder, "down_proj", {sizes.experts, sizes.hidden, sizes.expert});
     return set_attributes(graph, graph.modules[id], {.num_experts = sizes.experts});
   }
   if (row.out == ConfigSize::None) return;
   const int64_t out = size_of(sizes, row.out);
   const std::vector<int64_t> segments = fused_segments(leaf_of(graph, row.path), out, sizes.heads);
-  if (row.in == ConfigSize::None) add_tensor(builder, "weight", {out});
-  else add_tensor(builder, "weight", {out, size_of(sizes, row.in)}, segments);
+  if (row.in == ConfigSize::None)
+    add_tensor(builder, "weight", {out});
+  else
+    add_tensor(builder, "weight", {out, size_of(sizes, row.in)}, segments);
   if (std::ranges::find(builder.biases, row.bias) != builder.biases.end()) add_tensor(builder, "bias", {out}, segments);
 }
 
@@ -190,14 +220,17 @@ double read_rotary_part(ConfigBuilder& builder) {
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
     const JsonTree* tree = find_tree(config, key);
     if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) continue;
-    if (tree->nodes[0].kind != JsonKind::Object) return fault(builder, &tree->nodes[0], fmt::format("`{}` is {}, not an object", key,
-        json_kind_name(tree->nodes[0].kind))), 1;
+    if (tree->nodes[0].kind != JsonKind::Object)
+      return fault(builder, &tree->nodes[0],
+                   fmt::format("`{}` is {}, not an object", key, json_kind_name(tree->nodes[0].kind))),
+             1;
     for (const std::string_view name : {"type", "rope_type"}) {
       const uint32_t at = find_member(*tree, 0, name);
       if (at != 0 && tree->nodes[at].kind == JsonKind::String) rope_type = tree->nodes[at].text;
     }
-    if (const uint32_t at = find_member(*tree, 0, "partial_rotary_factor"); at != 0 &&
-        tree->nodes[at].kind != JsonKind::Null) node = &tree->nodes[at];
+    if (const uint32_t at = find_member(*tree, 0, "partial_rotary_factor");
+        at != 0 && tree->nodes[at].kind != JsonKind::Null)
+      node = &tree->nodes[at];
   }
   if (!builder.family.partial_rotary && rope_type == "default") return 1;
   if (node == nullptr) return builder.family.rotary_part;
@@ -239,7 +272,8 @@ void build_graph(ConfigBuilder& builder) {
   const int64_t frequencies[] = {(rotated + 1) / 2};
   DType float32 = 0;
   find_dtype("float32", float32);
-  for (const std::string_view name : {"inv_freq", "original_inv_freq"}) add_param(graph, name, frequencies, float32, true);
+  for (const std::string_view name : {"inv_freq", "original_inv_freq"})
+    add_param(graph, name, frequencies, float32, true);
   const ModuleId head = add_module(graph, "lm_head", "Linear");
   add_tensor(builder, "weight", {sizes.vocab, sizes.hidden});
   if (flag_field(builder.config, "tie_word_embeddings", family.tied, builder.diagnostics))
@@ -255,14 +289,15 @@ std::string family_names() {
 
 const ConfigFamily* read_family(const ConfigFile& config, Diagnostics& diagnostics) {
   if (find_field(config, "model_type") == nullptr) {
-    report_message(diagnostics, Code::TP6010, {Source::Model, 0, 1}, "the config has no `model_type`", "give the config.json of a model");
+    report_message(diagnostics, Code::TP6010, {Source::Model, 0, 1}, "the config has no `model_type`",
+                   "give the config.json of a model");
     return nullptr;
   }
   const JsonNode& node = *find_field(config, "model_type");
   const ConfigFamily* family = find_config_family(text_field(config, "model_type", "", diagnostics));
   if (family == nullptr && node.kind == JsonKind::String)
-    report_message(diagnostics, Code::TP6011, value_span(Source::Model, node), fmt::format("model_type `{}` is none that is known here",
-        node.text),
+    report_message(diagnostics, Code::TP6011, value_span(Source::Model, node),
+                   fmt::format("model_type `{}` is none that is known here", node.text),
                    fmt::format("known are {}; export others with python -m tpplan.export", family_names()));
   return family;
 }
@@ -271,11 +306,12 @@ const ConfigFamily* read_family(const ConfigFile& config, Diagnostics& diagnosti
 bool check_architecture(ConfigBuilder& builder) {
   const JsonTree* tree = find_tree(builder.config, "architectures");
   if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) return true;
-  const bool named = tree->nodes[0].kind == JsonKind::Array && tree->nodes.size() > 1 && tree->nodes[1].kind == JsonKind::String;
+  const bool named =
+      tree->nodes[0].kind == JsonKind::Array && tree->nodes.size() > 1 && tree->nodes[1].kind == JsonKind::String;
   if (!named) return fault(builder, &tree->nodes[0], "`architectures` is no list of names of classes"), false;
   if (tree->nodes[1].text == builder.graph.name) return true;
-  report_message(builder.diagnostics, Code::TP6011, value_span(Source::Model, tree->nodes[1]), fmt::format("`{}` is not `{}`",
-      tree->nodes[1].text, builder.graph.name),
+  report_message(builder.diagnostics, Code::TP6011, value_span(Source::Model, tree->nodes[1]),
+                 fmt::format("`{}` is not `{}`", tree->nodes[1].text, builder.graph.name),
                  "of each family the causal language model is known; export others with python -m tpplan.export");
   return false;
 }
@@ -295,7 +331,7 @@ bool build_config_model(const ConfigFile& config, ModelGraph& graph, Diagnostics
     const JsonTree* tree = find_tree(config, key);
     if (tree != nullptr && tree->nodes[0].kind != JsonKind::Null)
       report_message(diagnostics, Code::TP6012, key_span(Source::Model, tree->nodes[0]),
-          fmt::format("`{}` is left unread: the model is the one before quantization", key),
+                     fmt::format("`{}` is left unread: the model is the one before quantization", key),
                      "import the checkpoint's tensors: tpplan import --from safetensors");
   }
   if (!has_errors(diagnostics)) build_graph(builder);

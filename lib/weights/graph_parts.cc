@@ -11,7 +11,9 @@ namespace {
 constexpr std::string_view kQkvInBlocks[] = {"qkv_proj", "Wqkv", "qkv", "wqkv"};
 constexpr std::string_view kGateUpInBlocks[] = {"gate_up_proj"};
 
-bool holds(std::span<const std::string_view> names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
+bool holds(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 }  // namespace
 
@@ -23,10 +25,14 @@ ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view t
   return static_cast<ModuleId>(graph.modules.size() - 1);
 }
 
-Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64_t> shape, DType dtype, bool is_buffer) {
-  Param param{.name = name, .module = static_cast<ModuleId>(graph.modules.size() - 1),
-      .shape_begin = static_cast<uint32_t>(graph.sizes.size()),
-              .ndim = static_cast<uint8_t>(shape.size()), .dtype = dtype, .is_buffer = is_buffer};
+Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64_t> shape, DType dtype,
+                 bool is_buffer) {
+  Param param{.name = name,
+              .module = static_cast<ModuleId>(graph.modules.size() - 1),
+              .shape_begin = static_cast<uint32_t>(graph.sizes.size()),
+              .ndim = static_cast<uint8_t>(shape.size()),
+              .dtype = dtype,
+              .is_buffer = is_buffer};
   graph.sizes.insert(graph.sizes.end(), shape.begin(), shape.end());
   if (!is_buffer) ++graph.modules.back().param_count;
   return (is_buffer ? graph.buffers : graph.params).emplace_back(param);
@@ -34,7 +40,8 @@ Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64
 
 void resolve_kinds(ModelGraph& graph) {
   for (Module& module : graph.modules) {
-    if (!module.kind_is_given) module.kind = kind_of_type(graph.framework, type_of(graph, module), module.param_count > 0);
+    if (!module.kind_is_given)
+      module.kind = kind_of_type(graph.framework, type_of(graph, module), module.param_count > 0);
   }
 }
 

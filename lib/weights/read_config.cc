@@ -11,7 +11,8 @@ namespace tpplan {
 namespace {
 
 void wrong_field(Diagnostics& diagnostics, const JsonNode& node, std::string message) {
-  report_message(diagnostics, Code::TP6010, value_span(Source::Model, node), std::move(message), "a config.json as transformers writes it");
+  report_message(diagnostics, Code::TP6010, value_span(Source::Model, node), std::move(message),
+                 "a config.json as transformers writes it");
 }
 
 }  // namespace
@@ -32,12 +33,13 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                                   return true;
                                 }};
   constexpr size_t kMaxValues = 256 * 1024;  // vocabularies stand in some configs
-  return read_json(config.source, Source::Model, visitor, config.strings, diagnostics, {.keys_per_object = kMaxValues,
-      .tree_nodes = kMaxValues});
+  return read_json(config.source, Source::Model, visitor, config.strings, diagnostics,
+                   {.keys_per_object = kMaxValues, .tree_nodes = kMaxValues});
 }
 
 const JsonTree* find_tree(const ConfigFile& config, std::string_view key) {
-  const auto found = std::ranges::find_if(config.members, [key](const JsonTree& tree) { return tree.nodes[0].key == key; });
+  const auto found =
+      std::ranges::find_if(config.members, [key](const JsonTree& tree) { return tree.nodes[0].key == key; });
   return found == config.members.end() ? nullptr : &*found;
 }
 
@@ -48,21 +50,25 @@ const JsonNode* find_field(const ConfigFile& config, std::string_view key) {
   return tree == nullptr || tree->nodes[0].kind == JsonKind::Null ? nullptr : &tree->nodes[0];
 }
 
-int64_t whole_field(const ConfigFile& config, std::string_view key, int64_t least, int64_t otherwise, Diagnostics& diagnostics) {
+int64_t whole_field(const ConfigFile& config, std::string_view key, int64_t least, int64_t otherwise,
+                    Diagnostics& diagnostics) {
   const JsonNode* node = find_field(config, key);
   if (node == nullptr) return otherwise;
-  if (node->kind == JsonKind::Integer && node->integer >= least && node->integer <= kMaxConfigSize) return node->integer;
+  if (node->kind == JsonKind::Integer && node->integer >= least && node->integer <= kMaxConfigSize)
+    return node->integer;
   const std::string found = node->kind == JsonKind::Integer  ? std::to_string(node->integer)
                             : node->kind == JsonKind::Number ? std::string(node->text)
                                                              : std::string(json_kind_name(node->kind));
-  wrong_field(diagnostics, *node, fmt::format("`{}` is {}, not a whole number from {} to {}", key, found, least, kMaxConfigSize));
+  wrong_field(diagnostics, *node,
+              fmt::format("`{}` is {}, not a whole number from {} to {}", key, found, least, kMaxConfigSize));
   return otherwise;
 }
 
 int64_t required_field(const ConfigFile& config, std::string_view key, int64_t least, Diagnostics& diagnostics) {
   if (find_field(config, key) != nullptr) return whole_field(config, key, least, 0, diagnostics);
   const JsonTree* null = find_tree(config, key);
-  report_message(diagnostics, Code::TP6010, null == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, null->nodes[0]),
+  report_message(diagnostics, Code::TP6010,
+                 null == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, null->nodes[0]),
                  null == nullptr ? fmt::format("the config has no `{}`", key) : fmt::format("`{}` is null", key),
                  "the sizes of a model are never guessed: add it");
   return 0;
@@ -76,7 +82,8 @@ bool flag_field(const ConfigFile& config, std::string_view key, bool otherwise, 
   return otherwise;
 }
 
-std::string_view text_field(const ConfigFile& config, std::string_view key, std::string_view otherwise, Diagnostics& diagnostics) {
+std::string_view text_field(const ConfigFile& config, std::string_view key, std::string_view otherwise,
+                            Diagnostics& diagnostics) {
   const JsonNode* node = find_field(config, key);
   if (node == nullptr) return otherwise;
   if (node->kind == JsonKind::String) return node->text;
@@ -84,29 +91,34 @@ std::string_view text_field(const ConfigFile& config, std::string_view key, std:
   return otherwise;
 }
 
-ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_t head_dim_default, Diagnostics& diagnostics) {
+ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_t head_dim_default,
+                            Diagnostics& diagnostics) {
   ModuleAttributes heads;
   const auto fault = [&](std::string_view key, std::string message) {
     const JsonNode* node = find_field(config, key);
-    report_message(diagnostics, Code::TP6010, node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node),
-        std::move(message));
+    report_message(diagnostics, Code::TP6010,
+                   node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node), std::move(message));
     return ModuleAttributes{};
   };
   heads.num_heads = required_field(config, "num_attention_heads", 1, diagnostics);
   if (heads.num_heads == 0) return {};
   constexpr std::string_view kKv = "num_key_value_heads", kHeadDim = "head_dim", kHidden = "hidden_size";
-  const auto or_default = [&](std::string_view key, int64_t otherwise) { return has_field(config, key) ? 0 : otherwise; };
+  const auto or_default = [&](std::string_view key, int64_t otherwise) {
+    return has_field(config, key) ? 0 : otherwise;
+  };
   heads.num_kv_heads = whole_field(config, kKv, 1, or_default(kKv, kv_default), diagnostics);
   if (heads.num_kv_heads == 0) heads.num_kv_heads = heads.num_heads;
   if (heads.num_heads % heads.num_kv_heads != 0)
-    return fault(kKv, fmt::format("{} do not divide among {}{}", counted(heads.num_heads, "head"), counted(heads.num_kv_heads,
-        "key-value head"),
-                                  has_field(config, kKv) ? "" : ", as many as there are where the config does not say"));
+    return fault(kKv,
+                 fmt::format("{} do not divide among {}{}", counted(heads.num_heads, "head"),
+                             counted(heads.num_kv_heads, "key-value head"),
+                             has_field(config, kKv) ? "" : ", as many as there are where the config does not say"));
   heads.head_dim = whole_field(config, kHeadDim, 1, or_default(kHeadDim, head_dim_default), diagnostics);
   if (heads.head_dim != 0) return heads;
   const int64_t hidden = required_field(config, kHidden, 1, diagnostics);
   if (hidden % heads.num_heads != 0)
-    return fault(kHidden, fmt::format("`hidden_size` {} does not divide by {} heads, and no `head_dim` is given", hidden, heads.num_heads));
+    return fault(kHidden, fmt::format("`hidden_size` {} does not divide by {} heads, and no `head_dim` is given",
+                                      hidden, heads.num_heads));
   heads.head_dim = hidden / heads.num_heads;
   return heads;
 }

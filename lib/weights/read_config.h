@@ -35,14 +35,17 @@ bool has_field(const ConfigFile& config, std::string_view key);
 
 // A whole number from `least` to 2^31, or `otherwise` where the field is missing or null. What is wrong is reported as
 // TP6010, and `otherwise` returned.
-int64_t whole_field(const ConfigFile& config, std::string_view key, int64_t least, int64_t otherwise, Diagnostics& diagnostics);
+int64_t whole_field(const ConfigFile& config, std::string_view key, int64_t least, int64_t otherwise,
+                    Diagnostics& diagnostics);
 // The same of a field that there must be; 0 after reporting.
 int64_t required_field(const ConfigFile& config, std::string_view key, int64_t least, Diagnostics& diagnostics);
 bool flag_field(const ConfigFile& config, std::string_view key, bool otherwise, Diagnostics& diagnostics);
-std::string_view text_field(const ConfigFile& config, std::string_view key, std::string_view otherwise, Diagnostics& diagnostics);
+std::string_view text_field(const ConfigFile& config, std::string_view key, std::string_view otherwise,
+                            Diagnostics& diagnostics);
 
 // num_attention_heads, num_key_value_heads and head_dim. `kv_default` and `head_dim_default` stand for fields that are
 // missing; 0, and null in the file, for as many as there are heads, and for hidden_size over them.
-ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_t head_dim_default, Diagnostics& diagnostics);
+ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_t head_dim_default,
+                            Diagnostics& diagnostics);
 
 }  // namespace tpplan

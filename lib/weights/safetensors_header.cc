@@ -18,12 +18,28 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr WeightTypeRow kTypes[] = {
-    {"BOOL", 8, "bool"},       {"F4", 4, "float4_e2m1fn"}, {"F6_E2M3", 6, "float6_e2m3fn"}, {"F6_E3M2", 6, "float6_e3m2fn"},
-    {"U8", 8, "uint8"},        {"I8", 8, "int8"},          {"F8_E5M2", 8, "float8_e5m2"}, {"F8_E4M3", 8, "float8_e4m3fn"},
-    {"F8_E8M0", 8, "float8_e8m0fnu"}, {"F8_E4M3FNUZ", 8, "float8_e4m3fnuz"}, {"F8_E5M2FNUZ", 8, "float8_e5m2fnuz"},
-    {"I16", 16, "int16"},      {"U16", 16, "uint16"},      {"F16", 16, "float16"},     {"BF16", 16, "bfloat16"},
-    {"I32", 32, "int32"},      {"U32", 32, "uint32"},      {"F32", 32, "float32"},     {"C64", 64, "complex64"},
-    {"F64", 64, "float64"},    {"I64", 64, "int64"},       {"U64", 64, "uint64"},
+    {"BOOL", 8, "bool"},
+    {"F4", 4, "float4_e2m1fn"},
+    {"F6_E2M3", 6, "float6_e2m3fn"},
+    {"F6_E3M2", 6, "float6_e3m2fn"},
+    {"U8", 8, "uint8"},
+    {"I8", 8, "int8"},
+    {"F8_E5M2", 8, "float8_e5m2"},
+    {"F8_E4M3", 8, "float8_e4m3fn"},
+    {"F8_E8M0", 8, "float8_e8m0fnu"},
+    {"F8_E4M3FNUZ", 8, "float8_e4m3fnuz"},
+    {"F8_E5M2FNUZ", 8, "float8_e5m2fnuz"},
+    {"I16", 16, "int16"},
+    {"U16", 16, "uint16"},
+    {"F16", 16, "float16"},
+    {"BF16", 16, "bfloat16"},
+    {"I32", 32, "int32"},
+    {"U32", 32, "uint32"},
+    {"F32", 32, "float32"},
+    {"C64", 64, "complex64"},
+    {"F64", 64, "float64"},
+    {"I64", 64, "int64"},
+    {"U64", 64, "uint64"},
 };
 
 struct HeaderReader {
@@ -54,24 +70,28 @@ bool read_whole(const JsonNode& node, uint64_t& value) {
 }
 
 bool read_type(HeaderReader& reader, const JsonNode& node, WeightTensor& tensor) {
-  if (node.kind != JsonKind::String) return wrong_form(reader, node, fmt::format("`dtype` is {}, not a string", json_kind_name(node.kind)));
+  if (node.kind != JsonKind::String)
+    return wrong_form(reader, node, fmt::format("`dtype` is {}, not a string", json_kind_name(node.kind)));
   const auto row = std::ranges::find(kTypes, node.text, &WeightTypeRow::name);
   tensor.type = static_cast<WeightType>(row - std::begin(kTypes));
   if (row != std::end(kTypes)) return true;
   std::vector<std::string_view> names;
   for (const WeightTypeRow& type : kTypes) names.push_back(type.name);
   const std::string_view nearest = nearest_name(node.text, names);
-  return wrong_form(reader, node, fmt::format("unknown dtype `{}`", node.text),
-                    nearest.empty() ? "dtypes are called BF16, F32, F8_E4M3, I64, ..." : fmt::format("did you mean `{}`?", nearest));
+  return wrong_form(
+      reader, node, fmt::format("unknown dtype `{}`", node.text),
+      nearest.empty() ? "dtypes are called BF16, F32, F8_E4M3, I64, ..." : fmt::format("did you mean `{}`?", nearest));
 }
 
 bool read_shape(HeaderReader& reader, const JsonTree& tree, uint32_t at, WeightTensor& tensor) {
   const JsonNode& list = tree.nodes[at];
-  if (list.kind != JsonKind::Array) return wrong_form(reader, list, fmt::format("`shape` is {}, not an array", json_kind_name(list.kind)));
+  if (list.kind != JsonKind::Array)
+    return wrong_form(reader, list, fmt::format("`shape` is {}, not an array", json_kind_name(list.kind)));
   tensor.sizes_begin = reader.header.sizes.size();
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     uint64_t size = 0;
-    if (!read_whole(tree.nodes[i], size)) return wrong_form(reader, tree.nodes[i], "a size is no whole number from 0 to 2^64 - 1");
+    if (!read_whole(tree.nodes[i], size))
+      return wrong_form(reader, tree.nodes[i], "a size is no whole number from 0 to 2^64 - 1");
     reader.header.sizes.push_back(size);
     ++tensor.ndim;
   }
@@ -84,8 +104,8 @@ bool read_offsets(HeaderReader& reader, const JsonTree& tree, uint32_t at, Weigh
   if (!pair || !read_whole(tree.nodes[at + 1], tensor.begin) || !read_whole(tree.nodes[at + 2], tensor.end))
     return wrong_form(reader, list, "`data_offsets` is no pair of whole numbers: [begin, end]");
   if (tensor.begin <= tensor.end) return true;
-  return fault(reader, Code::TP6003, value_span(Source::Model, list), fmt::format("tensor `{}` begins at {}, behind its end {}",
-      tensor.name, tensor.begin, tensor.end));
+  return fault(reader, Code::TP6003, value_span(Source::Model, list),
+               fmt::format("tensor `{}` begins at {}, behind its end {}", tensor.name, tensor.begin, tensor.end));
 }
 
 // The bytes that type and shape say, multiplied in the reference's order, which overflows where it does.
@@ -96,18 +116,23 @@ bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor&
   for (const uint64_t size : shape_of(reader.header, tensor)) fits = fits && !__builtin_mul_overflow(bits, size, &bits);
   fits = fits && !__builtin_mul_overflow(bits, uint64_t{type.bits}, &bits);
   const Span span = value_span(Source::Model, shape);
-  if (!fits) return fault(reader, Code::TP6003, span, fmt::format("the sizes of `{}` multiply to more than 64 bits hold", tensor.name));
-  if (bits % 8 != 0) return fault(reader, Code::TP6003, span, fmt::format("the {} bits of `{}` do not fill whole bytes", bits,
-      tensor.name));
+  if (!fits)
+    return fault(reader, Code::TP6003, span,
+                 fmt::format("the sizes of `{}` multiply to more than 64 bits hold", tensor.name));
+  if (bits % 8 != 0)
+    return fault(reader, Code::TP6003, span,
+                 fmt::format("the {} bits of `{}` do not fill whole bytes", bits, tensor.name));
   if (bits / 8 == tensor.end - tensor.begin) return true;
-  return fault(reader, Code::TP6003, span, fmt::format("tensor `{}` is {} bytes by its type and shape, {} by its offsets", tensor.name,
-      bits / 8, tensor.end - tensor.begin));
+  return fault(reader, Code::TP6003, span,
+               fmt::format("tensor `{}` is {} bytes by its type and shape, {} by its offsets", tensor.name, bits / 8,
+                           tensor.end - tensor.begin));
 }
 
 bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
-  if (entry.kind != JsonKind::Object) return wrong_form(reader, entry, fmt::format("tensor `{}` is {}, not an object", entry.key,
-      json_kind_name(entry.kind)));
+  if (entry.kind != JsonKind::Object)
+    return wrong_form(reader, entry,
+                      fmt::format("tensor `{}` is {}, not an object", entry.key, json_kind_name(entry.kind)));
   WeightTensor tensor{.name = entry.key, .offset = entry.key_offset};
   uint32_t type = 0, shape = 0, offsets = 0;
   for (uint32_t i = 1; i < entry.end; i = tree.nodes[i].end) {
@@ -120,12 +145,15 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
       d->counted = "tensor";
     }
   }
-  for (const auto& [name, index] : {std::pair{"dtype", type}, std::pair{"shape", shape}, std::pair{"data_offsets", offsets}}) {
-    if (index == 0) return fault(reader, Code::TP6002, key_span(Source::Model, entry), fmt::format("tensor `{}` has no `{}`", entry.key,
-        name));
+  for (const auto& [name, index] :
+       {std::pair{"dtype", type}, std::pair{"shape", shape}, std::pair{"data_offsets", offsets}}) {
+    if (index == 0)
+      return fault(reader, Code::TP6002, key_span(Source::Model, entry),
+                   fmt::format("tensor `{}` has no `{}`", entry.key, name));
   }
-  if (!read_type(reader, tree.nodes[type], tensor) || !read_shape(reader, tree, shape, tensor) || !read_offsets(reader, tree, offsets,
-      tensor)) return false;
+  if (!read_type(reader, tree.nodes[type], tensor) || !read_shape(reader, tree, shape, tensor) ||
+      !read_offsets(reader, tree, offsets, tensor))
+    return false;
   if (!check_size(reader, tree.nodes[shape], tensor)) return false;
   reader.header.tensors.push_back(tensor);
   return true;
@@ -134,12 +162,13 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
 bool read_metadata(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& map = tree.nodes[0];
   if (map.kind == JsonKind::Null) return true;
-  if (map.kind != JsonKind::Object) return wrong_form(reader, map, fmt::format("`{}` is {}, not an object", kMetadata,
-      json_kind_name(map.kind)));
+  if (map.kind != JsonKind::Object)
+    return wrong_form(reader, map, fmt::format("`{}` is {}, not an object", kMetadata, json_kind_name(map.kind)));
   for (uint32_t i = 1; i < map.end; i = tree.nodes[i].end) {
     if (tree.nodes[i].kind != JsonKind::String)
-      return wrong_form(reader, tree.nodes[i], fmt::format("`{}` in `{}` is {}, not a string", tree.nodes[i].key, kMetadata,
-          json_kind_name(tree.nodes[i].kind)));
+      return wrong_form(reader, tree.nodes[i],
+                        fmt::format("`{}` in `{}` is {}, not a string", tree.nodes[i].key, kMetadata,
+                                    json_kind_name(tree.nodes[i].kind)));
     reader.header.metadata.emplace_back(tree.nodes[i].key, tree.nodes[i].text);
   }
   return true;
@@ -159,19 +188,20 @@ bool check_layout(HeaderReader& reader) {
     if (tensor.begin != filled) {
       const bool hole = tensor.begin > filled;
       return fault(reader, Code::TP6003, span,
-                   before.data() == nullptr ? fmt::format("no tensor begins at 0: the first one, `{}`, at {}", tensor.name, tensor.begin)
-                                            : fmt::format("tensor `{}` begins at {}, `{}` before it ends at {}: {}", tensor.name,
-                                                tensor.begin, before, filled,
-                                                          hole ? "a hole" : "they overlap"));
+                   before.data() == nullptr
+                       ? fmt::format("no tensor begins at 0: the first one, `{}`, at {}", tensor.name, tensor.begin)
+                       : fmt::format("tensor `{}` begins at {}, `{}` before it ends at {}: {}", tensor.name,
+                                     tensor.begin, before, filled, hole ? "a hole" : "they overlap"));
     }
     filled = tensor.end;
     before = tensor.name;
   }
   const uint64_t there = header.file_bytes - header.data_begin;
   if (filled == there) return true;
-  return fault(reader, Code::TP6003, {Source::Model, 0, 1}, fmt::format("the tensors take {} bytes, and {} stand behind the header",
-      filled, there),
-               filled > there ? "the file was cut off: copy it again" : "bytes that belong to no tensor: write the file again");
+  return fault(
+      reader, Code::TP6003, {Source::Model, 0, 1},
+      fmt::format("the tensors take {} bytes, and {} stand behind the header", filled, there),
+      filled > there ? "the file was cut off: copy it again" : "bytes that belong to no tensor: write the file again");
 }
 
 struct Stranger {
@@ -182,15 +212,19 @@ struct Stranger {
 constexpr Stranger kStrangers[] = {
     {"version https://git-lfs", "a Git LFS pointer stands in place of the weights", "fetch them: git lfs pull"},
     {"version https://hawser", "a Git LFS pointer stands in place of the weights", "fetch them: git lfs pull"},
-    {"<!DOCTYPE", "an HTML page stands in place of the weights", "the download was answered with a page: download the file again"},
-    {"<!doctype", "an HTML page stands in place of the weights", "the download was answered with a page: download the file again"},
-    {"<html", "an HTML page stands in place of the weights", "the download was answered with a page: download the file again"},
+    {"<!DOCTYPE", "an HTML page stands in place of the weights",
+     "the download was answered with a page: download the file again"},
+    {"<!doctype", "an HTML page stands in place of the weights",
+     "the download was answered with a page: download the file again"},
+    {"<html", "an HTML page stands in place of the weights",
+     "the download was answered with a page: download the file again"},
     {"PK\x03\x04", "a zip archive, as torch.save writes it, stands in place of a safetensors file",
-        "convert it: safetensors.torch.save_file"},
+     "convert it: safetensors.torch.save_file"},
     {"GGUF", "a GGUF file stands in place of a safetensors file", "give the safetensors file that it was made from"},
 };
 
-bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
+bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
+                      uint64_t max_bytes) {
   constexpr uint64_t kHeadBytes = 32;
   const Span start{Source::Model, 0, 1};
   const auto refuse = [&](Code code, std::string message, std::string help = {}) {
@@ -198,25 +232,35 @@ bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagno
     return false;
   };
   header.source.name = path == "-" ? "<stdin>" : path;
-  if (path == "-") return refuse(Code::TP1001, "weights are not read from standard input: their size would be unknown", "name a file");
+  if (path == "-")
+    return refuse(Code::TP1001, "weights are not read from standard input: their size would be unknown", "name a file");
   ReadResult head = read_file_part(path, 0, kHeadBytes, header.file_bytes);
   if (head.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", head.reason));
   const std::string_view text = head.file.text;
   for (const Stranger& stranger : kStrangers) {
-    if (text.starts_with(stranger.start)) return refuse(Code::TP6001, std::string(stranger.message), std::string(stranger.help));
+    if (text.starts_with(stranger.start))
+      return refuse(Code::TP6001, std::string(stranger.message), std::string(stranger.help));
   }
-  if (text.size() < kLengthBytes) return refuse(Code::TP6001,
-      fmt::format("{} are too few: a safetensors file starts with 8 bytes that hold the length of its header", counted(text.size(),
-          "byte")));
+  if (text.size() < kLengthBytes)
+    return refuse(
+        Code::TP6001,
+        fmt::format("{} are too few: a safetensors file starts with 8 bytes that hold the length of its header",
+                    counted(text.size(), "byte")));
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
   if (length > kMaxHeaderBytes)
-    return refuse(Code::TP6001, fmt::format("the first 8 bytes say that the header has {} bytes, more than the format's {}", length,
-        kMaxHeaderBytes), "this is no safetensors file, or a damaged one");
+    return refuse(Code::TP6001,
+                  fmt::format("the first 8 bytes say that the header has {} bytes, more than the format's {}", length,
+                              kMaxHeaderBytes),
+                  "this is no safetensors file, or a damaged one");
   if (length > header.file_bytes - kLengthBytes)
-    return refuse(Code::TP6001, fmt::format("the header has {} bytes, and {} are in the file", length,
-        header.file_bytes - kLengthBytes), "the file was cut off: copy it again");
-  if (length > max_bytes) return refuse(Code::TP1002, fmt::format("the headers of all files together are larger than {}", human_bytes(kMaxHeaderBytesTogether)));
+    return refuse(
+        Code::TP6001,
+        fmt::format("the header has {} bytes, and {} are in the file", length, header.file_bytes - kLengthBytes),
+        "the file was cut off: copy it again");
+  if (length > max_bytes)
+    return refuse(Code::TP1002, fmt::format("the headers of all files together are larger than {}",
+                                            human_bytes(kMaxHeaderBytesTogether)));
   ReadResult part = read_file_part(path, kLengthBytes, length, header.file_bytes);
   if (part.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", part.reason));
   header.source.text = std::move(part.file.text);
@@ -234,17 +278,21 @@ std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const Weight
   return {header.sizes.data() + tensor.sizes_begin, tensor.ndim};
 }
 
-bool read_safetensors_header(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
+bool read_safetensors_header(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
+                             uint64_t max_bytes) {
   if (!read_header_text(path, header, diagnostics, max_bytes)) return false;
   HeaderReader reader{.header = header, .diagnostics = diagnostics};
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
                             .value =
                                 [&](std::string_view key, const JsonTree& tree) {
-                                  if (key == kMetadata) read_metadata(reader, tree);
-                                  else read_tensor(reader, tree);
+                                  if (key == kMetadata)
+                                    read_metadata(reader, tree);
+                                  else
+                                    read_tensor(reader, tree);
                                   return reader.faults < kMaxFaults;
                                 }};
-  const JsonLimits limits{.token_bytes = kMaxHeaderText, .bare_bytes = kMaxHeaderBytes};  // headers are padded with spaces
+  const JsonLimits limits{.token_bytes = kMaxHeaderText,
+                          .bare_bytes = kMaxHeaderBytes};  // headers are padded with spaces
   if (!read_json(header.source, Source::Model, visitor, header.strings, diagnostics, limits)) return false;
   return reader.faults == 0 && check_layout(reader);
 }

@@ -42,10 +42,10 @@ bool fault(Diagnostics& diagnostics, Code code, Span span, std::string message, 
 
 bool check_shard_name(IndexReader& reader, const JsonNode& node) {
   const std::string_view name = node.text;
-  const bool leaves = name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\\\0",
-      3)) != std::string_view::npos;
+  const bool leaves = name.empty() || name == "." || name == ".." ||
+                      name.find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos;
   return !leaves || fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, node),
-      fmt::format("`{}` is no plain name of a file", name),
+                          fmt::format("`{}` is no plain name of a file", name),
                           "an index names files of its own directory: model-00001-of-00002.safetensors");
 }
 
@@ -53,8 +53,8 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
   const JsonNode& map = tree.nodes[0];
   reader.has_map = true;
   if (map.kind != JsonKind::Object) {
-    fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, map), fmt::format("`weight_map` is {}, not an object",
-        json_kind_name(map.kind)));
+    fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, map),
+          fmt::format("`weight_map` is {}, not an object", json_kind_name(map.kind)));
     return;
   }
   const auto name_of = [&](uint32_t i) { return reader.shards[i]; };
@@ -62,8 +62,8 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
     const JsonNode& node = tree.nodes[i];
     const Span span = value_span(Source::Model, node);
     if (node.kind != JsonKind::String) {
-      fault(reader.diagnostics, Code::TP6005, span, fmt::format("the file of `{}` is {}, not a string", node.key,
-          json_kind_name(node.kind)));
+      fault(reader.diagnostics, Code::TP6005, span,
+            fmt::format("the file of `{}` is {}, not a string", node.key, json_kind_name(node.kind)));
       return;
     }
     uint32_t shard = find(reader.shard_index, node.text, name_of);
@@ -93,13 +93,15 @@ std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::stri
   const fs::path file = error ? fs::path{} : fs::canonical(home / name, error);
   if (error) {
     fault(reader.diagnostics, Code::TP6006, span, fmt::format("shard `{}` is not there: {}", name, error.message()),
-        "all shards stand beside the index");
+          "all shards stand beside the index");
     return {};
   }
-  const bool cached = home.parent_path().filename() == "snapshots" && is_inside(file, home.parent_path().parent_path() / "blobs");
+  const bool cached =
+      home.parent_path().filename() == "snapshots" && is_inside(file, home.parent_path().parent_path() / "blobs");
   if (is_inside(file, home) || cached) return file.string();
-  fault(reader.diagnostics, Code::TP6005, span, fmt::format("shard `{}` is a link that leads out of the directory of the index", name),
-      "put the file itself there");
+  fault(reader.diagnostics, Code::TP6005, span,
+        fmt::format("shard `{}` is a link that leads out of the directory of the index", name),
+        "put the file itself there");
   return {};
 }
 
@@ -123,41 +125,48 @@ void join_tensors(IndexReader& reader) {
       } else if (reader.map[i].shard == f) {
         at[i] = t;
       } else {
-        fault(reader.diagnostics, Code::TP6006, {Source::Model, reader.map[i].offset, static_cast<uint32_t>(reader.map[i].name.size() + 2)},
+        fault(reader.diagnostics, Code::TP6006,
+              {Source::Model, reader.map[i].offset, static_cast<uint32_t>(reader.map[i].name.size() + 2)},
               fmt::format("tensor `{}` stands in `{}`, and the index says `{}`", reader.map[i].name, reader.shards[f],
-                  reader.shards[reader.map[i].shard]));
+                          reader.shards[reader.map[i].shard]));
       }
     }
   }
   for (uint32_t i = 0; i < reader.map.size() && !too_many_faults(); ++i) {
     const Mapped& mapped = reader.map[i];
-    if (at[i] != kNotFound) files.tensors.push_back({mapped.shard, at[i]});
-    else fault(reader.diagnostics, Code::TP6006, {Source::Model, mapped.offset, static_cast<uint32_t>(mapped.name.size() + 2)},
-               fmt::format("tensor `{}` is not in `{}`", mapped.name,
-                   reader.shards[mapped.shard]), "index and shards are of one and the same checkpoint");
+    if (at[i] != kNotFound)
+      files.tensors.push_back({mapped.shard, at[i]});
+    else
+      fault(reader.diagnostics, Code::TP6006,
+            {Source::Model, mapped.offset, static_cast<uint32_t>(mapped.name.size() + 2)},
+            fmt::format("tensor `{}` is not in `{}`", mapped.name, reader.shards[mapped.shard]),
+            "index and shards are of one and the same checkpoint");
   }
   for (uint32_t f = 0; f < files.headers.size(); ++f) {
     if (strays[f] == 0) continue;
     Diagnostic& d = report_message(reader.diagnostics, Code::TP6007, reader.shard_spans[f],
-                                   fmt::format("`{}` holds `{}`, which the index does not name: it is left out", reader.shards[f],
-                                       files.headers[f].tensors[stray[f]].name));
+                                   fmt::format("`{}` holds `{}`, which the index does not name: it is left out",
+                                               reader.shards[f], files.headers[f].tensors[stray[f]].name));
     d.count = strays[f];
     d.counted = "tensor";
   }
 }
 
 bool read_index_map(IndexReader& reader) {
-  const JsonVisitor visitor{.member = [](std::string_view key, Span) { return key == "weight_map" ? JsonMember::Whole : JsonMember::Skip; },
-                            .value =
-                                [&](std::string_view, const JsonTree& tree) {
-                                  read_map(reader, tree);
-                                  return true;
-                                }};
+  const JsonVisitor visitor{
+      .member = [](std::string_view key, Span) { return key == "weight_map" ? JsonMember::Whole : JsonMember::Skip; },
+      .value =
+          [&](std::string_view, const JsonTree& tree) {
+            read_map(reader, tree);
+            return true;
+          }};
   if (!read_json(reader.files.index, Source::Model, visitor, reader.strings, reader.diagnostics)) return false;
   if (has_errors(reader.diagnostics)) return false;
-  if (!reader.has_map) return fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the index has no `weight_map`",
-      "give the model.safetensors.index.json of a checkpoint");
-  return !reader.map.empty() || fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the `weight_map` names no tensors");
+  if (!reader.has_map)
+    return fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the index has no `weight_map`",
+                 "give the model.safetensors.index.json of a checkpoint");
+  return !reader.map.empty() ||
+         fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the `weight_map` names no tensors");
 }
 
 bool read_index(const std::string& path, WeightFiles& files) {
@@ -165,21 +174,23 @@ bool read_index(const std::string& path, WeightFiles& files) {
   IndexReader reader{.files = files, .diagnostics = findings.diagnostics};
   ReadResult result = read_file(path, kMaxIndexBytes);
   files.index = std::move(result.file);
-  if (result.fault == ReadFault::TooLarge) return fault(reader.diagnostics, Code::TP1002, {Source::Model, 0, 0},
-      "an index has at most 32 MiB");
-  if (result.fault != ReadFault::None) return fault(reader.diagnostics, Code::TP1001, {Source::Model, 0, 0},
-      fmt::format("cannot read the file: {}", result.reason));
+  if (result.fault == ReadFault::TooLarge)
+    return fault(reader.diagnostics, Code::TP1002, {Source::Model, 0, 0}, "an index has at most 32 MiB");
+  if (result.fault != ReadFault::None)
+    return fault(reader.diagnostics, Code::TP1001, {Source::Model, 0, 0},
+                 fmt::format("cannot read the file: {}", result.reason));
   if (!read_index_map(reader)) return false;
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   std::vector<std::string> resolved;
-  for (size_t i = 0; i < reader.shards.size(); ++i) resolved.push_back(resolve_shard(reader, folder, reader.shards[i],
-      reader.shard_spans[i]));
+  for (size_t i = 0; i < reader.shards.size(); ++i)
+    resolved.push_back(resolve_shard(reader, folder, reader.shards[i], reader.shard_spans[i]));
   if (has_errors(reader.diagnostics)) return false;
   uint64_t left = kMaxHeaderBytesTogether;
   for (size_t i = 0; i < resolved.size(); ++i) {
     SafetensorsHeader& header = files.headers.emplace_back();
     FileFindings& of_shard = files.findings.emplace_back(FileFindings{&header.source, {}});
-    const bool good = read_safetensors_header(resolved[i], header, of_shard.diagnostics, std::min(left, kMaxHeaderBytes));
+    const bool good =
+        read_safetensors_header(resolved[i], header, of_shard.diagnostics, std::min(left, kMaxHeaderBytes));
     header.source.name = (folder == "." ? fs::path(reader.shards[i]) : folder / reader.shards[i]).string();
     if (!good) return false;
     left -= header.source.text.size();

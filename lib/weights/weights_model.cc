@@ -47,7 +47,8 @@ constexpr GuessRow kGuesses[] = {
 };
 
 // Tensors that no optimizer trains.
-constexpr std::string_view kBufferNames[] = {"running_mean", "running_var", "num_batches_tracked", "inv_freq", "masked_bias"};
+constexpr std::string_view kBufferNames[] = {"running_mean", "running_var", "num_batches_tracked", "inv_freq",
+                                             "masked_bias"};
 constexpr std::string_view kAttentionNames[] = {"self_attn", "attention", "attn"};
 
 // A tensor's name in two, and where the tensor is.
@@ -56,7 +57,9 @@ struct NamedTensor {
   WeightPlace place;
 };
 
-bool is_number(std::string_view atom) { return !atom.empty() && std::ranges::all_of(atom, [](char c) { return c >= '0' && c <= '9'; }); }
+bool is_number(std::string_view atom) {
+  return !atom.empty() && std::ranges::all_of(atom, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 // -1, 0 or 1: atom by atom, numbers by their value and before names.
 int compare_paths(std::string_view a, std::string_view b) {
@@ -94,18 +97,21 @@ struct ModelBuilder {
   size_t unknown_count = 0;
 };
 
-const WeightTensor& tensor_at(const WeightFiles& files, WeightPlace place) { return files.headers[place.file].tensors[place.tensor]; }
+const WeightTensor& tensor_at(const WeightFiles& files, WeightPlace place) {
+  return files.headers[place.file].tensors[place.tensor];
+}
 
 // The findings of the file that a tensor is in: with an index the first are those of the index.
-Diagnostics& findings_of(WeightFiles& files,
-    uint32_t file) { return files.findings[file + (files.index.name.empty() ? 0 : 1)].diagnostics; }
+Diagnostics& findings_of(WeightFiles& files, uint32_t file) {
+  return files.findings[file + (files.index.name.empty() ? 0 : 1)].diagnostics;
+}
 
 void fault(ModelBuilder& builder, WeightPlace place, std::string message, std::string help = {}) {
   const WeightTensor& tensor = tensor_at(builder.files, place);
   ++builder.faults;
-  report_message(findings_of(builder.files, place.file), Code::TP6008, {Source::Model, tensor.offset,
-      static_cast<uint32_t>(tensor.name.size() + 2)},
-                 std::move(message), std::move(help));
+  report_message(findings_of(builder.files, place.file), Code::TP6008,
+                 {Source::Model, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)}, std::move(message),
+                 std::move(help));
 }
 
 // The name in two, where a model can hold the tensor.
@@ -115,19 +121,24 @@ bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) 
   const std::string_view name = tensor.name;
   const size_t dot = name.rfind('.');
   named = {dot == std::string_view::npos ? name.substr(0, 0) : name.substr(0, dot),
-      dot == std::string_view::npos ? name : name.substr(dot + 1), place};
-  if (name.size() > kMaxPathBytes) return fault(builder, place, fmt::format("a name of {} bytes is longer than {}", name.size(),
-      kMaxPathBytes)), false;
+           dot == std::string_view::npos ? name : name.substr(dot + 1), place};
+  if (name.size() > kMaxPathBytes)
+    return fault(builder, place, fmt::format("a name of {} bytes is longer than {}", name.size(), kMaxPathBytes)),
+           false;
   if (name.empty() || name.front() == '.' || name.back() == '.' || name.find("..") != std::string_view::npos)
-    return fault(builder, place, fmt::format("tensor name `{}` has an empty part", name), "parts between dots are names of modules"), false;
-  if (tensor.ndim > kMaxDims) return fault(builder, place, fmt::format("`{}` has {} dims, more than {}", name, tensor.ndim,
-      kMaxDims)), false;
+    return fault(builder, place, fmt::format("tensor name `{}` has an empty part", name),
+                 "parts between dots are names of modules"),
+           false;
+  if (tensor.ndim > kMaxDims)
+    return fault(builder, place, fmt::format("`{}` has {} dims, more than {}", name, tensor.ndim, kMaxDims)), false;
   unsigned __int128 product = 1;
   for (const uint64_t size : shape_of(header, tensor)) {
     const bool fits = size <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     if (fits && size != 0) product *= size;
-    if (!fits || product >> 63 != 0) return fault(builder, place,
-        fmt::format("the sizes other than 0 of `{}` multiply to 2^63 elements or more", name)), false;
+    if (!fits || product >> 63 != 0)
+      return fault(builder, place,
+                   fmt::format("the sizes other than 0 of `{}` multiply to 2^63 elements or more", name)),
+             false;
   }
   return true;
 }
@@ -189,14 +200,16 @@ void build_module(ModelBuilder& builder, std::span<const NamedTensor> tensors) {
 
 void say_guesses(ModelBuilder& builder, std::string& guesses) {
   guesses = fmt::format("kinds by names: {} linear, {} embedding, {} norm, {} other",
-      builder.guessed[static_cast<size_t>(ModuleKind::Linear)],
-                        builder.guessed[static_cast<size_t>(ModuleKind::Embedding)], builder.guessed[static_cast<size_t>(ModuleKind::Norm)],
+                        builder.guessed[static_cast<size_t>(ModuleKind::Linear)],
+                        builder.guessed[static_cast<size_t>(ModuleKind::Embedding)],
+                        builder.guessed[static_cast<size_t>(ModuleKind::Norm)],
                         builder.guessed[static_cast<size_t>(ModuleKind::Other)]);
   if (builder.unknown_count == 0) return;
-  Diagnostic& d = report_message(builder.files.findings.front().diagnostics, Code::TP6009, {Source::Model, 0, 0},
-                                 fmt::format("the name of module `{}` does not say what it is, and it holds a matrix", builder.unknown),
-                                 "styles need its kind: write \"kind\": \"linear\" or the \"dims\" into the model file, "
-                                 "or cut it by a `spec` rule");
+  Diagnostic& d = report_message(
+      builder.files.findings.front().diagnostics, Code::TP6009, {Source::Model, 0, 0},
+      fmt::format("the name of module `{}` does not say what it is, and it holds a matrix", builder.unknown),
+      "styles need its kind: write \"kind\": \"linear\" or the \"dims\" into the model file, "
+      "or cut it by a `spec` rule");
   d.count = builder.unknown_count;
   d.counted = "module";
 }
@@ -215,7 +228,7 @@ bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, Mode
   if (builder.faults > 0) return false;
   if (tensors.empty()) {
     report_message(files.findings.front().diagnostics, Code::TP6008, {Source::Model, 0, 1},
-        "the file holds no tensors: there is nothing to shard");
+                   "the file holds no tensors: there is nothing to shard");
     return false;
   }
   std::ranges::sort(tensors, comes_before);

@@ -1,5 +1,5 @@
-// Runs a program and prints its wall seconds and peak resident MiB. A program of its own, because a child's peak is never
-// below what its parent had when it forked: from Python that is more than tpplan needs.
+// Runs a program and prints its wall seconds and peak resident MiB. A program of its own, because a child's peak is
+// never below what its parent had when it forked: from Python that is more than tpplan needs.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -17,7 +17,9 @@ struct Counter {
   bool number_float(double, const std::string&) { return ++values; }
   bool string(std::string&) { return ++values; }
   template <typename Binary>
-  bool binary(Binary&) { return true; }
+  bool binary(Binary&) {
+    return true;
+  }
   bool start_object(size_t) { return true; }
   bool key(std::string&) { return true; }
   bool end_object() { return true; }

@@ -1,5 +1,5 @@
-// Runs every function of a backend over groups of several shapes and sizes of every kind, and prints a hash of what each
-// rank got: the output is the same whatever the backend. Arguments: BACKEND DEVICE WORLD DEADLINE.
+// Runs every function of a backend over groups of several shapes and sizes of every kind, and prints a hash of what
+// each rank got: the output is the same whatever the backend. Arguments: BACKEND DEVICE WORLD DEADLINE.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +37,8 @@ std::string hash_of(const Device& device, const Memory& memory) {
   uint64_t hash = 14695981039346656037u;  // FNV-1a
   for (const uint8_t byte : content) hash = (hash ^ byte) * 1099511628211u;
   char text[40];
-  std::snprintf(text, sizeof text, "%llu bytes %016llx", static_cast<unsigned long long>(memory.bytes), static_cast<unsigned long long>(hash));
+  std::snprintf(text, sizeof text, "%llu bytes %016llx", static_cast<unsigned long long>(memory.bytes),
+                static_cast<unsigned long long>(hash));
   return text;
 }
 
@@ -100,10 +101,14 @@ bool move_bytes(Job& job, const Group& group, const std::string& name) {
     begin_step(job.comm, "all_gather over " + name);
     const Memory in = memory_of(device, bytes_of(job.comm.rank, sizes[group.self]));
     const Memory out = memory_of(device, std::vector<uint8_t>(total(sizes)));
-    if (!note(job, job.comm.backend->all_gather(job.comm, group, in.data.get(), out.data.get(), sizes), job.comm.step.what, out)) return false;
+    if (!note(job, job.comm.backend->all_gather(job.comm, group, in.data.get(), out.data.get(), sizes),
+              job.comm.step.what, out))
+      return false;
   }
   for (int pattern = 0; pattern < 4; ++pattern) {  // member i sends member j `size(i, j)`
-    const auto size = [&](size_t i, size_t j) { return pattern == 0 ? 8u : pattern == 1 ? 1 + i + 2 * j : pattern == 2 ? (i + j) % 2 * 6 : 0; };
+    const auto size = [&](size_t i, size_t j) {
+      return pattern == 0 ? 8u : pattern == 1 ? 1 + i + 2 * j : pattern == 2 ? (i + j) % 2 * 6 : 0;
+    };
     Sizes send(members), receive(members);
     for (size_t i = 0; i < members; ++i) {
       send[i] = size(group.self, i);
@@ -112,24 +117,30 @@ bool move_bytes(Job& job, const Group& group, const std::string& name) {
     begin_step(job.comm, "all_to_all over " + name);
     const Memory in = memory_of(device, bytes_of(job.comm.rank, total(send)));
     const Memory out = memory_of(device, std::vector<uint8_t>(total(receive)));
-    if (!note(job, job.comm.backend->all_to_all(job.comm, group, in.data.get(), send, out.data.get(), receive), job.comm.step.what, out)) return false;
+    if (!note(job, job.comm.backend->all_to_all(job.comm, group, in.data.get(), send, out.data.get(), receive),
+              job.comm.step.what, out))
+      return false;
   }
   return true;
 }
 
 bool reduce_numbers(Job& job, const Group& group, const std::string& name, DType dtype, ReduceOp op) {
   const Device& device = *job.comm.device;
-  const std::string what = " of " + std::string(dtypes()[dtype].name) + " by " + std::to_string(static_cast<int>(op)) + " over " + name;
+  const std::string what =
+      " of " + std::string(dtypes()[dtype].name) + " by " + std::to_string(static_cast<int>(op)) + " over " + name;
   for (const uint64_t count : {0u, 1u, 37u}) {
     begin_step(job.comm, "all_reduce" + what);
     const Memory data = memory_of(device, numbers_of(job.comm.rank, count, dtype));
-    if (!note(job, job.comm.backend->all_reduce(job.comm, group, data.data.get(), count, dtype, op), job.comm.step.what, data)) return false;
+    if (!note(job, job.comm.backend->all_reduce(job.comm, group, data.data.get(), count, dtype, op), job.comm.step.what,
+              data))
+      return false;
   }
   for (const Sizes& sizes : patterns(group.ranks.size())) {
     begin_step(job.comm, "reduce_scatter" + what);
     const Memory in = memory_of(device, numbers_of(job.comm.rank, total(sizes), dtype));
     const Memory out = memory_of(device, std::vector<uint8_t>(byte_size(dtype, sizes[group.self])));
-    if (!note(job, job.comm.backend->reduce_scatter(job.comm, group, in.data.get(), out.data.get(), sizes, dtype, op), job.comm.step.what, out)) {
+    if (!note(job, job.comm.backend->reduce_scatter(job.comm, group, in.data.get(), out.data.get(), sizes, dtype, op),
+              job.comm.step.what, out)) {
       return false;
     }
   }
@@ -141,14 +152,16 @@ bool work(Job& job) {
   for (int kind = 0; kind < 4; ++kind) {  // all ranks, neighbours, every second one, each alone
     Group group;
     for (int other = 0; other < world; ++other) {
-      if (kind == 0 || (kind == 1 && other / 2 == rank / 2) || (kind == 2 && other % 2 == rank % 2) || (kind == 3 && other == rank)) {
+      if (kind == 0 || (kind == 1 && other / 2 == rank / 2) || (kind == 2 && other % 2 == rank % 2) ||
+          (kind == 3 && other == rank)) {
         if (other == rank) group.self = group.ranks.size();
         group.ranks.push_back(other);
       }
     }
     const std::string name = kind == 0 ? "all" : kind == 1 ? "neighbours" : kind == 2 ? "every second" : "one";
     if (!move_bytes(job, group, name)) return false;
-    for (const char* type : {"float32", "bfloat16", "float16", "float64", "int8", "uint8", "int32", "uint32", "int64", "uint64", "int16", "uint16"}) {
+    for (const char* type : {"float32", "bfloat16", "float16", "float64", "int8", "uint8", "int32", "uint32", "int64",
+                             "uint64", "int16", "uint16"}) {
       DType dtype = 0;
       if (!find_dtype(type, dtype)) return false;
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min}) {
@@ -185,7 +198,11 @@ int body(Comm& comm) {
 
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
-  const LaunchOptions options{.backend = argv[1], .device = argv[2], .world = std::atoi(argv[3]), .deadline = std::atof(argv[4]), .agreement = "driver"};
+  const LaunchOptions options{.backend = argv[1],
+                              .device = argv[2],
+                              .world = std::atoi(argv[3]),
+                              .deadline = std::atof(argv[4]),
+                              .agreement = "driver"};
   std::string fault;
   const int status = run_ranks(options, body, fault);
   if (!fault.empty()) std::fprintf(stderr, "%s\n", fault.c_str());

@@ -1,5 +1,6 @@
-// Holds a device to the CPU's: copies, strided copies, reductions and products of many kinds, compared byte for byte. The
-// argument names the device; status 0 when all agree, 1 with the first case that does not, 2 when there is no such device.
+// Holds a device to the CPU's: copies, strided copies, reductions and products of many kinds, compared byte for byte.
+// The argument names the device; status 0 when all agree, 1 with the first case that does not, 2 when there is no such
+// device.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -74,12 +75,14 @@ bool check_host_copies(const Device& device) {
   device.from_host(b.get(), pageable.data(), size);
   std::memset(pageable.data(), 0, size);
   std::memset(staging.get(), 0, size);
-  if (!same("from staging", first, get(device, a, size)) || !same("from other memory", second, get(device, b, size))) return false;
+  if (!same("from staging", first, get(device, a, size)) || !same("from other memory", second, get(device, b, size)))
+    return false;
   device.copy(b.get(), a.get(), size);
   return same("copy", first, get(device, b, size));
 }
 
-bool check_strided(const Device& device, const StridedCopy& how, uint64_t to_start, uint64_t from_start, uint64_t size) {
+bool check_strided(const Device& device, const StridedCopy& how, uint64_t to_start, uint64_t from_start,
+                   uint64_t size) {
   const Bytes source = random_bytes(size), before = random_bytes(size);
   Bytes expected = before;
   cpu_device().copy_strided(expected.data() + to_start, source.data() + from_start, how);
@@ -107,10 +110,12 @@ bool check_strided_copies(const Device& device) {
       to_stride *= count + pick(0, 2);
     }
     const uint64_t start = pick(0, 3) * width;
-    if (!check_strided(device, how, pick(0, 3) * width, start, std::max(from_stride, to_stride) + 4 * width)) return false;
+    if (!check_strided(device, how, pick(0, 3) * width, start, std::max(from_stride, to_stride) + 4 * width))
+      return false;
   }
   // Larger than one round of a launch's threads.
-  return check_strided(device, {.run_bytes = 3000, .counts = {4000}, .from_strides = {4096}, .to_strides = {3001}}, 1, 5, 4000 * 4096 + 64);
+  return check_strided(device, {.run_bytes = 3000, .counts = {4000}, .from_strides = {4096}, .to_strides = {3001}}, 1,
+                       5, 4000 * 4096 + 64);
 }
 
 bool check_reductions(const Device& device) {
@@ -125,7 +130,8 @@ bool check_reductions(const Device& device) {
         const Bytes other = random_bytes(size);
         const Memory to = put(device, expected), from = put(device, other);
         const bool has = cpu_device().reduce(expected.data(), other.data(), elements, dtype, op);
-        if (device.reduce(to.get(), from.get(), elements, dtype, op) != has) return std::printf("%s: arithmetic or not\n", row.name.data()), false;
+        if (device.reduce(to.get(), from.get(), elements, dtype, op) != has)
+          return std::printf("%s: arithmetic or not\n", row.name.data()), false;
         if (has && !same(row.name.data(), expected, get(device, to, size))) return false;
       }
     }
@@ -145,14 +151,21 @@ Bytes whole_numbers(int64_t count) {
 // Whole numbers, whose products are exact in every order: cuBLAS and a plain loop agree.
 bool check_products(const Device& device) {
   for (int bits = 0; bits < 8; ++bits) {
-    for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {5, 4, 3}, {64, 96, 33}, {130, 7, 257}, {3, 5, 0}, {0, 3, 2}}) {
-      const Product p{.m = m, .n = n, .k = k, .transpose_a = (bits & 1) != 0, .transpose_b = (bits & 2) != 0, .accumulate = (bits & 4) != 0};
+    for (const auto& [m, n, k] :
+         {std::array<int64_t, 3>{1, 1, 1}, {5, 4, 3}, {64, 96, 33}, {130, 7, 257}, {3, 5, 0}, {0, 3, 2}}) {
+      const Product p{.m = m,
+                      .n = n,
+                      .k = k,
+                      .transpose_a = (bits & 1) != 0,
+                      .transpose_b = (bits & 2) != 0,
+                      .accumulate = (bits & 4) != 0};
       const Bytes a = whole_numbers(m * k), b = whole_numbers(k * n), before = whole_numbers(m * n);
       Bytes expected = before;
       const auto floats = [](const Bytes& bytes) { return reinterpret_cast<const float*>(bytes.data()); };
       cpu_device().multiply(reinterpret_cast<float*>(expected.data()), floats(a), floats(b), p);
       const Memory device_a = put(device, a), device_b = put(device, b), y = put(device, before);
-      device.multiply(static_cast<float*>(y.get()), static_cast<const float*>(device_a.get()), static_cast<const float*>(device_b.get()), p);
+      device.multiply(static_cast<float*>(y.get()), static_cast<const float*>(device_a.get()),
+                      static_cast<const float*>(device_b.get()), p);
       if (!same("product", expected, get(device, y, before.size()))) return false;
     }
   }
@@ -172,8 +185,8 @@ int main(int argc, char** argv) {
   if (argc > 2) return 0;  // only whether it is there
   device->use(0);
   const uint64_t free = device->free_bytes();
-  const bool fine = free > 0 && check_fresh_memory(*device) && check_host_copies(*device) && check_strided_copies(*device) &&
-                    check_reductions(*device) && check_products(*device);
+  const bool fine = free > 0 && check_fresh_memory(*device) && check_host_copies(*device) &&
+                    check_strided_copies(*device) && check_reductions(*device) && check_products(*device);
   if (fine && device->allocate(uint64_t{1} << 60) != nullptr) return std::printf("2^60 bytes are given\n"), 1;
   if (fine) std::printf("%s agrees with cpu\n", name.c_str());
   return fine ? 0 : 1;

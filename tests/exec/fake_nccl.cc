@@ -1,11 +1,13 @@
-// Stands in for libnccl.so.2 in tests: the same functions, moving the CPU's memory between processes through files in the
-// folder FAKE_NCCL_DIR. With it the tests prove our side of the calls (grouping, counts, waiting, aborting, what is said of
-// errors), and nothing about NCCL or GPUs.
+// Stands in for libnccl.so.2 in tests: the same functions, moving the CPU's memory between processes through files in
+// the folder FAKE_NCCL_DIR. With it the tests prove our side of the calls (grouping, counts, waiting, aborting, what is
+// said of errors), and nothing about NCCL or GPUs.
 //
 // FAKE_NCCL_VERSION=21210           what ncclGetVersion says
 // FAKE_NCCL_LOG=FILE                a line for each call: rank, communicator, function, numbers
-// FAKE_NCCL_FAULT=rank=1,call=3,kind=hang|error|async   what rank 1 does with its third group of calls; call=0: as it joins
-//                                   kind=stuck: hangs, and ncclCommAbort never returns; kind=late: done half a second after the others
+// FAKE_NCCL_FAULT=rank=1,call=3,kind=hang|error|async   what rank 1 does with its third group of calls; call=0: as it
+// joins
+//                                   kind=stuck: hangs, and ncclCommAbort never returns; kind=late: done half a second
+//                                   after the others
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -82,7 +84,8 @@ void log(Parts&&... parts) {
 std::string fault_at(int call) {
   std::map<std::string, std::string> wanted;
   std::istringstream list(setting("FAKE_NCCL_FAULT"));
-  for (std::string part; std::getline(list, part, ',');) wanted[part.substr(0, part.find('='))] = part.substr(part.find('=') + 1);
+  for (std::string part; std::getline(list, part, ',');)
+    wanted[part.substr(0, part.find('='))] = part.substr(part.find('=') + 1);
   return wanted["rank"] == setting("RANK") && wanted["call"] == std::to_string(call) ? wanted["kind"] : "";
 }
 
@@ -125,24 +128,34 @@ void reduce_into(void* to, const void* from, size_t count, ReduceOp op) {
 void reduce_typed(void* to, const void* from, size_t count, NcclType type, NcclOp nccl_op) {
   const ReduceOp op = nccl_op == NcclOp::Max ? ReduceOp::Max : nccl_op == NcclOp::Min ? ReduceOp::Min : ReduceOp::Sum;
   switch (type) {
-    case NcclType::Int8: return reduce_into<int8_t>(to, from, count, op);
-    case NcclType::Uint8: return reduce_into<uint8_t>(to, from, count, op);
-    case NcclType::Int32: return reduce_into<int32_t>(to, from, count, op);
-    case NcclType::Uint32: return reduce_into<uint32_t>(to, from, count, op);
-    case NcclType::Int64: return reduce_into<int64_t>(to, from, count, op);
-    case NcclType::Uint64: return reduce_into<uint64_t>(to, from, count, op);
-    case NcclType::Float16: return reduce_into<Half>(to, from, count, op);
-    case NcclType::Float32: return reduce_into<float>(to, from, count, op);
-    case NcclType::Float64: return reduce_into<double>(to, from, count, op);
-    case NcclType::Bfloat16: return reduce_into<Bfloat16>(to, from, count, op);
+    case NcclType::Int8:
+      return reduce_into<int8_t>(to, from, count, op);
+    case NcclType::Uint8:
+      return reduce_into<uint8_t>(to, from, count, op);
+    case NcclType::Int32:
+      return reduce_into<int32_t>(to, from, count, op);
+    case NcclType::Uint32:
+      return reduce_into<uint32_t>(to, from, count, op);
+    case NcclType::Int64:
+      return reduce_into<int64_t>(to, from, count, op);
+    case NcclType::Uint64:
+      return reduce_into<uint64_t>(to, from, count, op);
+    case NcclType::Float16:
+      return reduce_into<Half>(to, from, count, op);
+    case NcclType::Float32:
+      return reduce_into<float>(to, from, count, op);
+    case NcclType::Float64:
+      return reduce_into<double>(to, from, count, op);
+    case NcclType::Bfloat16:
+      return reduce_into<Bfloat16>(to, from, count, op);
   }
 }
 
 // What the ranks must agree on, before the bytes.
 std::string head_of(const Call& call) {
   std::ostringstream head;
-  head << static_cast<int>(call.kind) << ' ' << call.count << ' ' << static_cast<int>(call.type) << ' ' << static_cast<int>(call.op) << ' '
-       << call.peer << '\n';
+  head << static_cast<int>(call.kind) << ' ' << call.count << ' ' << static_cast<int>(call.type) << ' '
+       << static_cast<int>(call.op) << ' ' << call.peer << '\n';
   return head.str();
 }
 
@@ -154,7 +167,8 @@ NcclResult collective(ncclComm& comm, const Call& call) {
   const bool gives = call.kind != Kind::Broadcast || call.peer == comm.rank;
   const size_t given = !gives ? 0 : call.kind == Kind::ReduceScatter ? bytes * size : bytes;
   const std::string number = "c" + std::to_string(comm.collectives) + ".";
-  put(comm, number + std::to_string(comm.rank), head_of(call) + std::string(static_cast<const char*>(call.from), given));
+  put(comm, number + std::to_string(comm.rank),
+      head_of(call) + std::string(static_cast<const char*>(call.from), given));
   std::vector<std::string> all(size);
   for (size_t rank = 0; rank < size; ++rank) {
     if (!get(comm, number + std::to_string(rank), all[rank])) return NcclResult::InProgress;
@@ -165,7 +179,8 @@ NcclResult collective(ncclComm& comm, const Call& call) {
     }
     all[rank].erase(0, head);
   }
-  if (comm.collectives > 0) unlink((comm.name + "c" + std::to_string(comm.collectives - 1) + "." + std::to_string(comm.rank)).c_str());
+  if (comm.collectives > 0)
+    unlink((comm.name + "c" + std::to_string(comm.collectives - 1) + "." + std::to_string(comm.rank)).c_str());
   ++comm.collectives;
   char* to = static_cast<char*>(call.to);
   if (call.kind == Kind::AllGather) {
@@ -175,7 +190,8 @@ NcclResult collective(ncclComm& comm, const Call& call) {
   } else if (call.kind != Kind::Reduce || call.peer == comm.rank) {
     const size_t begin = call.kind == Kind::ReduceScatter ? me * bytes : 0;
     std::string sum = all[0].substr(begin, bytes);
-    for (size_t rank = 1; rank < size; ++rank) reduce_typed(sum.data(), all[rank].data() + begin, call.count, call.type, call.op);
+    for (size_t rank = 1; rank < size; ++rank)
+      reduce_typed(sum.data(), all[rank].data() + begin, call.count, call.type, call.op);
     memcpy(to, sum.data(), bytes);
   }
   return NcclResult::Success;
@@ -184,7 +200,8 @@ NcclResult collective(ncclComm& comm, const Call& call) {
 NcclResult run_calls(ncclComm& comm, const std::vector<Call>& calls) {
   for (const Call& call : calls) {  // sends first, so that no order of calls can hang
     if (call.kind != Kind::Send) continue;
-    const std::string name = "p" + std::to_string(comm.rank) + "." + std::to_string(call.peer) + "." + std::to_string(comm.sent[call.peer]++);
+    const std::string name = "p" + std::to_string(comm.rank) + "." + std::to_string(call.peer) + "." +
+                             std::to_string(comm.sent[call.peer]++);
     put(comm, name, std::string(static_cast<const char*>(call.from), call.count * width(call.type)));
   }
   for (const Call& call : calls) {
@@ -193,12 +210,14 @@ NcclResult run_calls(ncclComm& comm, const std::vector<Call>& calls) {
       if (const NcclResult result = collective(comm, call); result != NcclResult::Success) return result;
       continue;
     }
-    const std::string name = "p" + std::to_string(call.peer) + "." + std::to_string(comm.rank) + "." + std::to_string(comm.received[call.peer]++);
+    const std::string name = "p" + std::to_string(call.peer) + "." + std::to_string(comm.rank) + "." +
+                             std::to_string(comm.received[call.peer]++);
     std::string content;
     if (!get(comm, name, content)) return NcclResult::InProgress;
     unlink((comm.name + name).c_str());
     if (content.size() != call.count * width(call.type)) {
-      g_error = "a message of " + std::to_string(content.size()) + " bytes is received as " + std::to_string(call.count * width(call.type));
+      g_error = "a message of " + std::to_string(content.size()) + " bytes is received as " +
+                std::to_string(call.count * width(call.type));
       return NcclResult::InvalidUsage;
     }
     memcpy(call.to, content.data(), content.size());
@@ -226,14 +245,16 @@ NcclResult begin(ncclComm& comm, const std::string& fault, Work work) {
       return;
     }
     const NcclResult result = fault == "async" ? NcclResult::RemoteError : work();
-    for (int i = 0; i < 500 && fault == "late" && !comm.aborted; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 500 && fault == "late" && !comm.aborted; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     comm.state = result;
   });
   return NcclResult::InProgress;
 }
 
 NcclResult add_call(NcclComm comm, const Call& call, const char* name) {
-  log(name, "of", comm->size, "count", call.count, "type", static_cast<int>(call.type), "peer", call.peer, t_depth > 0 ? "grouped" : "alone");
+  log(name, "of", comm->size, "count", call.count, "type", static_cast<int>(call.type), "peer", call.peer,
+      t_depth > 0 ? "grouped" : "alone");
   if (t_depth == 0) {
     g_error = "calls on a communicator that does not block belong into a group";
     return NcclResult::InvalidUsage;
@@ -264,7 +285,8 @@ NcclResult ncclGetUniqueId(NcclUniqueId* id) {
 }
 
 NcclResult ncclCommInitRankConfig(NcclComm* made, int ranks, NcclUniqueId id, int rank, NcclConfig* config) {
-  if (config->magic != 0xcafebeef || config->version < 21400 || config->size < sizeof(NcclConfig) || config->blocking != 0) {
+  if (config->magic != 0xcafebeef || config->version < 21400 || config->size < sizeof(NcclConfig) ||
+      config->blocking != 0) {
     g_error = "the configuration is not one";
     return NcclResult::InvalidArgument;
   }
@@ -298,7 +320,8 @@ NcclResult ncclCommDestroy(NcclComm comm) {
 
 NcclResult ncclCommAbort(NcclComm comm) {
   log("CommAbort of", comm->size);
-  if (std::strstr(setting("FAKE_NCCL_FAULT"), "kind=stuck") != nullptr) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (std::strstr(setting("FAKE_NCCL_FAULT"), "kind=stuck") != nullptr)
+    std::this_thread::sleep_for(std::chrono::hours(1));
   comm->aborted = true;
   return ncclCommDestroy(comm);
 }
@@ -308,7 +331,9 @@ NcclResult ncclCommGetAsyncError(NcclComm comm, NcclResult* error) {
   return NcclResult::Success;
 }
 
-const char* ncclGetErrorString(NcclResult result) { return result == NcclResult::Success ? "no error" : "the stand-in's error"; }
+const char* ncclGetErrorString(NcclResult result) {
+  return result == NcclResult::Success ? "no error" : "the stand-in's error";
+}
 const char* ncclGetLastError(NcclComm) { return g_error.c_str(); }
 
 NcclResult ncclGroupStart() {
@@ -341,7 +366,8 @@ NcclResult ncclAllReduce(const void* from, void* to, size_t count, NcclType type
   return add_call(comm, {Kind::AllReduce, from, to, count, type, op, 0}, "AllReduce");
 }
 
-NcclResult ncclReduce(const void* from, void* to, size_t count, NcclType type, NcclOp op, int root, NcclComm comm, void*) {
+NcclResult ncclReduce(const void* from, void* to, size_t count, NcclType type, NcclOp op, int root, NcclComm comm,
+                      void*) {
   return add_call(comm, {Kind::Reduce, from, to, count, type, op, root}, "Reduce");
 }
 

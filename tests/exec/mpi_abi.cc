@@ -12,18 +12,21 @@ using namespace tpplan;
 #error "this mpi.h is not Open MPI's"
 #endif
 
-// Our opaque structs stand in namespace tpplan, so pointers to them are other types of the same size: a function fits when
-// each parameter is the same, or a pointer on both sides.
+// Our opaque structs stand in namespace tpplan, so pointers to them are other types of the same size: a function fits
+// when each parameter is the same, or a pointer on both sides.
 template <typename Ours, typename Theirs>
-constexpr bool fits_type = std::is_same_v<Ours, Theirs> || (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs));
+constexpr bool fits_type = std::is_same_v<Ours, Theirs> ||
+                           (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs));
 
 template <typename Ours, typename Theirs>
 struct Fits;
 template <typename R, typename... Ours, typename S, typename... Theirs>
 struct Fits<R (*)(Ours...), S (*)(Theirs...)> {
   static constexpr bool value = [] {
-    if constexpr (sizeof...(Ours) != sizeof...(Theirs)) return false;
-    else return std::is_same_v<R, S> && (fits_type<Ours, Theirs> && ...);
+    if constexpr (sizeof...(Ours) != sizeof...(Theirs))
+      return false;
+    else
+      return std::is_same_v<R, S> && (fits_type<Ours, Theirs> && ...);
   }();
 };
 
@@ -39,12 +42,14 @@ HOLD(test, MPI_Test);
 HOLD(error_string, MPI_Error_string);
 HOLD(get_library_version, MPI_Get_library_version);
 
-static_assert(fits_type<MpiComm, MPI_Comm> && fits_type<MpiDatatype, MPI_Datatype> && fits_type<MpiRequest, MPI_Request> &&
-              fits_type<MpiErrhandler, MPI_Errhandler>);
+static_assert(fits_type<MpiComm, MPI_Comm> && fits_type<MpiDatatype, MPI_Datatype> &&
+              fits_type<MpiRequest, MPI_Request> && fits_type<MpiErrhandler, MPI_Errhandler>);
 static_assert(kMpiSuccess == MPI_SUCCESS && kMpiThreadFunneled == MPI_THREAD_FUNNELED);
 static_assert(kMpiMaxText >= MPI_MAX_ERROR_STRING && kMpiMaxText >= MPI_MAX_LIBRARY_VERSION_STRING);
-static_assert(sizeof(MpiStatus) == sizeof(MPI_Status) && offsetof(MpiStatus, source) == offsetof(MPI_Status, MPI_SOURCE) &&
-              offsetof(MpiStatus, tag) == offsetof(MPI_Status, MPI_TAG) && offsetof(MpiStatus, error) == offsetof(MPI_Status, MPI_ERROR));
+static_assert(sizeof(MpiStatus) == sizeof(MPI_Status) &&
+              offsetof(MpiStatus, source) == offsetof(MPI_Status, MPI_SOURCE) &&
+              offsetof(MpiStatus, tag) == offsetof(MPI_Status, MPI_TAG) &&
+              offsetof(MpiStatus, error) == offsetof(MPI_Status, MPI_ERROR));
 // MPI_COMM_WORLD and its like are the addresses of these variables.
 static_assert(std::is_pointer_v<decltype(&ompi_mpi_comm_world)> && std::is_pointer_v<decltype(&ompi_mpi_byte)> &&
               std::is_pointer_v<decltype(&ompi_mpi_errors_return)>);

@@ -47,22 +47,55 @@ static_assert(NcclConfig{}.magic == NCCL_API_MAGIC);
 
 // A type of ours for each of theirs; enums, pointers and the id pass through a call as theirs do.
 template <typename T>
-struct OursIs { using type = T; };
-template <> struct OursIs<ncclResult_t> { using type = NcclResult; };
-template <> struct OursIs<ncclResult_t*> { using type = NcclResult*; };
-template <> struct OursIs<ncclDataType_t> { using type = NcclType; };
-template <> struct OursIs<ncclRedOp_t> { using type = NcclOp; };
-template <> struct OursIs<ncclComm_t> { using type = NcclComm; };
-template <> struct OursIs<ncclComm_t*> { using type = NcclComm*; };
-template <> struct OursIs<ncclUniqueId> { using type = NcclUniqueId; };
-template <> struct OursIs<ncclUniqueId*> { using type = NcclUniqueId*; };
-template <> struct OursIs<ncclConfig_t*> { using type = NcclConfig*; };
-template <> struct OursIs<cudaStream_t> { using type = void*; };
+struct OursIs {
+  using type = T;
+};
+template <>
+struct OursIs<ncclResult_t> {
+  using type = NcclResult;
+};
+template <>
+struct OursIs<ncclResult_t*> {
+  using type = NcclResult*;
+};
+template <>
+struct OursIs<ncclDataType_t> {
+  using type = NcclType;
+};
+template <>
+struct OursIs<ncclRedOp_t> {
+  using type = NcclOp;
+};
+template <>
+struct OursIs<ncclComm_t> {
+  using type = NcclComm;
+};
+template <>
+struct OursIs<ncclComm_t*> {
+  using type = NcclComm*;
+};
+template <>
+struct OursIs<ncclUniqueId> {
+  using type = NcclUniqueId;
+};
+template <>
+struct OursIs<ncclUniqueId*> {
+  using type = NcclUniqueId*;
+};
+template <>
+struct OursIs<ncclConfig_t*> {
+  using type = NcclConfig*;
+};
+template <>
+struct OursIs<cudaStream_t> {
+  using type = void*;
+};
 
 template <typename R, typename... A>
 auto ours(R (*)(A...)) -> typename OursIs<R>::type (*)(typename OursIs<A>::type...);
 
-#define SAME(member, function) static_assert(std::is_same_v<decltype(NcclFunctions::member), decltype(ours(function))>, #function)
+#define SAME(member, function) \
+  static_assert(std::is_same_v<decltype(NcclFunctions::member), decltype(ours(function))>, #function)
 SAME(get_version, &ncclGetVersion);
 SAME(get_unique_id, &ncclGetUniqueId);
 SAME(comm_init_rank_config, &ncclCommInitRankConfig);
@@ -82,6 +115,7 @@ SAME(reduce_scatter, &ncclReduceScatter);
 SAME(send, &ncclSend);
 SAME(receive, &ncclRecv);
 
-static_assert(sizeof(ncclResult_t) == sizeof(NcclResult) && sizeof(ncclDataType_t) == sizeof(NcclType) && sizeof(ncclRedOp_t) == sizeof(NcclOp));
+static_assert(sizeof(ncclResult_t) == sizeof(NcclResult) && sizeof(ncclDataType_t) == sizeof(NcclType) &&
+              sizeof(ncclRedOp_t) == sizeof(NcclOp));
 
 }  // namespace

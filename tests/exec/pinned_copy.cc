@@ -1,5 +1,6 @@
-// What gpu_bench.py runs beside the executor: tpplan_pinned_copy DEVICE BYTES copies that many bytes from staging memory to
-// the device, block after block from two blocks of staging as loading does, and prints GB/s as JSON, the best of five rounds.
+// What gpu_bench.py runs beside the executor: tpplan_pinned_copy DEVICE BYTES copies that many bytes from staging
+// memory to the device, block after block from two blocks of staging as loading does, and prints GB/s as JSON, the best
+// of five rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -22,7 +23,8 @@ double copy_once(const Device& device, char* to, const char* staging, uint64_t b
     device.from_host(to + done, staging + done / kBlock % 2 * kBlock, std::min(kBlock, bytes - done));
   }
   device.synchronize();
-  return static_cast<double>(bytes) / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / 1e9;
+  return static_cast<double>(bytes) / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+         1e9;
 }
 
 }  // namespace
@@ -37,10 +39,12 @@ int main(int argc, char** argv) {
   device->use(0);
   void* staging = device->allocate_staging(2 * kBlock);
   void* to = device->allocate(bytes);
-  if (staging == nullptr || to == nullptr) return std::fprintf(stderr, "%llu bytes are not free\n", static_cast<unsigned long long>(bytes)), 3;
+  if (staging == nullptr || to == nullptr)
+    return std::fprintf(stderr, "%llu bytes are not free\n", static_cast<unsigned long long>(bytes)), 3;
   std::memset(staging, 1, 2 * kBlock);
   double best = 0;
-  for (int round = 0; round < 5; ++round) best = std::max(best, copy_once(*device, static_cast<char*>(to), static_cast<const char*>(staging), bytes));
+  for (int round = 0; round < 5; ++round)
+    best = std::max(best, copy_once(*device, static_cast<char*>(to), static_cast<const char*>(staging), bytes));
   std::printf("{\"pinned_copy\": %.3f}\n", best);
   device->release(to);
   device->release_staging(staging);

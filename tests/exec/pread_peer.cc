@@ -1,5 +1,5 @@
-// What bench_load.py runs beside the executor: threads that read a file into fresh memory by pread, in blocks taken in order,
-// and threads that copy between two blocks of memory. Prints GB/s of each, the best of some rounds.
+// What bench_load.py runs beside the executor: threads that read a file into fresh memory by pread, in blocks taken in
+// order, and threads that copy between two blocks of memory. Prints GB/s of each, the best of some rounds.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -55,7 +55,8 @@ double read_once(int fd, uint64_t bytes, int threads) {
 double copy_once(uint64_t bytes, int threads, char* from, char* to) {
   std::atomic<uint64_t> next{0};
   const double seconds = seconds_of(threads, [&] {
-    for (uint64_t at; (at = next.fetch_add(kBlock)) < bytes;) std::memcpy(to + at, from + at, std::min(kBlock, bytes - at));
+    for (uint64_t at; (at = next.fetch_add(kBlock)) < bytes;)
+      std::memcpy(to + at, from + at, std::min(kBlock, bytes - at));
   });
   return static_cast<double>(bytes) / seconds / 1e9;
 }

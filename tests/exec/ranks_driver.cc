@@ -21,7 +21,8 @@ Mesh mesh_of(std::string_view text) {
   Mesh mesh;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find('x', at), text.size());
-    mesh.axes.push_back({.name = std::string(1, static_cast<char>('a' + mesh.axes.size())), .size = std::atoll(std::string(text.substr(at, end - at)).c_str())});
+    mesh.axes.push_back({.name = std::string(1, static_cast<char>('a' + mesh.axes.size())),
+                         .size = std::atoll(std::string(text.substr(at, end - at)).c_str())});
     at = end + 1;
   }
   return mesh;
@@ -69,7 +70,8 @@ int run_steps(Comm& comm, const Mesh& mesh) {
 }
 
 int run_sizes(Comm& comm, const Mesh& mesh) {
-  const Placement partial{.kind = PlacementKind::Partial}, rows{.kind = PlacementKind::Shard}, columns{.kind = PlacementKind::Shard, .dim = 1}, whole;
+  const Placement partial{.kind = PlacementKind::Partial}, rows{.kind = PlacementKind::Shard},
+      columns{.kind = PlacementKind::Shard, .dim = 1}, whole;
   std::string results;
   for (const auto& [from, to] : {std::pair{rows, whole}, {rows, columns}, {partial, rows}, {partial, whole}}) {
     RedistributeCase one{.shape = {1021, 771}, .dtype = 1, .from = {from}, .to = {to}};
@@ -90,13 +92,20 @@ int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const Mesh mesh = mesh_of(argv[2]);
   const std::string what = argv[3];
-  LaunchOptions options{.backend = argv[1], .world = static_cast<int>(device_count(mesh)), .deadline = argc > 4 ? std::atof(argv[4]) : 20};
+  LaunchOptions options{.backend = argv[1],
+                        .world = static_cast<int>(device_count(mesh)),
+                        .deadline = argc > 4 ? std::atof(argv[4]) : 20};
   if (const char* device = std::getenv("TPPLAN_EXEC_DEVICE"); device != nullptr) options.device = device;
   options.agreement = argc > 5 ? argv[5] : "manifest sha256 0";
   std::string fault;
-  const int status = run_ranks(options, [&](Comm& comm) {
-    return what == "cases" ? run_cases(comm, mesh) : what == "sizes" ? run_sizes(comm, mesh) : run_steps(comm, mesh);
-  }, fault);
+  const int status = run_ranks(
+      options,
+      [&](Comm& comm) {
+        return what == "cases"   ? run_cases(comm, mesh)
+               : what == "sizes" ? run_sizes(comm, mesh)
+                                 : run_steps(comm, mesh);
+      },
+      fault);
   if (!fault.empty()) std::fprintf(stderr, "fault: %s\n", fault.c_str());
   return status;
 }

@@ -44,8 +44,10 @@ int64_t summand(int64_t flat, const std::vector<int64_t>& coordinate, const std:
   return value;
 }
 
-// What the layout `now` holds at an index: the summands of all ranks that differ in an axis that was Partial and is no more.
-int64_t value_of(int64_t flat, const std::vector<int64_t>& coordinate, const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh) {
+// What the layout `now` holds at an index: the summands of all ranks that differ in an axis that was Partial and is no
+// more.
+int64_t value_of(int64_t flat, const std::vector<int64_t>& coordinate, const RedistributeCase& one,
+                 const std::vector<Placement>& now, const Mesh& mesh) {
   int64_t total = 0;
   bool first = true;
   for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
@@ -59,7 +61,10 @@ int64_t value_of(int64_t flat, const std::vector<int64_t>& coordinate, const Red
     }
     if (!counts) continue;
     const int64_t value = summand(flat, other, one.from);
-    total = first ? value : op == ReduceOp::Max ? std::max(total, value) : op == ReduceOp::Min ? std::min(total, value) : total + value;
+    total = first                 ? value
+            : op == ReduceOp::Max ? std::max(total, value)
+            : op == ReduceOp::Min ? std::min(total, value)
+                                  : total + value;
     first = false;
   }
   return total;
@@ -84,9 +89,12 @@ void append_number(std::string& out, DType dtype, int64_t value) {
 }
 
 // Tensors without segments: one run a dim.
-bool box_of(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int rank, std::vector<Interval>& box) {
+bool box_of(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int rank,
+            std::vector<Interval>& box) {
   Region region;
-  if (!region_of({.name = "", .shape = one.shape, .segments = {}, .dtype = one.dtype, .placements = now}, mesh, rank, region)) return false;
+  if (!region_of({.name = "", .shape = one.shape, .segments = {}, .dtype = one.dtype, .placements = now}, mesh, rank,
+                 region))
+    return false;
   for (const std::vector<Interval>& runs : region) box.push_back(runs.empty() ? Interval{} : runs[0]);
   return true;
 }
@@ -115,7 +123,8 @@ std::string expected_bytes(const RedistributeCase& one, const std::vector<Placem
   return out;
 }
 
-std::set<int64_t> elements_of_rank(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int64_t rank) {
+std::set<int64_t> elements_of_rank(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh,
+                                   int64_t rank) {
   std::set<int64_t> elements;
   std::vector<Interval> box;
   if (box_of(one, now, mesh, static_cast<int>(rank), box)) {
@@ -125,8 +134,8 @@ std::set<int64_t> elements_of_rank(const RedistributeCase& one, const std::vecto
 }
 
 // One step's ranks find their elements in their group: everybody's in a sum, their own in a slice.
-bool is_step_servable(const RedistributeCase& one, const Collective& step, const std::vector<Placement>& before, const std::vector<Placement>& after,
-                      const Mesh& mesh) {
+bool is_step_servable(const RedistributeCase& one, const Collective& step, const std::vector<Placement>& before,
+                      const std::vector<Placement>& after, const Mesh& mesh) {
   const bool each = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
   for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
     const std::set<int64_t> needed = elements_of_rank(one, after, mesh, rank);
@@ -173,10 +182,12 @@ DType named(std::string_view name) {
   return dtype;
 }
 
-// An axis written -1 on one side and ndim - 1 on the other is a move to where it is; the table of steps asks for one spelling.
+// An axis written -1 on one side and ndim - 1 on the other is a move to where it is; the table of steps asks for one
+// spelling.
 bool is_spelled_alike(const Placement& from, const Placement& to, size_t ndim) {
   if (from.kind != PlacementKind::Shard || to.kind != PlacementKind::Shard || from.dim == to.dim) return true;
-  return (from.dim + static_cast<int>(ndim)) % static_cast<int>(ndim) != (to.dim + static_cast<int>(ndim)) % static_cast<int>(ndim);
+  return (from.dim + static_cast<int>(ndim)) % static_cast<int>(ndim) !=
+         (to.dim + static_cast<int>(ndim)) % static_cast<int>(ndim);
 }
 
 }  // namespace
@@ -185,7 +196,8 @@ std::string to_text(const RedistributeCase& one, const Mesh& mesh) {
   std::string text = to_text(mesh) + " " + std::string(dtypes()[one.dtype].name) + " [";
   for (const int64_t size : one.shape) text += std::to_string(size) + " ";
   text += "]";
-  for (size_t axis = 0; axis < one.from.size(); ++axis) text += " " + to_text(one.from[axis]) + "->" + to_text(one.to[axis]);
+  for (size_t axis = 0; axis < one.from.size(); ++axis)
+    text += " " + to_text(one.from[axis]) + "->" + to_text(one.to[axis]);
   return text;
 }
 
@@ -203,7 +215,8 @@ std::vector<RedistributeCase> all_cases(const Mesh& mesh) {
         RedistributeCase one{.shape = shape, .from = from, .to = to};
         if (!redistribute(from, to)) continue;
         bool alike = true;
-        for (size_t axis = 0; axis < from.size(); ++axis) alike = alike && is_spelled_alike(from[axis], to[axis], shape.size());
+        for (size_t axis = 0; axis < from.size(); ++axis)
+          alike = alike && is_spelled_alike(from[axis], to[axis], shape.size());
         if (!alike) continue;
         const ReduceOp op = ops[++turn % std::size(ops)];
         for (std::vector<Placement>* placements : {&one.from, &one.to}) {
@@ -223,8 +236,10 @@ std::vector<RedistributeCase> all_cases(const Mesh& mesh) {
     }
   }
   for (const char* name : {"int4", "uint2", "float4_e2m1fn", "float6_e2m3fn"}) {  // runs of whole bytes
-    const Placement rows{.kind = PlacementKind::Shard, .dim = 0}, columns{.kind = PlacementKind::Shard, .dim = 1}, whole;
-    for (const auto& [from, to] : {std::pair{rows, whole}, {columns, whole}, {rows, columns}, {columns, rows}, {whole, columns}}) {
+    const Placement rows{.kind = PlacementKind::Shard, .dim = 0}, columns{.kind = PlacementKind::Shard, .dim = 1},
+        whole;
+    for (const auto& [from, to] :
+         {std::pair{rows, whole}, {columns, whole}, {rows, columns}, {columns, rows}, {whole, columns}}) {
       RedistributeCase one{.shape = {5, 4 * 2 * device_count(mesh)}, .dtype = named(name), .from = {from}, .to = {to}};
       one.from.resize(mesh.axes.size());
       one.to.resize(mesh.axes.size());
@@ -263,12 +278,14 @@ std::string run_case(Comm& comm, const Mesh& mesh, const RedistributeCase& one, 
   LocalTensor tensor = first_tensor(comm, mesh, one);
   const auto steps = redistribute(one.from, one.to);
   for (const Collective& step : *steps) {
-    if (!redistribute_step(comm, mesh, step, tensor, placement_after(step, one.to))) return to_text(one, mesh) + ": " + comm.fault;
+    if (!redistribute_step(comm, mesh, step, tensor, placement_after(step, one.to)))
+      return to_text(one, mesh) + ": " + comm.fault;
   }
   bytes.resize(tensor.bytes);
   if (tensor.bytes != 0) comm.device->to_host(bytes.data(), tensor.data.get(), tensor.bytes);
   if (tensor.placements != one.to) return to_text(one, mesh) + ": it ends in another layout";
-  if (bytes != expected_bytes(one, one.to, mesh, comm.rank)) return to_text(one, mesh) + ": rank " + std::to_string(comm.rank) + " holds other bytes";
+  if (bytes != expected_bytes(one, one.to, mesh, comm.rank))
+    return to_text(one, mesh) + ": rank " + std::to_string(comm.rank) + " holds other bytes";
   return "";
 }
 

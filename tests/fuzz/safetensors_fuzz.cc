@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
   static const int fd = memfd_create("fuzz.safetensors", MFD_CLOEXEC);
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == static_cast<ssize_t>(size), "the input stands in memory");
+  require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == static_cast<ssize_t>(size),
+          "the input stands in memory");
   SafetensorsHeader header;
   Diagnostics diagnostics;
   const bool good = read_safetensors_header(path, header, diagnostics);

@@ -16,7 +16,12 @@ using namespace tpplan;
 namespace {
 
 const std::vector<Mesh> kMeshes = {
-    {.axes = {{"a", 2}}}, {.axes = {{"a", 3}}}, {.axes = {{"a", 2}, {"b", 2}}}, {.axes = {{"a", 2}, {"b", 3}}}, {.axes = {{"a", 2}, {"b", 2}, {"c", 2}}}, {.axes = {{"a", 1}, {"b", 2}}},
+    {.axes = {{"a", 2}}},
+    {.axes = {{"a", 3}}},
+    {.axes = {{"a", 2}, {"b", 2}}},
+    {.axes = {{"a", 2}, {"b", 3}}},
+    {.axes = {{"a", 2}, {"b", 2}, {"c", 2}}},
+    {.axes = {{"a", 1}, {"b", 2}}},
 };
 
 // Every way to put each axis on no dim or on one, in every order of axes that share a dim.
@@ -40,7 +45,8 @@ void for_each_spec(const Mesh& mesh, size_t ndim, const std::function<void(const
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-const std::vector<std::vector<int64_t>> kShapes = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}, {12}, {2, 3}, {4, 6}, {5, 4}, {1, 8}, {0, 4}, {4, 2, 3}};
+const std::vector<std::vector<int64_t>> kShapes = {{0}, {1},  {2},    {3},    {4},    {5},    {6},    {7},
+                                                   {8}, {12}, {2, 3}, {4, 6}, {5, 4}, {1, 8}, {0, 4}, {4, 2, 3}};
 
 void for_each_case(const std::function<void(const std::vector<int64_t>&, const PartitionSpec&, const Mesh&)>& visit) {
   for (const Mesh& mesh : kMeshes) {
@@ -71,7 +77,8 @@ std::vector<int> count_owners(const std::vector<int64_t>& shape, const Sharding&
         return;
       }
       for (const Interval& run : slice[dim]) {
-        for (int64_t i = run.begin; i < run.end; ++i) walk(dim + 1, index * static_cast<size_t>(shape[dim]) + static_cast<size_t>(i));
+        for (int64_t i = run.begin; i < run.end; ++i)
+          walk(dim + 1, index * static_cast<size_t>(shape[dim]) + static_cast<size_t>(i));
       }
     };
     walk(0, 0);
@@ -93,7 +100,8 @@ TEST_CASE("law: so do the slices of fused dims") {
     for (const auto& sizes : segments) {
       for_each_spec(mesh, 1, [&](const PartitionSpec& spec) {
         if (spec[0].empty()) return;
-        for (const int owners : count_owners({12}, {.spec = spec, .segments = {{0, sizes}}}, mesh)) REQUIRE(owners == 1);
+        for (const int owners : count_owners({12}, {.spec = spec, .segments = {{0, sizes}}}, mesh))
+          REQUIRE(owners == 1);
       });
     }
   }
@@ -136,8 +144,8 @@ TEST_CASE("law: spec -> placements -> spec is the identity over axes of size 2 a
 }
 
 TEST_CASE("law: placements, applied as torch applies them, give the slices of the spec") {
-  // Left to right over the mesh: Shard takes one of n runs of what is there, StridedShard(d, k) one of n runs in each of
-  // k groups.
+  // Left to right over the mesh: Shard takes one of n runs of what is there, StridedShard(d, k) one of n runs in each
+  // of k groups.
   for (const Mesh& mesh : kMeshes) {
     const int64_t size = 24;
     for_each_spec(mesh, 1, [&](const PartitionSpec& spec) {
@@ -149,7 +157,8 @@ TEST_CASE("law: placements, applied as torch applies them, give the slices of th
         for (int64_t i = 0; i < size; ++i) held[static_cast<size_t>(i)] = i;
         for (size_t axis = 0; axis < placements.size(); ++axis) {
           if (placements[axis].kind == PlacementKind::Replicate) continue;
-          const int64_t groups = placements[axis].kind == PlacementKind::StridedShard ? placements[axis].split_factor : 1;
+          const int64_t groups =
+              placements[axis].kind == PlacementKind::StridedShard ? placements[axis].split_factor : 1;
           const int64_t group = static_cast<int64_t>(held.size()) / groups, piece = group / mesh.axes[axis].size;
           std::vector<int64_t> kept;
           for (int64_t g = 0; g < groups; ++g) {
@@ -200,7 +209,8 @@ TEST_CASE("law: listed local shapes are what each rank holds") {
 TEST_CASE("law: fsdp leaves a spec alone or appends its axis to one dim, legally") {
   for (const FsdpPolicy policy : {FsdpPolicy::LargestDim, FsdpPolicy::Compose, FsdpPolicy::Dim0}) {
     for_each_case([policy](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
-      const FsdpSettings fsdp{.axis = 0, .min_weight_size = 1, .patterns = {}, .units = {}, .policy = policy, .span = {}};
+      const FsdpSettings fsdp{
+          .axis = 0, .min_weight_size = 1, .patterns = {}, .units = {}, .policy = policy, .span = {}};
       Sharding sharding{.spec = spec, .segments = {}};
       if (!check_sharding(shape, sharding, mesh, UnevenPolicy::Error).empty()) return;
       const FsdpChoice choice = choose_fsdp_dim(shape, sharding, mesh, fsdp);

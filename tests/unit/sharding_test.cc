@@ -31,9 +31,11 @@ TEST_CASE("chunk cuts as torch.chunk does") {
     int64_t size, ways;
     std::vector<int64_t> lengths;
   };
-  const Row rows[] = {{8, 4, {2, 2, 2, 2}}, {30, 4, {8, 8, 8, 6}}, {10, 8, {2, 2, 2, 2, 2, 0, 0, 0}}, {3, 4, {1, 1, 1, 0}}, {0, 3, {0, 0, 0}}, {1, 1, {1}}};
+  const Row rows[] = {{8, 4, {2, 2, 2, 2}}, {30, 4, {8, 8, 8, 6}}, {10, 8, {2, 2, 2, 2, 2, 0, 0, 0}},
+                      {3, 4, {1, 1, 1, 0}}, {0, 3, {0, 0, 0}},     {1, 1, {1}}};
   for (const Row& row : rows) {
-    for (int64_t i = 0; i < row.ways; ++i) CHECK(length(chunk({0, row.size}, row.ways, i)) == row.lengths[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < row.ways; ++i)
+      CHECK(length(chunk({0, row.size}, row.ways, i)) == row.lengths[static_cast<size_t>(i)]);
   }
 }
 
@@ -47,8 +49,10 @@ TEST_CASE("chunk survives sizes and indices near 2^63") {
 
 TEST_CASE("one dim over two axes is cut major first") {
   const Sharding sharding{.spec = {{1, 0}}, .segments = {}};
-  CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}}, std::vector<int64_t>{0, 0}) == std::vector<int64_t>{2});
-  CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}}, std::vector<int64_t>{1, 1}) == std::vector<int64_t>{1});
+  CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}},
+                    std::vector<int64_t>{0, 0}) == std::vector<int64_t>{2});
+  CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}},
+                    std::vector<int64_t>{1, 1}) == std::vector<int64_t>{1});
   // fsdp=1, tp=2 of 16: tp major gives [8, 12), its second half.
   CHECK(shard_slice(std::vector<int64_t>{16}, sharding, kMesh, std::vector<int64_t>{1, 2})[0][0] == Interval{10, 12});
 }
@@ -60,16 +64,22 @@ TEST_CASE("each segment of a fused dim is cut by itself") {
 }
 
 TEST_CASE("placements follow torch: fsdp after tp on one dim is strided") {
-  CHECK(placement_texts({.spec = {{1, 0}, {}}, .segments = {}}, kMesh) == std::vector<std::string>{"StridedShard(0, 4)", "Shard(0)"});
-  CHECK(placement_texts({.spec = {{0}, {1}}, .segments = {}}, kMesh) == std::vector<std::string>{"Shard(0)", "Shard(1)"});
+  CHECK(placement_texts({.spec = {{1, 0}, {}}, .segments = {}}, kMesh) ==
+        std::vector<std::string>{"StridedShard(0, 4)", "Shard(0)"});
+  CHECK(placement_texts({.spec = {{0}, {1}}, .segments = {}}, kMesh) ==
+        std::vector<std::string>{"Shard(0)", "Shard(1)"});
   CHECK(placement_texts({.spec = {{0, 1}}, .segments = {}}, kMesh) == std::vector<std::string>{"Shard(0)", "Shard(0)"});
-  CHECK(placement_texts({.spec = {{}, {}}, .segments = {}}, kMesh) == std::vector<std::string>{"Replicate", "Replicate"});
+  CHECK(placement_texts({.spec = {{}, {}}, .segments = {}}, kMesh) ==
+        std::vector<std::string>{"Replicate", "Replicate"});
 }
 
 TEST_CASE("placements follow transformers: packed weights are strided by their number of segments") {
-  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {4, 4}}}}, kMesh) == std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
-  CHECK(placement_texts({.spec = {{1, 0}}, .segments = {{0, {8, 8}}}}, kMesh) == std::vector<std::string>{"StridedShard(0, 4)", "StridedShard(0, 2)"});
-  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {3, 2}}}}, kMesh) == std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
+  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {4, 4}}}}, kMesh) ==
+        std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
+  CHECK(placement_texts({.spec = {{1, 0}}, .segments = {{0, {8, 8}}}}, kMesh) ==
+        std::vector<std::string>{"StridedShard(0, 4)", "StridedShard(0, 2)"});
+  CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {3, 2}}}}, kMesh) ==
+        std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
 }
 
 TEST_CASE("segments that torch.chunk does not make have no placement") {
@@ -77,14 +87,17 @@ TEST_CASE("segments that torch.chunk does not make have no placement") {
 }
 
 TEST_CASE("placements are read as they are written, and as torch users write them") {
-  for (const char* text : {"Replicate", "Shard(0)", "Shard(-1)", "StridedShard(1, 4)", "Partial(sum)", "Partial(max)"}) {
+  for (const char* text :
+       {"Replicate", "Shard(0)", "Shard(-1)", "StridedShard(1, 4)", "Partial(sum)", "Partial(max)"}) {
     Placement placement;
     REQUIRE(parse_placement(text, placement));
     CHECK(to_text(placement) == text);
   }
   Placement placement;
   CHECK(parse_placement("Partial()", placement));
-  for (const char* text : {"", "shard(0)", "Shard", "Shard()", "Shard(x)", "Shard(0", "Shard(99)", "StridedShard(0)", "StridedShard(0, 0)", "Partial(mul)", "Replicate "}) CHECK_FALSE(parse_placement(text, placement));
+  for (const char* text : {"", "shard(0)", "Shard", "Shard()", "Shard(x)", "Shard(0", "Shard(99)", "StridedShard(0)",
+                           "StridedShard(0, 0)", "Partial(mul)", "Replicate "})
+    CHECK_FALSE(parse_placement(text, placement));
 }
 
 TEST_CASE("specs print in JAX's notation") {
@@ -93,9 +106,11 @@ TEST_CASE("specs print in JAX's notation") {
 }
 
 TEST_CASE("check_sharding finds each kind of fault") {
-  const auto kinds = [](std::vector<int64_t> shape, const Sharding& sharding, UnevenPolicy uneven = UnevenPolicy::Error, std::vector<DimGranularity> granularity = {}) {
+  const auto kinds = [](std::vector<int64_t> shape, const Sharding& sharding, UnevenPolicy uneven = UnevenPolicy::Error,
+                        std::vector<DimGranularity> granularity = {}) {
     std::vector<ShardingFaultKind> found;
-    for (const ShardingFault& fault : check_sharding(shape, sharding, kMesh, uneven, granularity)) found.push_back(fault.kind);
+    for (const ShardingFault& fault : check_sharding(shape, sharding, kMesh, uneven, granularity))
+      found.push_back(fault.kind);
     return found;
   };
   using enum ShardingFaultKind;
@@ -113,7 +128,8 @@ TEST_CASE("check_sharding finds each kind of fault") {
   CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {8, 4}}}}) == Kinds{});
   CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {6, 6}}}}) == Kinds{SegmentNotDivisible});
   CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {8, 8}}}}) == Kinds{SegmentsDoNotFit});
-  CHECK(kinds({192}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) == Kinds{CutsGranule});  // 6 heads over 4
+  CHECK(kinds({192}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) ==
+        Kinds{CutsGranule});  // 6 heads over 4
   CHECK(kinds({256}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) == Kinds{});
   CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{CutsGranule});
 }
@@ -154,12 +170,12 @@ TEST_CASE("gradients go back by what the value came through") {
     const auto steps = redistribute_gradient(std::span(&from, 1), std::span(&arriving, 1));
     return steps.empty() ? std::string("nothing") : std::string(to_text(steps[0].kind));
   };
-  CHECK(back(kReplicate, kPartial) == "all_reduce");      // the input of a column-sharded product
-  CHECK(back(shard(1), kPartial) == "reduce_scatter");    // the same, gathered from the sequence
-  CHECK(back(kPartial, kReplicate) == "nothing");         // a sum's gradient is each part's
-  CHECK(back(kPartial, shard(1)) == "all_gather");        // a scattered sum
-  CHECK(back(kReplicate, shard(-1)) == "all_gather");     // a sliced value
-  CHECK(back(shard(-1), kReplicate) == "slice");          // a gathered result
+  CHECK(back(kReplicate, kPartial) == "all_reduce");    // the input of a column-sharded product
+  CHECK(back(shard(1), kPartial) == "reduce_scatter");  // the same, gathered from the sequence
+  CHECK(back(kPartial, kReplicate) == "nothing");       // a sum's gradient is each part's
+  CHECK(back(kPartial, shard(1)) == "all_gather");      // a scattered sum
+  CHECK(back(kReplicate, shard(-1)) == "all_gather");   // a sliced value
+  CHECK(back(shard(-1), kReplicate) == "slice");        // a gathered result
   CHECK(back(shard(0), shard(1)) == "all_to_all");
 }
 

@@ -1,8 +1,9 @@
+#include "base/text.h"
+
 #include <doctest/doctest.h>
 
 #include "base/json_reader.h"
 #include "base/source_file.h"
-#include "base/text.h"
 #include "match/pattern.h"
 
 using namespace tpplan;
@@ -32,7 +33,8 @@ TEST_CASE("edit distance counts one slip as one") {
     const char *a, *b;
     size_t distance;
   };
-  for (const Row& row : {Row{"feed_foward", "feed_forward", 1}, Row{"wq", "wk", 1}, Row{"colwsie", "colwise", 1}, Row{"", "abc", 3}, Row{"same", "same", 0}}) {
+  for (const Row& row : {Row{"feed_foward", "feed_forward", 1}, Row{"wq", "wk", 1}, Row{"colwsie", "colwise", 1},
+                         Row{"", "abc", 3}, Row{"same", "same", 0}}) {
     CHECK(edit_distance(row.a, row.b, 10) == row.distance);
     CHECK(edit_distance(row.b, row.a, 10) == row.distance);
   }
@@ -48,10 +50,19 @@ TEST_CASE("nearest name offers slips and nothing far-fetched") {
 TEST_CASE("hostile names cannot move the cursor or reorder text") {
   CHECK(escape_for_terminal("a\x1b[31mb\n\tc\x7f") == "a\\x1b[31mb\\n\\tc\\x7f");
   CHECK(escape_for_terminal("x\xe2\x80\xaey\xe2\x81\xa6z") == "x\\u202ey\\u2066z");
-  CHECK(escape_for_terminal("a\xe2\x80\x8b" "b\xc2\xa0" "c\xef\xbb\xbf" "d\xe2\x81\xa0" "e") == "a\\u200bb\\u00a0c\\ufeffd\\u2060e");
+  CHECK(escape_for_terminal("a\xe2\x80\x8b"
+                            "b\xc2\xa0"
+                            "c\xef\xbb\xbf"
+                            "d\xe2\x81\xa0"
+                            "e") == "a\\u200bb\\u00a0c\\ufeffd\\u2060e");
   CHECK(escape_for_terminal("\xe8\xa8\x88\xf0\x9f\x98\x80") == "\xe8\xa8\x88\xf0\x9f\x98\x80");
-  CHECK(escape_for_terminal("a\xc3" "b\xe8\xa8" "c\x80") == "a\\xc3b\\xe8\\xa8c\\x80");
-  CHECK(escape_for_terminal("gr\xc3\xbc\xc3\x9f" "e") == "gr\xc3\xbc\xc3\x9f" "e");
+  CHECK(escape_for_terminal("a\xc3"
+                            "b\xe8\xa8"
+                            "c\x80") == "a\\xc3b\\xe8\\xa8c\\x80");
+  CHECK(escape_for_terminal("gr\xc3\xbc\xc3\x9f"
+                            "e") ==
+        "gr\xc3\xbc\xc3\x9f"
+        "e");
 }
 
 TEST_CASE("invalid UTF-8 is found at its first byte") {
@@ -66,7 +77,8 @@ TEST_CASE("invalid UTF-8 is found at its first byte") {
 TEST_CASE("decimals are whole, unsigned, without leading zeros, below 2^63") {
   int64_t value = 0;
   CHECK(parse_decimal("9223372036854775807", value));
-  for (const char* text : {"", "-1", "+1", "017", "1e3", "1.0", "0x1F", "9223372036854775808", " 1", "1 "}) CHECK_FALSE(parse_decimal(text, value));
+  for (const char* text : {"", "-1", "+1", "017", "1e3", "1.0", "0x1F", "9223372036854775808", " 1", "1 "})
+    CHECK_FALSE(parse_decimal(text, value));
 }
 
 TEST_CASE("places are 1-based lines and byte columns") {
@@ -82,9 +94,23 @@ TEST_CASE("globs follow Python's fnmatch") {
     const char *glob, *text;
     bool matches;
   };
-  const Row rows[] = {{"*self.query", "bert.layer.0.attention.self.query", true}, {"layers.*", "layers.0.mlp", true}, {"w?", "w1", true}, {"w?", "w12", false},
-                      {"[ab]x", "bx", true}, {"[!ab]x", "bx", false}, {"[!ab]x", "cx", true}, {"[a-c]", "b", true}, {"[", "[", true}, {"[]a]", "]", true},
-                      {"a.b", "axb", false}, {"*", "", true}, {"", "", true}, {"[b-a]", "a", false}, {"[!b-a]", "a", true}, {"a\\b", "a\\b", true}, {"?", "\xc3\xbc", true}};
+  const Row rows[] = {{"*self.query", "bert.layer.0.attention.self.query", true},
+                      {"layers.*", "layers.0.mlp", true},
+                      {"w?", "w1", true},
+                      {"w?", "w12", false},
+                      {"[ab]x", "bx", true},
+                      {"[!ab]x", "bx", false},
+                      {"[!ab]x", "cx", true},
+                      {"[a-c]", "b", true},
+                      {"[", "[", true},
+                      {"[]a]", "]", true},
+                      {"a.b", "axb", false},
+                      {"*", "", true},
+                      {"", "", true},
+                      {"[b-a]", "a", false},
+                      {"[!b-a]", "a", true},
+                      {"a\\b", "a\\b", true},
+                      {"?", "\xc3\xbc", true}};
   for (const Row& row : rows) {
     CAPTURE(row.glob);
     CAPTURE(row.text);
@@ -121,7 +147,8 @@ bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
   const SourceFile file{.name = "t.json", .text = std::move(text)};
   Diagnostics diagnostics;
   std::deque<std::string> strings;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = [](std::string_view, const JsonTree&) { return true; }};
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+                            .value = [](std::string_view, const JsonTree&) { return true; }};
   const bool good = read_json(file, Source::Model, visitor, strings, diagnostics);
   if (codes != nullptr) {
     for (const Diagnostic& d : diagnostics.list) codes->push_back(std::string(kind_of(d.code).name));
@@ -134,7 +161,9 @@ bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
 
 TEST_CASE("the JSON reader accepts what RFC 8259 does, as one object") {
   CHECK(reads(R"({"a": [1, -2, 3.5, "x\u0061", null, true, {}], "b": {"c": []}})"));
-  for (const char* text : {"", "[]", "1", "null", "\"x\"", "{", "{\"a\"", "{\"a\":1,}", "{\"a\":1}}", "{} {}", "{'a':1}", "{\"a\":NaN}", "{\"a\":1e999}", "{\"a\":\"\xff\"}", "{\"a\":01}", "{\"a\":\"\\ud800\"}", "\xef\xbb\xbf{}"}) {
+  for (const char* text :
+       {"", "[]", "1", "null", "\"x\"", "{", "{\"a\"", "{\"a\":1,}", "{\"a\":1}}", "{} {}", "{'a':1}", "{\"a\":NaN}",
+        "{\"a\":1e999}", "{\"a\":\"\xff\"}", "{\"a\":01}", "{\"a\":\"\\ud800\"}", "\xef\xbb\xbf{}"}) {
     CAPTURE(text);
     CHECK_FALSE(reads(text));
   }
@@ -156,10 +185,11 @@ TEST_CASE("a streamed array hands over each element with its place") {
   std::deque<std::string> strings;
   std::vector<uint64_t> offsets;
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Elements; },
-                            .value = [&](std::string_view, const JsonTree& tree) {
-                              offsets.push_back(tree.nodes[0].offset);
-                              return true;
-                            }};
+                            .value =
+                                [&](std::string_view, const JsonTree& tree) {
+                                  offsets.push_back(tree.nodes[0].offset);
+                                  return true;
+                                }};
   CHECK(read_json(file, Source::Model, visitor, strings, diagnostics));
   CHECK(offsets == std::vector<uint64_t>{8, 18, 23, 33});
 }

@@ -54,9 +54,13 @@ std::string bash_values(const CommandDescription& command) {
   std::string out;
   for (const OptionDescription& option : command.options) {
     if (option.is_positional || !option.takes_value) continue;
-    const std::string reply = !option.choices.empty() ? fmt::format("COMPREPLY=($(compgen -W {} -- \"$word\"))", shell_quoted(words(option.choices)))
-                              : path_kind(option) != nullptr ? fmt::format("COMPREPLY=($({} -- \"$word\"))", path_kind(option)->bash) : "COMPREPLY=()";
-    out += fmt::format("        {}:{}) {}; return ;;\n", command.name, fmt::join(option.names, fmt::format("|{}:", command.name)), reply);
+    const std::string reply =
+        !option.choices.empty()
+            ? fmt::format("COMPREPLY=($(compgen -W {} -- \"$word\"))", shell_quoted(words(option.choices)))
+        : path_kind(option) != nullptr ? fmt::format("COMPREPLY=($({} -- \"$word\"))", path_kind(option)->bash)
+                                       : "COMPREPLY=()";
+    out += fmt::format("        {}:{}) {}; return ;;\n", command.name,
+                       fmt::join(option.names, fmt::format("|{}:", command.name)), reply);
   }
   return out;
 }
@@ -90,7 +94,8 @@ _{0}() {{
 }}
 complete -o filenames -F _{0} {0}
 )",
-                     program.name, words(command_names(program)), shell_quoted(words(command_names(program)) + " " + words(flag_names(program))), values, flags);
+                     program.name, words(command_names(program)),
+                     shell_quoted(words(command_names(program)) + " " + words(flag_names(program))), values, flags);
 }
 
 // zsh's _arguments takes brackets and colons as its own.
@@ -103,10 +108,17 @@ std::string zsh_text(std::string text) {
 
 std::string zsh_option(const OptionDescription& option) {
   std::string out;
-  const std::string value = !option.takes_value ? "" : fmt::format(":{}:{}", zsh_text(option.value.empty() ? "value" : option.value),
-      !option.choices.empty() ? fmt::format("({})", words(option.choices)) : path_kind(option) != nullptr ? path_kind(option)->zsh : " ");
-  if (option.is_positional) return fmt::format("            {} \\\n", shell_quoted(fmt::format("*:{}:_files", zsh_text(option.help))));
-  for (const std::string& name : option.names) out += fmt::format("            {} \\\n", shell_quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.help), value)));
+  const std::string value = !option.takes_value
+                                ? ""
+                                : fmt::format(":{}:{}", zsh_text(option.value.empty() ? "value" : option.value),
+                                              !option.choices.empty() ? fmt::format("({})", words(option.choices))
+                                              : path_kind(option) != nullptr ? path_kind(option)->zsh
+                                                                             : " ");
+  if (option.is_positional)
+    return fmt::format("            {} \\\n", shell_quoted(fmt::format("*:{}:_files", zsh_text(option.help))));
+  for (const std::string& name : option.names)
+    out +=
+        fmt::format("            {} \\\n", shell_quoted(fmt::format("*{}[{}]{}", name, zsh_text(option.help), value)));
   return out;
 }
 
@@ -146,13 +158,18 @@ std::string fish_script(const CommandDescription& program) {
   std::string out = fmt::format("# fish completion for {}\n", program.name);
   const std::string all = words(command_names(program));
   for (const CommandDescription& command : program.commands) {
-    out += fmt::format("complete -c {} -f -n 'not __fish_seen_subcommand_from {}' -a {} -d {}\n", program.name, all, command.name, shell_quoted(command.help));
+    out += fmt::format("complete -c {} -f -n 'not __fish_seen_subcommand_from {}' -a {} -d {}\n", program.name, all,
+                       command.name, shell_quoted(command.help));
     for (const OptionDescription& option : command.options) {
       if (option.is_positional) continue;
       out += fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}'", program.name, command.name);
-      for (const std::string& name : option.names) out += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
+      for (const std::string& name : option.names)
+        out += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
       const PathKind* path = path_kind(option);
-      if (option.takes_value) out += !option.choices.empty() ? fmt::format(" -x -a {}", shell_quoted(words(option.choices))) : path != nullptr ? fmt::format(" {}", path->fish) : " -x";
+      if (option.takes_value)
+        out += !option.choices.empty() ? fmt::format(" -x -a {}", shell_quoted(words(option.choices)))
+               : path != nullptr       ? fmt::format(" {}", path->fish)
+                                       : " -x";
       out += fmt::format(" -d {}\n", shell_quoted(option.help));
     }
   }
@@ -162,7 +179,10 @@ std::string fish_script(const CommandDescription& program) {
 }  // namespace
 
 std::string completion_script(const CommandDescription& program, const std::string& shell) {
-  return shell == "bash" ? bash_script(program) : shell == "zsh" ? zsh_script(program) : shell == "fish" ? fish_script(program) : "";
+  return shell == "bash"   ? bash_script(program)
+         : shell == "zsh"  ? zsh_script(program)
+         : shell == "fish" ? fish_script(program)
+                           : "";
 }
 
 }  // namespace tpplan

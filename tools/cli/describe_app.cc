@@ -1,7 +1,6 @@
 #include "describe_app.h"
 
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
 
 #include "base/text.h"
@@ -57,7 +56,8 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
     if (std::ranges::find(names, word) != names.end()) return "";
     const std::string_view nearest = nearest_name(word, names);
     const std::string hint = nearest.empty() ? "" : ": did you mean `" + std::string(nearest) + "`?";
-    return "there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `" + app.get_name() + " --help` for what there is.";
+    return "there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `" + app.get_name() +
+           " --help` for what there is.";
   }
   return "";
 }

@@ -1,4 +1,5 @@
-// The command line as plain data, so that completions and the manual page are written from what the program really takes.
+// The command line as plain data, so that completions and the manual page are written from what the program really
+// takes.
 #pragma once
 
 #include <string>
@@ -11,10 +12,10 @@ class App;
 namespace tpplan {
 
 struct OptionDescription {
-  std::vector<std::string> names;    // "-o", "--output"; a positional has its name only
+  std::vector<std::string> names;  // "-o", "--output"; a positional has its name only
   bool is_positional = false;
   bool takes_value = false;
-  std::string value;                 // "FILE"
+  std::string value;  // "FILE"
   std::string help;
   std::string variable;              // environment variable that sets it
   std::vector<std::string> choices;  // when only these are taken
@@ -28,14 +29,16 @@ struct CommandDescription {
 
 CommandDescription describe_app(const CLI::App& app);
 
-// What is wrong with a command line whose first word, flags and their values aside, names no command of the program: with the
-// nearest one that there is. Empty when the word is a command, or missing.
+// What is wrong with a command line whose first word, flags and their values aside, names no command of the program:
+// with the nearest one that there is. Empty when the word is a command, or missing.
 std::string unknown_command(const CLI::App& app, int argc, const char* const* argv);
 
 // A completion script for "bash", "zsh" or "fish"; empty for any other shell.
 std::string completion_script(const CommandDescription& program, const std::string& shell);
 
-// The manual page, in man's roff, section 1. `footer` says what the exit status means; `files` is the section FILES, or "".
-std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer, const std::string& files);
+// The manual page, in man's roff, section 1. `footer` says what the exit status means; `files` is the section FILES, or
+// "".
+std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer,
+                        const std::string& files);
 
 }  // namespace tpplan

@@ -15,8 +15,10 @@ std::string roff(const std::string& text) {
 
 std::string option_entry(const OptionDescription& option) {
   std::string names;
-  for (const std::string& name : option.names) names += (names.empty() ? "" : ", ") + fmt::format("\\fB{}\\fR", roff(name));
-  if (option.takes_value && !option.is_positional) names += fmt::format(" \\fI{}\\fR", roff(option.value.empty() ? "VALUE" : option.value));
+  for (const std::string& name : option.names)
+    names += (names.empty() ? "" : ", ") + fmt::format("\\fB{}\\fR", roff(name));
+  if (option.takes_value && !option.is_positional)
+    names += fmt::format(" \\fI{}\\fR", roff(option.value.empty() ? "VALUE" : option.value));
   std::string text = roff(option.help);
   if (!option.choices.empty()) text += fmt::format(" ({})", roff(fmt::format("{}", fmt::join(option.choices, ", "))));
   if (!option.variable.empty()) text += fmt::format(". Variable: \\fB{}\\fR", roff(option.variable));
@@ -46,8 +48,10 @@ std::string summary(const CommandDescription& program) {
 
 }  // namespace
 
-std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer, const std::string& files) {
-  std::string out = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n", roff(upper(program.name)), roff(version), roff(program.name), roff(summary(program)));
+std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer,
+                        const std::string& files) {
+  std::string out = fmt::format(".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
+                                roff(upper(program.name)), roff(version), roff(program.name), roff(summary(program)));
   for (const CommandDescription& command : program.commands) out += synopsis(program, command);
   out += fmt::format(".SH DESCRIPTION\n{}\n.SH OPTIONS\n", roff(program.help));
   for (const OptionDescription& option : program.options) out += option_entry(option);

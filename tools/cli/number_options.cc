@@ -46,7 +46,8 @@ bool read_bytes(const std::string& text, uint64_t& bytes) {
 void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high) {
   take(option, [=](std::string& text) -> std::string {
     uint64_t value = 0;
-    if (!read_number(text, value) || value < low || value > high) return fmt::format("{} is no whole number from {} to {}", escape_for_terminal(text), low, high);
+    if (!read_number(text, value) || value < low || value > high)
+      return fmt::format("{} is no whole number from {} to {}", escape_for_terminal(text), low, high);
     text = std::to_string(value);
     return "";
   });
@@ -55,7 +56,8 @@ void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high) {
 void take_number(CLI::Option* option, double low, double high) {
   take(option, [=](std::string& text) -> std::string {
     double value = 0;
-    if (!read_number(text, value) || !(value >= low && value <= high)) return fmt::format("{} is no number from {} to {}", escape_for_terminal(text), low, high);
+    if (!read_number(text, value) || !(value >= low && value <= high))
+      return fmt::format("{} is no number from {} to {}", escape_for_terminal(text), low, high);
     return "";
   });
 }
@@ -63,7 +65,8 @@ void take_number(CLI::Option* option, double low, double high) {
 void take_bytes(CLI::Option* option, uint64_t low) {
   take(option, [=](std::string& text) -> std::string {
     uint64_t bytes = 0;
-    if (!read_bytes(text, bytes) || bytes < low) return fmt::format("{} is no number of bytes from {} up, as 256MB", escape_for_terminal(text), human_bytes(low));
+    if (!read_bytes(text, bytes) || bytes < low)
+      return fmt::format("{} is no number of bytes from {} up, as 256MB", escape_for_terminal(text), human_bytes(low));
     text = std::to_string(bytes);
     return "";
   });

@@ -1,5 +1,5 @@
-// Options that take numbers: decimal, within their limits, and nothing else. CLI11 alone reads 010 as eight, wraps what is
-// too large, and lets NaN through every range.
+// Options that take numbers: decimal, within their limits, and nothing else. CLI11 alone reads 010 as eight, wraps what
+// is too large, and lets NaN through every range.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high);
 // A number of seconds or the like from `low` to `high`.
 void take_number(CLI::Option* option, double low, double high);
 
-// Bytes: a whole number with a unit of 1024s (B, KB, KiB, MB, MiB, GB, GiB, TB, TiB; any case) or without, at least `low`.
+// Bytes: a whole number with a unit of 1024s (B, KB, KiB, MB, MiB, GB, GiB, TB, TiB; any case) or without, at least
+// `low`.
 void take_bytes(CLI::Option* option, uint64_t low);
 
 }  // namespace tpplan

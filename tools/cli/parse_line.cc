@@ -44,7 +44,8 @@ std::string fault_of(const CLI::Option& option, const CLI::ParseError& error) {
 
 void apply_variables(CLI::App& app, std::set<const CLI::Option*>& applied) {
   for (CLI::Option* option : app.get_options()) {
-    const char* value = option->count() > 0 || option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
+    const char* value =
+        option->count() > 0 || option->get_envname().empty() ? nullptr : std::getenv(option->get_envname().c_str());
     if (value == nullptr || *value == '\0') continue;
     try {
       option->add_result(value);

@@ -19,10 +19,13 @@ namespace {
 
 constexpr int kUsage = 2, kInternal = 3;
 
-// The exit status after standard output has been looked at: who reads it no more (a closed pipe) knows, anything else is said.
+// The exit status after standard output has been looked at: who reads it no more (a closed pipe) knows, anything else
+// is said.
 int with_lost_output(const char* name, int status) {
   if (lost_output() == 0) return status;
-  if (lost_output() != EPIPE) print(STDERR_FILENO, std::string(name) + ": error: cannot write to standard output: " + std::strerror(lost_output()) + "\n");
+  if (lost_output() != EPIPE)
+    print(STDERR_FILENO,
+          std::string(name) + ": error: cannot write to standard output: " + std::strerror(lost_output()) + "\n");
   return std::max(status, kUsage);
 }
 
@@ -43,15 +46,19 @@ int run_program(const char* name, int (*run)(int argc, char** argv), int argc, c
 
 void add_shell_commands(CLI::App& app, ShellCommands& commands) {
   commands.completion = app.add_subcommand("completion", "print a completion script for a shell");
-  commands.completion->add_option("SHELL", commands.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  commands.completion->add_option("SHELL", commands.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   commands.man = app.add_subcommand("man", "print the manual page");
 }
 
 bool is_asked(const ShellCommands& commands) { return *commands.completion || *commands.man; }
 
-bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version, const std::string& files) {
+bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version,
+                     const std::string& files) {
   const CommandDescription program = describe_app(app);
-  return print(STDOUT_FILENO, *commands.completion ? completion_script(program, commands.shell) : manual_page(program, version, app.get_footer(), files));
+  return print(STDOUT_FILENO, *commands.completion ? completion_script(program, commands.shell)
+                                                   : manual_page(program, version, app.get_footer(), files));
 }
 
 }  // namespace tpplan

@@ -16,9 +16,12 @@ namespace {
 
 std::string_view state_text(CheckState state) {
   switch (state) {
-    case CheckState::Ok: return "ok";
-    case CheckState::Missing: return "missing";
-    case CheckState::Absent: return "absent";
+    case CheckState::Ok:
+      return "ok";
+    case CheckState::Missing:
+      return "missing";
+    case CheckState::Absent:
+      return "absent";
   }
   return "";
 }

@@ -26,7 +26,8 @@ struct Verification {
 bool compare_once(Comm& comm, const WeightSource& weights, const JobArguments& job, Verification& shared) {
   std::call_once(shared.compared, [&] {
     try {
-      shared.result = verify_shards(comm, weights, shared.shards.stores, job.threads, !job.quiet && !job.json && comm.rank == comm.process.front());
+      shared.result = verify_shards(comm, weights, shared.shards.stores, job.threads,
+                                    !job.quiet && !job.json && comm.rank == comm.process.front());
     } catch (const std::exception& error) {
       shared.fault = error.what();
     }
@@ -39,23 +40,30 @@ bool compare_once(Comm& comm, const WeightSource& weights, const JobArguments& j
 int use_checksums(const VerifyArguments& arguments, const ManifestInput& input, const Checksums& checksums) {
   if (!arguments.checksums.empty()) {
     bool unreadable = false;
-    const std::vector<std::string> faults = compare_checksums(arguments.checksums, input.manifest, input.sha256, checksums, unreadable);
+    const std::vector<std::string> faults =
+        compare_checksums(arguments.checksums, input.manifest, input.sha256, checksums, unreadable);
     for (const std::string& fault : faults) refuse(1, fault);
     if (!faults.empty()) return unreadable ? 2 : 1;
   }
   if (arguments.write_checksums.empty()) return 0;
-  const std::string fault = write_output(arguments.write_checksums, [&](const Sink& sink) { return sink(checksums_text(input.manifest, input.sha256, checksums)); });
+  const std::string fault = write_output(arguments.write_checksums, [&](const Sink& sink) {
+    return sink(checksums_text(input.manifest, input.sha256, checksums));
+  });
   return fault.empty() ? 0 : refuse(2, fmt::format("{}: {}", escape_for_terminal(arguments.write_checksums), fault));
 }
 
-void print_result(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result, const JobArguments& job) {
+void print_result(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result,
+                  const JobArguments& job) {
   const bool compared = !arguments.weights.empty();
   if (job.json) {
-    print(STDOUT_FILENO, fmt::format("{{\"equal\": true, \"compared_bytes\": {}, \"seconds\": {:.6f}}}\n", result.compared_bytes, result.seconds));
+    print(STDOUT_FILENO, fmt::format("{{\"equal\": true, \"compared_bytes\": {}, \"seconds\": {:.6f}}}\n",
+                                     result.compared_bytes, result.seconds));
   } else if (!job.quiet) {
-    print(STDERR_FILENO, fmt::format("the shards tile {}{}{}\n", counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
-                                     compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
-                                     arguments.checksums.empty() ? "" : "; checksums agree"));
+    print(STDERR_FILENO,
+          fmt::format("the shards tile {}{}{}\n",
+                      counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
+                      compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
+                      arguments.checksums.empty() ? "" : "; checksums agree"));
   }
 }
 
@@ -63,7 +71,8 @@ void print_result(const VerifyArguments& arguments, const ManifestInput& input, 
 
 int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   const bool hashes = !arguments.checksums.empty() || !arguments.write_checksums.empty();
-  if (arguments.weights.empty() && (arguments.from.empty() || !hashes)) return refuse(2, "verify compares with --weights, or shards of --from with --checksums; neither is given");
+  if (arguments.weights.empty() && (arguments.from.empty() || !hashes))
+    return refuse(2, "verify compares with --weights, or shards of --from with --checksums; neither is given");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -78,7 +87,8 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   for (const WeightSource* source : {&weights, &folder}) {
     for (std::string& file : files_of(*source)) inputs.push_back(std::move(file));
   }
-  const std::string fault = arguments.write_checksums == "-" ? "" : output_fault("--write-checksums", arguments.write_checksums, inputs);
+  const std::string fault =
+      arguments.write_checksums == "-" ? "" : output_fault("--write-checksums", arguments.write_checksums, inputs);
   if (!fault.empty()) return refuse(2, fault);
   const WeightSource& loaded = arguments.from.empty() ? weights : folder;
   Verification shared;
@@ -86,8 +96,10 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
     if (load_once(comm, input.manifest, loaded, job, shared.shards) == nullptr) return kShortOfMemory;
     const bool equal = arguments.weights.empty() || compare_once(comm, weights, job, shared);
     if (!equal && comm.rank == comm.process.front()) refuse(1, shared.result.difference);
-    std::vector<std::string> all;  // the bytes that each rank found equal; nobody goes on where another found a difference
-    if (!comm.backend->gather_texts(comm, equal ? fmt::format("{}", shared.result.compared_bytes) : "differs", all)) return 1;
+    std::vector<std::string>
+        all;  // the bytes that each rank found equal; nobody goes on where another found a difference
+    if (!comm.backend->gather_texts(comm, equal ? fmt::format("{}", shared.result.compared_bytes) : "differs", all))
+      return 1;
     VerifyResult total{.seconds = shared.result.seconds};
     for (size_t rank = 0; rank < all.size(); ++rank) {
       int64_t bytes = 0;
@@ -97,7 +109,9 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
     int found = 0;
     if (hashes) {
       const bool leads = comm.rank == comm.process.front();
-      const Checksums checksums = hash_shards(comm, leads ? std::span<const ShardStore>(shared.shards.stores) : std::span<const ShardStore>(), loaded.missing, job.threads);
+      const Checksums checksums =
+          hash_shards(comm, leads ? std::span<const ShardStore>(shared.shards.stores) : std::span<const ShardStore>(),
+                      loaded.missing, job.threads);
       if (comm.rank == 0) found = use_checksums(arguments, input, checksums);
     }
     if (comm.rank == 0 && found == 0) print_result(arguments, input, total, job);

@@ -11,12 +11,12 @@ inline constexpr std::string_view kExecVersion = "tpplan-exec 0.1.0";
 
 // What every command of the executor takes that runs on ranks.
 struct JobArguments {
-  std::string backend = "local";  // local, nccl, mpi
-  std::string device = "auto";    // auto, cpu, cuda
-  double deadline = 60;           // seconds that a step waits for another rank
+  std::string backend = "local";           // local, nccl, mpi
+  std::string device = "auto";             // auto, cpu, cuda
+  double deadline = 60;                    // seconds that a step waits for another rank
   uint64_t staging = uint64_t{256} << 20;  // bytes of host memory that a rank's loading may take
-  int threads = 0;                // that read, of all ranks of this process together; 0: one a processor
-  bool json = false;              // the result on standard output as JSON
+  int threads = 0;                         // that read, of all ranks of this process together; 0: one a processor
+  bool json = false;                       // the result on standard output as JSON
   bool quiet = false;
 };
 
@@ -27,13 +27,13 @@ struct LoadArguments {
 struct InitArguments {
   std::string manifest;
   uint64_t seed = 0;
-  std::string output;  // folder for the shards; empty: only in memory
+  std::string output;        // folder for the shards; empty: only in memory
   std::string consolidated;  // one safetensors file; empty: none
 };
 
 struct VerifyArguments {
   std::string manifest, weights;
-  std::string from;       // a folder of shards, instead of loading `weights` anew; may stand alone with checksums
+  std::string from;  // a folder of shards, instead of loading `weights` anew; may stand alone with checksums
   std::string write_checksums, checksums;  // files; empty: none
 };
 
@@ -67,8 +67,8 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job);
 struct Manifest;
 struct SourceFile;
 
-// Reads and proves a manifest; prints what is wrong with it and returns the exit status that it calls for, 0 when it is right.
-// `sha256` becomes the hash of its text.
+// Reads and proves a manifest; prints what is wrong with it and returns the exit status that it calls for, 0 when it is
+// right. `sha256` becomes the hash of its text.
 int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest, std::string& sha256);
 
 // `tpplan-exec: error: message` on standard error; returns `status`.

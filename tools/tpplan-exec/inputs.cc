@@ -18,7 +18,9 @@ int refuse(int status, std::string_view message) {
 
 int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest, std::string& sha256) {
   ReadResult result = read_file(path, kMaxManifestBytes);
-  if (result.fault != ReadFault::None) return refuse(2, fmt::format("{}: cannot read the manifest: {}", escape_for_terminal(path), result.fault == ReadFault::TooLarge ? "it is too large" : result.reason));
+  if (result.fault != ReadFault::None)
+    return refuse(2, fmt::format("{}: cannot read the manifest: {}", escape_for_terminal(path),
+                                 result.fault == ReadFault::TooLarge ? "it is too large" : result.reason));
   file = std::move(result.file);
   Diagnostics diagnostics;
   manifest = read_manifest(file, diagnostics);

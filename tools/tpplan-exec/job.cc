@@ -37,14 +37,16 @@ bool speaks_for_the_job() {
   return !find_rank(std::getenv, who, fault) || who.rank == 0;
 }
 
-int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source, std::span<const std::string> said) {
+int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
+                std::span<const std::string> said) {
   const bool good = open_weights(path, manifest, source);
   int status = 0;
   print_header_findings(source.weights, status);
   for (const std::string& fault : source.faults) print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", fault));
   if (good && !job.quiet && speaks_for_the_job()) {
     for (const std::string& warning : source.warnings) {
-      if (std::ranges::find(said, warning) == said.end()) print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
+      if (std::ranges::find(said, warning) == said.end())
+        print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
     }
   }
   return good ? status : std::max(status, source.status);
@@ -61,17 +63,21 @@ std::vector<std::string> files_of(const WeightSource& source) {
 }
 
 std::string output_fault(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs) {
-  if (output == "-") return fmt::format("{}: is written in pieces, which standard output does not take: name a file", flag);
-  if (!output.empty() && is_same_file(output, inputs)) return fmt::format("{}: {} is one of the inputs; name another file", flag, escape_for_terminal(output));
+  if (output == "-")
+    return fmt::format("{}: is written in pieces, which standard output does not take: name a file", flag);
+  if (!output.empty() && is_same_file(output, inputs))
+    return fmt::format("{}: {} is one of the inputs; name another file", flag, escape_for_terminal(output));
   return "";
 }
 
-int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source, std::span<const std::string> said) {
+int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
+               std::span<const std::string> said) {
   std::string written_by;
   const std::string fault = read_note(folder, written_by);
   if (!fault.empty()) return refuse(2, fault);
   if (!written_by.empty() && written_by != input.sha256)
-    return refuse(1, fmt::format("{}: was written by another manifest: its SHA-256 is {}..., that of {} is {}...", escape_for_terminal(folder), written_by.substr(0, 12),
+    return refuse(1, fmt::format("{}: was written by another manifest: its SHA-256 is {}..., that of {} is {}...",
+                                 escape_for_terminal(folder), written_by.substr(0, 12),
                                  escape_for_terminal(input.file.name), input.sha256.substr(0, 12)));
   return open_source(folder, input.manifest, job, source, said);
 }
@@ -83,13 +89,15 @@ bool has_memory(Comm& comm, const Manifest& manifest) {
   return shortage.empty();
 }
 
-ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared) {
+ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
+                      SharedShards& shared) {
   if (!has_memory(comm, manifest)) return nullptr;
   std::call_once(shared.filled, [&] {
     try {
       for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
       const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
-      shared.loaded = load_shards(comm, source, shared.stores, {.staging = job.staging, .threads = job.threads, .progress = progress});
+      shared.loaded = load_shards(comm, source, shared.stores,
+                                  {.staging = job.staging, .threads = job.threads, .progress = progress});
     } catch (const std::bad_alloc&) {
       shared.fault = "out of memory";
     } catch (const std::exception& error) {
@@ -102,7 +110,10 @@ ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& 
 }
 
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body) {
-  const LaunchOptions options{.backend = job.backend, .device = job.device, .world = static_cast<int>(device_count(input.manifest.mesh)), .deadline = job.deadline,
+  const LaunchOptions options{.backend = job.backend,
+                              .device = job.device,
+                              .world = static_cast<int>(device_count(input.manifest.mesh)),
+                              .deadline = job.deadline,
                               .agreement = fmt::format("manifest {}, {}, {}", input.sha256, kExecVersion, command)};
   std::string fault;
   const int status = run_ranks(options, body, fault);
@@ -122,7 +133,8 @@ TwoTotals add_up(std::span<const std::string> texts) {
 }
 
 std::string speed_text(uint64_t bytes, double seconds) {
-  return fmt::format("{} in {:.2f} s, {:.2f} GB/s", human_bytes(bytes), seconds, seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0);
+  return fmt::format("{} in {:.2f} s, {:.2f} GB/s", human_bytes(bytes), seconds,
+                     seconds > 0 ? static_cast<double>(bytes) / seconds / 1e9 : 0.0);
 }
 
 }  // namespace tpplan

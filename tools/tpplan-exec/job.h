@@ -24,19 +24,20 @@ struct ManifestInput {
   std::string sha256;
 };
 
-// Whether this process is rank 0's. Findings that change nothing are said once a job; errors by every process, whose files
-// may stand on another machine.
+// Whether this process is rank 0's. Findings that change nothing are said once a job; errors by every process, whose
+// files may stand on another machine.
 bool speaks_for_the_job();
 
-// Opens weights for a manifest and prints what is found, but for warnings that were said; the exit status that it calls for, 0
-// when they fit.
+// Opens weights for a manifest and prints what is found, but for warnings that were said; the exit status that it calls
+// for, 0 when they fit.
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
                 std::span<const std::string> said = {});
 
 // The files that were opened for a job: those of the weights, and what stands beside them and says what they are.
 std::vector<std::string> files_of(const WeightSource& source);
 
-// Why `output`, which the option `flag` names, cannot be written: it is one of the inputs, or standard output. Empty: it can.
+// Why `output`, which the option `flag` names, cannot be written: it is one of the inputs, or standard output. Empty:
+// it can.
 std::string output_fault(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs);
 
 // The same for a folder of shards, which must have been written by this manifest if it says by which.
@@ -56,12 +57,13 @@ constexpr int kShortOfMemory = 3;  // exit status of a job that was refused for 
 // Whether the shards of every rank fit, the same answer on all of them; rank 0 says what does not.
 bool has_memory(Comm& comm, const Manifest& manifest);
 
-// This rank's shards, loaded; nullptr when memory is short (has_memory). Throws std::runtime_error with any other fault, on
-// every rank of the process.
-ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job, SharedShards& shared);
+// This rank's shards, loaded; nullptr when memory is short (has_memory). Throws std::runtime_error with any other
+// fault, on every rank of the process.
+ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
+                      SharedShards& shared);
 
-// Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on manifest
-// hash, program and command first. After the body every rank knows whether all of them succeeded.
+// Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on
+// manifest hash, program and command first. After the body every rank knows whether all of them succeeded.
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body);
 
 // What all ranks together counted, of texts "A B" by rank.

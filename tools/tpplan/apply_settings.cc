@@ -21,7 +21,9 @@ struct SaidCodes {
   std::vector<Code> codes;
 };
 
-std::string check_code(const std::string& name) { return find_kind(name) == nullptr ? fmt::format("there is no code `{}`", name) : ""; }
+std::string check_code(const std::string& name) {
+  return find_kind(name) == nullptr ? fmt::format("there is no code `{}`", name) : "";
+}
 
 std::string check_share(const std::string& text) {
   double share = 0;
@@ -29,10 +31,13 @@ std::string check_share(const std::string& text) {
 }
 
 // The codes of the strongest source that names any.
-SaidCodes said_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given, const std::optional<std::vector<std::string>>& setting) {
+SaidCodes said_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given,
+                     const std::optional<std::vector<std::string>>& setting) {
   SaidCodes said;
-  if (option.count() > 0) said.origin = line.from_variables.contains(&option) ? Origin::Variable : Origin::Flag;
-  else if (setting) said.origin = Origin::File;
+  if (option.count() > 0)
+    said.origin = line.from_variables.contains(&option) ? Origin::Variable : Origin::Flag;
+  else if (setting)
+    said.origin = Origin::File;
   said.name = said.origin == Origin::Variable ? option.get_envname() : option.get_name();
   const std::vector<std::string>& names = said.origin == Origin::File ? *setting : given;
   for (const std::string& name : names) said.codes.push_back(find_kind(name)->code);
@@ -54,14 +59,28 @@ void fill(const CLI::App& command, const std::string& option, const std::optiona
 }  // namespace
 
 void add_severity(CLI::App& command, GateArguments& gate) {
-  command.add_option("--deny", gate.deny, "make a kind of warning an error")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->check(check_code)->envname("TPPLAN_DENY");
-  command.add_option("--allow", gate.allow, "do not report a kind of warning")->type_name("CODE")->allow_extra_args(false)->delimiter(',')->check(check_code)->envname("TPPLAN_ALLOW");
+  command.add_option("--deny", gate.deny, "make a kind of warning an error")
+      ->type_name("CODE")
+      ->allow_extra_args(false)
+      ->delimiter(',')
+      ->check(check_code)
+      ->envname("TPPLAN_DENY");
+  command.add_option("--allow", gate.allow, "do not report a kind of warning")
+      ->type_name("CODE")
+      ->allow_extra_args(false)
+      ->delimiter(',')
+      ->check(check_code)
+      ->envname("TPPLAN_ALLOW");
   command.add_flag("--strict", gate.strict, "make every warning an error")->envname("TPPLAN_STRICT");
 }
 
 void add_max_replicated(CLI::App& command, GateArguments& gate) {
-  command.add_option("--max-replicated", gate.max_replicated, "refuse when more of the model than this is whole on every rank: 5%")
-      ->type_name("SHARE")->check(check_share)->envname("TPPLAN_MAX_REPLICATED");
+  command
+      .add_option("--max-replicated", gate.max_replicated,
+                  "refuse when more of the model than this is whole on every rank: 5%")
+      ->type_name("SHARE")
+      ->check(check_share)
+      ->envname("TPPLAN_MAX_REPLICATED");
 }
 
 bool load_settings(const std::string& config, std::string& path, Settings& settings) {
@@ -77,13 +96,15 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
   return !has_errors(diagnostics);
 }
 
-void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color, std::string& format) {
+void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color,
+                    std::string& format) {
   fill(command, "--quiet", settings.quiet, quiet);
   fill(command, "--color", settings.color, color);
   fill(command, "--format", settings.format, format);
 }
 
-bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate, const Settings& settings, InputArguments& inputs) {
+bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate, const Settings& settings,
+                InputArguments& inputs) {
   inputs.severity.strict = gate.strict;
   fill(command, "--strict", settings.strict, inputs.severity.strict);
   if (!gate.max_replicated.empty()) parse_share(gate.max_replicated, inputs.max_replicated);

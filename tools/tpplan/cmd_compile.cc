@@ -15,7 +15,9 @@ void trace_fsdp(const Compilation& c, bool verbose) {
   if (!verbose || !c.plan.fsdp) return;
   size_t small = 0;
   for (const ParamSharding& p : c.shardings.params) small += p.fsdp == FsdpDecision::TooSmall;
-  trace(true, "fsdp", fmt::format("{} of at most {} elements stay as they are", counted(small, "parameter"), c.plan.fsdp->min_weight_size));
+  trace(true, "fsdp",
+        fmt::format("{} of at most {} elements stay as they are", counted(small, "parameter"),
+                    c.plan.fsdp->min_weight_size));
 }
 
 // A phase's product, line by line, with hostile names escaped.
@@ -32,7 +34,8 @@ bool print_product(const Compilation& compilation, Phase phase, const Sink& sink
 int cmd_compile(const CompileArguments& arguments, const CommonArguments& common) {
   Phase last = Phase::Manifest;
   if (!arguments.print.empty() && !find_phase(arguments.print, last)) {
-    return usage_error(fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries and manifest", escape_for_terminal(arguments.print)));
+    return usage_error(fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries and manifest",
+                                   escape_for_terminal(arguments.print)));
   }
   if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan}, common)) return kExitUsage;
   Session session;
@@ -42,12 +45,14 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
   if (session.usage) return kExitUsage;
   const int status = exit_status(session.diagnostics);
   if (status != kExitFine) {
-    if (!common.quiet) print(STDERR_FILENO, fmt::format("{}; no manifest is written\n", count_findings(session.diagnostics)));
+    if (!common.quiet)
+      print(STDERR_FILENO, fmt::format("{}; no manifest is written\n", count_findings(session.diagnostics)));
     return status;
   }
   trace_fsdp(session.compilation, common.verbose);
   const int written = write_result(arguments.output, [&](const Sink& sink) {
-    return last == Phase::Manifest ? write_manifest(session.compilation.manifest, sink) : print_product(session.compilation, last, sink);
+    return last == Phase::Manifest ? write_manifest(session.compilation.manifest, sink)
+                                   : print_product(session.compilation, last, sink);
   });
   if (written != kExitFine) return written;
   trace(common.verbose, "write", arguments.output);

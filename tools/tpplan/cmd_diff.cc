@@ -10,8 +10,8 @@
 namespace tpplan {
 namespace {
 
-// Reads one side; what is wrong with it goes to standard error. The exit status that it calls for: 1 is taken by manifests
-// that differ, so one that contradicts itself counts as one that cannot be read.
+// Reads one side; what is wrong with it goes to standard error. The exit status that it calls for: 1 is taken by
+// manifests that differ, so one that contradicts itself counts as one that cannot be read.
 int read_side(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(path, file, diagnostics);
@@ -22,7 +22,8 @@ int read_side(const std::string& path, SourceFile& file, Manifest& manifest, con
 }  // namespace
 
 int cmd_diff(const DiffArguments& arguments, const CommonArguments& common) {
-  if (arguments.before == "-" && arguments.after == "-") return usage_error("the two manifests cannot both come from standard input");
+  if (arguments.before == "-" && arguments.after == "-")
+    return usage_error("the two manifests cannot both come from standard input");
   SourceFile old_file, new_file;
   Manifest before, after;
   const int old_status = read_side(arguments.before, old_file, before, common);

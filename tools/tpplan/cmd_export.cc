@@ -3,8 +3,8 @@
 
 #include "base/write_file.h"
 #include "commands.h"
-#include "inputs.h"
 #include "emit/emit_formats.h"
+#include "inputs.h"
 
 namespace tpplan {
 namespace {

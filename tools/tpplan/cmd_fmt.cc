@@ -14,22 +14,25 @@
 namespace tpplan {
 namespace {
 
-// Reads and formats one plan. Exit status 0, or what its faults call for; content is no matter here, so that 1 stays for
-// plans that would change.
+// Reads and formats one plan. Exit status 0, or what its faults call for; content is no matter here, so that 1 stays
+// for plans that would change.
 int format_file(const std::string& path, SourceFile& file, std::string& formatted, const CommonArguments& common) {
   Diagnostics diagnostics;
-  const bool good = read_input(path, Source::Plan, YamlLimits{}.bytes, file, diagnostics) && format_plan(file, formatted, diagnostics);
+  const bool good = read_input(path, Source::Plan, YamlLimits{}.bytes, file, diagnostics) &&
+                    format_plan(file, formatted, diagnostics);
   const int status = print_findings(diagnostics, Source::Plan, file, common);
   return good ? kExitFine : std::max(kExitUsage, status);
 }
 
 // What is to be done with one formatted plan.
-int deliver(const std::string& path, const SourceFile& file, const std::string& formatted, const FmtArguments& arguments,
-            const CommonArguments& common) {
+int deliver(const std::string& path, const SourceFile& file, const std::string& formatted,
+            const FmtArguments& arguments, const CommonArguments& common) {
   const bool changes = file.text != formatted;
   if (arguments.diff) {
     const std::string name = escape_for_terminal(file.name);
-    return !print(STDOUT_FILENO, unified_diff(name, name, file.text, formatted)) ? kExitUsage : changes ? kExitContent : kExitFine;
+    return !print(STDOUT_FILENO, unified_diff(name, name, file.text, formatted)) ? kExitUsage
+           : changes                                                             ? kExitContent
+                                                                                 : kExitFine;
   }
   if (arguments.check) {
     if (changes && !print(STDOUT_FILENO, escape_for_terminal(file.name) + "\n")) return kExitUsage;
@@ -49,10 +52,15 @@ int deliver(const std::string& path, const SourceFile& file, const std::string& 
 
 int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
   const std::vector<std::string>& plans = arguments.plans;
-  if (std::count(plans.begin(), plans.end(), "-") > 1) return usage_error("`-` stands twice: standard input is read once");
-  if (!arguments.output.empty() && (arguments.check || arguments.diff)) return usage_error("--output: --check and --diff write no file");
-  if (!arguments.output.empty() && plans.size() != 1) return usage_error("--output takes one plan; without it each is formatted in place");
-  if (!arguments.output.empty() && overwrites_input(arguments.output, plans, common, "without --output a plan is formatted in place")) return kExitUsage;
+  if (std::count(plans.begin(), plans.end(), "-") > 1)
+    return usage_error("`-` stands twice: standard input is read once");
+  if (!arguments.output.empty() && (arguments.check || arguments.diff))
+    return usage_error("--output: --check and --diff write no file");
+  if (!arguments.output.empty() && plans.size() != 1)
+    return usage_error("--output takes one plan; without it each is formatted in place");
+  if (!arguments.output.empty() &&
+      overwrites_input(arguments.output, plans, common, "without --output a plan is formatted in place"))
+    return kExitUsage;
   int status = kExitFine;
   size_t changed = 0;
   for (const std::string& path : plans) {
@@ -63,7 +71,8 @@ int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
     changed += one == kExitContent;
     status = std::max(status, one);
   }
-  if (changed > 0 && !common.quiet) print(STDERR_FILENO, fmt::format("{} of {} would change\n", changed, counted(plans.size(), "plan")));
+  if (changed > 0 && !common.quiet)
+    print(STDERR_FILENO, fmt::format("{} of {} would change\n", changed, counted(plans.size(), "plan")));
   return status;
 }
 

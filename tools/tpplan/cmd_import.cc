@@ -16,7 +16,8 @@ namespace {
 // Says what was found in one file; the exit status that it calls for.
 int say(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common) {
   const int status = print_findings(diagnostics, source, file, common);
-  if (status != kExitFine && !common.quiet) print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
+  if (status != kExitFine && !common.quiet)
+    print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
   return status;
 }
 
@@ -24,18 +25,20 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   Diagnostics diagnostics;
   SpecsFile specs;
   SourceFile file;
-  if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics)) read_specs(format.read_specs, file, specs, diagnostics);
+  if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics))
+    read_specs(format.read_specs, file, specs, diagnostics);
   const int status = say(diagnostics, Source::Plan, file, common);
-  return status != kExitFine ? status : write_result(arguments.output, [&](const Sink& sink) { return sink(plan_text(specs,
-      format.name)); });
+  return status != kExitFine
+             ? status
+             : write_result(arguments.output, [&](const Sink& sink) { return sink(plan_text(specs, format.name)); });
 }
 
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
   ImportedModel model;
   format.read_model(arguments.file, arguments.config, model);
   int status = kExitFine;
-  for (FileFindings& findings : model.weights.findings) status = std::max(status, say(findings.diagnostics, Source::Model,
-      *findings.file, common));
+  for (FileFindings& findings : model.weights.findings)
+    status = std::max(status, say(findings.diagnostics, Source::Model, *findings.file, common));
   if (status != kExitFine) return status;
   if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
   if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");
@@ -46,10 +49,11 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
 
 int cmd_import(const ImportArguments& arguments, const CommonArguments& common) {
   const ImportFormat& format = *find_import_format(arguments.format);
-  if (!arguments.config.empty() &&
-      !format.takes_config) return usage_error(fmt::format("--model-config: {} has no use for it, safetensors has", format.name));
+  if (!arguments.config.empty() && !format.takes_config)
+    return usage_error(fmt::format("--model-config: {} has no use for it, safetensors has", format.name));
   if (overwrites_input(arguments.output, {arguments.file, arguments.config}, common)) return kExitUsage;
-  return format.product == ImportProduct::Plan ? import_plan(format, arguments, common) : import_model(format, arguments, common);
+  return format.product == ImportProduct::Plan ? import_plan(format, arguments, common)
+                                               : import_model(format, arguments, common);
 }
 
 }  // namespace tpplan

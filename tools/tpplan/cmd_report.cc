@@ -20,13 +20,15 @@ int read_side(const std::string& path, SourceFile& file, Manifest& manifest, con
 }  // namespace
 
 int refuse_overflow(std::string_view manifest) {
-  print(STDERR_FILENO, fmt::format("{}: error[TP9001]: the bytes of a rank do not fit into 64 bits\n", escape_for_terminal(manifest)));
+  print(STDERR_FILENO,
+        fmt::format("{}: error[TP9001]: the bytes of a rank do not fit into 64 bits\n", escape_for_terminal(manifest)));
   return kExitInternal;
 }
 
 int cmd_report(const ReportArguments& arguments, const CommonArguments& common) {
   const bool compares = !arguments.against.empty();
-  if (arguments.manifest == "-" && arguments.against == "-") return usage_error("only one of the manifests can be standard input");
+  if (arguments.manifest == "-" && arguments.against == "-")
+    return usage_error("only one of the manifests can be standard input");
   std::vector<std::string> inputs{arguments.manifest};
   if (compares) inputs.push_back(arguments.against);
   if (overwrites_input(arguments.output, inputs, common)) return kExitUsage;
@@ -34,7 +36,8 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   Manifest manifest, old_manifest;
   if (const int status = read_side(arguments.manifest, file, manifest, common); status != kExitFine) return status;
   if (compares) {
-    if (const int status = read_side(arguments.against, old_file, old_manifest, common); status != kExitFine) return status;
+    if (const int status = read_side(arguments.against, old_file, old_manifest, common); status != kExitFine)
+      return status;
   }
   const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
   if (measure.overflow) return refuse_overflow(arguments.manifest);
@@ -44,7 +47,8 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
     diff = diff_manifests(old_manifest, manifest);
     against = ReportAgainst{.manifest = &old_manifest, .diff = &diff};
   }
-  return write_result(arguments.output, [&](const Sink& sink) { return render_html(manifest, measure, against, sink); });
+  return write_result(arguments.output,
+                      [&](const Sink& sink) { return render_html(manifest, measure, against, sink); });
 }
 
 }  // namespace tpplan

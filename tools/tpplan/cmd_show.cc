@@ -34,11 +34,13 @@ std::string intervals_text(const std::vector<std::vector<Interval>>& slice) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
-std::string rank_line(const Manifest& manifest, const ManifestParam& param, const std::vector<int64_t>& coordinate, bool json) {
+std::string rank_line(const Manifest& manifest, const ManifestParam& param, const std::vector<int64_t>& coordinate,
+                      bool json) {
   const ParamLayout& layout = layout_of(manifest, param);
   const auto slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
   if (!json) {
-    return fmt::format("{}  {} of {}  {}\n", escape_for_terminal(path_of(manifest, param)), fmt::format("[{}]", fmt::join(local_shape_of(layout, manifest.mesh, coordinate), ", ")),
+    return fmt::format("{}  {} of {}  {}\n", escape_for_terminal(path_of(manifest, param)),
+                       fmt::format("[{}]", fmt::join(local_shape_of(layout, manifest.mesh, coordinate), ", ")),
                        fmt::format("[{}]", fmt::join(layout.shape, ", ")), intervals_text(slice));
   }
   std::string line = "{\"path\": ";
@@ -51,26 +53,42 @@ std::string param_text(const Manifest& manifest, const ManifestParam& param) {
   const Mesh& mesh = manifest.mesh;
   std::vector<std::string> placements, grads, locals;
   for (const Placement& p : layout.placements.value_or(std::vector<Placement>{})) placements.push_back(to_text(p));
-  for (const GradReduce& g : layout.grad_reduce) grads.push_back(fmt::format("{} over {}", g.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter", mesh.axes[g.axis].name));
+  for (const GradReduce& g : layout.grad_reduce)
+    grads.push_back(fmt::format("{} over {}", g.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
+                                mesh.axes[g.axis].name));
   for (const auto& shape : layout.local_shapes) locals.push_back(fmt::format("[{}]", fmt::join(shape, ", ")));
-  std::string out = fmt::format("{}  [{}] {}\n", escape_for_terminal(path_of(manifest, param)), fmt::join(layout.shape, ", "), dtypes()[layout.dtype].name);
-  out += fmt::format("  spec        {}\n  placements  {}\n", to_text(layout.sharding.spec, mesh), layout.placements ? fmt::format("[{}]", fmt::join(placements, ", ")) : "none: segments of unequal size");
-  for (const DimSegments& s : layout.sharding.segments) out += fmt::format("  segments    dim {}: [{}]\n", s.dim, fmt::join(s.sizes, ", "));
+  std::string out = fmt::format("{}  [{}] {}\n", escape_for_terminal(path_of(manifest, param)),
+                                fmt::join(layout.shape, ", "), dtypes()[layout.dtype].name);
+  out += fmt::format(
+      "  spec        {}\n  placements  {}\n", to_text(layout.sharding.spec, mesh),
+      layout.placements ? fmt::format("[{}]", fmt::join(placements, ", ")) : "none: segments of unequal size");
+  for (const DimSegments& s : layout.sharding.segments)
+    out += fmt::format("  segments    dim {}: [{}]\n", s.dim, fmt::join(s.sizes, ", "));
   out += fmt::format("  each rank   {}\n", fmt::join(locals, ", "));
   out += fmt::format("  reason      {}", layout.reason);
   if (!layout.style.empty()) out += ", " + layout.style;
-  if (layout.rule < manifest.rules.size()) out += fmt::format(" by `{}` (line {})", escape_for_terminal(manifest.rules[layout.rule].key), manifest.rules[layout.rule].line);
-  out += fmt::format("\n  replicas    {}\n  gradient    {}\n", layout.replicas, grads.empty() ? "no reduction" : fmt::format("{}", fmt::join(grads, ", ")));
-  if (!layout.kind.empty()) out += fmt::format("  kind        {}{}\n", layout.kind, layout.dims.empty() ? "" : escape_for_terminal(fmt::format(" with dims ({})", fmt::join(layout.dims, ", "))));
-  out += fmt::format("  init        {}\n", layout.init < manifest.distributions.size() ? to_text(manifest.distributions[layout.init]) : "nobody says");
+  if (layout.rule < manifest.rules.size())
+    out += fmt::format(" by `{}` (line {})", escape_for_terminal(manifest.rules[layout.rule].key),
+                       manifest.rules[layout.rule].line);
+  out += fmt::format("\n  replicas    {}\n  gradient    {}\n", layout.replicas,
+                     grads.empty() ? "no reduction" : fmt::format("{}", fmt::join(grads, ", ")));
+  if (!layout.kind.empty())
+    out += fmt::format(
+        "  kind        {}{}\n", layout.kind,
+        layout.dims.empty() ? "" : escape_for_terminal(fmt::format(" with dims ({})", fmt::join(layout.dims, ", "))));
+  out += fmt::format("  init        {}\n", layout.init < manifest.distributions.size()
+                                               ? to_text(manifest.distributions[layout.init])
+                                               : "nobody says");
   return out;
 }
 
 std::string overview(const Manifest& m) {
   const ManifestTotals& t = m.totals;
   std::string out = fmt::format("{} on {}\n", escape_for_terminal(m.model_name), to_text(m.mesh));
-  out += fmt::format("  {}, {} ({} elements), {}\n", counted(m.parameters.size(), "parameter"), counted(m.buffers.size(), "buffer"), t.elements, human_bytes(t.bytes));
-  out += fmt::format("  each rank {} at most, ideal {}, on every rank {}\n", human_bytes(t.max_bytes_per_rank), human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
+  out += fmt::format("  {}, {} ({} elements), {}\n", counted(m.parameters.size(), "parameter"),
+                     counted(m.buffers.size(), "buffer"), t.elements, human_bytes(t.bytes));
+  out += fmt::format("  each rank {} at most, ideal {}, on every rank {}\n", human_bytes(t.max_bytes_per_rank),
+                     human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   out += fmt::format("  {} with boundaries", counted(m.modules.size(), "module"));
   if (m.fsdp) out += fmt::format(", fsdp {} over {}", m.fsdp->policy, m.mesh.axes[m.fsdp->axis].name);
   out += "\n\nrules\n";
@@ -85,8 +103,10 @@ std::string overview(const Manifest& m) {
   for (size_t i = 0; i < uses.size(); ++i) {
     const std::string spec = to_text(m.layouts[i].sharding.spec, m.mesh);
     const auto known = std::find_if(specs.begin(), specs.end(), [&](const auto& s) { return s.first == spec; });
-    if (known != specs.end()) known->second += uses[i];
-    else if (uses[i] > 0) specs.emplace_back(spec, uses[i]);
+    if (known != specs.end())
+      known->second += uses[i];
+    else if (uses[i] > 0)
+      specs.emplace_back(spec, uses[i]);
   }
   for (const auto& [spec, count] : specs) out += fmt::format("  {:>6}  {}\n", count, spec);
   return out;
@@ -94,10 +114,13 @@ std::string overview(const Manifest& m) {
 
 int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, bool json) {
   const int64_t ranks = device_count(manifest.mesh);
-  if (rank < 0 || rank >= ranks) return usage_error(fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
+  if (rank < 0 || rank >= ranks)
+    return usage_error(
+        fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
   const bool printed = print_pieces([&](const Sink& sink) {
-    return std::all_of(params.begin(), params.end(), [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, json)); });
+    return std::all_of(params.begin(), params.end(),
+                       [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, json)); });
   });
   return printed ? kExitFine : kExitUsage;
 }
@@ -105,7 +128,8 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
 int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
   const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
   if (measure.overflow) return refuse_overflow(arguments.manifest);
-  const ChartOptions options{.width = render_options(STDOUT_FILENO, common.color).width, .ascii = arguments.ascii || !is_utf8_locale()};
+  const ChartOptions options{.width = render_options(STDOUT_FILENO, common.color).width,
+                             .ascii = arguments.ascii || !is_utf8_locale()};
   return print(STDOUT_FILENO, render_chart(manifest, measure, options)) ? kExitFine : kExitUsage;
 }
 
@@ -114,7 +138,8 @@ int show(const Manifest& manifest, const ShowArguments& arguments) {
   std::vector<const ManifestParam*> params;
   for (const auto* list : {&manifest.parameters, &manifest.buffers}) {
     for (const ManifestParam& param : *list) {
-      const bool wanted = arguments.parameter.empty() ? list == &manifest.parameters : path_of(manifest, param) == arguments.parameter;
+      const bool wanted =
+          arguments.parameter.empty() ? list == &manifest.parameters : path_of(manifest, param) == arguments.parameter;
       if (wanted) params.push_back(&param);
     }
   }
@@ -122,12 +147,16 @@ int show(const Manifest& manifest, const ShowArguments& arguments) {
     std::vector<std::string_view> paths;
     for (const ManifestParam& param : manifest.parameters) paths.push_back(path_of(manifest, param));
     const std::string_view nearest = nearest_name(arguments.parameter, paths);
-    return usage_error(fmt::format("the manifest has no parameter `{}`{}", escape_for_terminal(arguments.parameter), nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest)));
+    return usage_error(fmt::format("the manifest has no parameter `{}`{}", escape_for_terminal(arguments.parameter),
+                                   nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest)));
   }
   if (arguments.rank) return show_rank(manifest, params, *arguments.rank, json);
   std::string out;
-  if (arguments.parameter.empty() && !json) out = overview(manifest);
-  else for (const ManifestParam* param : params) out += json ? param_json(manifest, *param) + "\n" : param_text(manifest, *param);
+  if (arguments.parameter.empty() && !json)
+    out = overview(manifest);
+  else
+    for (const ManifestParam* param : params)
+      out += json ? param_json(manifest, *param) + "\n" : param_text(manifest, *param);
   return print(STDOUT_FILENO, out) ? kExitFine : kExitUsage;
 }
 

@@ -25,7 +25,7 @@ struct InputArguments {
   std::string model, plan;
   std::vector<std::string> mesh;  // "tp=8", "fsdp=4,tp=8"
   SeverityRules severity;
-  double max_replicated = 1;      // more of the model on every rank is an error
+  double max_replicated = 1;  // more of the model on every rank is an error
 };
 
 struct CompileArguments {
@@ -122,8 +122,8 @@ struct Session {
 // Reads the two files and compiles them up to `last`.
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 
-// Applies the plan's suppressions, of which those of a code whose findings are complete must find one, and the severity rules;
-// sorts the diagnostics, the gate's first.
+// Applies the plan's suppressions, of which those of a code whose findings are complete must find one, and the severity
+// rules; sorts the diagnostics, the gate's first.
 void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete);
 
 // Both, with what compile() reports.
@@ -133,7 +133,8 @@ Sources sources_of(const Session& session);
 // The two or three lines that a successful compile says about its manifest.
 std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);
 
-// Texts that stand in the binary: schemas by kind ("plan"), pages by diagnostic code ("TP4001"); nullptr when there is none.
+// Texts that stand in the binary: schemas by kind ("plan"), pages by diagnostic code ("TP4001"); nullptr when there is
+// none.
 const char* embedded_schema(std::string_view kind);
 const char* embedded_page(std::string_view code);
 

@@ -16,12 +16,14 @@ bool read_input(const std::string& path, Source source, uint64_t limit, SourceFi
   if (result.fault == ReadFault::None) return true;
   const bool too_large = result.fault == ReadFault::TooLarge;
   report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {source, 0, 0},
-                 too_large ? fmt::format("the file is larger than {}", human_bytes(limit)) : fmt::format("cannot read the file: {}", result.reason));
+                 too_large ? fmt::format("the file is larger than {}", human_bytes(limit))
+                           : fmt::format("cannot read the file: {}", result.reason));
   return false;
 }
 
 Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics) {
-  return read_input(path, Source::Manifest, kMaxManifestBytes, file, diagnostics) ? read_manifest(file, diagnostics) : Manifest{};
+  return read_input(path, Source::Manifest, kMaxManifestBytes, file, diagnostics) ? read_manifest(file, diagnostics)
+                                                                                  : Manifest{};
 }
 
 int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common) {
@@ -32,11 +34,13 @@ int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& fi
   return exit_status(diagnostics);
 }
 
-bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common, std::string_view remedy) {
+bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common,
+                      std::string_view remedy) {
   if (output == "-") return false;
   const bool is_settings = !common.settings.empty() && is_same_file(output, {common.settings});
   if (!is_settings && !is_same_file(output, inputs)) return false;
-  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output), is_settings ? "the settings file" : "one of the inputs", remedy));
+  print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output),
+                                   is_settings ? "the settings file" : "one of the inputs", remedy));
   return true;
 }
 

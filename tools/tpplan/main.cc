@@ -4,12 +4,12 @@
 #include "apply_settings.h"
 #include "base/text.h"
 #include "commands.h"
-#include "emit/emit_formats.h"
 #include "diagnostics/formats.h"
+#include "emit/emit_formats.h"
 #include "import_formats.h"
-#include "report/measure_manifest.h"
 #include "parse_line.h"
 #include "program.h"
+#include "report/measure_manifest.h"
 
 namespace {
 
@@ -21,12 +21,15 @@ constexpr const char* kFooter =
 
 constexpr const char* kManualFiles =
     ".TP\n\\fB.tpplan.yaml\\fR\n"
-    "settings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or above\n";
+    "settings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or "
+    "above\n";
 
 void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required();
   command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required();
-  command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")->type_name("AXIS=SIZE")->allow_extra_args(false);
+  command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")
+      ->type_name("AXIS=SIZE")
+      ->allow_extra_args(false);
   add_severity(command, gate);
   add_max_replicated(command, gate);
 }
@@ -41,50 +44,75 @@ std::vector<std::string> names_of(const Table& table) {
 
 void add_export(CLI::App& command, ExportArguments& arguments) {
   std::string formats;
-  for (const EmitFormat& format : emit_formats()) formats += "\n" + std::string(format.name) + ": " + std::string(format.description);
+  for (const EmitFormat& format : emit_formats())
+    formats += "\n" + std::string(format.name) + ": " + std::string(format.description);
   command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
-  command.add_option("--to", arguments.format, "format to write:" + formats)->required()->type_name("FORMAT")->check(CLI::IsMember(names_of(emit_formats())));
+  command.add_option("--to", arguments.format, "format to write:" + formats)
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(names_of(emit_formats())));
   command.add_option("-o,--output", arguments.output, "file to write; standard output without it")->type_name("FILE");
   command.add_flag("--lossy", arguments.lossy, "write what the format can say, and warn of the rest");
   command.add_flag("--python", arguments.python, "torch: a Python module instead of JSON");
 }
 
 void add_import(CLI::App& command, ImportArguments& arguments) {
-  command.add_option("FILE", arguments.file, "specs file of tpplan export, safetensors file or its index (.json), or config.json")->required();
-  command.add_option("--from", arguments.format, "format of the file: jax, shardy, torch (a plan), safetensors, config (a model)")->required()->type_name("FORMAT")->check(CLI::IsMember(names_of(import_formats())));
-  command.add_option("--model-config", arguments.config, "config.json that says the heads of a safetensors model")->type_name("FILE");
-  command.add_option("-o,--output", arguments.output, "plan or model file; standard output without it")->type_name("FILE");
+  command
+      .add_option("FILE", arguments.file,
+                  "specs file of tpplan export, safetensors file or its index (.json), or config.json")
+      ->required();
+  command
+      .add_option("--from", arguments.format,
+                  "format of the file: jax, shardy, torch (a plan), safetensors, config (a model)")
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(names_of(import_formats())));
+  command.add_option("--model-config", arguments.config, "config.json that says the heads of a safetensors model")
+      ->type_name("FILE");
+  command.add_option("-o,--output", arguments.output, "plan or model file; standard output without it")
+      ->type_name("FILE");
 }
 
 void add_diff(CLI::App& command, DiffArguments& arguments) {
   command.add_option("OLD", arguments.before, "manifest file")->required();
   command.add_option("NEW", arguments.after, "manifest file that is held against it")->required();
-  command.add_option("--format", arguments.format, "human or json")->type_name("FORMAT")->check(CLI::IsMember({"human", "json"}));
+  command.add_option("--format", arguments.format, "human or json")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
   command.add_flag("--exit-zero", arguments.exit_zero, "exit status 0 even when they differ");
 }
 
 void add_fmt(CLI::App& command, FmtArguments& arguments) {
-  command.add_option("PLAN", arguments.plans, "plan files; each is formatted in place, `-` to standard output")->required();
-  command.add_flag("--check", arguments.check, "write nothing, name the plans that would change; exit status 1 when there are any");
-  command.add_flag("--diff", arguments.diff, "write nothing, show what would change; exit status 1 when anything would");
+  command.add_option("PLAN", arguments.plans, "plan files; each is formatted in place, `-` to standard output")
+      ->required();
+  command.add_flag("--check", arguments.check,
+                   "write nothing, name the plans that would change; exit status 1 when there are any");
+  command.add_flag("--diff", arguments.diff,
+                   "write nothing, show what would change; exit status 1 when anything would");
   command.add_option("-o,--output", arguments.output, "file for the formatted plan instead")->type_name("FILE");
 }
 
 void add_optimizer(CLI::App& command, std::string& optimizer) {
-  command.add_option("--optimizer", optimizer, "whose state is counted: none, sgd or adamw, which is assumed without it")
-      ->type_name("NAME")->check(CLI::IsMember(names_of(optimizers())));
+  command
+      .add_option("--optimizer", optimizer, "whose state is counted: none, sgd or adamw, which is assumed without it")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names_of(optimizers())));
 }
 
 void add_report(CLI::App& command, ReportArguments& arguments) {
   command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
-  command.add_option("--against", arguments.against, "older manifest, from which the differences are shown")->type_name("MANIFEST");
+  command.add_option("--against", arguments.against, "older manifest, from which the differences are shown")
+      ->type_name("MANIFEST");
   command.add_option("-o,--output", arguments.output, "HTML file; standard output without it")->type_name("FILE");
   add_optimizer(command, arguments.optimizer);
 }
 
 // Options that every sub-command has.
 void add_common(CLI::App& command, CommonArguments& common, std::string& color) {
-  command.add_option("--color", color, "auto, always or never")->type_name("WHEN")->check(CLI::IsMember({"auto", "always", "never"}))->envname("TPPLAN_COLOR");
+  command.add_option("--color", color, "auto, always or never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->envname("TPPLAN_COLOR");
   command.add_flag("-q,--quiet", common.quiet, "no summary")->envname("TPPLAN_QUIET");
   command.add_flag("-v,--verbose", common.verbose, "say what happens, and how long it takes");
 }
@@ -114,23 +142,33 @@ int run(int argc, char** argv) {
 
   CLI::App* compile = app.add_subcommand("compile", "write the sharding manifest of a model under a plan");
   add_inputs(*compile, compile_arguments.inputs, gate);
-  compile->add_option("-o,--output", compile_arguments.output, "manifest file; standard output without it")->type_name("FILE");
+  compile->add_option("-o,--output", compile_arguments.output, "manifest file; standard output without it")
+      ->type_name("FILE");
   compile->add_option("--print", compile_arguments.print, "print the product of a phase instead")->type_name("PHASE");
 
   CLI::App* check = app.add_subcommand("check", "say what is wrong with a plan, and write nothing");
   add_inputs(*check, check_arguments.inputs, gate);
-  check->add_option("--format", check_arguments.format, "how the findings are written; human without it")->type_name("FORMAT")->check(CLI::IsMember(format_names()))->envname("TPPLAN_FORMAT");
-  check->add_option("--stdin-filename", check_arguments.stdin_filename, "the name that findings give to standard input")->type_name("NAME");
+  check->add_option("--format", check_arguments.format, "how the findings are written; human without it")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(format_names()))
+      ->envname("TPPLAN_FORMAT");
+  check->add_option("--stdin-filename", check_arguments.stdin_filename, "the name that findings give to standard input")
+      ->type_name("NAME");
 
-  CLI::App* explain = app.add_subcommand("explain", "why a parameter or module ends up as it does, or what a diagnostic means");
+  CLI::App* explain =
+      app.add_subcommand("explain", "why a parameter or module ends up as it does, or what a diagnostic means");
   explain->add_option("WORDS", explain_arguments.words, "MODEL PLAN PATH, or CODE")->required()->expected(1, 3);
-  explain->add_option("--mesh", explain_arguments.mesh, "sizes of mesh axes instead of the plan's")->type_name("AXIS=SIZE")->allow_extra_args(false);
+  explain->add_option("--mesh", explain_arguments.mesh, "sizes of mesh axes instead of the plan's")
+      ->type_name("AXIS=SIZE")
+      ->allow_extra_args(false);
 
   CLI::App* show = app.add_subcommand("show", "what a manifest says: overview, one parameter, or one rank's slices");
   show->add_option("MANIFEST", show_arguments.manifest, "manifest file")->required();
   CLI::Option* rank_option = show->add_option("--rank", rank, "the slices of this rank")->type_name("RANK");
   show->add_option("--parameter", show_arguments.parameter, "this parameter only")->type_name("PATH");
-  show->add_option("--format", show_arguments.format, "human or json (one object a line)")->type_name("FORMAT")->check(CLI::IsMember({"human", "json"}));
+  show->add_option("--format", show_arguments.format, "human or json (one object a line)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
   CLI::Option* chart_option = show->add_flag("--chart", show_arguments.chart, "bars of the memory of each rank");
   show->add_flag("--ascii", show_arguments.ascii, "the chart in ASCII, whatever the locale")->needs(chart_option);
   add_optimizer(*show, show_arguments.optimizer);
@@ -142,13 +180,15 @@ int run(int argc, char** argv) {
 
   CLI::App* export_command = app.add_subcommand("export", "write a manifest's shardings as another program reads them");
   add_export(*export_command, export_arguments);
-  CLI::App* import_command = app.add_subcommand("import", "make a plan of another program's shardings, or a model of its weights or config");
+  CLI::App* import_command =
+      app.add_subcommand("import", "make a plan of another program's shardings, or a model of its weights or config");
   add_import(*import_command, import_arguments);
 
   CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of a file format");
   schema->add_option("KIND", kind, "model, plan, manifest, diagnostics or diff")->required();
 
-  for (CLI::App* command : {compile, check, explain, show, report, export_command, import_command, schema}) add_common(*command, common, color);
+  for (CLI::App* command : {compile, check, explain, show, report, export_command, import_command, schema})
+    add_common(*command, common, color);
   InputArguments lint_arguments;
   CLI::App* lint = app.add_subcommand("lint", "say where other dialects would read a plan's keys differently");
   lint->add_option("MODEL", lint_arguments.model, "model graph (JSON)")->required();
@@ -156,7 +196,8 @@ int run(int argc, char** argv) {
   add_severity(*lint, gate);
   add_common(*lint, common, color);
   DiffArguments diff_arguments;
-  CLI::App* diff = app.add_subcommand("diff", "say what differs between two manifests; exit status 1 when anything does");
+  CLI::App* diff =
+      app.add_subcommand("diff", "say what differs between two manifests; exit status 1 when anything does");
   add_diff(*diff, diff_arguments);
   add_common(*diff, common, color);
   FmtArguments fmt_arguments;
@@ -165,11 +206,14 @@ int run(int argc, char** argv) {
   add_common(*fmt, common, color);
   ShellCommands for_shell;
   add_shell_commands(app, for_shell);
-  app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")->type_name("FILE")->envname("TPPLAN_CONFIG");
+  app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")
+      ->type_name("FILE")
+      ->envname("TPPLAN_CONFIG");
   app.add_flag("--no-config", no_config, "read no settings file");
   const ParsedLine line = parse_line(app, argc, argv);
   if (line.status) return *line.status;
-  if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
+  if (is_asked(for_shell))
+    return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
   Settings settings;
   if (!no_config && !load_settings(config, common.settings, settings)) return kExitUsage;
   CLI::App& used = *app.get_subcommands().front();

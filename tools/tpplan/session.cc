@@ -22,8 +22,10 @@ bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
     for (const std::string_view part : split(word, ',')) {
       const size_t equals = part.find('=');
       int64_t size = 0;
-      if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size) || size < 1 || size >= int64_t{1} << 31) {
-        usage_error(fmt::format("--mesh {}: expected AXIS=SIZE with a size from 1 up, as in --mesh tp=8", escape_for_terminal(word)));
+      if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size) ||
+          size < 1 || size >= int64_t{1} << 31) {
+        usage_error(fmt::format("--mesh {}: expected AXIS=SIZE with a size from 1 up, as in --mesh tp=8",
+                                escape_for_terminal(word)));
         return false;
       }
       const std::string_view name = part.substr(0, equals);
@@ -40,7 +42,8 @@ bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
 bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
   for (const auto& [name, size] : sizes) {
     if (find_axis(mesh, name) != kNoAxis) continue;
-    usage_error(fmt::format("--mesh {}={}: the plan's mesh {} has no such axis", escape_for_terminal(name), size, to_text(mesh)));
+    usage_error(fmt::format("--mesh {}={}: the plan's mesh {} has no such axis", escape_for_terminal(name), size,
+                            to_text(mesh)));
     return false;
   }
   return true;
@@ -52,7 +55,8 @@ bool is_swapped(const Session& session) {
     const size_t at = file.text.find_first_not_of(" \t\r\n");
     return at != std::string::npos && is(file.text[at]);
   };
-  return starts(session.plan, [](char c) { return c == '{'; }) && starts(session.model, [](char c) { return c != '{' && c > ' ' && c <= '~'; });
+  return starts(session.plan, [](char c) { return c == '{'; }) &&
+         starts(session.model, [](char c) { return c != '{' && c > ' ' && c <= '~'; });
 }
 
 }  // namespace
@@ -80,13 +84,16 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
   session.usage = false;
   const bool model_read = read_input(inputs.model, Source::Model, kMaxModelBytes, session.model, session.diagnostics);
   const bool plan_read = read_input(inputs.plan, Source::Plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
-  trace(common.verbose, "read", fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
+  trace(common.verbose, "read",
+        fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
   if (model_read && plan_read) {
     if (is_swapped(session)) {
-      report_message(session.diagnostics, Code::TP1003, {Source::Model, 0, 1}, "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
+      report_message(session.diagnostics, Code::TP1003, {Source::Model, 0, 1},
+                     "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
       return;
     }
-    session.compilation = compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last}, session.diagnostics);
+    session.compilation =
+        compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last}, session.diagnostics);
     trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
     const Mesh& mesh = session.compilation.plan.mesh;
     if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
@@ -96,7 +103,8 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
 void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
   const Compilation& c = session.compilation;
   if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, is_complete, session.diagnostics);
-  const bool compiled = c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
+  const bool compiled =
+      c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
   apply_severity_rules(session.diagnostics, inputs.severity);
   finish_diagnostics(session.diagnostics);
   if (!compiled) return;
@@ -109,7 +117,8 @@ void judge_session(Session& session, const InputArguments& inputs, const std::fu
 
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   compile_session(session, inputs, last, common);
-  judge_session(session, inputs, [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
+  judge_session(session, inputs,
+                [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
 }
 
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
@@ -120,11 +129,15 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
     by_default += c.shardings.params[id].reason == Reason::Default;
   }
   const size_t replicated = c.shardings.params.size() - sharded;
-  const auto percent = [](uint64_t part, uint64_t whole) { return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole); };
-  std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default)\n", escape_for_terminal(c.graph.name), to_text(c.plan.mesh),
-                                human_bytes(t.bytes), counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default);
-  out += fmt::format("each rank holds {} at most ({:.1f} % of the ideal {}), {} of it on every rank\n", human_bytes(t.max_bytes_per_rank),
-                     percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank), human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
+  const auto percent = [](uint64_t part, uint64_t whole) {
+    return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  };
+  std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default)\n",
+                                escape_for_terminal(c.graph.name), to_text(c.plan.mesh), human_bytes(t.bytes),
+                                counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default);
+  out += fmt::format("each rank holds {} at most ({:.1f} % of the ideal {}), {} of it on every rank\n",
+                     human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
+                     human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   const std::string findings = count_findings(diagnostics);
   return findings.empty() ? out : out + findings + "\n";
 }

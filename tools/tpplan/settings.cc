@@ -17,38 +17,50 @@ namespace {
 
 constexpr std::string_view kName = ".tpplan.yaml";
 constexpr uint64_t kMaxBytes = 64 * 1024;
-constexpr std::array<std::string_view, 7> kKeys = {"strict", "quiet", "format", "color", "max_replicated", "deny", "allow"};
+constexpr std::array<std::string_view, 7> kKeys = {"strict",         "quiet", "format", "color",
+                                                   "max_replicated", "deny",  "allow"};
 
 void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics) {
-  report_message(diagnostics, Code::TP3003, span_of(Source::Plan, node), fmt::format("`{}` is {}, not {}", key, describe(node), wanted));
+  report_message(diagnostics, Code::TP3003, span_of(Source::Plan, node),
+                 fmt::format("`{}` is {}, not {}", key, describe(node), wanted));
 }
 
 void read_flag(const YamlNode& node, std::string_view key, std::optional<bool>& target, Diagnostics& diagnostics) {
   const bool good = node.kind == YamlKind::Scalar && node.is_plain && (node.text == "true" || node.text == "false");
-  if (good) target = node.text == "true";
-  else wrong_type(node, key, "true or false", diagnostics);
+  if (good)
+    target = node.text == "true";
+  else
+    wrong_type(node, key, "true or false", diagnostics);
 }
 
 // One of `choices`.
-void read_word(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices, std::optional<std::string>& target, Diagnostics& diagnostics) {
+void read_word(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices,
+               std::optional<std::string>& target, Diagnostics& diagnostics) {
   const bool known = std::find(choices.begin(), choices.end(), node.text) != choices.end();
-  if (node.kind == YamlKind::Scalar && known) target = node.text;
-  else wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
+  if (node.kind == YamlKind::Scalar && known)
+    target = node.text;
+  else
+    wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
 }
 
 void read_share(const YamlNode& node, std::string_view key, std::optional<double>& target, Diagnostics& diagnostics) {
   double share = 0;
-  if (node.kind == YamlKind::Scalar && parse_share(node.text, share)) target = share;
-  else wrong_type(node, key, kShareForm, diagnostics);
+  if (node.kind == YamlKind::Scalar && parse_share(node.text, share))
+    target = share;
+  else
+    wrong_type(node, key, kShareForm, diagnostics);
 }
 
-void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key, std::optional<std::vector<std::string>>& target, Diagnostics& diagnostics) {
+void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key,
+                std::optional<std::vector<std::string>>& target, Diagnostics& diagnostics) {
   if (node.kind != YamlKind::Sequence) return wrong_type(node, key, "a list of codes", diagnostics);
   target.emplace();
   for (const YamlId item : node.children) {
     const YamlNode& code = tree.nodes[item];
-    if (code.kind == YamlKind::Scalar && find_kind(code.text) != nullptr) target->push_back(code.text);
-    else wrong_type(code, key, "the code of a diagnostic", diagnostics);
+    if (code.kind == YamlKind::Scalar && find_kind(code.text) != nullptr)
+      target->push_back(code.text);
+    else
+      wrong_type(code, key, "the code of a diagnostic", diagnostics);
   }
 }
 
@@ -59,8 +71,11 @@ void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings&
     if (tree.nodes[root.children[i]].text != "allow") continue;
     for (const YamlId item : tree.nodes[root.children[i + 1]].children) {
       const YamlNode& code = tree.nodes[item];
-      const bool denied = std::ranges::any_of(*settings.deny, [&](const std::string& name) { return find_kind(name) == find_kind(code.text); });
-      if (denied) report_message(diagnostics, Code::TP3003, span_of(Source::Plan, code), fmt::format("`deny` and `allow` both name {}", code.text), "keep one of the two");
+      const bool denied = std::ranges::any_of(
+          *settings.deny, [&](const std::string& name) { return find_kind(name) == find_kind(code.text); });
+      if (denied)
+        report_message(diagnostics, Code::TP3003, span_of(Source::Plan, code),
+                       fmt::format("`deny` and `allow` both name {}", code.text), "keep one of the two");
     }
   }
 }
@@ -82,7 +97,9 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
   ReadResult read = read_file(path, kMaxBytes);
   file = std::move(read.file);
   if (read.fault != ReadFault::None) {
-    report_message(diagnostics, Code::TP1001, {Source::Plan, 0, 0}, fmt::format("cannot read the settings: {}", read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason));
+    report_message(diagnostics, Code::TP1001, {Source::Plan, 0, 0},
+                   fmt::format("cannot read the settings: {}",
+                               read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason));
     return settings;
   }
   YamlTree tree;
@@ -94,17 +111,26 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
   }
   for (size_t i = 0; i + 1 < root.children.size(); i += 2) {
     const YamlNode &key = tree.nodes[root.children[i]], &value = tree.nodes[root.children[i + 1]];
-    if (key.text == "strict") read_flag(value, key.text, settings.strict, diagnostics);
-    else if (key.text == "quiet") read_flag(value, key.text, settings.quiet, diagnostics);
-    else if (key.text == "format") read_word(value, key.text, format_names(), settings.format, diagnostics);
-    else if (key.text == "color") read_word(value, key.text, {"auto", "always", "never"}, settings.color, diagnostics);
-    else if (key.text == "max_replicated") read_share(value, key.text, settings.max_replicated, diagnostics);
-    else if (key.text == "deny") read_codes(tree, value, key.text, settings.deny, diagnostics);
-    else if (key.text == "allow") read_codes(tree, value, key.text, settings.allow, diagnostics);
+    if (key.text == "strict")
+      read_flag(value, key.text, settings.strict, diagnostics);
+    else if (key.text == "quiet")
+      read_flag(value, key.text, settings.quiet, diagnostics);
+    else if (key.text == "format")
+      read_word(value, key.text, format_names(), settings.format, diagnostics);
+    else if (key.text == "color")
+      read_word(value, key.text, {"auto", "always", "never"}, settings.color, diagnostics);
+    else if (key.text == "max_replicated")
+      read_share(value, key.text, settings.max_replicated, diagnostics);
+    else if (key.text == "deny")
+      read_codes(tree, value, key.text, settings.deny, diagnostics);
+    else if (key.text == "allow")
+      read_codes(tree, value, key.text, settings.allow, diagnostics);
     else {
       const std::string_view nearest = nearest_name(key.text, kKeys);
-      report_message(diagnostics, Code::TP3004, span_of(Source::Plan, key), fmt::format("unknown key `{}` in the settings", key.text),
-                     nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", ")) : fmt::format("did you mean `{}`?", nearest));
+      report_message(diagnostics, Code::TP3004, span_of(Source::Plan, key),
+                     fmt::format("unknown key `{}` in the settings", key.text),
+                     nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", "))
+                                     : fmt::format("did you mean `{}`?", nearest));
     }
   }
   check_opposites(tree, root, settings, diagnostics);

@@ -1,3 +1,5 @@
+#include "ranks/control.h"
+
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -5,7 +7,6 @@
 #include <functional>
 #include <thread>
 
-#include "ranks/control.h"
 #include "ranks/sockets.h"
 
 using namespace tpplan;
@@ -32,8 +33,14 @@ std::vector<Outcome> run_job(int world, double deadline, const std::function<voi
   for (int rank = 0; rank < world; ++rank) {
     threads.emplace_back([&, rank] {
       Outcome& outcome = outcomes[static_cast<size_t>(rank)];
-      Comm comm{.rank = rank, .world = world, .local_rank = -1, .backend = &kTexts, .device = &cpu_device(), .deadline = deadline};
-      outcome.joined = join_job(comm, {.rank = rank, .world = world, .address = "127.0.0.1", .port = port, .deadline = 20}, outcome.fault);
+      Comm comm{.rank = rank,
+                .world = world,
+                .local_rank = -1,
+                .backend = &kTexts,
+                .device = &cpu_device(),
+                .deadline = deadline};
+      outcome.joined = join_job(
+          comm, {.rank = rank, .world = world, .address = "127.0.0.1", .port = port, .deadline = 20}, outcome.fault);
       if (!outcome.joined) return;
       const Clock::time_point start = Clock::now();
       body(comm);
@@ -51,7 +58,9 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 }  // namespace
 
 TEST_CASE("texts of all sizes reach every rank, round after round, and the end is one") {
-  const auto text_of = [](int rank, int round) { return std::string(round == 3 ? 2'000'000u : static_cast<size_t>(round * rank), static_cast<char>('a' + rank)); };
+  const auto text_of = [](int rank, int round) {
+    return std::string(round == 3 ? 2'000'000u : static_cast<size_t>(round * rank), static_cast<char>('a' + rank));
+  };
   std::vector<int> right(5), ended(5);
   const std::vector<Outcome> outcomes = run_job(5, 20, [&](Comm& comm) {
     const auto self = static_cast<size_t>(comm.rank);
@@ -74,7 +83,8 @@ TEST_CASE("texts of all sizes reach every rank, round after round, and the end i
 
 TEST_CASE("a status other than 0 is known to all at the end, and is no fault") {
   std::vector<int> fine(3, 1);
-  const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) { fine[static_cast<size_t>(comm.rank)] = end_together(comm, comm.rank == 1 ? 2 : 0); });
+  const std::vector<Outcome> outcomes = run_job(
+      3, 20, [&](Comm& comm) { fine[static_cast<size_t>(comm.rank)] = end_together(comm, comm.rank == 1 ? 2 : 0); });
   CHECK(fine == std::vector<int>(3, 0));
   for (const Outcome& outcome : outcomes) CHECK(outcome.fault.empty());
 }
@@ -94,7 +104,8 @@ TEST_CASE("a rank that fails is heard at once by ranks that wait, in the same wo
   }
 }
 
-TEST_CASE("a rank that is late is named, with the step where it is, by whoever waits for it and by who waits for those") {
+TEST_CASE(
+    "a rank that is late is named, with the step where it is, by whoever waits for it and by who waits for those") {
   const std::vector<Outcome> outcomes = run_job(3, 1, [&](Comm& comm) {
     std::vector<std::string> all;
     begin_step(comm, "first");
@@ -102,7 +113,8 @@ TEST_CASE("a rank that is late is named, with the step where it is, by whoever w
     if (!comm.backend->gather_texts(comm, "", all)) return;
   });
   for (const int rank : {0, 2}) {
-    CHECK(contains(outcomes[static_cast<size_t>(rank)].fault, "has waited 1 s at step 1 (first) for rank 1, which is still at step 1 (first)"));
+    CHECK(contains(outcomes[static_cast<size_t>(rank)].fault,
+                   "has waited 1 s at step 1 (first) for rank 1, which is still at step 1 (first)"));
     CHECK(outcomes[static_cast<size_t>(rank)].seconds < 2.5);
   }
 }
@@ -117,7 +129,9 @@ TEST_CASE("a rank whose connection ends without a word is gone, for those who wa
     });
     for (const int rank : {0, 2}) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
-      CHECK_MESSAGE(contains(outcome.fault, "rank 1 is gone: its process ended or its network failed; last heard of at step 1 (work)"), outcome.fault);
+      CHECK_MESSAGE(contains(outcome.fault,
+                             "rank 1 is gone: its process ended or its network failed; last heard of at step 1 (work)"),
+                    outcome.fault);
       CHECK(outcome.seconds < 3);
     }
   }
@@ -127,8 +141,10 @@ TEST_CASE("a rank that ended while another still wants a text is named with its 
   const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
     begin_step(comm, "work");
     std::vector<std::string> all;
-    if (comm.rank == 2) comm.backend->gather_texts(comm, "", all);
-    else end_together(comm, comm.rank);
+    if (comm.rank == 2)
+      comm.backend->gather_texts(comm, "", all);
+    else
+      end_together(comm, comm.rank);
   });
   CHECK(contains(outcomes[2].fault, "with status"));
   CHECK(contains(outcomes[2].fault, "while rank 2 waits for it at step 1 (work)"));

@@ -1,11 +1,12 @@
 // Random values on the CPU: threefry's known answers, and blocks of passes against one element after the other.
+#include "device/draw.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "device/draw.h"
 #include "device/draw_on_host.h"
 #include "shards/encode_value.h"
 #include "shards/init_shards.h"
@@ -32,7 +33,11 @@ TEST_CASE("a path's key is the same between slashes and between dots, and anothe
 
 // A box with gaps on both sides, rows that end inside blocks, and indices that cross 2^32.
 static DrawBox box_of(DrawKind kind, DrawType type) {
-  DrawBox box{.key = {0x12345678, 0x9abcdef0}, .kind = kind, .type = type, .first = kind == DrawKind::Normal ? 0.5 : -0.25, .second = 2};
+  DrawBox box{.key = {0x12345678, 0x9abcdef0},
+              .kind = kind,
+              .type = type,
+              .first = kind == DrawKind::Normal ? 0.5 : -0.25,
+              .second = 2};
   box.run = 37;
   box.dims = 2;
   box.counts[0] = 5, box.counts[1] = 23;

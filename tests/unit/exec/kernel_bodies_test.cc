@@ -1,4 +1,7 @@
-// The bodies of the GPU's kernels, run on the CPU thread by thread: they give what the CPU's device gives, byte for byte.
+// The bodies of the GPU's kernels, run on the CPU thread by thread: they give what the CPU's device gives, byte for
+// byte.
+#include "device/kernel_bodies.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
@@ -10,7 +13,6 @@
 #include <vector>
 
 #include "device/host_arithmetic.h"
-#include "device/kernel_bodies.h"
 #include "device/strided_plan.h"
 
 using namespace tpplan;
@@ -23,12 +25,23 @@ template <typename Index>
 void run_plan(void* to, const void* from, const StridedPlan& plan) {
   for (uint64_t thread = 0; thread < kGrid; ++thread) {
     switch (plan.unit) {
-      case 1: copy_units<uint8_t, Index>(to, from, plan, thread, kGrid); break;
-      case 2: copy_units<uint16_t, Index>(to, from, plan, thread, kGrid); break;
-      case 4: copy_units<uint32_t, Index>(to, from, plan, thread, kGrid); break;
-      case 8: copy_units<uint64_t, Index>(to, from, plan, thread, kGrid); break;
-      case 16: copy_units<Unit16, Index>(to, from, plan, thread, kGrid); break;
-      default: FAIL("a unit of ", plan.unit, " bytes");
+      case 1:
+        copy_units<uint8_t, Index>(to, from, plan, thread, kGrid);
+        break;
+      case 2:
+        copy_units<uint16_t, Index>(to, from, plan, thread, kGrid);
+        break;
+      case 4:
+        copy_units<uint32_t, Index>(to, from, plan, thread, kGrid);
+        break;
+      case 8:
+        copy_units<uint64_t, Index>(to, from, plan, thread, kGrid);
+        break;
+      case 16:
+        copy_units<Unit16, Index>(to, from, plan, thread, kGrid);
+        break;
+      default:
+        FAIL("a unit of ", plan.unit, " bytes");
     }
   }
 }
@@ -54,8 +67,8 @@ void check_copy(const StridedCopy& how, uint64_t to_start, uint64_t from_start, 
   std::memcpy(source, bytes.data(), sizeof source);
   std::memset(expected, 0xee, sizeof expected);
   cpu_device().copy_strided(expected + to_start, source + from_start, how);
-  const std::vector<StridedPlan> plans =
-      plan_strided_copy(reinterpret_cast<uintptr_t>(got + to_start), reinterpret_cast<uintptr_t>(source + from_start), how);
+  const std::vector<StridedPlan> plans = plan_strided_copy(reinterpret_cast<uintptr_t>(got + to_start),
+                                                           reinterpret_cast<uintptr_t>(source + from_start), how);
   for (const auto run : {run_plan<uint32_t>, run_plan<uint64_t>}) {
     std::memset(got, 0xee, sizeof got);
     for (const StridedPlan& plan : plans) {
@@ -67,8 +80,12 @@ void check_copy(const StridedCopy& how, uint64_t to_start, uint64_t from_start, 
 }
 
 // A dense block of `shape` cut out of a larger one on each side.
-StridedCopy cut(const std::vector<uint64_t>& shape, const std::vector<uint64_t>& from_shape, const std::vector<uint64_t>& to_shape, uint64_t width) {
-  StridedCopy how{.run_bytes = shape.back() * width, .counts = {shape.begin(), shape.end() - 1}, .from_strides = {}, .to_strides = {}};
+StridedCopy cut(const std::vector<uint64_t>& shape, const std::vector<uint64_t>& from_shape,
+                const std::vector<uint64_t>& to_shape, uint64_t width) {
+  StridedCopy how{.run_bytes = shape.back() * width,
+                  .counts = {shape.begin(), shape.end() - 1},
+                  .from_strides = {},
+                  .to_strides = {}};
   how.from_strides.resize(how.counts.size());
   how.to_strides.resize(how.counts.size());
   uint64_t from_stride = from_shape.back() * width, to_stride = to_shape.back() * width;
@@ -96,7 +113,8 @@ void check_reduce(const char* name, std::mt19937& random, const std::vector<T>& 
     }
     std::vector<T> expected = a;
     REQUIRE(cpu_device().reduce(expected.data(), b.data(), a.size(), dtype, op));
-    for (uint64_t thread = 0; thread < kGrid; ++thread) reduce_elements(a.data(), b.data(), a.size(), op, thread, kGrid);
+    for (uint64_t thread = 0; thread < kGrid; ++thread)
+      reduce_elements(a.data(), b.data(), a.size(), op, thread, kGrid);
     CHECK(std::memcmp(a.data(), expected.data(), a.size() * sizeof(T)) == 0);
   }
 }
@@ -130,7 +148,8 @@ TEST_CASE("a strided copy plan merges dims that continue one another and takes t
   CHECK(plans[0].counts[0] == 20);
   CHECK(plans[0].unit == 4);
   CHECK(plan_strided_copy(0, 0, {.run_bytes = 0, .counts = {3}, .from_strides = {1}, .to_strides = {1}}).empty());
-  CHECK(plan_strided_copy(0, 0, {.run_bytes = 4, .counts = {3, 0}, .from_strides = {4, 4}, .to_strides = {4, 4}}).empty());
+  CHECK(plan_strided_copy(0, 0, {.run_bytes = 4, .counts = {3, 0}, .from_strides = {4, 4}, .to_strides = {4, 4}})
+            .empty());
 }
 
 TEST_CASE("a strided copy of more dims than a plan holds becomes several plans") {
@@ -147,7 +166,8 @@ TEST_CASE("a copy whose source repeats (stride 0) is planned as it is") {
   check_copy({.run_bytes = 4, .counts = {5, 3}, .from_strides = {0, 4}, .to_strides = {12, 4}}, 0, 0, random);
 }
 
-TEST_CASE("the reduce kernel's body equals the CPU for every type and operation, NaN, infinities and wrapping included") {
+TEST_CASE(
+    "the reduce kernel's body equals the CPU for every type and operation, NaN, infinities and wrapping included") {
   std::mt19937 random(4);
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const double wide_inf = std::numeric_limits<double>::infinity(), wide_nan = std::numeric_limits<double>::quiet_NaN();
@@ -180,7 +200,8 @@ TEST_CASE("float16 and bfloat16: every value comes back, and halfway rounds to e
     if ((bits & 0x7fff) <= 0x7f80) CHECK(bfloat16_of_float(float_of_bfloat16(half)) == half);
   }
   for (uint16_t half = 0; half < 0x7bff; ++half) {  // between two neighbours
-    const float low = float_of_half(half), high = float_of_half(static_cast<uint16_t>(half + 1)), middle = (low + high) / 2;
+    const float low = float_of_half(half), high = float_of_half(static_cast<uint16_t>(half + 1)),
+                middle = (low + high) / 2;
     CHECK(half_of_float(middle) == half + (half & 1));
     CHECK(half_of_float(std::nextafter(middle, high)) == half + 1);
     CHECK(half_of_float(std::nextafter(middle, low)) == half);
@@ -196,14 +217,20 @@ TEST_CASE("the multiply kernel's body equals the CPU's product, transposed or no
   std::uniform_int_distribution<int> values(-4, 4);
   for (int bits = 0; bits < 8; ++bits) {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{5, 4, 3}, {1, 9, 7}, {3, 1, 1}, {2, 3, 0}, {0, 3, 2}}) {
-      const Product p{.m = m, .n = n, .k = k, .transpose_a = (bits & 1) != 0, .transpose_b = (bits & 2) != 0, .accumulate = (bits & 4) != 0};
+      const Product p{.m = m,
+                      .n = n,
+                      .k = k,
+                      .transpose_a = (bits & 1) != 0,
+                      .transpose_b = (bits & 2) != 0,
+                      .accumulate = (bits & 4) != 0};
       std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)), y(static_cast<size_t>(m * n));
       for (std::vector<float>* part : {&a, &b, &y}) {  // whole numbers: the CPU adds in another order
         for (float& value : *part) value = static_cast<float>(values(random));
       }
       std::vector<float> expected = y;
       cpu_device().multiply(expected.data(), a.data(), b.data(), p);
-      for (uint64_t thread = 0; thread < kGrid; ++thread) multiply_elements(y.data(), a.data(), b.data(), p, thread, kGrid);
+      for (uint64_t thread = 0; thread < kGrid; ++thread)
+        multiply_elements(y.data(), a.data(), b.data(), p, thread, kGrid);
       CHECK((y.empty() || std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)) == 0));
     }
   }

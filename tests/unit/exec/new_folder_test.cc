@@ -1,4 +1,6 @@
 // Folders that all ranks write together: whole or not there, whoever fails and whenever.
+#include "shards/new_folder.h"
+
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -7,7 +9,6 @@
 #include <memory>
 
 #include "ranks/launch.h"
-#include "shards/new_folder.h"
 
 using namespace tpplan;
 namespace fs = std::filesystem;
@@ -28,16 +29,22 @@ std::shared_ptr<fs::path> temporary_folder() {
 // Three ranks write a folder; the exit status of the job.
 int write_as_job(const fs::path& out) {
   std::string fault;
-  return run_ranks({.backend = "local", .device = "cpu", .world = kWorld, .deadline = 20, .agreement = "test"}, [&](Comm& comm) {
-    FolderSteps steps;
-    steps.write = [&](const std::string& folder) {
-      for (int i = 0; i < kFilesOfARank; ++i) create_file(folder + "/" + std::to_string(comm.rank) + "-" + std::to_string(i));
-    };
-    return write_folder(comm, out.string(), steps).empty() ? 0 : 1;
-  }, fault);
+  return run_ranks(
+      {.backend = "local", .device = "cpu", .world = kWorld, .deadline = 20, .agreement = "test"},
+      [&](Comm& comm) {
+        FolderSteps steps;
+        steps.write = [&](const std::string& folder) {
+          for (int i = 0; i < kFilesOfARank; ++i)
+            create_file(folder + "/" + std::to_string(comm.rank) + "-" + std::to_string(i));
+        };
+        return write_folder(comm, out.string(), steps).empty() ? 0 : 1;
+      },
+      fault);
 }
 
-size_t files_in(const fs::path& folder) { return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator())); }
+size_t files_in(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
 
 }  // namespace
 

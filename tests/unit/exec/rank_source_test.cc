@@ -1,8 +1,8 @@
+#include "ranks/rank_source.h"
+
 #include <doctest/doctest.h>
 
 #include <map>
-
-#include "ranks/rank_source.h"
 
 using namespace tpplan;
 
@@ -18,10 +18,12 @@ struct Found {
 
 Found find(const Variables& variables) {
   Found found;
-  found.fine = find_rank([&](const char* name) {
-    const auto at = variables.find(name);
-    return at == variables.end() ? nullptr : at->second.c_str();
-  }, found.identity, found.fault);
+  found.fine = find_rank(
+      [&](const char* name) {
+        const auto at = variables.find(name);
+        return at == variables.end() ? nullptr : at->second.c_str();
+      },
+      found.identity, found.fault);
   return found;
 }
 
@@ -39,17 +41,51 @@ TEST_CASE("every launcher's variables say who a process is") {
       {{}, "", 0, 1, -1, -1},
       {{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}, "torchrun", 3, 8, 1, 2},
       {{{"RANK", "3"}, {"WORLD_SIZE", "8"}}, "torchrun", 3, 8, -1, -1},
-      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}, "Open MPI", 1, 4, 1, 4},
+      {{{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "4"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}},
+       "Open MPI",
+       1,
+       4,
+       1,
+       4},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "PMI", 0, 2, -1, -1},
-      {{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}, {"SLURM_STEP_ID", "0"}}, "Slurm", 5, 6, 2, -1},
-      {{{"SLURM_NTASKS", "6"}}, "", 0, 1, -1, -1},                            // an allocation
+      {{{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "2"}, {"SLURM_STEP_ID", "0"}},
+       "Slurm",
+       5,
+       6,
+       2,
+       -1},
+      {{{"SLURM_NTASKS", "6"}}, "", 0, 1, -1, -1},  // an allocation
       {{{"SLURM_NTASKS", "6"}, {"SLURM_STEP_ID", "0"}}, "", 0, 1, -1, -1},
-      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "6"}}, "", 0, 1, -1, -1},      // a batch script
+      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "6"}}, "", 0, 1, -1, -1},  // a batch script
       // Two that agree; what one lacks the other says.
-      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"}}, "PMI", 1, 2, 1, -1},
+      {{{"PMI_RANK", "1"},
+        {"PMI_SIZE", "2"},
+        {"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "2"},
+        {"SLURM_LOCALID", "1"},
+        {"SLURM_STEP_ID", "0"}},
+       "PMI",
+       1,
+       2,
+       1,
+       -1},
       // srun starts one torchrun a node.
-      {{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_ID", "0"}},
-       "torchrun", 5, 8, 1, 4},
+      {{{"RANK", "5"},
+        {"WORLD_SIZE", "8"},
+        {"LOCAL_RANK", "1"},
+        {"LOCAL_WORLD_SIZE", "4"},
+        {"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "2"},
+        {"SLURM_LOCALID", "0"},
+        {"SLURM_STEP_ID", "0"}},
+       "torchrun",
+       5,
+       8,
+       1,
+       4},
   };
   for (const Row& row : rows) {
     const Found found = find(row.variables);
@@ -79,10 +115,20 @@ TEST_CASE("variables that are incomplete, malformed or disagree are errors that 
       {{{"RANK", "0"}, {"WORLD_SIZE", "4294967296"}}, "WORLD_SIZE is \"4294967296\""},
       {{{"RANK", ""}, {"WORLD_SIZE", "2"}}, "RANK is \"\""},
       {{{"RANK", "1\x1b[2J"}, {"WORLD_SIZE", "2"}}, "RANK is \"1\\x1b[2J\""},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "4"}, {"LOCAL_WORLD_SIZE", "2"}}, "LOCAL_RANK=4 is not below LOCAL_WORLD_SIZE=2"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, "torchrun and Open MPI disagree: RANK=0, OMPI_COMM_WORLD_RANK=1"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, "WORLD_SIZE=2, OMPI_COMM_WORLD_SIZE=4"},
-      {{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_ID", "0"}}, "WORLD_SIZE=8, SLURM_NTASKS=2"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "4"}, {"LOCAL_WORLD_SIZE", "2"}},
+       "LOCAL_RANK=4 is not below LOCAL_WORLD_SIZE=2"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
+       "torchrun and Open MPI disagree: RANK=0, OMPI_COMM_WORLD_RANK=1"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}},
+       "WORLD_SIZE=2, OMPI_COMM_WORLD_SIZE=4"},
+      {{{"RANK", "5"},
+        {"WORLD_SIZE", "8"},
+        {"LOCAL_RANK", "1"},
+        {"LOCAL_WORLD_SIZE", "4"},
+        {"SLURM_PROCID", "0"},
+        {"SLURM_NTASKS", "2"},
+        {"SLURM_STEP_ID", "0"}},
+       "WORLD_SIZE=8, SLURM_NTASKS=2"},
       {{{"MASTER_PORT", "0"}}, "MASTER_PORT is 0"},
       {{{"MASTER_PORT", "65536"}}, "MASTER_PORT is \"65536\""},
       {{{"MASTER_ADDR", ""}}, "MASTER_ADDR is no host name"},
@@ -107,7 +153,10 @@ TEST_CASE("rank 0 listens where MASTER_ADDR and MASTER_PORT say, beside torchrun
       {{{"MASTER_PORT", "1234"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}, "127.0.0.1", 1235, true},
       {{{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}, "127.0.0.1", 65534, true},
       {{{"MASTER_PORT", "1234"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}}, "127.0.0.1", 1234, true},
-      {{{"MASTER_PORT", "1234"}, {"TPPLAN_EXEC_PORT", "77"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}, "127.0.0.1", 77, true},
+      {{{"MASTER_PORT", "1234"}, {"TPPLAN_EXEC_PORT", "77"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}},
+       "127.0.0.1",
+       77,
+       true},
   };
   for (const Row& row : rows) {
     const Found found = find(row.variables);

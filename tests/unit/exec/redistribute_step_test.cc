@@ -11,9 +11,10 @@ using namespace tpplan;
 namespace {
 
 const Mesh kMeshes[] = {
-    {.axes = {{"a", 1}}},           {.axes = {{"a", 2}}},           {.axes = {{"a", 3}}},           {.axes = {{"a", 4}}},
-    {.axes = {{"a", 5}}},           {.axes = {{"a", 6}}},           {.axes = {{"a", 7}}},           {.axes = {{"a", 8}}},
-    {.axes = {{"a", 1}, {"b", 2}}}, {.axes = {{"a", 2}, {"b", 2}}}, {.axes = {{"a", 2}, {"b", 3}}}, {.axes = {{"a", 3}, {"b", 2}}},
+    {.axes = {{"a", 1}}},           {.axes = {{"a", 2}}},           {.axes = {{"a", 3}}},
+    {.axes = {{"a", 4}}},           {.axes = {{"a", 5}}},           {.axes = {{"a", 6}}},
+    {.axes = {{"a", 7}}},           {.axes = {{"a", 8}}},           {.axes = {{"a", 1}, {"b", 2}}},
+    {.axes = {{"a", 2}, {"b", 2}}}, {.axes = {{"a", 2}, {"b", 3}}}, {.axes = {{"a", 3}, {"b", 2}}},
     {.axes = {{"a", 2}, {"b", 4}}}, {.axes = {{"a", 4}, {"b", 2}}},
 };
 
@@ -22,11 +23,14 @@ LaunchOptions options_of(const Mesh& mesh) { return {.world = static_cast<int>(d
 // Runs one step on all ranks and returns the job's fault.
 std::string fault_of(const Mesh& mesh, const RedistributeCase& one, const Collective& step) {
   std::string fault;
-  run_ranks(options_of(mesh), [&](Comm& comm) {
-    LocalTensor tensor = first_tensor(comm, mesh, one);
-    begin_step(comm, "the step");
-    return redistribute_step(comm, mesh, step, tensor) ? 0 : 1;
-  }, fault);
+  run_ranks(
+      options_of(mesh),
+      [&](Comm& comm) {
+        LocalTensor tensor = first_tensor(comm, mesh, one);
+        begin_step(comm, "the step");
+        return redistribute_step(comm, mesh, step, tensor) ? 0 : 1;
+      },
+      fault);
   return fault;
 }
 
@@ -47,18 +51,21 @@ TEST_CASE("every redistribution gives what the unsharded tensor says, on one and
     ran += cases.size();
     std::mutex mutex;
     std::string wrong, fault;
-    const int status = run_ranks(options_of(mesh), [&](Comm& comm) {
-      for (const RedistributeCase& one : cases) {
-        begin_step(comm, "a case");
-        std::string bytes;
-        const std::string text = run_case(comm, mesh, one, bytes);
-        if (text.empty()) continue;
-        const std::lock_guard lock(mutex);
-        if (wrong.empty()) wrong = text;
-        return 1;
-      }
-      return 0;
-    }, fault);
+    const int status = run_ranks(
+        options_of(mesh),
+        [&](Comm& comm) {
+          for (const RedistributeCase& one : cases) {
+            begin_step(comm, "a case");
+            std::string bytes;
+            const std::string text = run_case(comm, mesh, one, bytes);
+            if (text.empty()) continue;
+            const std::lock_guard lock(mutex);
+            if (wrong.empty()) wrong = text;
+            return 1;
+          }
+          return 0;
+        },
+        fault);
     CHECK_MESSAGE(status == 0, wrong, " ", fault);
   }
   CHECK(ran > 4000);
@@ -70,10 +77,13 @@ TEST_CASE("a step whose group lacks elements is an error that says what to do") 
   for (const RedistributeCase& one : all_cases(mesh)) {
     if (one.shape != std::vector<int64_t>{7, 3} || is_servable(one, mesh)) continue;
     std::string fault;
-    const int status = run_ranks(options_of(mesh), [&](Comm& comm) {
-      std::string bytes;
-      return run_case(comm, mesh, one, bytes).empty() ? 0 : 1;
-    }, fault);
+    const int status = run_ranks(
+        options_of(mesh),
+        [&](Comm& comm) {
+          std::string bytes;
+          return run_case(comm, mesh, one, bytes).empty() ? 0 : 1;
+        },
+        fault);
     CHECK(status == 1);
     CHECK_MESSAGE(contains(fault, "has to be gathered first"), to_text(one, mesh), ": ", fault);
     ++refused;
@@ -92,7 +102,9 @@ TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
     const char* expected;
   };
   const Row rows[] = {
-      {{{4, 4}, 0, {Placement{}}, {}}, {CollectiveKind::AllGather, 0, 0}, "x: all_gather over tp: the tensor is Replicate there"},
+      {{{4, 4}, 0, {Placement{}}, {}},
+       {CollectiveKind::AllGather, 0, 0},
+       "x: all_gather over tp: the tensor is Replicate there"},
       {{{4, 4}, 0, {shard(0)}, {}}, {CollectiveKind::AllReduce, 0, 0}, "the tensor is Shard(0) there"},
       {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::ReduceScatter, 0, 2}, "no layout of the tensor"},
       {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::ReduceScatter, 0, -3}, "no layout of the tensor"},
@@ -113,21 +125,27 @@ TEST_CASE("an average is the sum over the group's size, and old memory is left a
   find_dtype("float32", dtype);
   std::string fault;
   std::atomic<int> right = 0;
-  run_ranks(options_of(mesh), [&](Comm& comm) {
-    for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
-      LocalTensor tensor{.name = "x", .shape = {8}, .dtype = dtype, .placements = {{.kind = PlacementKind::Partial, .op = ReduceOp::Avg}}};
-      if (!allocate_local(comm, mesh, tensor)) return 1;
-      auto* values = static_cast<float*>(tensor.data.get());
-      for (int i = 0; i < 8; ++i) values[i] = static_cast<float>(i + comm.rank);
-      const LocalTensor before = tensor;
-      if (!redistribute_step(comm, mesh, {kind, 0, 0, 0}, tensor)) return 1;
-      const auto* result = static_cast<const float*>(tensor.data.get());
-      const int first = kind == CollectiveKind::AllReduce ? 0 : comm.rank * 2;
-      right += result[0] == static_cast<float>(first) + 1.5f && result[1] == static_cast<float>(first) + 2.5f;
-      right += static_cast<const float*>(before.data.get())[7] == static_cast<float>(7 + comm.rank);
-    }
-    return 0;
-  }, fault);
+  run_ranks(
+      options_of(mesh),
+      [&](Comm& comm) {
+        for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
+          LocalTensor tensor{.name = "x",
+                             .shape = {8},
+                             .dtype = dtype,
+                             .placements = {{.kind = PlacementKind::Partial, .op = ReduceOp::Avg}}};
+          if (!allocate_local(comm, mesh, tensor)) return 1;
+          auto* values = static_cast<float*>(tensor.data.get());
+          for (int i = 0; i < 8; ++i) values[i] = static_cast<float>(i + comm.rank);
+          const LocalTensor before = tensor;
+          if (!redistribute_step(comm, mesh, {kind, 0, 0, 0}, tensor)) return 1;
+          const auto* result = static_cast<const float*>(tensor.data.get());
+          const int first = kind == CollectiveKind::AllReduce ? 0 : comm.rank * 2;
+          right += result[0] == static_cast<float>(first) + 1.5f && result[1] == static_cast<float>(first) + 2.5f;
+          right += static_cast<const float*>(before.data.get())[7] == static_cast<float>(7 + comm.rank);
+        }
+        return 0;
+      },
+      fault);
   CHECK(fault.empty());
   CHECK(right == 16);
 }
@@ -136,18 +154,22 @@ TEST_CASE("64 ranks meet on few processors") {
   const Mesh mesh{.axes = {{"a", 8}, {"b", 8}}};
   std::string fault, wrong;
   std::mutex mutex;
-  const int status = run_ranks(options_of(mesh), [&](Comm& comm) {
-    for (int i = 0; i < 5; ++i) {
-      for (const RedistributeCase& one : {RedistributeCase{{17, 5}, 1, {shard(0), kPartial}, {Placement{}, shard(1)}},
-                                          RedistributeCase{{9, 64}, 1, {shard(0), shard(1)}, {Placement{}, Placement{}}}}) {
-        std::string bytes;
-        const std::string text = run_case(comm, mesh, one, bytes);
-        const std::lock_guard lock(mutex);
-        if (!text.empty()) wrong = text;
-      }
-    }
-    return 0;
-  }, fault);
+  const int status = run_ranks(
+      options_of(mesh),
+      [&](Comm& comm) {
+        for (int i = 0; i < 5; ++i) {
+          for (const RedistributeCase& one :
+               {RedistributeCase{{17, 5}, 1, {shard(0), kPartial}, {Placement{}, shard(1)}},
+                RedistributeCase{{9, 64}, 1, {shard(0), shard(1)}, {Placement{}, Placement{}}}}) {
+            std::string bytes;
+            const std::string text = run_case(comm, mesh, one, bytes);
+            const std::lock_guard lock(mutex);
+            if (!text.empty()) wrong = text;
+          }
+        }
+        return 0;
+      },
+      fault);
   CHECK_MESSAGE(status == 0, fault);
   CHECK_MESSAGE(wrong.empty(), wrong);
 }

@@ -1,3 +1,5 @@
+#include "ranks/rendezvous.h"
+
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -8,7 +10,6 @@
 #include <thread>
 
 #include "ranks/frames.h"
-#include "ranks/rendezvous.h"
 #include "ranks/sockets.h"
 
 using namespace tpplan;
@@ -38,7 +39,12 @@ std::vector<Caller> callers(int world, double deadline, const std::string& addre
   const int port = free_port(address);
   std::vector<Caller> all;
   for (int rank = 0; rank < world; ++rank) {
-    all.push_back({.options = {.rank = rank, .world = world, .address = address, .port = port, .deadline = deadline, .agreement = "manifest aa\ncommand run"}});
+    all.push_back({.options = {.rank = rank,
+                               .world = world,
+                               .address = address,
+                               .port = port,
+                               .deadline = deadline,
+                               .agreement = "manifest aa\ncommand run"}});
   }
   return all;
 }
@@ -134,7 +140,8 @@ TEST_CASE("a port that somebody holds is an error that names it, at rank 0 and a
   const int holder = listen_at("127.0.0.1", all[0].options.port, fault);
   REQUIRE(holder >= 0);
   meet_all(all);
-  CHECK(contains(all[0].fault, "rank 0 cannot listen at 127.0.0.1:" + std::to_string(all[0].options.port) + ": Address already in use"));
+  CHECK(contains(all[0].fault, "rank 0 cannot listen at 127.0.0.1:" + std::to_string(all[0].options.port) +
+                                   ": Address already in use"));
   CHECK(contains(all[1].fault, "rank 1 cannot reach rank 0"));
   CHECK(all[1].seconds < 3);
   close(holder);
@@ -152,12 +159,18 @@ TEST_CASE("strangers at the port are passed over: garbage, silence, half a word,
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         continue;
       }
-      const std::string words[] = {"GET / HTTP/1.1\r\n\r\n", "", std::string(3, '\x01'), std::string(100'000, '\xff'),
-                                   encode({.type = FrameType::Hello, .numbers = {1, 2, 3}}), encode({.type = FrameType::Fault, .texts = {"x"}}),
+      const std::string words[] = {"GET / HTTP/1.1\r\n\r\n",
+                                   "",
+                                   std::string(3, '\x01'),
+                                   std::string(100'000, '\xff'),
+                                   encode({.type = FrameType::Hello, .numbers = {1, 2, 3}}),
+                                   encode({.type = FrameType::Fault, .texts = {"x"}}),
                                    std::string("\x20\0\0\0\0\0\0\0", 8) + std::string(32, '\x7f')};
       const std::string& word = words[static_cast<size_t>(i) % std::size(words)];
-      if (send(fd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) close(fd);
-      else strangers.push_back(fd);
+      if (send(fd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        close(fd);
+      else
+        strangers.push_back(fd);
     }
   });
   std::thread late([&] {
@@ -175,7 +188,8 @@ TEST_CASE("strangers at the port are passed over: garbage, silence, half a word,
 }
 
 TEST_CASE("frames are read back from any pieces, and nothing else is taken for one") {
-  const Frame frame{.type = FrameType::Texts, .numbers = {7, 1ull << 63}, .texts = {"", "a\0b", std::string(1000, 'x')}};
+  const Frame frame{
+      .type = FrameType::Texts, .numbers = {7, 1ull << 63}, .texts = {"", "a\0b", std::string(1000, 'x')}};
   const std::string bytes = encode(frame);
   std::string buffer;
   Frame read;
@@ -189,7 +203,8 @@ TEST_CASE("frames are read back from any pieces, and nothing else is taken for o
   CHECK(buffer.size() == 5);
   CHECK(read.numbers == frame.numbers);
   CHECK(read.texts == frame.texts);
-  for (size_t i = 8; i < 56; ++i) {  // type, counts and lengths changed: never a crash, never another frame of the same length
+  for (size_t i = 8; i < 56;
+       ++i) {  // type, counts and lengths changed: never a crash, never another frame of the same length
     for (const char flip : {'\x01', '\x10', '\x80', '\xff'}) {
       std::string broken = bytes;
       broken[i] = static_cast<char>(broken[i] ^ flip);

@@ -47,7 +47,8 @@ struct WeightsFile {
   WeightsFile(const std::string& dtype, const std::string& shape, uint64_t size) : bytes(size) {
     std::mt19937_64 random(7);
     for (char& byte : bytes) byte = static_cast<char>(random());
-    const std::string header = "{\"w\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":[0," + std::to_string(size) + "]}}";
+    const std::string header = "{\"w\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":[0," +
+                               std::to_string(size) + "]}}";
     std::ofstream out(path, std::ios::binary);
     for (size_t i = 0; i < 8; ++i) out.put(static_cast<char>(header.size() >> (8 * i)));
     out << header;
@@ -65,7 +66,8 @@ Comm alone(const Manifest& manifest) {
 
 std::vector<ShardStore> stores_of(const Manifest& manifest) {
   std::vector<ShardStore> stores;
-  for (int rank = 0; rank < device_count(manifest.mesh); ++rank) stores.push_back(allocate_shards(manifest, rank, cpu_device()));
+  for (int rank = 0; rank < device_count(manifest.mesh); ++rank)
+    stores.push_back(allocate_shards(manifest, rank, cpu_device()));
   return stores;
 }
 
@@ -133,7 +135,8 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
     const Manifest manifest = manifest_of(shape, "int16", mesh, sharding);
     uint64_t elements = 1;
     std::string text;
-    for (const int64_t size : shape) elements *= static_cast<uint64_t>(size), text += (text.empty() ? "[" : ",") + std::to_string(size);
+    for (const int64_t size : shape)
+      elements *= static_cast<uint64_t>(size), text += (text.empty() ? "[" : ",") + std::to_string(size);
     const WeightsFile file("I16", text + "]", elements * 2);
     WeightSource source;
     REQUIRE(open_weights(file.path.string(), manifest, source));
@@ -180,7 +183,8 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
             rest /= indices[d].size();
             stride *= static_cast<uint64_t>(shape[d]);
           }
-          equal = equal && std::memcmp(static_cast<const char*>(shard.data) + local * 2, file.bytes.data() + global * 2, 2) == 0;
+          equal = equal &&
+                  std::memcmp(static_cast<const char*>(shard.data) + local * 2, file.bytes.data() + global * 2, 2) == 0;
         }
         CHECK(equal);
       }
@@ -190,7 +194,9 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
     ShardStore& last = stores.back();
     if (last.shards[0].bytes == 0) continue;
     static_cast<char*>(last.shards[0].data)[last.shards[0].bytes - 1] ^= 1;
-    CHECK(verify_shards(comm, source, stores, 2, false).difference.find("rank " + std::to_string(last.rank) + ": `w`[") == 0);
+    CHECK(
+        verify_shards(comm, source, stores, 2, false).difference.find("rank " + std::to_string(last.rank) + ": `w`[") ==
+        0);
   }
 }
 
