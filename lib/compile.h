@@ -1,19 +1,14 @@
-// The compiler: the only place that knows the order of the phases.
+// The compiler: files in, a manifest out.
 #pragma once
 
-#include <string_view>
+#include <string>
 
-#include "infer/apply_init.h"
-#include "infer/infer_boundaries.h"
-#include "infer/sharding_table.h"
+#include "judge.h"
 #include "manifest/manifest.h"
-#include "match/match_plan.h"
+#include "phase.h"
 #include "plan/read_plan.h"
 
 namespace tpplan {
-
-// After which phase to stop.
-enum class Phase : uint8_t { Model, Plan, Matches, Shardings, Boundaries, Manifest };
 
 struct CompileInputs {
   const SourceFile& model;
@@ -26,21 +21,17 @@ struct CompileInputs {
 struct Compilation {
   ModelGraph graph;
   TpPlan plan;
-  MatchTable matches;
-  ShardingTable shardings;
-  BoundaryTable boundaries;
-  InitTable init;
+  Judgement judgement;
   Manifest manifest;
   Phase reached = Phase::Model;  // the last phase that ran
 };
 
-// Runs the phases until one reports an error, so that each finding is about the inputs and not about what an earlier
-// finding left behind. The manifest is good when no error was reported and Phase::Manifest was reached.
+// Reads both files, judges the plan (judge.h) and builds the manifest, until a phase reports an error, so that each
+// finding is about the inputs and not about what an earlier finding left behind. The manifest is good when no error was
+// reported and Phase::Manifest was reached.
 Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics);
 
 // `--print PHASE`: the product of a phase as text (what golden tests hold). Phase::Manifest prints the manifest file.
 std::string dump(const Compilation& compilation, Phase phase);
-bool find_phase(std::string_view name, Phase& phase);
-std::string_view to_text(Phase phase);
 
 }  // namespace tpplan

@@ -59,7 +59,8 @@ void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const Sha
   }
   for (size_t axis = 0; axis < used.size(); ++axis) {
     if (used[axis] || plan.mesh.axes[axis].size == 1) continue;
-    Diagnostic& d = report_message(diagnostics, Code::TP4007, plan.axis_spans[axis],
+    const Span place = axis < plan.axis_spans.size() ? plan.axis_spans[axis] : Span{};
+    Diagnostic& d = report_message(diagnostics, Code::TP4007, place,
                                    fmt::format("nothing uses mesh axis `{}` ({}): its ranks all hold the same",
                                                plan.mesh.axes[axis].name, plan.mesh.axes[axis].size));
     d.help = "shard something over it, name it in `data.axes`, or remove it";

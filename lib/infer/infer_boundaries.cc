@@ -238,6 +238,31 @@ std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& grap
   return around;
 }
 
+// ---- printing ----
+
+std::string placements_text(const std::optional<std::vector<Placement>>& placements) {
+  if (!placements) return "null";
+  std::vector<std::string> parts;
+  for (const Placement& placement : *placements) parts.push_back(to_text(placement));
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+void dump_values(std::string& out, std::string_view what, const std::vector<ValueBoundary>& values, const Mesh& mesh) {
+  const auto steps = [&](std::string_view direction, const std::vector<Collective>& collectives) {
+    for (const Collective& step : collectives)
+      out += fmt::format(" {} {}({}{})", direction, to_text(step.kind), mesh.axes[step.axis].name,
+                         step.kind == CollectiveKind::AllReduce ? "" : fmt::format(", {}", step.dim));
+  };
+  for (const ValueBoundary& value : values) {
+    out += fmt::format("  {} {}: {} -> {}", what, value.kwarg.empty() ? std::to_string(value.arg) : value.kwarg,
+                       placements_text(value.from), placements_text(value.to));
+    steps("forward", value.forward);
+    steps("backward", value.backward);
+    if (value.use_local) out += *value.use_local ? " local" : " DTensor";
+    out += '\n';
+  }
+}
+
 }  // namespace
 
 BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
@@ -269,6 +294,17 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
     table.modules.push_back({match.module, layout});
   }
   return table;
+}
+
+std::string dump(const BoundaryTable& table, const TpPlan& plan, const ModelGraph& graph) {
+  std::string out;
+  for (const ModuleBoundary& boundary : table.modules) {
+    const BoundaryLayout& layout = table.layouts[boundary.layout];
+    out += fmt::format("{}: {}\n", graph.modules[boundary.module].path, plan.rules[layout.rule].style->name);
+    dump_values(out, "input", layout.inputs, plan.mesh);
+    dump_values(out, "output", layout.outputs, plan.mesh);
+  }
+  return out;
 }
 
 }  // namespace tpplan

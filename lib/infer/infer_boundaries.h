@@ -44,4 +44,7 @@ struct BoundaryTable {
 BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
                                Diagnostics& diagnostics);
 
+// `--print boundaries`: each module with what happens to its inputs and outputs.
+std::string dump(const BoundaryTable& table, const TpPlan& plan, const ModelGraph& graph);
+
 }  // namespace tpplan

@@ -37,7 +37,7 @@ std::string match_line(const Session& s, const ParamMatch& match) {
 std::string init_line(const Session& s, const ParamInit& init) {
   const Compilation& c = s.compilation;
   if (init.distribution == kNone) return "nobody says: its module is of no kind that has a default";
-  const std::string what = to_text(c.init.distributions[init.distribution]);
+  const std::string what = to_text(c.judgement.init.distributions[init.distribution]);
   if (init.entry == kNone) return what + ", the default of its module's kind";
   const ModulePattern& pattern = c.plan.init[init.entry].pattern;
   return fmt::format("{} by `{}` ({}:{})", what, pattern.text, s.plan.name,
@@ -48,9 +48,9 @@ std::string fsdp_line(const Compilation& c, ParamId id) {
   const FsdpSettings& fsdp = *c.plan.fsdp;
   const std::string& axis = c.plan.mesh.axes[fsdp.axis].name;
   const uint64_t elements = elements_of(shape_of(c.graph, c.graph.params[id]));
-  switch (c.shardings.params[id].fsdp) {
+  switch (c.judgement.shardings.params[id].fsdp) {
     case FsdpDecision::Sharded: {
-      const PartitionSpec& spec = sharding_of(c.shardings, id).spec;
+      const PartitionSpec& spec = sharding_of(c.judgement.shardings, id).spec;
       for (size_t dim = 0; dim < spec.size(); ++dim) {
         if (std::find(spec[dim].begin(), spec[dim].end(), fsdp.axis) != spec[dim].end())
           return fmt::format("cuts dim {} over {}", dim, axis);
@@ -88,7 +88,7 @@ std::string explain_param(const Session& s, ParamId id) {
   const auto line = [&text](std::string_view what, std::string_view value) {
     text += fmt::format("  {:<9} {}\n", what, value);
   };
-  line("match", match_line(s, c.matches.params[id]));
+  line("match", match_line(s, c.judgement.matches.params[id]));
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
@@ -97,7 +97,7 @@ std::string explain_param(const Session& s, ParamId id) {
                               shape[dim] % ways == 0 ? fmt::format("{} a piece", shape[dim] / ways)
                                                      : "uneven, pieces as torch.chunk cuts them"));
   }
-  if (c.shardings.params[id].reason == Reason::Tied)
+  if (c.judgement.shardings.params[id].reason == Reason::Tied)
     line("tied", "it is one tensor with a parameter that has a rule, and follows it");
   if (c.plan.fsdp) line("fsdp", fsdp_line(c, id));
   std::vector<std::string> placements, grads;
@@ -113,7 +113,7 @@ std::string explain_param(const Session& s, ParamId id) {
   line("rank 0", shape_text(layout.local_shapes[0]));
   line("replicas", std::to_string(layout.replicas));
   line("gradient", grads.empty() ? "no reduction" : join(grads, ", "));
-  line("init", init_line(s, c.init.params[id]));
+  line("init", init_line(s, c.judgement.init.params[id]));
   return text;
 }
 
@@ -146,7 +146,7 @@ std::string explain_module(const Session& s, ModuleId id) {
   std::string text = fmt::format("{}  {} ({})\n", module.path.empty() ? "<root>" : module.path,
                                  type_of(c.graph, module).empty() ? "a plain container" : type_of(c.graph, module),
                                  to_text(module.kind));
-  for (const ModuleBoundary& at : c.boundaries.modules) {
+  for (const ModuleBoundary& at : c.judgement.boundaries.modules) {
     if (at.module != id) continue;
     const ModuleLayout& boundary = c.manifest.module_layouts[at.layout];
     const PlanRule& rule = c.plan.rules[boundary.rule];

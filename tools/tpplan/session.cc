@@ -124,11 +124,11 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   const ManifestTotals& t = c.manifest.totals;
   size_t sharded = 0, by_default = 0;
-  for (ParamId id = 0; id < c.shardings.params.size(); ++id) {
-    sharded += !is_replicated(sharding_of(c.shardings, id).spec);
-    by_default += c.shardings.params[id].reason == Reason::Default;
+  for (ParamId id = 0; id < c.judgement.shardings.params.size(); ++id) {
+    sharded += !is_replicated(sharding_of(c.judgement.shardings, id).spec);
+    by_default += c.judgement.shardings.params[id].reason == Reason::Default;
   }
-  const size_t replicated = c.shardings.params.size() - sharded;
+  const size_t replicated = c.judgement.shardings.params.size() - sharded;
   const auto percent = [](uint64_t part, uint64_t whole) {
     return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   };

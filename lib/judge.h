@@ -1,0 +1,31 @@
+// Judging a plan: everything that is said of a model and a plan in memory. No file is read, none is written; who has
+// thousands of plans for one model (a search) calls this for each of them.
+#pragma once
+
+#include "diagnostics/diagnostics.h"
+#include "infer/apply_init.h"
+#include "infer/infer_boundaries.h"
+#include "infer/sharding_table.h"
+#include "match/match_plan.h"
+#include "model/model_graph.h"
+#include "phase.h"
+#include "plan/tp_plan.h"
+
+namespace tpplan {
+
+// Every product that was made, in order. Views point into the graph and the plan.
+struct Judgement {
+  MatchTable matches;
+  ShardingTable shardings;
+  BoundaryTable boundaries;
+  InitTable init;               // with the boundaries
+  Phase reached = Phase::Plan;  // the last phase that ran
+};
+
+// Runs the phases from matching on until one reports an error or `last` has run. The plan is legal when no error was
+// reported and Phase::Boundaries was reached.
+// @pre no error has been reported yet. The plan holds what read_plan lets pass: styles of its own dialect, axes of its
+// mesh, a desired layout for each layout. Its spans, as the graph's, may say nothing: findings then have no place.
+Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last = Phase::Manifest);
+
+}  // namespace tpplan

@@ -1,0 +1,82 @@
+// Judging in memory says of a plan without a place what compiling says of its file.
+#include "judge.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "base/read_file.h"
+#include "model/read_model.h"
+#include "plan/read_plan.h"
+
+using namespace tpplan;
+
+namespace {
+
+// A plan as a program makes it: nothing of it stands in a file.
+void forget_places(TpPlan& plan) {
+  plan.axis_spans.clear();
+  plan.rules_span = {};
+  for (PlanRule& rule : plan.rules) {
+    rule.key_span = rule.value_span = {};
+    rule.line = 0;
+  }
+  for (std::vector<ModulePattern>* patterns : {&plan.blocks, &plan.remat}) {
+    for (ModulePattern& pattern : *patterns) pattern.span = {};
+  }
+  if (plan.fsdp) {
+    plan.fsdp->span = {};
+    for (std::vector<ModulePattern>* patterns : {&plan.fsdp->patterns, &plan.fsdp->units}) {
+      for (ModulePattern& pattern : *patterns) pattern.span = {};
+    }
+  }
+  for (InitEntry& entry : plan.init) entry.pattern.span = {};
+  for (Suppression& suppression : plan.suppressions) suppression.span = {};
+}
+
+std::string products(const Judgement& judgement, const TpPlan& plan, const ModelGraph& graph) {
+  std::string text(to_text(judgement.reached));
+  if (judgement.reached >= Phase::Matches) text += dump(judgement.matches, plan, graph);
+  if (judgement.reached >= Phase::Shardings) text += dump(judgement.shardings, plan, graph);
+  if (judgement.reached >= Phase::Boundaries) text += dump(judgement.boundaries, plan, graph);
+  return text;
+}
+
+std::vector<std::string> findings(const Diagnostics& diagnostics) {
+  std::vector<std::string> texts;
+  for (const Diagnostic& d : diagnostics.list)
+    texts.push_back(std::string(kind_of(d.code).name) + " x" + std::to_string(d.count) + ": " + d.message);
+  return texts;
+}
+
+SourceFile read(const std::filesystem::path& path) {
+  ReadResult result = read_file(path.string(), uint64_t{1} << 30);
+  REQUIRE(result.fault == ReadFault::None);
+  return std::move(result.file);
+}
+
+}  // namespace
+
+TEST_CASE("a plan without places is judged as its file is, in every golden case") {
+  size_t judged = 0, with_errors = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(TPPLAN_TEST_DATA "/golden")) {
+    if (entry.path().filename() != "plan.yaml") continue;
+    const SourceFile model_file = read(entry.path().parent_path() / "model.json"), plan_file = read(entry.path());
+    Diagnostics reading;
+    const ModelGraph graph = read_model(model_file, reading);
+    TpPlan plan = read_plan(plan_file, {}, reading);
+    if (has_errors(reading)) continue;
+    Diagnostics of_file, of_memory;
+    const std::string from_file = products(judge(graph, plan, of_file), plan, graph);
+    forget_places(plan);
+    const std::string from_memory = products(judge(graph, plan, of_memory), plan, graph);
+    INFO(entry.path().string());
+    CHECK(from_memory == from_file);
+    CHECK(findings(of_memory) == findings(of_file));
+    for (const Diagnostic& d : of_memory.list) CHECK(d.span.source != Source::Plan);
+    ++judged;
+    with_errors += has_errors(of_file);
+  }
+  CHECK(judged > 60);
+  CHECK(with_errors > 20);
+}
