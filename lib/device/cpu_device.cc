@@ -110,6 +110,8 @@ void* stream() { return nullptr; }
 
 const Device& cpu_device() {
   static const Device device = {.name = "cpu",
+                                .memory = "host",
+                                .is_host_memory = true,
                                 .allocate = allocate,
                                 .release = release,
                                 .free_bytes = free_bytes,

@@ -63,7 +63,7 @@ Check gpu_check(int index) {
 Check nccl_check() {
   const NcclLibrary& nccl = nccl_library();
   if (!nccl.library.empty())
-    return {.name = "NCCL", .found = nccl_version_text(nccl.version) + " (" + nccl.library + ")"};
+    return {.name = std::string(nccl.name), .found = nccl_version_text(nccl.version) + " (" + nccl.library + ")"};
   return {.name = "NCCL",
           .state = CheckState::Absent,
           .found = nccl.reason,

@@ -202,6 +202,8 @@ void use(int index) {
 
 const Device* cuda_device(std::string& reason) {
   static const Device device = {.name = "cuda",
+                                .memory = "GPU",
+                                .is_host_memory = false,
                                 .allocate = allocate,
                                 .release = release,
                                 .free_bytes = free_bytes,

@@ -33,7 +33,9 @@ struct Product {
 // function that fails throws std::runtime_error with the device's own words; allocate returns nullptr when no memory is
 // left.
 struct Device {
-  std::string_view name;              // "cpu", "cuda"
+  std::string_view name;    // "cpu", "cuda"
+  std::string_view memory;  // whose memory it is, for people: "host", "GPU"
+  bool is_host_memory;      // the CPU reads and writes it: nothing is staged, any number of threads work on it
   void* (*allocate)(uint64_t bytes);  // zeroed
   void (*release)(void* memory);
   uint64_t (*free_bytes)();                   // memory that allocate could give now
@@ -59,5 +61,15 @@ const Device& cpu_device();
 
 // The GPU's table, or nullptr with the reason where the program was built without CUDA or finds no driver or GPU.
 const Device* cuda_device(std::string& reason);
+
+// The devices that `--device` names, a row each; `find` gives nullptr with the reason where there is none here.
+struct DeviceRow {
+  std::string_view name;  // Device::name
+  const Device* (*find)(std::string& reason);
+};
+std::span<const DeviceRow> device_rows();
+
+// Memory of the device as the host reads it: itself where it is the host's, else a copy in `buffer`.
+const char* host_view(const Device& device, const void* memory, uint64_t bytes, std::vector<char>& buffer);
 
 }  // namespace tpplan

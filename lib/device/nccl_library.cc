@@ -10,6 +10,14 @@
 namespace tpplan {
 namespace {
 
+// The libraries with NCCL's functions, in the order in which they are looked for.
+struct LibraryRow {
+  std::string_view name;
+  const char* file;
+};
+
+constexpr LibraryRow kLibraries[] = {{"NCCL", "libnccl.so.2"}, {"RCCL", "librccl.so.1"}};
+
 template <typename F>
 bool find_symbol(void* library, const char* name, F& function, std::string& reason) {
   function = reinterpret_cast<F>(dlsym(library, name));
@@ -44,26 +52,41 @@ bool prove_library(void* library, NcclLibrary& nccl) {
     return false;
   }
   if (nccl.version < kOldestNccl) {
-    nccl.reason = fmt::format("NCCL {} is too old: {} and later have communicators that do not block",
+    nccl.reason = fmt::format("{} {} is too old: {} and later have communicators that do not block", nccl.name,
                               nccl_version_text(nccl.version), nccl_version_text(kOldestNccl));
     return false;
   }
   return find_functions(library, nccl.functions, nccl.reason);
 }
 
+// Opens `file`; nullptr with the reason, of several tries the first.
+void* open_file(const char* file, std::string& reason) {
+  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  const char* why = dlerror();
+  if (reason.empty())
+    reason = fmt::format("NCCL cannot be opened: {}", escape_for_terminal(why != nullptr ? why : file));
+  return nullptr;
+}
+
 NcclLibrary open_library() {
-  NcclLibrary nccl;
+  NcclLibrary nccl{.name = kLibraries[0].name};
   const char* named = std::getenv("TPPLAN_NCCL_LIBRARY");
-  const std::string name = named != nullptr && *named != '\0' ? named : "libnccl.so.2";
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* why = dlerror();
-    nccl.reason = fmt::format("NCCL cannot be opened: {}", escape_for_terminal(why != nullptr ? why : name));
-  } else if (prove_library(library, nccl)) {
-    nccl.library = name;
+  std::string file = named != nullptr ? named : "";
+  void* library = file.empty() ? nullptr : open_file(file.c_str(), nccl.reason);
+  for (size_t i = 0; file.empty() && library == nullptr && i < std::size(kLibraries); ++i) {
+    library = open_file(kLibraries[i].file, nccl.reason);
+    if (library == nullptr) continue;
+    nccl.name = kLibraries[i].name;
+    file = kLibraries[i].file;
+  }
+  if (library == nullptr) return nccl;
+  nccl.reason.clear();
+  if (prove_library(library, nccl)) {
+    nccl.library = file;
     nccl.takes_host_memory = dlsym(library, "tpplan_takes_host_memory") != nullptr;
   } else {
-    nccl.reason = fmt::format("{}: {}", escape_for_terminal(name), nccl.reason);
+    nccl.reason = fmt::format("{}: {}", escape_for_terminal(file), nccl.reason);
   }
   return nccl;
 }

@@ -1,9 +1,12 @@
-// NCCL as found at run time. Its types and functions are declared here as nccl.h has them since 2.14 (2022), so that
-// the program builds and starts without it; tests/exec/nccl_declarations.cc holds them to the real header.
+// NCCL, or a library with its functions, as found at run time: RCCL, which is NCCL for AMD's GPUs, exports the same
+// names (ROCm/rccl, src/nccl.h.in). Types and functions are declared here as nccl.h has them since 2.14 (2022), so that
+// the program builds and starts without either; tests/exec/nccl_declarations.cc holds them to NCCL's header. RCCL has
+// not been tried on hardware, and needs a device of AMD beside it, which device/ does not have yet.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace tpplan {
 
@@ -75,15 +78,16 @@ struct NcclFunctions {
   NcclResult (*receive)(void* receive, size_t count, NcclType type, int peer, NcclComm comm, void* stream);
 };
 
-// `library` is the file that was opened; empty when none serves, and then `reason` says why.
+// `library` is the file that was opened; empty when none can be used, and then `reason` says why.
 struct NcclLibrary {
+  std::string_view name;  // "NCCL", "RCCL"
   std::string library, reason;
   int version = 0;                 // 22304 is 2.23.4
   bool takes_host_memory = false;  // a stand-in for tests; NCCL moves the memory of GPUs only
   NcclFunctions functions = {};
 };
 
-// Opens TPPLAN_NCCL_LIBRARY, or libnccl.so.2; once.
+// Opens the file that TPPLAN_NCCL_LIBRARY names, or the first of libnccl.so.2 and librccl.so.1 that is there; once.
 const NcclLibrary& nccl_library();
 
 // "2.23.4"

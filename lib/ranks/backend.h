@@ -49,7 +49,7 @@ struct Backend {
   bool (*gather_texts)(Comm& comm, std::string_view mine, std::vector<std::string>& all);
   // Makes comm.step, comm.calls and, once there is one, comm.fault known to the other ranks. Cheap while there is no
   // fault.
-  void (*tell)(Comm& comm);
+  void (*publish_state)(Comm& comm);
 };
 
 struct Control;  // ranks/control.h

@@ -18,10 +18,10 @@ constexpr double kReplySeconds = 1;  // that rank 0's word may take
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The wait of a rank is over: asks rank 0 whom it waited for.
-void blame(Comm& comm) {
+void report_timeout(Comm& comm) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
-  if (is_hub(control)) {
+  if (is_coordinator(control)) {
     set_fault(control, describe_late(control.ranks, 0, control.deadline));
   } else {
     control.outbox.push_back(
@@ -48,28 +48,29 @@ bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
     return false;
   }
   lock.unlock();
-  blame(comm);
+  report_timeout(comm);
   return false;
 }
 
 }  // namespace
 
-bool join_job(Comm& comm, const MeetOptions& options, std::string& fault) {
-  Meeting meeting;
-  if (!meet_ranks(options, meeting, fault)) return false;
+bool join_job(Comm& comm, const RendezvousOptions& options, std::string& fault) {
+  RankConnections connections;
+  if (!rendezvous(options, connections, fault)) return false;
   comm.process = {comm.rank};
   comm.node.clear();
-  for (size_t i = 0; i < meeting.hosts.size(); ++i) {
-    if (meeting.hosts[i] == meeting.hosts[static_cast<size_t>(comm.rank)]) comm.node.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < connections.hosts.size(); ++i) {
+    if (connections.hosts[i] == connections.hosts[static_cast<size_t>(comm.rank)])
+      comm.node.push_back(static_cast<int>(i));
   }
   if (comm.local_rank < 0)
     comm.local_rank = static_cast<int>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   comm.device->use(comm.local_rank);
-  comm.control = open_control(std::move(meeting), comm.deadline);
+  comm.control = open_control(std::move(connections), comm.deadline);
   return true;
 }
 
-void tell_by_control(Comm& comm) {
+void publish_state_by_control(Comm& comm) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   RankState& own = control.ranks[static_cast<size_t>(comm.rank)];
@@ -77,7 +78,7 @@ void tell_by_control(Comm& comm) {
   own.step = comm.step;
   own.calls = comm.calls;
   control.is_moved = true;
-  if (is_hub(control)) control.last_change = Clock::now();
+  if (is_coordinator(control)) control.last_change = Clock::now();
   if (!comm.fault.empty()) set_fault(control, comm.fault);
   comm.fault = control.fault;
   lock.unlock();
@@ -89,10 +90,10 @@ bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std:
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   control.texts_complete = false;
-  if (is_hub(control)) {
+  if (is_coordinator(control)) {
     control.texts[0] = mine;
     control.has_text[0] = true;
-    settle_texts(control);
+    complete_texts(control);
   } else {
     control.outbox.push_back({.type = FrameType::Text, .texts = {std::string(mine)}});
     wake(control);
@@ -110,7 +111,7 @@ bool may_wait(Comm& comm, Clock::time_point start) {
     return false;
   }
   if (seconds_since(start) < comm.deadline) return true;
-  blame(comm);
+  report_timeout(comm);
   return false;
 }
 
@@ -118,10 +119,10 @@ bool end_together(Comm& comm, int status) {
   if (!enter_call(comm)) return false;
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
-  if (is_hub(control)) {
+  if (is_coordinator(control)) {
     control.ranks[0].ended = true;
     control.statuses[0] = status & 0xff;
-    settle_end(control);
+    complete_end(control);
   } else {
     control.outbox.push_back({.type = FrameType::End, .numbers = {static_cast<uint64_t>(status & 0xff)}});
     wake(control);

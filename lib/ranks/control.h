@@ -15,10 +15,10 @@ namespace tpplan {
 
 // Meets the other ranks, and opens the channel: comm.control, node, process and local_rank (where it is below 0) are
 // set and comm.device made current. False with `fault`: the job cannot be set up.
-bool join_job(Comm& comm, const MeetOptions& options, std::string& fault);
+bool join_job(Comm& comm, const RendezvousOptions& options, std::string& fault);
 
-// Backend::tell and Backend::gather_texts of backends whose ranks are processes.
-void tell_by_control(Comm& comm);
+// Backend::publish_state and Backend::gather_texts of backends whose ranks are processes.
+void publish_state_by_control(Comm& comm);
 bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std::string>& all);
 
 // For a loop that waits for something since `start`: false when the wait is over for want of it, after which comm.fault

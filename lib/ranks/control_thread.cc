@@ -17,12 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBeat = std::chrono::milliseconds(50);    // how often a rank's state is sent at most
-constexpr auto kPulse = std::chrono::milliseconds(500);  // how often rank 0 says that it is there
-constexpr auto kLastWord =
+constexpr auto kStateInterval = std::chrono::milliseconds(50);       // how often a rank's state is sent at most
+constexpr auto kHeartbeatInterval = std::chrono::milliseconds(500);  // how often rank 0 says that it is there
+constexpr auto kTerminationDelay =
     std::chrono::milliseconds(300);  // to say which rank was lost, when the launcher ends all for it
 
-constexpr double kFarewellSeconds = 1;  // that the others may take to hear our last word
+constexpr double kLingerSeconds = 1;  // that the others may take to hear our last word
 
 // Launchers end the other ranks as soon as one is gone. The signal is put off, so that these can say which, and where.
 std::atomic<bool> is_terminated = false;
@@ -38,7 +38,7 @@ void end_by_signal() {
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // With the mutex held, at rank 0: what another rank says. False for a message that it cannot say.
-bool hear_rank(Control& control, size_t rank, Frame& frame) {
+bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
   RankState& state = control.ranks[rank];
   const bool has_step = frame.numbers.size() == 2 && frame.texts.size() == 1;
   switch (frame.type) {
@@ -59,14 +59,14 @@ bool hear_rank(Control& control, size_t rank, Frame& frame) {
       if (frame.texts.size() != 1 || control.has_text[rank]) return false;
       control.texts[rank] = std::move(frame.texts[0]);
       control.has_text[rank] = true;
-      settle_texts(control);
+      complete_texts(control);
       return true;
     case FrameType::End:
       if (frame.numbers.size() != 1) return false;
       state.ended = true;
       control.statuses[rank] = static_cast<int64_t>(frame.numbers[0] & 0xff);
       control.last_change = Clock::now();
-      settle_end(control);
+      complete_end(control);
       return true;
     default:
       return false;
@@ -74,7 +74,7 @@ bool hear_rank(Control& control, size_t rank, Frame& frame) {
 }
 
 // With the mutex held, at another rank: what rank 0 says.
-bool hear_hub(Control& control, Frame& frame) {
+bool receive_from_coordinator(Control& control, Frame& frame) {
   const auto world = static_cast<size_t>(control.world);
   control.last_change = Clock::now();
   switch (frame.type) {
@@ -103,15 +103,15 @@ bool hear_hub(Control& control, Frame& frame) {
 }
 
 // With the mutex held: the rank behind socket `i` is gone.
-void lose(Control& control, size_t i) {
+void disconnect(Control& control, size_t i) {
   control.lost_sockets.push_back(
       std::exchange(control.sockets[i], -1));  // not closed yet: the rank's thread may be writing there
-  const size_t rank = is_hub(control) ? i : 0;
+  const size_t rank = is_coordinator(control) ? i : 0;
   if (control.all_ended) return;
   const RankState& state = control.ranks[rank];
   set_fault(
       control,
-      is_hub(control)
+      is_coordinator(control)
           ? fmt::format(
                 "rank {} is gone: its process ended or its network failed; last heard of at {}, while rank 0 is at {}",
                 rank, to_text(state.step), to_text(control.ranks[0].step))
@@ -120,15 +120,16 @@ void lose(Control& control, size_t i) {
 }
 
 // Hears all whole messages of an inbox; `open` says whether more may come.
-void hear_inbox(Control& control, size_t i, bool open) {
+void process_inbox(Control& control, size_t i, bool open) {
   const std::lock_guard lock(control.mutex);
   Frame frame;
   DecodeState state = DecodeState::NeedMore;
   while ((state = decode(control.inboxes[i], kMaxFrameBytes, frame)) == DecodeState::Frame) {
-    if (!(is_hub(control) ? hear_rank(control, i, frame) : hear_hub(control, frame))) state = DecodeState::Garbage;
-    if (state == DecodeState::Garbage) break;
+    if (!(is_coordinator(control) ? receive_from_rank(control, i, frame) : receive_from_coordinator(control, frame)))
+      state = DecodeState::Malformed;
+    if (state == DecodeState::Malformed) break;
   }
-  if (!open || state == DecodeState::Garbage) lose(control, i);
+  if (!open || state == DecodeState::Malformed) disconnect(control, i);
 }
 
 Frame state_of(const Control& control) {
@@ -140,9 +141,9 @@ Frame state_of(const Control& control) {
 std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent) {
   std::vector<Frame> frames = std::exchange(control.outbox, {});
   const bool must_know =
-      !is_hub(control) && (!frames.empty() || !control.fault.empty());  // where we stand, before what we say
-  const bool is_time = Clock::now() - last_sent >= (is_hub(control) ? kPulse : kBeat);
-  if ((is_hub(control) && is_time) || (control.is_moved && (is_time || must_know))) {
+      !is_coordinator(control) && (!frames.empty() || !control.fault.empty());  // where we stand, before what we say
+  const bool is_time = Clock::now() - last_sent >= (is_coordinator(control) ? kHeartbeatInterval : kStateInterval);
+  if ((is_coordinator(control) && is_time) || (control.is_moved && (is_time || must_know))) {
     frames.insert(frames.begin(), state_of(control));
     control.is_moved = false;
     last_sent = Clock::now();
@@ -163,16 +164,16 @@ void check_end(Control& control) {
 }
 
 // The thread of one process.
-void serve(Control& control) {
-  Clock::time_point last_sent = Clock::now() - kPulse, termination;
-  for (size_t i = 0; i < control.sockets.size(); ++i) hear_inbox(control, i, true);
+void run_control_loop(Control& control) {
+  Clock::time_point last_sent = Clock::now() - kHeartbeatInterval, termination;
+  for (size_t i = 0; i < control.sockets.size(); ++i) process_inbox(control, i, true);
   for (bool stop = false; !stop;) {
     if (!is_terminated) termination = Clock::now();
-    if (Clock::now() - termination > kLastWord) end_by_signal();
+    if (Clock::now() - termination > kTerminationDelay) end_by_signal();
     std::vector<Frame> frames;
     {
       const std::lock_guard lock(control.mutex);
-      if (is_hub(control)) check_end(control);
+      if (is_coordinator(control)) check_end(control);
       frames = take_outbox(control, last_sent);
       stop = control.stop;
     }
@@ -188,12 +189,12 @@ void serve(Control& control) {
     std::vector<pollfd> items = {{.fd = control.wake, .events = POLLIN, .revents = 0}};
     for (const int socket : control.sockets)
       items.push_back({.fd = socket, .events = POLLIN, .revents = 0});  // -1 is passed over
-    poll(items.data(), items.size(), static_cast<int>(kBeat.count()));
+    poll(items.data(), items.size(), static_cast<int>(kStateInterval.count()));
     uint64_t count = 0;
     if (items[0].revents != 0 && read(control.wake, &count, sizeof count) < 0) continue;
     for (size_t i = 1; i < items.size(); ++i) {
       if (items[i].revents != 0)
-        hear_inbox(control, i - 1, receive_available(control.sockets[i - 1], control.inboxes[i - 1]));
+        process_inbox(control, i - 1, receive_available(control.sockets[i - 1], control.inboxes[i - 1]));
     }
   }
 }
@@ -211,7 +212,7 @@ void close_control(Control* control) {
   }
   const Clock::time_point start = Clock::now();
   const auto is_open = [](int socket) { return socket >= 0; };
-  while (seconds_since(start) < kFarewellSeconds && std::ranges::any_of(control->sockets, is_open)) {
+  while (seconds_since(start) < kLingerSeconds && std::ranges::any_of(control->sockets, is_open)) {
     std::vector<pollfd> items;
     for (const int socket : control->sockets) items.push_back({.fd = socket, .events = POLLIN, .revents = 0});
     poll(items.data(), items.size(), 50);
@@ -247,7 +248,7 @@ void set_fault(Control& control, std::string fault) {
   wake(control);
 }
 
-void settle_texts(Control& control) {
+void complete_texts(Control& control) {
   const auto came = static_cast<size_t>(std::ranges::count(control.has_text, true));
   for (size_t i = 0; i < control.ranks.size() && came != 0; ++i) {
     if (control.ranks[i].ended && !control.has_text[i]) {
@@ -266,8 +267,8 @@ void settle_texts(Control& control) {
   wake(control);
 }
 
-void settle_end(Control& control) {
-  if (std::ranges::count(control.statuses, -1) != 0) return settle_texts(control);
+void complete_end(Control& control) {
+  if (std::ranges::count(control.statuses, -1) != 0) return complete_texts(control);
   Frame ends{.type = FrameType::Ends};
   for (const int64_t status : control.statuses) ends.numbers.push_back(static_cast<uint64_t>(status));
   control.outbox.push_back(std::move(ends));
@@ -278,7 +279,7 @@ void settle_end(Control& control) {
 
 void send_state_now(Control& control) {
   const std::unique_lock sending(control.send_mutex, std::try_to_lock);
-  if (!sending.owns_lock() || is_hub(control)) return;  // the thread is at it
+  if (!sending.owns_lock() || is_coordinator(control)) return;  // the thread is at it
   Frame frame;
   int socket = -1;
   {
@@ -290,20 +291,20 @@ void send_state_now(Control& control) {
   if (socket >= 0) send_frame(socket, frame, control.deadline);
 }
 
-std::shared_ptr<Control> open_control(Meeting meeting, double deadline) {
-  auto* control = new Control{.rank = meeting.rank,
-                              .world = meeting.world,
+std::shared_ptr<Control> open_control(RankConnections connections, double deadline) {
+  auto* control = new Control{.rank = connections.rank,
+                              .world = connections.world,
                               .deadline = deadline,
-                              .sockets = std::move(meeting.sockets),
-                              .inboxes = std::move(meeting.inboxes)};
-  const auto world = static_cast<size_t>(meeting.world);
+                              .sockets = std::move(connections.sockets),
+                              .inboxes = std::move(connections.inboxes)};
+  const auto world = static_cast<size_t>(connections.world);
   control->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   control->ranks.resize(world);
   control->texts.resize(world);
   control->has_text.resize(world);
   control->statuses.assign(world, -1);
   if (const auto before = std::signal(SIGTERM, note_termination); before != SIG_DFL) std::signal(SIGTERM, before);
-  control->thread = std::thread(serve, std::ref(*control));
+  control->thread = std::thread(run_control_loop, std::ref(*control));
   return {control, close_control};
 }
 

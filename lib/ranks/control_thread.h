@@ -1,5 +1,5 @@
-// The thread behind the channel between the processes of a job, and what it shares with the rank: rank 0 is the hub,
-// whose thread knows all states and answers all; the others' threads speak with it alone.
+// The thread behind the channel between the processes of a job, and what it shares with the rank: rank 0 is the
+// coordinator, whose thread knows all states and answers all; the others' threads speak with it alone.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace tpplan {
 struct Control {
   int rank = 0, world = 1;
   double deadline = 60;
-  std::vector<int> sockets;  // Meeting::sockets; -1 once lost
+  std::vector<int> sockets;  // RankConnections::sockets; -1 once lost
   std::vector<int> lost_sockets;
   std::vector<std::string> inboxes;
   int wake = -1;
@@ -46,10 +46,10 @@ struct Control {
   bool stop = false;
 };
 
-// Starts the thread on the connections of a meeting. The channel closes with the last owner, once all is sent.
-std::shared_ptr<Control> open_control(Meeting meeting, double deadline);
+// Starts the thread on the connections of a rendezvous. The channel closes with the last owner, once all is sent.
+std::shared_ptr<Control> open_control(RankConnections connections, double deadline);
 
-inline bool is_hub(const Control& control) { return control.rank == 0; }
+inline bool is_coordinator(const Control& control) { return control.rank == 0; }
 
 // Lets the thread look at what there is to send.
 void wake(Control& control);
@@ -61,7 +61,7 @@ void send_state_now(Control& control);
 // These with the mutex held. The first failure stands and is sent to all.
 void set_fault(Control& control, std::string fault);
 // At rank 0: answers a round of texts, and the end, when all have come; fails a round that somebody will never come to.
-void settle_texts(Control& control);
-void settle_end(Control& control);
+void complete_texts(Control& control);
+void complete_end(Control& control);
 
 }  // namespace tpplan

@@ -63,9 +63,9 @@ DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame) {
   std::string_view rest = bytes;
   uint64_t size = 0;
   if (!take_number(rest, size)) return DecodeState::NeedMore;
-  if (size > limit) return DecodeState::Garbage;
+  if (size > limit) return DecodeState::Malformed;
   if (rest.size() < size) return DecodeState::NeedMore;
-  if (!parse_body(rest.substr(0, size), frame)) return DecodeState::Garbage;
+  if (!parse_body(rest.substr(0, size), frame)) return DecodeState::Malformed;
   bytes.erase(0, kHead + size);
   return DecodeState::Frame;
 }

@@ -8,7 +8,7 @@
 
 namespace tpplan {
 
-enum class FrameType : uint8_t { Hello = 1, Welcome, Refuse, State, Late, Fault, Text, Texts, End, Ends };
+enum class FrameType : uint8_t { Hello = 1, Welcome, Reject, State, Late, Fault, Text, Texts, End, Ends };
 
 struct Frame {
   FrameType type{};
@@ -22,9 +22,9 @@ inline constexpr uint64_t kMaxHelloBytes = uint64_t{1} << 16;  // before the oth
 // Length (8 bytes), type, counts, numbers and strings; little endian, which is what all machines with GPUs are.
 std::string encode(const Frame& frame);
 
-enum class DecodeState { Frame, NeedMore, Garbage };
+enum class DecodeState { Frame, NeedMore, Malformed };
 
-// Takes the first frame off `bytes`. Garbage: no frame of at most `limit` bytes begins there.
+// Takes the first frame off `bytes`. Malformed: no frame of at most `limit` bytes begins there.
 DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame);
 
 // Sends all of it within `seconds`; false when the other side is gone or does not take it.

@@ -21,22 +21,22 @@ struct BackendRow {
   bool (*connect)(Comm& comm, const RankIdentity& who, const LaunchOptions& options,
                   std::string& fault);  // nullptr: ranks are threads
   void (*finish)(Comm& comm);           // once all ranks have ended without a failure; nullptr: nothing
-  bool needs_gpu;
-  const char* launcher;  // how its ranks are started
+  std::string_view device;              // that `--device auto` means
+  const char* launcher;                 // how its ranks are started
 };
 
 constexpr BackendRow kBackends[] = {
-    {"local", local_backend, nullptr, nullptr, false, ""},
-    {"nccl", nccl_backend, connect_nccl, finish_nccl, true, "torchrun --nproc-per-node {}"},
-    {"mpi", mpi_backend, connect_mpi, finish_mpi, false, "mpirun -np {}"},
+    {"local", local_backend, nullptr, nullptr, "cpu", ""},
+    {"nccl", nccl_backend, connect_nccl, finish_nccl, "cuda", "torchrun --nproc-per-node {}"},
+    {"mpi", mpi_backend, connect_mpi, finish_mpi, "cpu", "mpirun -np {}"},
 };
 
 // The device's table, or nullptr with the reason.
 const Device* find_device(const BackendRow& row, const std::string& wanted, std::string& fault) {
-  const bool cuda = wanted == "cuda" || (wanted == "auto" && row.needs_gpu);
-  if (!cuda) return &cpu_device();
-  std::string reason;
-  const Device* device = cuda_device(reason);
+  const auto rows = device_rows();
+  const auto device_row = std::ranges::find(rows, wanted == "auto" ? row.device : wanted, &DeviceRow::name);
+  std::string reason = "there is no such device";
+  const Device* device = device_row == rows.end() ? nullptr : device_row->find(reason);
   if (device == nullptr)
     fault = fmt::format(
         "no GPU can be used: {}: see `tpplan-exec doctor`, or use --device cpu with --backend local or mpi", reason);
@@ -74,7 +74,7 @@ bool start_together(Comm& comm, std::string& fault) {
 }
 
 // This process's rank: its body, and the end that all ranks come to together. Returns the job's status.
-int live(Comm& comm, const RankBody& body, std::string& fault) {
+int run_rank(Comm& comm, const RankBody& body, std::string& fault) {
   int status = 1;
   try {
     status = body(comm);
@@ -123,7 +123,7 @@ int run_ranks(const LaunchOptions& options, const RankBody& body, std::string& f
             .deadline = options.deadline};
   if (!row->connect(comm, who, options, fault)) return 2;
   if (!start_together(comm, fault)) return 1;
-  const int status = live(comm, body, fault);
+  const int status = run_rank(comm, body, fault);
   if (fault.empty() && row->finish != nullptr) row->finish(comm);
   return status;
 }

@@ -38,7 +38,7 @@ bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read)
   if (!enter_call(comm)) return false;
   Board& board = board_of(comm);
   comm.device->synchronize();
-  const std::vector<BoardSlot>* slots = meet(board, comm, group, &slot);
+  const std::vector<BoardSlot>* slots = wait_for_group(board, comm, group, &slot);
   if (slots == nullptr) return false;
   bool done = false;
   try {
@@ -50,7 +50,7 @@ bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read)
     throw;
   }
   finish_reading(board, group);
-  return done && meet(board, comm, group, nullptr) != nullptr;
+  return done && wait_for_group(board, comm, group, nullptr) != nullptr;
 }
 
 bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes) {
@@ -120,7 +120,7 @@ bool gather_texts(Comm& comm, std::string_view mine, std::vector<std::string>& a
   });
 }
 
-void tell(Comm& comm) {
+void publish_state(Comm& comm) {
   Board& board = board_of(comm);
   const std::lock_guard lock(board.mutex);
   RankState& state = board.ranks[static_cast<size_t>(comm.rank)];
@@ -137,7 +137,7 @@ constexpr Backend kLocal = {.name = "local",
                             .all_reduce = all_reduce,
                             .reduce_scatter = reduce_scatter,
                             .gather_texts = gather_texts,
-                            .tell = tell};
+                            .publish_state = publish_state};
 
 // Makes a failure known with no memory left to describe it, where need be: a text this short takes none.
 void fail_somehow(Board& board, Comm& comm, const char* what, const char* reason) {
@@ -151,7 +151,7 @@ void fail_somehow(Board& board, Comm& comm, const char* what, const char* reason
 }
 
 // One rank's whole life; returns its status.
-int live(Comm& comm, const RankBody& body) {
+int run_rank(Comm& comm, const RankBody& body) {
   int status = 1;
   try {
     comm.device->use(0);
@@ -202,7 +202,7 @@ int run_local_ranks(const LaunchOptions& options, const Device& device, const Ra
     try {
       Comm comm = model;
       threads.emplace_back([comm = std::move(comm), &body]() mutable {
-        const int status = live(comm, body);
+        const int status = run_rank(comm, body);
         post_end(board_of(comm), comm.rank, status);
       });
     } catch (const std::exception& error) {  // system_error: no thread; bad_alloc

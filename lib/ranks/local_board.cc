@@ -18,7 +18,7 @@ int ended_member(const Board& board, const Group& group, const BoardGroup& point
 
 }  // namespace
 
-const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group, const BoardSlot* slot) {
+const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Group& group, const BoardSlot* slot) {
   std::unique_lock lock(board.mutex);
   BoardGroup& point = board.groups[group.ranks];
   if (point.slots.empty()) {

@@ -19,12 +19,12 @@ struct BoardSlot {
   std::string_view text;
 };
 
-// A meeting point of the same ranks over and over.
+// A barrier of the same ranks, used over and over.
 struct BoardGroup {
   std::vector<BoardSlot> slots;  // by place in the group
   std::vector<bool> here;
   size_t arrived = 0;
-  uint64_t round = 0;  // complete meetings
+  uint64_t round = 0;  // complete rounds
   size_t reading = 0;  // members that read the others' memory
 };
 
@@ -42,7 +42,7 @@ struct Board {
 // when that cannot be: a failure anywhere, a member that ended, the deadline. With a `slot` the caller reads the
 // others' memory from then on, until finish_reading. Nobody returns with a failure while others still read: what they
 // read would be gone.
-const std::vector<BoardSlot>* meet(Board& board, Comm& comm, const Group& group, const BoardSlot* slot);
+const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Group& group, const BoardSlot* slot);
 
 // The caller has read what it needs. After a failure it waits until the others have, too.
 void finish_reading(Board& board, const Group& group);

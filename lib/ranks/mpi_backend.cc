@@ -126,7 +126,7 @@ struct HostBlock {
   std::shared_ptr<void> own;
 };
 
-bool is_on_host(const Comm& comm) { return comm.device == &cpu_device(); }
+bool is_on_host(const Comm& comm) { return comm.device->is_host_memory; }
 
 HostBlock host_block(const Comm& comm, uint64_t bytes) {
   HostBlock block;
@@ -180,7 +180,7 @@ constexpr Backend kMpi = {.name = "mpi",
                           .all_reduce = all_reduce_by_moves,
                           .reduce_scatter = reduce_scatter_by_moves,
                           .gather_texts = gather_texts_by_control,
-                          .tell = tell_by_control};
+                          .publish_state = publish_state_by_control};
 
 // Ends the process when a call that cannot be given up takes longer than the deadline.
 template <typename Call>
@@ -249,22 +249,23 @@ bool spread_endpoint(Comm& comm, std::string& host, int& port) {
 
 // The channel beside MPI: where MASTER_ADDR says, before MPI_Init, so that who is missing can be named; else at a port
 // of rank 0's choice.
-bool join_by_mpi(Comm& comm, MeetOptions meeting, std::string& fault) {
+bool join_by_mpi(Comm& comm, RendezvousOptions endpoint, std::string& fault) {
   const std::string mine = host_identity();
   std::string host = mine;
   if (comm.rank == 0) {
-    meeting.listener = listen_at(comm.world == 1 ? "127.0.0.1" : "::", meeting.port, fault);
-    if (meeting.listener < 0) meeting.listener = listen_at("0.0.0.0", meeting.port, fault);  // a machine without IPv6
-    if (meeting.listener < 0) return false;
+    endpoint.listener = listen_at(comm.world == 1 ? "127.0.0.1" : "::", endpoint.port, fault);
+    if (endpoint.listener < 0)
+      endpoint.listener = listen_at("0.0.0.0", endpoint.port, fault);  // a machine without IPv6
+    if (endpoint.listener < 0) return false;
     fault.clear();
   }
-  if (!spread_endpoint(comm, host, meeting.port)) {
+  if (!spread_endpoint(comm, host, endpoint.port)) {
     fault = comm.fault;
     return false;
   }
-  meeting.address = "127.0.0.1";
-  if (host != mine) meeting.address = host.substr(0, host.find(' '));
-  return join_job(comm, meeting, fault);
+  endpoint.address = "127.0.0.1";
+  if (host != mine) endpoint.address = host.substr(0, host.find(' '));
+  return join_job(comm, endpoint, fault);
 }
 
 }  // namespace
@@ -276,13 +277,13 @@ bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
   if (mpi == nullptr) return false;
   const Backend* backend = std::exchange(comm.backend, nullptr);  // nobody can be told yet
   comm.state = {const_cast<MpiLibrary*>(mpi), [](void*) {}};
-  MeetOptions meeting{.rank = who.rank,
-                      .world = who.world,
-                      .address = who.address,
-                      .port = who.has_address ? who.port : 0,
-                      .deadline = options.deadline,
-                      .agreement = options.agreement};
-  if (who.has_address && !join_job(comm, meeting, fault)) return false;
+  RendezvousOptions endpoint{.rank = who.rank,
+                             .world = who.world,
+                             .address = who.address,
+                             .port = who.has_address ? who.port : 0,
+                             .deadline = options.deadline,
+                             .agreement = options.agreement};
+  if (who.has_address && !join_job(comm, endpoint, fault)) return false;
   int provided = 0;
   const std::string late =
       fmt::format("rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started",
@@ -303,7 +304,7 @@ bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
         who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world);
     return false;
   }
-  if (!who.has_address && !join_by_mpi(comm, meeting, fault)) return false;
+  if (!who.has_address && !join_by_mpi(comm, endpoint, fault)) return false;
   comm.backend = backend;
   return true;
 }

@@ -39,8 +39,6 @@ NcclOp op_of(ReduceOp op) {
   return op == ReduceOp::Max ? NcclOp::Max : op == ReduceOp::Min ? NcclOp::Min : NcclOp::Sum;
 }
 
-const NcclFunctions& nccl() { return nccl_library().functions; }
-
 bool is_accepted(NcclResult result) { return result == NcclResult::Success || result == NcclResult::InProgress; }
 
 char* at(void* memory, uint64_t offset) { return static_cast<char*>(memory) + offset; }
@@ -82,13 +80,14 @@ bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::
   const auto alone = [&] { comm.device->copy(out, in, bytes[0]); };
   if (is_even(bytes)) {
     return take_part(comm, group, "ncclAllGather", alone, [&](NcclComm communicator, void* stream) {
-      return nccl().all_gather(in, out, bytes[0], NcclType::Uint8, communicator, stream);
+      return nccl_of(comm).functions.all_gather(in, out, bytes[0], NcclType::Uint8, communicator, stream);
     });
   }
   return take_part(comm, group, "ncclBroadcast", alone, [&](NcclComm communicator, void* stream) {
     return for_each_piece(bytes, [&](int root, uint64_t offset, uint64_t size) {
       const void* from = static_cast<size_t>(root) == group.self ? in : at(out, offset);
-      return nccl().broadcast(from, at(out, offset), size, NcclType::Uint8, root, communicator, stream);
+      return nccl_of(comm).functions.broadcast(from, at(out, offset), size, NcclType::Uint8, root, communicator,
+                                               stream);
     });
   });
 }
@@ -111,12 +110,12 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
     copy_own();
     const NcclResult sent = for_each_piece(send_bytes, [&](int peer, uint64_t offset, uint64_t size) {
       if (static_cast<size_t>(peer) == group.self) return NcclResult::Success;
-      return nccl().send(at(in, offset), size, NcclType::Uint8, peer, communicator, stream);
+      return nccl_of(comm).functions.send(at(in, offset), size, NcclType::Uint8, peer, communicator, stream);
     });
     if (!is_accepted(sent)) return sent;
     return for_each_piece(receive_bytes, [&](int peer, uint64_t offset, uint64_t size) {
       if (static_cast<size_t>(peer) == group.self) return NcclResult::Success;
-      return nccl().receive(at(out, offset), size, NcclType::Uint8, peer, communicator, stream);
+      return nccl_of(comm).functions.receive(at(out, offset), size, NcclType::Uint8, peer, communicator, stream);
     });
   });
 }
@@ -135,7 +134,7 @@ bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, D
   const bool reduced = take_part(
       comm, group, "ncclAllReduce", [] {},
       [&](NcclComm communicator, void* stream) {
-        return nccl().all_reduce(data, data, elements, type, op_of(op), communicator, stream);
+        return nccl_of(comm).functions.all_reduce(data, data, elements, type, op_of(op), communicator, stream);
       });
   return finish(comm, group, data, elements, dtype, op, reduced);
 }
@@ -151,13 +150,14 @@ bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, s
   bool reduced = false;
   if (is_even(elements)) {
     reduced = take_part(comm, group, "ncclReduceScatter", alone, [&](NcclComm communicator, void* stream) {
-      return nccl().reduce_scatter(in, out, own, type, op_of(op), communicator, stream);
+      return nccl_of(comm).functions.reduce_scatter(in, out, own, type, op_of(op), communicator, stream);
     });
   } else {
     reduced = take_part(comm, group, "ncclReduce", alone, [&](NcclComm communicator, void* stream) {
       return for_each_piece(elements, [&](int root, uint64_t offset, uint64_t size) {
         void* to = static_cast<size_t>(root) == group.self ? out : nullptr;  // read nowhere else
-        return nccl().reduce(at(in, offset * width), to, size, type, op_of(op), root, communicator, stream);
+        return nccl_of(comm).functions.reduce(at(in, offset * width), to, size, type, op_of(op), root, communicator,
+                                              stream);
       });
     });
   }
@@ -170,7 +170,7 @@ constexpr Backend kNccl = {.name = "nccl",
                            .all_reduce = all_reduce,
                            .reduce_scatter = reduce_scatter,
                            .gather_texts = gather_texts_by_control,
-                           .tell = tell_by_control};
+                           .publish_state = publish_state_by_control};
 
 }  // namespace
 
@@ -180,19 +180,20 @@ const Backend* nccl_backend(std::string& reason) {
 }
 
 bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault) {
-  if (comm.device->name == "cpu" && !nccl_library().takes_host_memory) {
+  const NcclLibrary& library = nccl_library();
+  if (comm.device->is_host_memory && !library.takes_host_memory) {
     fault = "--backend nccl needs GPUs, and --device is cpu: leave --device out";
     return false;
   }
-  const MeetOptions meeting{
+  const RendezvousOptions endpoint{
       .rank = comm.rank,
       .world = comm.world,
       .address = who.address,
       .port = who.port,
       .deadline = options.deadline,
-      .agreement = fmt::format("{}\nNCCL {}", options.agreement, nccl_version_text(nccl_library().version))};
-  if (!join_job(comm, meeting, fault)) return false;
-  if (open_nccl(comm)) return true;
+      .agreement = fmt::format("{}\n{} {}", options.agreement, library.name, nccl_version_text(library.version))};
+  if (!join_job(comm, endpoint, fault)) return false;
+  if (open_nccl(comm, library)) return true;
   fault = comm.fault;
   return false;
 }

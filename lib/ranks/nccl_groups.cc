@@ -25,12 +25,13 @@ constexpr auto kSpinTime = std::chrono::milliseconds(1);  // before a wait lets 
 constexpr auto kPause = std::chrono::microseconds(50);
 
 struct NcclState {
+  const NcclLibrary* library = nullptr;
   std::map<std::vector<int>, NcclComm> communicators;  // by their ranks
 };
 
 NcclState& state_of(const Comm& comm) { return *static_cast<NcclState*>(comm.state.get()); }
 
-const NcclFunctions& nccl() { return nccl_library().functions; }
+const NcclFunctions& nccl(const Comm& comm) { return state_of(comm).library->functions; }
 
 bool is_accepted(NcclResult result) { return result == NcclResult::Success || result == NcclResult::InProgress; }
 
@@ -47,8 +48,9 @@ bool abort_communicators(NcclState& state) {
   if (state.communicators.empty()) return true;
   std::promise<void> promise;
   std::future<void> done = promise.get_future();
-  std::thread([communicators = std::exchange(state.communicators, {}), promise = std::move(promise)]() mutable {
-    for (const auto& [ranks, communicator] : communicators) nccl().comm_abort(communicator);
+  std::thread([abort = state.library->functions.comm_abort, communicators = std::exchange(state.communicators, {}),
+               promise = std::move(promise)]() mutable {
+    for (const auto& [ranks, communicator] : communicators) abort(communicator);
     promise.set_value();
   }).detach();
   return done.wait_for(kAbortTime) == std::future_status::ready;
@@ -64,8 +66,8 @@ void abort_all(Comm& comm) {
 }
 
 bool fail_nccl(Comm& comm, NcclComm communicator, const char* what, NcclResult result) {
-  const char* last = nccl().get_last_error(communicator);
-  fail(comm, fmt::format("{}: {}: {}", what, nccl().get_error_string(result),
+  const char* last = nccl(comm).get_last_error(communicator);
+  fail(comm, fmt::format("{}: {}: {}", what, nccl(comm).get_error_string(result),
                          escape_for_terminal(last != nullptr && *last != '\0' ? last : "NCCL says no more")));
   abort_all(comm);
   return false;
@@ -76,7 +78,7 @@ bool wait(Comm& comm, NcclComm communicator, const char* what) {
   const Clock::time_point start = Clock::now();
   for (;; pause_since(start)) {
     NcclResult state = NcclResult::Success;
-    const NcclResult asked = nccl().comm_get_async_error(communicator, &state);
+    const NcclResult asked = nccl(comm).comm_get_async_error(communicator, &state);
     if (asked != NcclResult::Success) return fail_nccl(comm, communicator, what, asked);
     if (!is_accepted(state)) return fail_nccl(comm, communicator, what, state);
     if (state == NcclResult::Success && comm.device->done()) return true;
@@ -90,8 +92,8 @@ bool wait(Comm& comm, NcclComm communicator, const char* what) {
 NcclComm join(Comm& comm, const Group& group, const NcclUniqueId& id) {
   NcclComm communicator = nullptr;
   NcclConfig config;
-  const NcclResult result = nccl().comm_init_rank_config(&communicator, static_cast<int>(group.ranks.size()), id,
-                                                         static_cast<int>(group.self), &config);
+  const NcclResult result = nccl(comm).comm_init_rank_config(&communicator, static_cast<int>(group.ranks.size()), id,
+                                                             static_cast<int>(group.self), &config);
   if (communicator != nullptr) state_of(comm).communicators.emplace(group.ranks, communicator);
   if (!is_accepted(result)) {
     fail_nccl(comm, communicator, "ncclCommInitRankConfig", result);
@@ -101,7 +103,7 @@ NcclComm join(Comm& comm, const Group& group, const NcclUniqueId& id) {
 }
 
 bool make_id(Comm& comm, NcclUniqueId& id) {
-  const NcclResult result = nccl().get_unique_id(&id);
+  const NcclResult result = nccl(comm).get_unique_id(&id);
   return result == NcclResult::Success || fail_nccl(comm, nullptr, "ncclGetUniqueId", result);
 }
 
@@ -125,10 +127,11 @@ bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
   }
   void* stream = comm.device->stream();
   const bool moved = run_nccl(comm, world, "ncclSend of an id", [&] {
-    if (group.self != 0) return nccl().receive(memory.get(), sizeof id, NcclType::Uint8, group.ranks[0], world, stream);
+    if (group.self != 0)
+      return nccl(comm).receive(memory.get(), sizeof id, NcclType::Uint8, group.ranks[0], world, stream);
     NcclResult result = NcclResult::Success;
     for (size_t i = 1; i < group.ranks.size() && is_accepted(result); ++i) {
-      result = nccl().send(memory.get(), sizeof id, NcclType::Uint8, group.ranks[i], world, stream);
+      result = nccl(comm).send(memory.get(), sizeof id, NcclType::Uint8, group.ranks[i], world, stream);
     }
     return result;
   });
@@ -138,8 +141,10 @@ bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
 
 }  // namespace
 
-bool open_nccl(Comm& comm) {
-  comm.state = std::shared_ptr<void>(new NcclState, [](void* memory) {
+const NcclLibrary& nccl_of(const Comm& comm) { return *state_of(comm).library; }
+
+bool open_nccl(Comm& comm, const NcclLibrary& library) {
+  comm.state = std::shared_ptr<void>(new NcclState{.library = &library, .communicators = {}}, [](void* memory) {
     const std::unique_ptr<NcclState> state(static_cast<NcclState*>(memory));
     abort_communicators(*state);
   });
@@ -160,13 +165,13 @@ bool open_nccl(Comm& comm) {
 void close_nccl(Comm& comm) {
   const Clock::time_point start = Clock::now();
   for (const auto& [ranks, communicator] : std::exchange(state_of(comm).communicators, {})) {
-    const NcclResult result = nccl().comm_finalize(communicator);
+    const NcclResult result = nccl(comm).comm_finalize(communicator);
     NcclResult now = result;
-    while (is_accepted(result) && nccl().comm_get_async_error(communicator, &now) == NcclResult::Success &&
+    while (is_accepted(result) && nccl(comm).comm_get_async_error(communicator, &now) == NcclResult::Success &&
            now == NcclResult::InProgress && Clock::now() - start < kCloseTime) {
       pause_since(start);
     }
-    now == NcclResult::Success ? nccl().comm_destroy(communicator) : nccl().comm_abort(communicator);
+    now == NcclResult::Success ? nccl(comm).comm_destroy(communicator) : nccl(comm).comm_abort(communicator);
   }
 }
 
@@ -178,10 +183,10 @@ NcclComm nccl_communicator(Comm& comm, const Group& group) {
 }
 
 bool run_nccl(Comm& comm, NcclComm communicator, const char* what, const std::function<NcclResult()>& queue) {
-  NcclResult result = nccl().group_start();
+  NcclResult result = nccl(comm).group_start();
   if (result != NcclResult::Success) return fail_nccl(comm, communicator, "ncclGroupStart", result);
   result = queue();
-  const NcclResult ended = nccl().group_end();  // also after an error: groups are counted
+  const NcclResult ended = nccl(comm).group_end();  // also after an error: groups are counted
   if (!is_accepted(result)) return fail_nccl(comm, communicator, what, result);
   if (!is_accepted(ended)) return fail_nccl(comm, communicator, what, ended);
   return wait(comm, communicator, what);

@@ -10,12 +10,15 @@
 
 namespace tpplan {
 
-// Joins the communicator of all ranks and makes comm.state, from which nccl_communicator serves. All ranks call it,
+// Joins the communicator of all ranks and makes comm.state, from which nccl_communicator takes them. All ranks call it,
 // with the control channel open. False with comm.fault set.
-bool open_nccl(Comm& comm);
+bool open_nccl(Comm& comm, const NcclLibrary& library);
 
 // Closes all communicators in order, once no rank has failed. Those that are open when comm.state goes are aborted.
 void close_nccl(Comm& comm);
+
+// The library that the rank's communicators are of.
+const NcclLibrary& nccl_of(const Comm& comm);
 
 // The communicator of the group, made at its first use by its ranks alone; a group has at least two ranks. nullptr with
 // comm.fault set.

@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kMagic = 0x31'6b'6e'61'72'70'70'74;  // "tpprank1"
-constexpr size_t kMostStrangers = 256;                  // connections that have not said who they are
+constexpr size_t kMaxUnidentified = 256;                // connections that have not said who they are
 constexpr double kReplySeconds = 1;                     // that rank 0's answer may come after the deadline
 
 double seconds_until(Clock::time_point end) { return std::chrono::duration<double>(end - Clock::now()).count(); }
@@ -30,7 +30,7 @@ int milliseconds_until(Clock::time_point end, int most) {
   return std::clamp(static_cast<int>(seconds_until(end) * 1000), 0, most);
 }
 
-Frame hello_of(const MeetOptions& options) {
+Frame hello_of(const RendezvousOptions& options) {
   return {.type = FrameType::Hello,
           .numbers = {kMagic, static_cast<uint64_t>(options.rank), static_cast<uint64_t>(options.world),
                       static_cast<uint64_t>(getpid())},
@@ -80,129 +80,129 @@ std::string find_disagreement(const Frame& own, const Frame& hello, const std::v
   return "";
 }
 
-struct Stranger {
+struct PendingConnection {
   int socket = -1;
   std::string bytes;
 };
 
 // Rank 0's side.
-struct Reception {
+struct PendingJob {
   Frame own;
   std::vector<Frame> present;  // hellos by rank
   std::vector<int> sockets;
-  std::vector<Stranger> strangers;
+  std::vector<PendingConnection> unidentified;
   size_t missing = 0;
 };
 
-void refuse_all(Reception& reception, const std::string& fault) {
-  for (Stranger& stranger : reception.strangers) close(stranger.socket);
-  for (int& socket : reception.sockets) {
+void reject_all(PendingJob& pending, const std::string& fault) {
+  for (PendingConnection& connection : pending.unidentified) close(connection.socket);
+  for (int& socket : pending.sockets) {
     if (socket < 0) continue;
-    send_frame(socket, {.type = FrameType::Refuse, .texts = {fault}}, kReplySeconds);
+    send_frame(socket, {.type = FrameType::Reject, .texts = {fault}}, kReplySeconds);
     close(socket);
     socket = -1;
   }
 }
 
-// Hears one stranger; false with `fault` when it is a rank that cannot take part.
-bool hear(Reception& reception, Stranger& stranger, std::string& fault) {
-  const bool open = receive_available(stranger.socket, stranger.bytes);
+// Reads what one connection says of itself; false with `fault` when it is a rank that cannot take part.
+bool read_hello(PendingJob& pending, PendingConnection& connection, std::string& fault) {
+  const bool open = receive_available(connection.socket, connection.bytes);
   Frame hello;
-  const DecodeState state = decode(stranger.bytes, kMaxHelloBytes, hello);
+  const DecodeState state = decode(connection.bytes, kMaxHelloBytes, hello);
   if (state == DecodeState::NeedMore && open) return true;
   if (state != DecodeState::Frame || !is_hello(hello)) {
-    close(stranger.socket);
-    stranger.socket = -1;
+    close(connection.socket);
+    connection.socket = -1;
     return true;
   }
-  fault = find_disagreement(reception.own, hello, reception.present);
+  fault = find_disagreement(pending.own, hello, pending.present);
   if (!fault.empty()) {
-    send_frame(stranger.socket, {.type = FrameType::Refuse, .texts = {fault}}, kReplySeconds);
+    send_frame(connection.socket, {.type = FrameType::Reject, .texts = {fault}}, kReplySeconds);
     return false;
   }
   const uint64_t rank = hello.numbers[1];
-  reception.sockets[rank] = std::exchange(stranger.socket, -1);
-  reception.present[rank] = std::move(hello);
-  --reception.missing;
+  pending.sockets[rank] = std::exchange(connection.socket, -1);
+  pending.present[rank] = std::move(hello);
+  --pending.missing;
   return true;
 }
 
-void accept_strangers(Reception& reception, int listener) {
+void accept_connections(PendingJob& pending, int listener) {
   for (int fd = accept_caller(listener); fd >= 0; fd = accept_caller(listener)) {
-    if (reception.strangers.size() >= kMostStrangers) {
-      close(reception.strangers.front().socket);
-      reception.strangers.erase(reception.strangers.begin());
+    if (pending.unidentified.size() >= kMaxUnidentified) {
+      close(pending.unidentified.front().socket);
+      pending.unidentified.erase(pending.unidentified.begin());
     }
-    reception.strangers.push_back({.socket = fd});
+    pending.unidentified.push_back({.socket = fd});
   }
 }
 
-std::vector<int> missing_ranks(const Reception& reception) {
+std::vector<int> missing_ranks(const PendingJob& pending) {
   std::vector<int> ranks;
-  for (size_t i = 0; i < reception.present.size(); ++i) {
-    if (reception.present[i].numbers.empty()) ranks.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < pending.present.size(); ++i) {
+    if (pending.present[i].numbers.empty()) ranks.push_back(static_cast<int>(i));
   }
   return ranks;
 }
 
-bool receive_ranks(Reception& reception, int listener, const MeetOptions& options, std::string& fault) {
+bool accept_ranks(PendingJob& pending, int listener, const RendezvousOptions& options, std::string& fault) {
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
-  while (reception.missing != 0) {
+  while (pending.missing != 0) {
     if (seconds_until(end) <= 0) {
-      const std::vector<int> late = missing_ranks(reception);
+      const std::vector<int> late = missing_ranks(pending);
       fault = fmt::format(
           "{} of {} {} not come to rank 0 within {:.3g} s: start every rank, with the same MASTER_ADDR and MASTER_PORT",
           list_ranks(late), options.world, late.size() == 1 ? "has" : "have", options.deadline);
       return false;
     }
     std::vector<pollfd> items = {{.fd = listener, .events = POLLIN, .revents = 0}};
-    for (const Stranger& stranger : reception.strangers)
-      items.push_back({.fd = stranger.socket, .events = POLLIN, .revents = 0});
+    for (const PendingConnection& connection : pending.unidentified)
+      items.push_back({.fd = connection.socket, .events = POLLIN, .revents = 0});
     poll(items.data(), items.size(), milliseconds_until(end, 200));
     for (size_t i = 1; i < items.size(); ++i) {
-      if (items[i].revents != 0 && !hear(reception, reception.strangers[i - 1], fault)) return false;
+      if (items[i].revents != 0 && !read_hello(pending, pending.unidentified[i - 1], fault)) return false;
     }
-    std::erase_if(reception.strangers, [](const Stranger& stranger) { return stranger.socket < 0; });
-    if (items[0].revents != 0) accept_strangers(reception, listener);
+    std::erase_if(pending.unidentified, [](const PendingConnection& connection) { return connection.socket < 0; });
+    if (items[0].revents != 0) accept_connections(pending, listener);
   }
   return true;
 }
 
-bool receive_job(const MeetOptions& options, Meeting& meeting, std::string& fault) {
+bool accept_job(const RendezvousOptions& options, RankConnections& connections, std::string& fault) {
   int port = options.port;
   const int listener = options.listener >= 0 ? options.listener : listen_at(options.address, port, fault);
   if (listener < 0) return false;
   const auto world = static_cast<size_t>(options.world);
-  Reception reception{.own = hello_of(options),
-                      .present = std::vector<Frame>(world),
-                      .sockets = std::vector<int>(world, -1),
-                      .missing = world - 1};
-  reception.present[0] = reception.own;
-  const bool fine = receive_ranks(reception, listener, options, fault);
+  PendingJob pending{.own = hello_of(options),
+                     .present = std::vector<Frame>(world),
+                     .sockets = std::vector<int>(world, -1),
+                     .missing = world - 1};
+  pending.present[0] = pending.own;
+  const bool fine = accept_ranks(pending, listener, options, fault);
   close(listener);
   if (!fine) {
-    refuse_all(reception, fault);
+    reject_all(pending, fault);
     return false;
   }
-  for (const Stranger& stranger : reception.strangers) close(stranger.socket);
-  for (const Frame& hello : reception.present) meeting.hosts.push_back(hello.texts[2]);
-  const Frame welcome{.type = FrameType::Welcome, .texts = meeting.hosts};
-  for (const int socket : reception.sockets) {
+  for (const PendingConnection& connection : pending.unidentified) close(connection.socket);
+  for (const Frame& hello : pending.present) connections.hosts.push_back(hello.texts[2]);
+  const Frame welcome{.type = FrameType::Welcome, .texts = connections.hosts};
+  for (const int socket : pending.sockets) {
     if (socket >= 0) send_frame(socket, welcome, kReplySeconds);  // one that is gone is found when it is missed
   }
-  meeting.sockets = std::move(reception.sockets);
-  meeting.inboxes.resize(meeting.sockets.size());  // nobody speaks before the welcome
+  connections.sockets = std::move(pending.sockets);
+  connections.inboxes.resize(connections.sockets.size());  // nobody speaks before the welcome
   return true;
 }
 
-// Waits for rank 0's answer on an open connection: Welcome, Refuse, or nothing that can be understood. `bytes`: what
+// Waits for rank 0's answer on an open connection: Welcome, Reject, or nothing that can be understood. `bytes`: what
 // came after it.
-bool hear_answer(int socket, Clock::time_point end, Frame& answer, std::string& bytes) {
+bool receive_answer(int socket, Clock::time_point end, Frame& answer, std::string& bytes) {
   for (;;) {
     const DecodeState state = decode(bytes, kMaxFrameBytes, answer);
-    if (state == DecodeState::Frame) return answer.type == FrameType::Welcome || answer.type == FrameType::Refuse;
-    if (state == DecodeState::Garbage || seconds_until(end) <= 0) return false;
+    if (state == DecodeState::Frame) return answer.type == FrameType::Welcome || answer.type == FrameType::Reject;
+    if (state == DecodeState::Malformed || seconds_until(end) <= 0) return false;
     pollfd item{.fd = socket, .events = POLLIN, .revents = 0};
     poll(&item, 1, milliseconds_until(end, 200));
     if (item.revents != 0 && !receive_available(socket, bytes))
@@ -210,7 +210,7 @@ bool hear_answer(int socket, Clock::time_point end, Frame& answer, std::string& 
   }
 }
 
-bool call_rank_zero(const MeetOptions& options, Meeting& meeting, std::string& fault) {
+bool connect_to_rank_zero(const RendezvousOptions& options, RankConnections& connections, std::string& fault) {
   const auto whole = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
   const Clock::time_point end = Clock::now() + whole, last = end + std::chrono::duration_cast<Clock::duration>(
                                                                        std::chrono::duration<double>(kReplySeconds));
@@ -221,15 +221,15 @@ bool call_rank_zero(const MeetOptions& options, Meeting& meeting, std::string& f
     if (socket >= 0) {
       Frame answer;
       std::string inbox;
-      const bool heard = send_frame(socket, hello, kReplySeconds) && hear_answer(socket, last, answer, inbox);
-      if (heard && answer.type == FrameType::Welcome && answer.texts.size() == static_cast<size_t>(options.world)) {
-        meeting.sockets = {socket};
-        meeting.inboxes = {std::move(inbox)};
-        meeting.hosts = std::move(answer.texts);
+      const bool answered = send_frame(socket, hello, kReplySeconds) && receive_answer(socket, last, answer, inbox);
+      if (answered && answer.type == FrameType::Welcome && answer.texts.size() == static_cast<size_t>(options.world)) {
+        connections.sockets = {socket};
+        connections.inboxes = {std::move(inbox)};
+        connections.hosts = std::move(answer.texts);
         return true;
       }
       close(socket);
-      if (heard && answer.type == FrameType::Refuse && !answer.texts.empty()) {
+      if (answered && answer.type == FrameType::Reject && !answer.texts.empty()) {
         fault = escape_for_terminal(answer.texts[0]);
         return false;
       }
@@ -246,9 +246,10 @@ bool call_rank_zero(const MeetOptions& options, Meeting& meeting, std::string& f
 
 }  // namespace
 
-bool meet_ranks(const MeetOptions& options, Meeting& meeting, std::string& fault) {
-  meeting = {.rank = options.rank, .world = options.world};
-  return options.rank == 0 ? receive_job(options, meeting, fault) : call_rank_zero(options, meeting, fault);
+bool rendezvous(const RendezvousOptions& options, RankConnections& connections, std::string& fault) {
+  connections = {.rank = options.rank, .world = options.world};
+  return options.rank == 0 ? accept_job(options, connections, fault)
+                           : connect_to_rank_zero(options, connections, fault);
 }
 
 }  // namespace tpplan

@@ -6,7 +6,7 @@
 
 namespace tpplan {
 
-struct MeetOptions {
+struct RendezvousOptions {
   int rank = 0;
   int world = 1;
   std::string address;  // host name or address of rank 0, IPv4 or IPv6
@@ -17,7 +17,7 @@ struct MeetOptions {
 };
 
 // An open connection between rank 0 and each other rank.
-struct Meeting {
+struct RankConnections {
   int rank = 0;
   int world = 1;
   std::vector<int> sockets;          // rank 0: by rank, -1 for itself; another: one, to rank 0
@@ -28,6 +28,6 @@ struct Meeting {
 // False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version
 // or agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and
 // forgotten.
-bool meet_ranks(const MeetOptions& options, Meeting& meeting, std::string& fault);
+bool rendezvous(const RendezvousOptions& options, RankConnections& connections, std::string& fault);
 
 }  // namespace tpplan

@@ -46,20 +46,20 @@ void inject_fault(const Comm& comm) {
 
 void begin_step(Comm& comm, std::string what) {
   comm.step = {.number = comm.step.number + 1, .what = std::move(what)};
-  if (comm.backend != nullptr) comm.backend->tell(comm);
+  if (comm.backend != nullptr) comm.backend->publish_state(comm);
   inject_fault(comm);
 }
 
 void fail(Comm& comm, std::string reason) {
   if (!comm.fault.empty()) return;
   comm.fault = fmt::format("rank {} failed at {}: {}", comm.rank, to_text(comm.step), reason);
-  if (comm.backend != nullptr) comm.backend->tell(comm);
+  if (comm.backend != nullptr) comm.backend->publish_state(comm);
 }
 
 bool enter_call(Comm& comm) {
   if (!comm.fault.empty()) return false;
   ++comm.calls;
-  comm.backend->tell(comm);
+  comm.backend->publish_state(comm);
   return comm.fault.empty();
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "ranks/roster.h"
+#include "run/copy_region.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {

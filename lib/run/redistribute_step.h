@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ranks/backend.h"
-#include "run/region.h"
+#include "sharding/boxes.h"
 #include "sharding/redistribute.h"
 
 namespace tpplan {

@@ -25,7 +25,7 @@ std::string shortage_here(const Comm& comm, const Manifest& manifest) {
   if (needed <= free) return "";
   return fmt::format("the shards of {} take {}, and {} of memory are free on the {}; use more machines, or free memory",
                      sharers.size() == 1 ? fmt::format("rank {}", comm.rank) : counted(sharers.size(), "rank"),
-                     human_bytes(needed), human_bytes(free), comm.device == &cpu_device() ? "host" : "GPU");
+                     human_bytes(needed), human_bytes(free), comm.device->memory);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/read_file.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "ranks/memory_sharers.h"
 #include "shards/load_shards.h"
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
@@ -23,10 +24,8 @@ constexpr size_t kMaxFaults = 100;
 constexpr size_t kDigits = 64;  // of a SHA-256
 
 std::string hash_of_shard(const Shard& shard, const Device& device) {
-  if (device.name == "cpu") return sha256_hex({static_cast<const char*>(shard.data), shard.bytes});
-  std::string bytes(shard.bytes, '\0');
-  if (shard.bytes != 0) device.to_host(bytes.data(), shard.data, shard.bytes);
-  return sha256_hex(bytes);
+  std::vector<char> buffer;
+  return sha256_hex({host_view(device, shard.data, shard.bytes, buffer), shard.bytes});
 }
 
 }  // namespace
@@ -34,24 +33,17 @@ std::string hash_of_shard(const Shard& shard, const Device& device) {
 Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
   const size_t tensors = left_out.size();
   Checksums mine(stores.size(), std::vector<std::string>(tensors));
-  const bool on_host = comm.device->name == "cpu";
-  const int gpu = comm.process.size() == static_cast<size_t>(comm.world) ? 0 : comm.local_rank;
   begin_step(comm, "verify: checksums");
   WorkQueue queue;
   queue.count = stores.size() * tensors;
-  start_work(queue,
-             stores.empty() ? 0
-             : on_host      ? reading_threads(comm, threads)
-                            : 1,
-             [&](WorkQueue& work) {
-               comm.device->use(gpu);
-               for (uint64_t number = 0; take_work(work, number);) {
-                 const size_t tensor = number % tensors;
-                 const ShardStore& store = stores[number / tensors];
-                 if (!left_out[tensor])
-                   mine[number / tensors][tensor] = hash_of_shard(store.shards[tensor], *store.device);
-               }
-             });
+  start_work(queue, stores.empty() ? 0 : working_threads(comm, threads), [&](WorkQueue& work) {
+    use_device(comm);
+    for (uint64_t number = 0; take_work(work, number);) {
+      const size_t tensor = number % tensors;
+      const ShardStore& store = stores[number / tensors];
+      if (!left_out[tensor]) mine[number / tensors][tensor] = hash_of_shard(store.shards[tensor], *store.device);
+    }
+  });
   const std::string fault = finish_together(comm, queue);
   if (!fault.empty()) throw std::runtime_error(fault);
   // Every rank's text, from the process that holds it: "RANK HASHES", hashes of 64 digits or blanks.

@@ -65,7 +65,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
   const uint64_t block = std::clamp(staging / (3 * members + 1), kMinBlock, kMaxBlock);
   Group group{.ranks = comm.node};
   group.self = static_cast<size_t>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
-  const bool on_host = device.name == "cpu";
+  const bool on_host = device.is_host_memory;
   const Memory read = take(device.allocate_staging(block), device.release_staging, block);
   const Memory packed = take(device.allocate_staging(members * block), device.release_staging, members * block);
   const Memory send = on_host ? Memory(nullptr, device.release)

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "device/host_arithmetic.h"
 #include "sharding/tensor_size.h"
-#include "shards/boxes.h"
+#include "shards/byte_boxes.h"
 #include "shards/encode_value.h"
 
 namespace tpplan {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "ranks/memory_sharers.h"
 #include "shards/exchange_reads.h"
 #include "shards/plan_reads.h"
 #include "shards/read_item.h"
@@ -45,9 +46,8 @@ ReadItem item_number(const CellList& list, uint64_t block, uint64_t number) {
 }
 
 // Reads towards a GPU: two blocks of pinned memory, so that one is read while the other is copied.
-void read_through_staging(const ReadTo& to, const CellList& list, uint64_t block, int gpu, WorkQueue& queue) {
+void read_through_staging(const ReadTo& to, const CellList& list, uint64_t block, WorkQueue& queue) {
   const Device& device = *to.device;
-  device.use(gpu);
   const auto release_staging = [&](void* memory) { device.release_staging(memory); };
   const auto release = [&](void* memory) { device.release(memory); };
   std::unique_ptr<void, decltype(release_staging)> host(device.allocate_staging(2 * block), release_staging);
@@ -100,6 +100,10 @@ int reading_threads(const Comm& comm, int asked) {
   return std::max(1, processors / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
 }
 
+int working_threads(const Comm& comm, int asked) {
+  return comm.device->is_host_memory ? reading_threads(comm, asked) : 1;
+}
+
 LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
                        const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
@@ -135,14 +139,10 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
 
   WorkQueue queue;
   queue.count = list.items;
-  const bool on_host = comm.device->name == "cpu";
-  const int gpu = alone ? 0 : comm.local_rank;
   begin_step(comm, "load: reading shards");
   start_work(queue, threads, [&](WorkQueue& work) {
-    if (on_host)
-      read_on_host(to, list, block, work);
-    else
-      read_through_staging(to, list, block, gpu, work);
+    use_device(comm);
+    comm.device->is_host_memory ? read_on_host(to, list, block, work) : read_through_staging(to, list, block, work);
   });
   const std::string fault =
       alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);

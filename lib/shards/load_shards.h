@@ -34,5 +34,7 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
 
 // Processors that this process may use, divided by the ranks of the node that live in other processes.
 int reading_threads(const Comm& comm, int asked);
+// The same for work on shards in memory: a device that is not the host's is worked on by one thread.
+int working_threads(const Comm& comm, int asked);
 
 }  // namespace tpplan

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "manifest/manifest.h"
-#include "shards/boxes.h"
+#include "shards/byte_boxes.h"
 #include "shards/shard_folder.h"
 #include "weights/weight_files.h"
 

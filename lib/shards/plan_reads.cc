@@ -27,7 +27,7 @@ PieceWants wants_of(const SourcePiece& piece, std::span<const std::pair<int, std
   for (size_t d = 0; d < piece.box.begin.size(); ++d) out.sizes.push_back(piece.box.end[d] - piece.box.begin[d]);
   for (const auto& [rank, boxes] : holders) {
     for (const HeldBox& held : boxes) {
-      const Box both = intersect(piece.box, held.box);
+      const Box both = intersection(piece.box, held.box);
       if (is_empty(both)) continue;
       Want want{.rank = rank, .shard = shard, .sizes = held.sizes};
       for (size_t d = 0; d < out.sizes.size(); ++d) {

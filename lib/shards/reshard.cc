@@ -73,9 +73,9 @@ struct Buffers {
 uint64_t gather(const WeightSource& source, const SourceTensor& tensor, const Box& block, Buffers& buffers) {
   uint64_t read = 0;
   for (const SourcePiece& piece : tensor.pieces) {
-    const Box both = intersect(piece.box, block);
+    const Box both = intersection(piece.box, block);
     if (is_empty(both)) continue;
-    const uint64_t bytes = bytes_in(both), offset = piece.offset + offset_of(packed(piece.box), both.begin);
+    const uint64_t bytes = elements_in(both), offset = piece.offset + offset_of(packed(piece.box), both.begin);
     read_exactly(source.files[piece.file], offset, buffers.run.data(), bytes, tensor.name);
     for_each_run(packed(both), packed(block), both, [&](uint64_t from, uint64_t to, uint64_t count) {
       std::memcpy(buffers.block.data() + to, buffers.run.data() + from, count);
@@ -91,15 +91,15 @@ uint64_t put(const std::string& folder, const Files& files, size_t tensor, const
              std::set<size_t>& touched) {
   uint64_t written = 0;
   for (const Destination& there : files.of_tensor[tensor]) {
-    const Box both = intersect(there.box, block);
+    const Box both = intersection(there.box, block);
     if (is_empty(both)) continue;
     for_each_run(packed(block), packed(both), both, [&](uint64_t from, uint64_t to, uint64_t count) {
       std::memcpy(buffers.run.data() + to, buffers.block.data() + from, count);
       return true;
     });
     const OutputFile file = open_for_writing((std::filesystem::path(folder) / files.names[there.file]).string());
-    write_at(file, buffers.run.data(), bytes_in(both), there.offset + offset_of(packed(there.box), both.begin));
-    written += bytes_in(both);
+    write_at(file, buffers.run.data(), elements_in(both), there.offset + offset_of(packed(there.box), both.begin));
+    written += elements_in(both);
     touched.insert(there.file);
   }
   return written;

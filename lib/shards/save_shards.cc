@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "sharding/tensor_size.h"
-#include "shards/boxes.h"
+#include "shards/byte_boxes.h"
 #include "shards/new_folder.h"
 #include "shards/shard_files.h"
 #include "shards/shard_folder.h"
@@ -23,16 +23,11 @@ struct Part {
 template <typename Put>
 void copy_out(const ShardStore& store, const Part& part, const HeldBox& to, uint64_t staging, Put put) {
   std::vector<char> block;
-  const bool on_host = store.device->name == "cpu";
   for_each_run(part.held, to, part.held.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
     const char* data = static_cast<const char*>(part.shard->data) + from;
     for (uint64_t done = 0; done < bytes;) {
-      const uint64_t count = on_host ? bytes : std::min(bytes - done, staging);
-      if (!on_host) {
-        block.resize(std::max<size_t>(block.size(), count));
-        store.device->to_host(block.data(), data + done, count);
-      }
-      put(where + done, on_host ? data : block.data(), count);
+      const uint64_t count = store.device->is_host_memory ? bytes : std::min(bytes - done, staging);
+      put(where + done, host_view(*store.device, data + done, count, block), count);
       done += count;
     }
     return true;
@@ -133,7 +128,7 @@ SaveResult save_consolidated(Comm& comm, const ShardStore& store, const SaveOpti
                  [&](uint64_t where, const void* data, uint64_t count) {
                    write_run(writer, data, count, entry.offset + where, options.staging);
                  });
-        result.bytes += bytes_in(held.box);
+        result.bytes += elements_in(held.box);
       }
     }
     flush(writer);

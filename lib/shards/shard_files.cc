@@ -28,7 +28,7 @@ ShardFile lay_out_file(const ShardStore& store, std::vector<FilePiece>&& pieces)
     entries.push_back({.name = shard.path,
                        .type = weight_type_of(shard.layout->dtype),
                        .shape = in_elements(whole.sizes, *shard.layout),
-                       .bytes = bytes_in(whole.box),
+                       .bytes = elements_in(whole.box),
                        .saved_offsets = in_elements(whole.box.begin, *shard.layout),
                        .source = i});
   }

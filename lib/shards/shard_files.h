@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shards/boxes.h"
+#include "shards/byte_boxes.h"
 #include "shards/shard_store.h"
 
 namespace tpplan {

@@ -90,7 +90,7 @@ ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& dev
   const auto refuse = [&] {
     return std::runtime_error(fmt::format(
         "the shards of rank {} take {}, and {} of memory are free on the {}; use more ranks, or free memory", rank,
-        human_bytes(needed), human_bytes(free), device.name == "cpu" ? "host" : "GPU"));
+        human_bytes(needed), human_bytes(free), device.memory));
   };
   if (needed > free) throw refuse();
   ShardStore store = describe_shards(manifest, rank);

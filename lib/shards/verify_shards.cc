@@ -9,7 +9,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "shards/boxes.h"
+#include "ranks/memory_sharers.h"
+#include "shards/byte_boxes.h"
 #include "shards/load_shards.h"
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
@@ -120,7 +121,7 @@ std::string compare_block(Verifier& verifier, const Block& block, std::span<cons
 
 // True when one of the boxes has rows of the block: only then it is read.
 bool is_held(const SourcePiece& piece, const Block& block, std::span<const Held> holders) {
-  const uint64_t row = row_bytes(packed(piece.box), 1), low = piece.box.begin[0] + block.begin / row,
+  const uint64_t row = row_size(packed(piece.box), 1), low = piece.box.begin[0] + block.begin / row,
                  high = piece.box.begin[0] + (block.end + row - 1) / row;
   return std::ranges::any_of(
       holders, [&](const Held& held) { return held.box.box.begin[0] < high && low < held.box.box.end[0]; });
@@ -133,7 +134,7 @@ void list_blocks(Verifier& verifier, std::span<const ShardStore> stores) {
     const std::vector<Held> holders = holders_of(stores, i);
     for (uint32_t p = 0; p < pieces.size(); ++p) {
       if (!seen.insert({pieces[p].file, pieces[p].offset}).second) continue;
-      const uint64_t bytes = bytes_in(pieces[p].box);
+      const uint64_t bytes = elements_in(pieces[p].box);
       for (uint64_t begin = 0; begin < bytes; begin += kBlock) {
         const Block block{i, p, begin, std::min(bytes, begin + kBlock)};
         if (is_held(pieces[p], block, holders)) verifier.blocks.push_back(block);
@@ -147,18 +148,15 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
   std::vector<Held> holders;
   std::vector<std::vector<char>> fetched;  // shards of a GPU
   uint32_t tensor = UINT32_MAX;
-  const bool on_host = stores.front().device->name == "cpu";
+  const Device& device = *stores.front().device;
   for (uint64_t number = 0; take_work(queue, number);) {
     const Block& block = verifier.blocks[number];
     if (tensor != block.tensor) {
       tensor = block.tensor;
       holders = holders_of(stores, tensor);
-      fetched.resize(on_host ? 0 : holders.size());
-      for (size_t h = 0; h < fetched.size(); ++h) {
-        fetched[h].resize(row_bytes(holders[h].box, 0));
-        stores.front().device->to_host(fetched[h].data(), holders[h].data, fetched[h].size());
-        holders[h].data = fetched[h].data();
-      }
+      fetched.resize(holders.size());
+      for (size_t h = 0; h < fetched.size(); ++h)
+        holders[h].data = host_view(device, holders[h].data, row_size(holders[h].box, 0), fetched[h]);
     }
     const SourcePiece& piece = verifier.source.tensors[tensor].pieces[block.piece];
     read_exactly(verifier.source.files[piece.file], piece.offset + block.begin, bytes.data(), block.end - block.begin,
@@ -206,13 +204,12 @@ VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<con
   list_blocks(verifier, stores);
   uint64_t total = 0;
   for (const Block& block : verifier.blocks) total += block.end - block.begin;
-  const bool alone = comm.process.size() == static_cast<size_t>(comm.world), on_host = comm.device->name == "cpu";
-  const int gpu = alone ? 0 : comm.local_rank;
+  const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
   begin_step(comm, "verify: reading the source again");
   WorkQueue queue;
   queue.count = verifier.blocks.size();
-  start_work(queue, on_host ? reading_threads(comm, threads) : 1, [&](WorkQueue& work) {
-    if (!on_host) comm.device->use(gpu);
+  start_work(queue, working_threads(comm, threads), [&](WorkQueue& work) {
+    use_device(comm);
     verify_blocks(verifier, stores, work);
   });
   const std::string fault =

@@ -4,6 +4,7 @@ something fails. It proves nothing about NCCL or about GPUs; test_gpu.py runs wh
 
 import collections
 import math
+import shutil
 
 import pytest
 from executor import EXECUTOR, succeeds
@@ -28,6 +29,15 @@ def test_every_rank_gets_what_local_gives_it(tmp_path, world):
     assert job.statuses == [0] * world, job.errors
     assert job.outputs[0] == run_alone(collectives("local", world))
     assert job.outputs[0].count("\n") > 300 * world
+
+
+def test_rccl_takes_nccls_place_where_only_it_is_there(tmp_path):
+    """By its name alone: the stand-in has NCCL's functions, as RCCL has. Nothing here says that RCCL works."""
+    shutil.copy(FAKE, tmp_path / "librccl.so.1")
+    job = run_job(tmp_path, 2, TPPLAN_NCCL_LIBRARY="", LD_LIBRARY_PATH=str(tmp_path))
+    assert job.statuses == [0, 0], job.errors
+    assert job.outputs[0] == run_alone(collectives("local", 2))
+    assert job.log
 
 
 @pytest.mark.parametrize("mesh, what", [("2x2", "cases"), ("3", "cases"), ("4", "sizes")])

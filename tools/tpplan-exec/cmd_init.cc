@@ -11,6 +11,7 @@
 #include "base/write_file.h"
 #include "commands.h"
 #include "job.h"
+#include "ranks/memory_sharers.h"
 #include "shards/init_shards.h"
 #include "shards/save_shards.h"
 #include "shards/work_together.h"
@@ -56,12 +57,12 @@ int check_plan(const InitPlan& plan, const Manifest& manifest, const JobArgument
 
 // Of the rank's shards, one after the other.
 std::string hash_of(const ShardStore& store, const std::vector<bool>& left_out) {
-  std::string hashes, host;
+  std::string hashes;
+  std::vector<char> buffer;
   for (size_t i = 0; i < store.shards.size(); ++i) {
     if (left_out[i]) continue;
-    host.resize(store.shards[i].bytes);
-    if (!host.empty()) store.device->to_host(host.data(), store.shards[i].data, host.size());
-    hashes += sha256_hex(host);
+    const Shard& shard = store.shards[i];
+    hashes += sha256_hex({host_view(*store.device, shard.data, shard.bytes, buffer), shard.bytes});
   }
   return sha256_hex(hashes);
 }
@@ -128,7 +129,7 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
     double seconds = 0;
     std::string fault = work_together(comm, "init", [&] {
       const auto start = std::chrono::steady_clock::now();
-      if (comm.device->name != "cpu") comm.device->use(comm.process.size() > 1 ? 0 : comm.local_rank);
+      use_device(comm);
       drawn = init_shards(store, arguments.seed, threads);
       seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     });

@@ -15,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Backend kTexts = {.name = "texts", .gather_texts = gather_texts_by_control, .tell = tell_by_control};
+constexpr Backend kTexts = {
+    .name = "texts", .gather_texts = gather_texts_by_control, .publish_state = publish_state_by_control};
 
 struct Outcome {
   bool joined = false;

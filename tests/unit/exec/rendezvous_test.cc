@@ -19,10 +19,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Caller {
-  MeetOptions options;
+  RendezvousOptions options;
   bool came = false;
   std::string fault;
-  Meeting meeting;
+  RankConnections connections;
   double seconds = 0;
 };
 
@@ -54,13 +54,13 @@ void meet_all(std::vector<Caller>& all) {
   for (Caller& caller : all) {
     threads.emplace_back([&caller] {
       const Clock::time_point start = Clock::now();
-      caller.came = meet_ranks(caller.options, caller.meeting, caller.fault);
+      caller.came = rendezvous(caller.options, caller.connections, caller.fault);
       caller.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (const Caller& caller : all) {
-    for (const int socket : caller.meeting.sockets) close(socket);
+    for (const int socket : caller.connections.sockets) close(socket);
   }
 }
 
@@ -88,8 +88,8 @@ TEST_CASE("ranks meet over IPv4 and IPv6, and know each other's hosts") {
     meet_all(all);
     for (const Caller& caller : all) {
       CHECK_MESSAGE(caller.came, address, ": ", caller.fault);
-      CHECK(caller.meeting.hosts == std::vector<std::string>(5, host_identity()));
-      CHECK(caller.meeting.sockets.size() == (caller.options.rank == 0 ? 5 : 1));
+      CHECK(caller.connections.hosts == std::vector<std::string>(5, host_identity()));
+      CHECK(caller.connections.sockets.size() == (caller.options.rank == 0 ? 5 : 1));
     }
   }
 }
@@ -179,11 +179,11 @@ TEST_CASE("strangers at the port are passed over: garbage, silence, half a word,
     meet_all(others);
     std::copy(others.begin(), others.end(), all.begin() + 1);
   });
-  all[0].came = meet_ranks(all[0].options, all[0].meeting, all[0].fault);
+  all[0].came = rendezvous(all[0].options, all[0].connections, all[0].fault);
   crowd.join();
   late.join();
   for (const int fd : strangers) close(fd);
-  for (const int fd : all[0].meeting.sockets) close(fd);
+  for (const int fd : all[0].connections.sockets) close(fd);
   for (const Caller& caller : all) CHECK_MESSAGE(caller.came, caller.fault);
 }
 
@@ -213,5 +213,5 @@ TEST_CASE("frames are read back from any pieces, and nothing else is taken for o
     }
   }
   std::string huge(8, '\xff');
-  CHECK(decode(huge, kMaxFrameBytes, read) == DecodeState::Garbage);
+  CHECK(decode(huge, kMaxFrameBytes, read) == DecodeState::Malformed);
 }

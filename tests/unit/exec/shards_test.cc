@@ -9,7 +9,7 @@
 #include <fstream>
 #include <random>
 
-#include "shards/boxes.h"
+#include "shards/byte_boxes.h"
 #include "shards/load_shards.h"
 #include "shards/open_weights.h"
 #include "shards/plan_reads.h"
