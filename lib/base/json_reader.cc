@@ -51,11 +51,18 @@ struct KeySet {
   StringIndex index;
 };
 
+// An object that is visited, and the member of it that is being read.
+struct VisitedObject {
+  const JsonVisitor* visitor;
+  std::string_view key = {};
+  JsonMember mode = JsonMember::Skip;
+};
+
 // nlohmann calls these members by name; the data is plain.
 struct TreeBuilder {
   const SourceFile& file;
   Source source;
-  const JsonVisitor& visitor;
+  const JsonVisitor& document;
   std::deque<std::string>& strings;
   Diagnostics& diagnostics;
   const JsonLimits& limits;
@@ -68,8 +75,7 @@ struct TreeBuilder {
   std::vector<bool> in_object;
   std::vector<KeySet> key_sets;  // one for each open object, kept for reuse
   size_t open_objects = 0;
-  std::string_view top_key;
-  JsonMember mode = JsonMember::Skip;
+  std::vector<VisitedObject> visited;  // the document, and below it those whose members are visited, innermost last
   bool collecting = false;
   size_t collect_depth = 0;  // depth at which the tree being collected is whole
   JsonTree tree;
@@ -114,7 +120,7 @@ struct TreeBuilder {
     if (!collecting) return nullptr;
     if (tree.nodes.size() >= limits.tree_nodes) {
       fail(Code::TP1007, offset_of(start), 1,
-           fmt::format("one entry of `{}` holds more than {} values", top_key, limits.tree_nodes));
+           fmt::format("one entry of `{}` holds more than {} values", visited.back().key, limits.tree_nodes));
       return nullptr;
     }
     JsonNode& node = tree.nodes.emplace_back();
@@ -132,20 +138,30 @@ struct TreeBuilder {
     next_token(bare);
     if (!collecting || depth != collect_depth) return true;
     tree.end = offset_of(position.at);
-    const bool wanted = visitor.value(top_key, tree);
-    collecting = mode == JsonMember::Elements && depth == 2;
+    const VisitedObject& object = visited.back();
+    const bool wanted = object.visitor->value(object.key, tree);
+    collecting = false;
     tree.nodes.clear();
     return wanted;
   }
 
-  // Called before each value: at depth 1 a member's value begins, at depth 2 of an Elements member an element.
-  void open_value(bool is_array) {
-    if (depth == 1) {
-      collecting = mode == JsonMember::Whole || (mode == JsonMember::Elements && !is_array);
-      collect_depth = 1;
-    } else if (depth == 2 && mode == JsonMember::Elements && in_object.size() == 2 && !in_object[1]) {
+  // Visited objects stand in each other, so their number is the depth of a member of the innermost; an element of a
+  // member's array stands one deeper.
+  bool at_member() const { return depth == visited.size(); }
+  bool at_element() const {
+    return visited.back().mode == JsonMember::Elements && depth == visited.size() + 1 && !in_object.back();
+  }
+
+  // Called before each value below the document.
+  void open_value(JsonKind kind) {
+    if (at_member()) {
+      const JsonMember mode = visited.back().mode;
+      collecting = mode == JsonMember::Whole || (mode == JsonMember::Elements && kind != JsonKind::Array) ||
+                   (mode == JsonMember::Members && kind != JsonKind::Object);
+      collect_depth = depth;
+    } else if (at_element()) {
       collecting = true;
-      collect_depth = 2;
+      collect_depth = depth;
     }
   }
 
@@ -157,21 +173,21 @@ struct TreeBuilder {
   bool null() {
     const char* start = token_start();
     if (!scalar_allowed(start)) return false;
-    open_value(false);
+    open_value(JsonKind::Null);
     push(JsonKind::Null, start);
     return close_value();
   }
   bool boolean(bool value) {
     const char* start = token_start();
     if (!scalar_allowed(start)) return false;
-    open_value(false);
+    open_value(JsonKind::Bool);
     if (JsonNode* node = push(JsonKind::Bool, start)) node->is_true = value;
     return close_value();
   }
   bool number_integer(int64_t value) {
     const char* start = token_start();
     if (!scalar_allowed(start)) return false;
-    open_value(false);
+    open_value(JsonKind::Integer);
     const bool negative_zero = value == 0;  // only "-0" comes here with 0
     if (JsonNode* node = push(negative_zero ? JsonKind::Number : JsonKind::Integer, start)) {
       node->integer = value;
@@ -182,7 +198,7 @@ struct TreeBuilder {
   bool number_unsigned(uint64_t value) {
     const char* start = token_start();
     if (!scalar_allowed(start)) return false;
-    open_value(false);
+    open_value(JsonKind::Integer);
     const bool fits = value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     if (JsonNode* node = push(fits ? JsonKind::Integer : JsonKind::Number, start)) {
       node->integer = fits ? static_cast<int64_t>(value) : 0;
@@ -193,14 +209,14 @@ struct TreeBuilder {
   bool number_float(double, const std::string& text) {
     const char* start = token_start();
     if (!scalar_allowed(start)) return false;
-    open_value(false);
+    open_value(JsonKind::Number);
     if (JsonNode* node = push(JsonKind::Number, start)) node->text = {start, text.size()};
     return close_value();
   }
   bool string(std::string& value) {
     const char* start = token_start();
     if (!scalar_allowed(start)) return false;
-    open_value(false);
+    open_value(JsonKind::String);
     if (JsonNode* node = push(JsonKind::String, start)) node->text = keep(value, start);
     return close_value();
   }
@@ -219,12 +235,15 @@ struct TreeBuilder {
       return fail(Code::TP1007, offset_of(start), 1,
                   fmt::format("values are nested deeper than {} levels", limits.depth));
     }
-    if (depth > 0) open_value(!object);
+    const bool is_visited = depth == 0 || (object && at_member() && visited.back().mode == JsonMember::Members);
+    const JsonKind kind = object ? JsonKind::Object : JsonKind::Array;
+    if (depth > 0) open_value(kind);
     if (collecting) open_nodes.push_back(static_cast<uint32_t>(tree.nodes.size()));
-    push(object ? JsonKind::Object : JsonKind::Array, start);
+    push(kind, start);
     if (failed) return false;
     in_object.push_back(object);
     ++depth;
+    if (is_visited) visited.push_back({depth == 1 ? &document : visited.back().visitor->inner});
     if (object) {
       if (open_objects == key_sets.size()) key_sets.emplace_back();
       KeySet& set = key_sets[open_objects++];
@@ -242,14 +261,10 @@ struct TreeBuilder {
     --depth;
     in_object.pop_back();
     if (object) --open_objects;
+    if (depth < visited.size()) visited.pop_back();
     if (!open_nodes.empty() && collecting) {
       tree.nodes[open_nodes.back()].end = static_cast<uint32_t>(tree.nodes.size());
       open_nodes.pop_back();
-    }
-    if (depth == 1 && mode == JsonMember::Elements && open_nodes.empty() && collect_depth == 2) {
-      collecting = false;  // the end of the array itself, whose elements have been handed over
-      next_token(true);
-      return true;
     }
     return close_value(true);
   }
@@ -263,7 +278,7 @@ struct TreeBuilder {
     const auto length = static_cast<uint32_t>(position.at - start);
     // Keys are compared also where the value is skipped: a duplicate is an error everywhere.
     const bool escaped = static_cast<size_t>(length) - 2 != value.size();
-    const bool kept = collecting || depth == 1;  // a tree or the visitor holds on to the name
+    const bool kept = collecting || at_member();  // a tree or the visitor holds on to the name
     const std::string_view name = kept      ? keep(value, start)
                                   : escaped ? std::string_view(value)
                                             : std::string_view(start + 1, value.size());
@@ -284,9 +299,10 @@ struct TreeBuilder {
     if (escaped) set.escaped.emplace_back(static_cast<uint32_t>(offset), std::string(name));
     pending_key = kept ? name : std::string_view{};
     pending_key_offset = offset;
-    if (depth == 1) {
-      top_key = name;
-      mode = visitor.member(name, {source, offset, length});
+    if (at_member()) {
+      VisitedObject& object = visited.back();
+      object.key = name;
+      object.mode = object.visitor->member(name, {source, offset, length});
     }
     next_token(false);
     return true;
@@ -364,7 +380,7 @@ bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor
   }
   TreeBuilder builder{.file = file,
                       .source = source,
-                      .visitor = visitor,
+                      .document = visitor,
                       .strings = strings,
                       .diagnostics = diagnostics,
                       .limits = limits,

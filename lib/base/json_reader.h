@@ -32,15 +32,21 @@ struct JsonTree {
   uint64_t end = 0;             // the byte behind the root
 };
 
-// What to do with a member of the document's top-level object.
-enum class JsonMember : uint8_t { Whole, Elements, Skip };
+// What to do with a member of an object that is visited: hand it over whole, hand over each element of its array, visit
+// its own members, or only check its syntax.
+enum class JsonMember : uint8_t { Whole, Elements, Members, Skip };
 
+// Sees one object of the document, member by member: the document itself, or one below it that was asked for by its
+// Members.
 struct JsonVisitor {
-  // Asked at each top-level key, in file order.
+  // Asked at each key of the object, in file order.
   std::function<JsonMember(std::string_view key, Span key_span)> member;
-  // The whole member, or with Elements each element of its array (a member that is no array comes whole). Strings in
-  // the tree live as long as the file and `strings`. Returning false ends the reading.
+  // The whole member, or with Elements each element of its array. Elements of what is no array and Members of what is
+  // no object come whole; their root has a key, an element has none. Strings in the tree live as long as the file and
+  // `strings`, the tree itself until the call returns. Returning false ends the reading.
   std::function<bool(std::string_view key, const JsonTree& tree)> value;
+  // Sees the members of each member that is answered with Members; there must be one then.
+  const JsonVisitor* inner = nullptr;
 };
 
 struct JsonLimits {

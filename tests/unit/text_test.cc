@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "base/json_reader.h"
 #include "base/source_file.h"
 #include "match/pattern.h"
 
@@ -139,57 +138,4 @@ TEST_CASE("patterns that outgrow one automaton still match, one by one") {
   std::vector<int> matches;
   find_matches(*set, "xyz", matches);
   CHECK(matches == std::vector<int>{60});
-}
-
-namespace {
-
-bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
-  const SourceFile file{.name = "t.json", .text = std::move(text)};
-  Diagnostics diagnostics;
-  std::deque<std::string> strings;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
-                            .value = [](std::string_view, const JsonTree&) { return true; }};
-  const bool good = read_json(file, Source::Model, visitor, strings, diagnostics);
-  if (codes != nullptr) {
-    for (const Diagnostic& d : diagnostics.list) codes->push_back(std::string(kind_of(d.code).name));
-  }
-  CHECK(good == diagnostics.list.empty());
-  return good;
-}
-
-}  // namespace
-
-TEST_CASE("the JSON reader accepts what RFC 8259 does, as one object") {
-  CHECK(reads(R"({"a": [1, -2, 3.5, "x\u0061", null, true, {}], "b": {"c": []}})"));
-  for (const char* text :
-       {"", "[]", "1", "null", "\"x\"", "{", "{\"a\"", "{\"a\":1,}", "{\"a\":1}}", "{} {}", "{'a':1}", "{\"a\":NaN}",
-        "{\"a\":1e999}", "{\"a\":\"\xff\"}", "{\"a\":01}", "{\"a\":\"\\ud800\"}", "\xef\xbb\xbf{}"}) {
-    CAPTURE(text);
-    CHECK_FALSE(reads(text));
-  }
-}
-
-TEST_CASE("duplicate keys are found by their decoded text, in small and large objects") {
-  std::vector<std::string> codes;
-  CHECK_FALSE(reads(R"({"a": 1, "\u0061": 2})", &codes));
-  CHECK(codes == std::vector<std::string>{"TP1006"});
-  std::string large = "{";
-  for (int i = 0; i < 100; ++i) large += "\"k" + std::to_string(i) + "\": 0, ";
-  CHECK(reads(large + "\"z\": 0}"));
-  CHECK_FALSE(reads(large + "\"k7\": 0}"));
-}
-
-TEST_CASE("a streamed array hands over each element with its place") {
-  const SourceFile file{.name = "t.json", .text = R"({"x": [ {"p": 1}, [2], 3 ], "y": {"q": "r"}})"};
-  Diagnostics diagnostics;
-  std::deque<std::string> strings;
-  std::vector<uint64_t> offsets;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Elements; },
-                            .value =
-                                [&](std::string_view, const JsonTree& tree) {
-                                  offsets.push_back(tree.nodes[0].offset);
-                                  return true;
-                                }};
-  CHECK(read_json(file, Source::Model, visitor, strings, diagnostics));
-  CHECK(offsets == std::vector<uint64_t>{8, 18, 23, 33});
 }
