@@ -39,8 +39,9 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
   d->notes.push_back({fmt::format("the largest is `{}` {}, {}", path_of(graph, graph.params[largest]), shape,
                                   human_bytes(largest_bytes)),
                       span_of(graph.params[largest])});
-  d->help = plan.dialect == Dialect::Torch ? "add a rule for them, or suppress this with the reason"
-                                           : "add a rule for them; `replicate` says that it is meant";
+  const std::string_view keep_whole = plan.dialect->keep_whole;
+  d->help = keep_whole.empty() ? "add a rule for them, or suppress this with the reason"
+                               : fmt::format("add a rule for them; `{}` says that it is meant", keep_whole);
 }
 
 void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const ShardingTable& table,
@@ -106,10 +107,8 @@ void report_unsummed(const TpPlan& plan, const ModelGraph& graph, ModuleId norm,
   d->notes.push_back(
       {"each rank has a part of its gradient, and nothing sums the parts: the copies drift apart without an error",
        span_of(module)});
-  const bool transformers = plan.dialect == Dialect::Transformers || !sequence;
-  d->help = plan.dialect == Dialect::Torch ? "give it sequence_parallel"
-            : transformers                 ? "give it replicated_with_grad_allreduce"
-                                           : "give it sequence_parallel too";
+  const std::string_view style = sequence ? plan.dialect->norm_beside_sequence : plan.dialect->norm_of_heads;
+  d->help = fmt::format("give it {}{}", style, sequence && style == kSequenceParallel ? " too" : "");
 }
 
 void report_unsummed_norms(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
@@ -118,7 +117,7 @@ void report_unsummed_norms(const TpPlan& plan, const ModelGraph& graph, const Ma
   bool any_sequence = false;
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = plan.rules[match.rule].style;
-    if (style == nullptr || style->name != "sequence_parallel") continue;
+    if (style == nullptr || style->name != kSequenceParallel) continue;
     any_sequence = true;
     for (ModuleId at = parent_of(graph, match.module); at != kNone && !holds_sequence[at]; at = parent_of(graph, at))
       holds_sequence[at] = true;

@@ -136,14 +136,15 @@ void report_cut_heads(const HeadCheck& in, ParamId id, size_t dim, ModuleId owne
                                   a.num_heads, kv, count.granule),
                       span_of(in.graph.modules[owner])});
   if (!in.fatal)
-    d->notes.push_back({fmt::format("{} loads this, and fails when the heads are unfolded in the forward pass",
-                                    to_text(in.plan.dialect)),
-                        {}});
+    d->notes.push_back(
+        {fmt::format("{} loads this, and fails when the heads are unfolded in the forward pass", in.plan.dialect->name),
+         {}});
   d->help = fmt::format("sizes that keep heads whole: {}", join(sizes, ", "));
   const bool whole = count.heads < ways && count.what == "kv heads";
   if (whole)
-    d->help += in.plan.dialect == Dialect::Torch ? "; or leave k and v without a rule"
-                                                 : "; or keep k and v whole with `replicate`";
+    d->help += in.plan.dialect->keep_whole.empty()
+                   ? "; or leave k and v without a rule"
+                   : fmt::format("; or keep k and v whole with `{}`", in.plan.dialect->keep_whole);
 }
 
 void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttributes& a) {
@@ -209,8 +210,7 @@ bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, c
 
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics) {
   if (graph.attributes.empty()) return;
-  const HeadCheck in{plan, graph, table, diagnostics,
-                     plan.dialect != Dialect::Torch && plan.dialect != Dialect::Transformers};
+  const HeadCheck in{plan, graph, table, diagnostics, !plan.dialect->follows_framework};
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     if (module.kind != ModuleKind::Linear || module.param_count == 0) continue;

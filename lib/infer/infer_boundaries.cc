@@ -69,7 +69,7 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
   if (embedding && style.input.used && style.options != 0) {
     // Token ids have no gradient and are used whole (torch 2.13, RowwiseParallel). Torch still takes them for shards of
     // the last dim where nothing is said; the other dialects do not.
-    input = {.used = true, .from = plan.dialect == Dialect::Torch ? input.from : Placement{}, .to = {}};
+    input = {.used = true, .from = plan.dialect->takes_ids_for_shards ? input.from : Placement{}, .to = {}};
   }
   if (rule.options.sequence_dim) {
     const Placement sequence{.kind = PlacementKind::Shard, .dim = *rule.options.sequence_dim};
@@ -139,8 +139,7 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
 
 void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Module& module,
                         const BoundaryLayout& boundary, Diagnostics& diagnostics) {
-  if (plan.uneven == UnevenPolicy::Error || plan.dialect == Dialect::Transformers)
-    return;  // transformers passes the whole size on
+  if (plan.uneven == UnevenPolicy::Error || plan.dialect->passes_whole_sizes_on) return;
   const PlanRule& rule = plan.rules[boundary.rule];
   const bool local_shard = !boundary.outputs.empty() && boundary.outputs[0].use_local.value_or(false) &&
                            boundary.outputs[0].to && (*boundary.outputs[0].to)[rule.axis].kind == PlacementKind::Shard;

@@ -20,7 +20,7 @@ void report_split_tie(const TpPlan& plan, const ModelGraph& graph, const Shardin
     d->notes.push_back({"if their modules are one module under two paths, torch shards it under both", {}});
   else if (!fatal)
     d->notes.push_back(
-        {fmt::format("{} makes two parameters of them, which then train apart", to_text(plan.dialect)), {}});
+        {fmt::format("{} makes two parameters of them, which then train apart", plan.dialect->name), {}});
   d->help =
       fatal
           ? "give both the same sharding, or only one of them a rule: the other follows"
@@ -70,8 +70,9 @@ void warn_distributed_twice(const TpPlan& plan, const ModelGraph& graph, const S
 }  // namespace
 
 void resolve_ties(const TpPlan& plan, const ModelGraph& graph, ShardingTable& table, Diagnostics& diagnostics) {
-  const bool follows_framework = plan.dialect == Dialect::Torch || plan.dialect == Dialect::Transformers;
-  std::vector<uint32_t> tie_of(plan.dialect == Dialect::Torch && !graph.ties.empty() ? graph.params.size() : 0, kNone);
+  const bool follows_framework = plan.dialect->follows_framework;
+  const bool modules_matter = plan.dialect->distributes_modules_once && !graph.ties.empty();
+  std::vector<uint32_t> tie_of(modules_matter ? graph.params.size() : 0, kNone);
   for (uint32_t i = 0; !tie_of.empty() && i < graph.ties.size(); ++i) {
     for (const ParamId id : graph.ties[i].params) tie_of[id] = i;
   }

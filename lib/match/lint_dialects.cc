@@ -9,19 +9,20 @@ namespace tpplan {
 namespace {
 
 struct Reading {
-  std::string_view name;
-  Dialect dialect;
-  KerasMatch keras_match;
+  std::string name;
+  const DialectRow* dialect;
+  KerasMatch keras_match = KerasMatch::Fullmatch;
 };
 
-constexpr Reading kReadings[] = {
-    {"glob", Dialect::Glob, KerasMatch::Fullmatch},
-    {"regex", Dialect::Regex, KerasMatch::Fullmatch},
-    {"torch", Dialect::Torch, KerasMatch::Fullmatch},
-    {"transformers", Dialect::Transformers, KerasMatch::Fullmatch},
-    {"keras", Dialect::Keras, KerasMatch::Fullmatch},
-    {"keras search (2023 to 2026)", Dialect::Keras, KerasMatch::Search},
-};
+std::vector<Reading> list_readings() {
+  std::vector<Reading> readings;
+  for (const DialectRow* dialect : dialect_table()) {
+    readings.push_back({std::string(dialect->name), dialect});
+    if (dialect->reads_keras_match)
+      readings.push_back({fmt::format("{} search (2023 to 2026)", dialect->name), dialect, KerasMatch::Search});
+  }
+  return readings;
+}
 
 // The parameters that each rule decides over, by one reading of the keys.
 std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGraph& graph, const Reading& reading) {
@@ -42,7 +43,8 @@ std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGra
 void lint_dialects(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
   std::vector<std::vector<std::vector<ParamId>>> by_reading;
   const std::vector<std::vector<ParamId>> own = governed_by(plan, graph, {"", plan.dialect, plan.keras_match});
-  for (const Reading& reading : kReadings) by_reading.push_back(governed_by(plan, graph, reading));
+  const std::vector<Reading> readings = list_readings();
+  for (const Reading& reading : readings) by_reading.push_back(governed_by(plan, graph, reading));
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
     if (rule.style != nullptr && !rule.style->touches_parameters) continue;
@@ -50,7 +52,7 @@ void lint_dialects(const TpPlan& plan, const ModelGraph& graph, Diagnostics& dia
     for (size_t i = 0; i < by_reading.size(); ++i) {
       if (by_reading[i][id] != own[id])
         others.push_back(fmt::format(
-            "{}: {}", kReadings[i].name,
+            "{}: {}", readings[i].name,
             by_reading[i][id].size() == own[id].size() ? "others" : std::to_string(by_reading[i][id].size())));
     }
     if (others.empty()) continue;

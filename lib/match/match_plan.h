@@ -34,8 +34,7 @@ struct MatchTable {
   std::vector<RuleMatches> rules;         // by RuleId
 };
 
-// Matches by the plan's dialect (match_glob.cc, match_torch.cc, match_transformers.cc, match_keras.cc) and reports
-// dead, shadowed, repeated and contradicting rules. Sources of the rules: DESIGN of each dialect in lib/README.md.
+// Matches by the plan's dialect (plan/dialects.h) and reports dead, shadowed, repeated and contradicting rules.
 MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
 
 // Number that the manifest gives as a rule's `matches`: modules for rules that act on modules only, else parameters.

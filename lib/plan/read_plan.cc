@@ -26,19 +26,20 @@ void read_format(PlanReader& reader, YamlId id) {
 }
 
 void read_dialect(PlanReader& reader, YamlId id) {
+  std::vector<std::string_view> names;
+  for (const DialectRow* dialect : dialect_table()) names.push_back(dialect->name);
   size_t choice = 0;
-  if (read_choice(reader, id, "`dialect`", kDialectNames, choice)) reader.plan.dialect = static_cast<Dialect>(choice);
+  if (read_choice(reader, id, "`dialect`", names, choice)) reader.plan.dialect = dialect_table()[choice];
 }
 
 // @pre the dialect has been read
 void read_keras_match(PlanReader& reader, YamlId id) {
-  static constexpr std::string_view names[] = {"fullmatch", "search", "match"};
   size_t choice = 0;
-  if (!read_choice(reader, id, "`keras_match`", names, choice)) return;
+  if (!read_choice(reader, id, "`keras_match`", kKerasMatchNames, choice)) return;
   reader.plan.keras_match = static_cast<KerasMatch>(choice);
-  if (reader.plan.dialect == Dialect::Keras) return;
+  if (reader.plan.dialect->reads_keras_match) return;
   fault(reader, Code::TP3008, id,
-        fmt::format("`keras_match` does nothing in the {} dialect", to_text(reader.plan.dialect)),
+        fmt::format("`keras_match` does nothing in the {} dialect", reader.plan.dialect->name),
         "remove it, or write `dialect: keras`");
 }
 
@@ -109,10 +110,11 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
     if (const YamlId value = value_of(section.key); value != kNoYaml) section.read(reader, value);
   }
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
+    const std::string_view keep_whole = reader.plan.dialect->keep_whole;
     fault(reader, Code::TP3010, rules != kNoYaml ? rules : root,
           "the plan has no rules: every parameter would be replicated",
-          reader.plan.dialect == Dialect::Torch ? "tp_plan: {\"layers.*.wq\": colwise}"
-                                                : "to keep one whole on purpose, write a rule for it: `replicate`");
+          keep_whole.empty() ? "tp_plan: {\"layers.*.wq\": colwise}"
+                             : fmt::format("to keep one whole on purpose, write a rule for it: `{}`", keep_whole));
   }
 }
 

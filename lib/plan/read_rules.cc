@@ -12,10 +12,10 @@ namespace {
 
 constexpr uint16_t kAllOptions = 0xffff;
 
-std::vector<std::string_view> style_names(Dialect dialect) {
+std::vector<std::string_view> style_names(StyleSet set) {
   std::vector<std::string_view> names;
   for (const StyleRow& row : style_table()) {
-    if ((row.dialects & mask_of(dialect)) != 0) names.push_back(row.name);
+    if ((row.sets & set) != 0) names.push_back(row.name);
   }
   return names;
 }
@@ -23,18 +23,18 @@ std::vector<std::string_view> style_names(Dialect dialect) {
 void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
   if (!expect_name(reader, id, "the style")) return;
   const std::string& name = node_at(reader, id).text;
-  rule.style = find_style(name, reader.plan.dialect);
+  rule.style = find_style(name, reader.plan.dialect->styles);
   if (rule.style != nullptr) return;
-  const std::vector<std::string_view> names = style_names(reader.plan.dialect);
+  const std::vector<std::string_view> names = style_names(reader.plan.dialect->styles);
   if (is_style(name)) {
     fault(reader, Code::TP3014, id,
-          fmt::format("`{}` is not a style of the {} dialect", name, to_text(reader.plan.dialect)),
+          fmt::format("`{}` is not a style of the {} dialect", name, reader.plan.dialect->name),
           fmt::format("its styles are {}", fmt::join(names, ", ")));
     return;
   }
   const std::string_view of_class = style_of_class(name);
   const std::string_view nearest =
-      find_style(of_class, reader.plan.dialect) != nullptr ? of_class : nearest_name(name, names);
+      find_style(of_class, reader.plan.dialect->styles) != nullptr ? of_class : nearest_name(name, names);
   fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name),
         nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", "))
                         : fmt::format("did you mean `{}`?", nearest));
@@ -138,6 +138,7 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   rule.line = node_at(reader, key).line;
   rule.block = block;
   OptionSpans written;
+  const std::string_view keep_whole = reader.plan.dialect->keep_whole;
   const size_t faults = reader.diagnostics.list.size();
   const auto has_faults = [&] { return reader.diagnostics.list.size() > faults; };
   switch (node_at(reader, value).kind) {
@@ -152,8 +153,8 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
       break;
     case YamlKind::Null:
       fault(reader, Code::TP3003, value, fmt::format("rule `{}` has no style", rule.key),
-            reader.plan.dialect == Dialect::Torch ? "remove it: what no rule names stays whole"
-                                                  : "write `replicate`, or [null, null], to keep a parameter whole");
+            keep_whole.empty() ? "remove it: what no rule names stays whole"
+                               : fmt::format("write `{}`, or [null, null], to keep a parameter whole", keep_whole));
       break;
   }
   if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_faults());

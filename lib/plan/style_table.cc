@@ -6,8 +6,7 @@
 namespace tpplan {
 namespace {
 
-constexpr DialectMask kOwn = mask_of(Dialect::Glob) | mask_of(Dialect::Regex) | mask_of(Dialect::Keras);
-constexpr DialectMask kTorch = mask_of(Dialect::Torch), kTransformers = mask_of(Dialect::Transformers);
+constexpr uint8_t kOwn = kOwnStyles, kTorch = kTorchStyles, kTransformers = kTransformersStyles;
 
 constexpr Placement kReplicate{};
 constexpr Placement kLast{.kind = PlacementKind::Shard, .dim = -1};
@@ -32,47 +31,47 @@ constexpr uint16_t kOutputOptions = kOutputLayouts | kDesiredOutputLayouts;
 // expert_parallel.py (its registry of twenty names). In alphabetical order.
 // clang-format off
 constexpr StyleRow kStyles[] = {
-    {.name = "all_reduce", .dialects = kOwn | kTransformers, .output = kSummed, .counts_modules = true},
-    {.name = "colwise", .dialects = kOwn | kTorch | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+    {.name = "all_reduce", .sets = kOwn | kTransformers, .output = kSummed, .counts_modules = true},
+    {.name = "colwise", .sets = kOwn | kTorch | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
      .modules = StyleModules::LinearOrEmbedding, .input = kSummedBack, .output = kStaysCut, .once_per_module = true,
      .options = kLinearOptions},
-    {.name = "colwise_gather_output", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+    {.name = "colwise_gather_output", .sets = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
      .modules = StyleModules::LinearOrEmbedding, .input = kSummedBack, .output = kGathered},
-    {.name = "colwise_rep", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+    {.name = "colwise_rep", .sets = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
      .modules = StyleModules::LinearOrEmbedding, .input = kSummedBack, .output = kGathered},
-    {.name = "embedding_colwise", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = kRefuses, .at_more_dims = 1,
+    {.name = "embedding_colwise", .sets = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = kRefuses, .at_more_dims = 1,
      .modules = StyleModules::EmbeddingOnly, .input = kKept, .output = kGathered},
-    {.name = "embedding_rowwise", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = 0, .at_more_dims = 0,
+    {.name = "embedding_rowwise", .sets = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = 0, .at_more_dims = 0,
      .modules = StyleModules::EmbeddingOnly, .input = kKept, .output = kSummed},
-    {.name = "ep_dispatch_experts", .dialects = kOwn | kTransformers, .counts_modules = true},
-    {.name = "grouped_gemm", .dialects = kOwn | kTransformers, .cut_dim = "expert", .at_one_dim = 0, .at_more_dims = 0,
+    {.name = "ep_dispatch_experts", .sets = kOwn | kTransformers, .counts_modules = true},
+    {.name = "grouped_gemm", .sets = kOwn | kTransformers, .cut_dim = "expert", .at_one_dim = 0, .at_more_dims = 0,
      .modules = StyleModules::WithDims},
-    {.name = "local_params", .dialects = kOwn | kTransformers, .counts_modules = true},
-    {.name = "mla_kv_a_proj", .dialects = kOwn | kTransformers, .sums_parameter_gradients = true},
-    {.name = "moe_identity_expert", .dialects = kOwn | kTransformers, .counts_modules = true},
-    {.name = "moe_tp_experts", .dialects = kOwn | kTransformers, .input = kSummedBack, .output = kSummed, .second_input = 2, .counts_modules = true},
-    {.name = "packed_colwise", .dialects = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+    {.name = "local_params", .sets = kOwn | kTransformers, .counts_modules = true},
+    {.name = "mla_kv_a_proj", .sets = kOwn | kTransformers, .sums_parameter_gradients = true},
+    {.name = "moe_identity_expert", .sets = kOwn | kTransformers, .counts_modules = true},
+    {.name = "moe_tp_experts", .sets = kOwn | kTransformers, .input = kSummedBack, .output = kSummed, .second_input = 2, .counts_modules = true},
+    {.name = "packed_colwise", .sets = kOwn | kTransformers, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
      .packed_segments = 2, .modules = StyleModules::WithDims, .input = kSummedBack},
-    {.name = "packed_rowwise", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = kCutsNothing, .at_more_dims = -1,
+    {.name = "packed_rowwise", .sets = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = kCutsNothing, .at_more_dims = -1,
      .packed_segments = 2, .modules = StyleModules::WithDims},
-    {.name = "prepare_module_input", .dialects = kOwn | kTorch, .touches_parameters = false, .input = kAsGiven, .use_local = false,
+    {.name = "prepare_module_input", .sets = kOwn | kTorch, .touches_parameters = false, .input = kAsGiven, .use_local = false,
      .counts_modules = true, .options = kInputOptions | kUseLocalOutput},
-    {.name = "prepare_module_input_output", .dialects = kOwn | kTorch, .touches_parameters = false, .input = kAsGiven,
+    {.name = "prepare_module_input_output", .sets = kOwn | kTorch, .touches_parameters = false, .input = kAsGiven,
      .output = kAsGiven, .counts_modules = true, .options = kInputOptions | kUseLocalInput | kOutputOptions | kUseLocalOutput},
-    {.name = "prepare_module_output", .dialects = kOwn | kTorch, .touches_parameters = false, .output = kAsGiven,
+    {.name = "prepare_module_output", .sets = kOwn | kTorch, .touches_parameters = false, .output = kAsGiven,
      .counts_modules = true, .options = kOutputOptions | kUseLocalOutput},
-    {.name = "replicate", .dialects = kOwn | kTransformers},
-    {.name = "replicated_with_grad_allreduce", .dialects = kOwn | kTransformers, .sums_parameter_gradients = true},
-    {.name = "rowwise", .dialects = kOwn | kTorch | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+    {.name = "replicate", .sets = kOwn | kTransformers},
+    {.name = "replicated_with_grad_allreduce", .sets = kOwn | kTransformers, .sums_parameter_gradients = true},
+    {.name = "rowwise", .sets = kOwn | kTorch | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
      .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .input = kStaysCut, .output = kSummed,
      .once_per_module = true, .options = kLinearOptions},
-    {.name = "rowwise_rep", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+    {.name = "rowwise_rep", .sets = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
      .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .input = kCutOnEntry, .output = kSummed},
-    {.name = "rowwise_split_input", .dialects = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+    {.name = "rowwise_split_input", .sets = kOwn | kTransformers, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
      .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .input = kCutOnEntry, .output = kSummed},
-    {.name = "sequence_parallel", .dialects = kOwn | kTorch, .input = kSequenceKept, .output = kSequenceKept, .use_local = false,
+    {.name = "sequence_parallel", .sets = kOwn | kTorch, .input = kSequenceKept, .output = kSequenceKept, .use_local = false,
      .sums_parameter_gradients = true, .once_per_module = true, .options = kSequenceDim | kUseLocalOutput},
-    {.name = "sequence_parallel", .dialects = kTransformers, .input = kSequenceKept, .output = kSequenceKept,
+    {.name = "sequence_parallel", .sets = kTransformers, .input = kSequenceKept, .output = kSequenceKept,
      .sums_parameter_gradients = true, .wraps_parameters = true},
 };
 // clang-format on
@@ -93,9 +92,9 @@ constexpr std::pair<std::string_view, StyleOption> kOptions[] = {
 
 std::span<const StyleRow> style_table() { return kStyles; }
 
-const StyleRow* find_style(std::string_view name, Dialect dialect) {
+const StyleRow* find_style(std::string_view name, StyleSet set) {
   for (const StyleRow& row : kStyles) {
-    if (row.name == name && (row.dialects & mask_of(dialect)) != 0) return &row;
+    if (row.name == name && (row.sets & set) != 0) return &row;
   }
   return nullptr;
 }
@@ -117,7 +116,5 @@ uint16_t find_option(std::string_view name) {
   }
   return 0;
 }
-
-std::string_view to_text(Dialect dialect) { return kDialectNames[static_cast<size_t>(dialect)]; }
 
 }  // namespace tpplan

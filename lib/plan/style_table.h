@@ -9,13 +9,9 @@
 
 namespace tpplan {
 
-enum class Dialect : uint8_t { Glob, Regex, Torch, Transformers, Keras };
-inline constexpr std::string_view kDialectNames[] = {"glob", "regex", "torch", "transformers", "keras"};  // by Dialect
-
-using DialectMask = uint8_t;
-constexpr DialectMask mask_of(Dialect dialect) {
-  return static_cast<DialectMask>(1u << static_cast<unsigned>(dialect));
-}
+// Whose meaning a style's name has, as bits: a row may be of several. A dialect goes by one of them (plan/dialects.h).
+enum StyleSet : uint8_t { kOwnStyles = 1, kTorchStyles = 2, kTransformersStyles = 4 };
+inline constexpr std::string_view kSequenceParallel = "sequence_parallel";
 
 // Options that a rule may carry beside its style.
 enum StyleOption : uint16_t {
@@ -49,7 +45,7 @@ struct BoundaryRow {
 
 struct StyleRow {
   std::string_view name;
-  DialectMask dialects = 0;                 // in which this row is the meaning of the name
+  uint8_t sets = 0;                         // StyleSets in which this row is the meaning of the name
   std::string_view cut_dim{};               // dim name that is cut; empty: parameters stay whole
   DimPosition at_one_dim = kCutsNothing;    // transformers: in 1-D parameters
   DimPosition at_more_dims = kCutsNothing;  // transformers: in all others
@@ -71,16 +67,14 @@ struct StyleRow {
 
 std::span<const StyleRow> style_table();
 
-// The row of a style in a dialect, nullptr when the dialect lacks it.
-const StyleRow* find_style(std::string_view name, Dialect dialect);
+// The row of a style in a set, nullptr when the set lacks it.
+const StyleRow* find_style(std::string_view name, StyleSet set);
 
-// True when any dialect has it.
+// True when any set has it.
 bool is_style(std::string_view name);
 
 std::string_view option_name(StyleOption option);
 // 0 when there is no such option.
 uint16_t find_option(std::string_view name);
-
-std::string_view to_text(Dialect dialect);
 
 }  // namespace tpplan

@@ -66,7 +66,7 @@ void dump_options(std::string& out, const RuleOptions& options) {
 }  // namespace
 
 std::string dump(const TpPlan& plan) {
-  std::string out = fmt::format("dialect {}\nmesh {}\nuneven {}\n", to_text(plan.dialect), to_text(plan.mesh),
+  std::string out = fmt::format("dialect {}\nmesh {}\nuneven {}\n", plan.dialect->name, to_text(plan.mesh),
                                 kUnevenPolicyNames[static_cast<size_t>(plan.uneven)]);
   for (const PlanRule& rule : plan.rules) {
     out += "rule ";

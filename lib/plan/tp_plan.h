@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
+#include "plan/dialects.h"
 #include "plan/style_table.h"
 #include "sharding/check_sharding.h"
 #include "sharding/distribution.h"
@@ -84,6 +85,7 @@ struct InitEntry {
 
 // How a Keras LayoutMap key matches, by the function of Python's `re` that Keras has used over time.
 enum class KerasMatch : uint8_t { Fullmatch, Search, Match };
+inline constexpr std::string_view kKerasMatchNames[] = {"fullmatch", "search", "match"};  // by KerasMatch
 
 // A kind of warning that the owner has looked at: not reported, for the reason that stands there.
 struct Suppression {
@@ -96,7 +98,7 @@ struct Suppression {
 inline constexpr std::string_view kUnevenPolicyNames[] = {"error", "torch"};  // by UnevenPolicy
 
 struct TpPlan {
-  Dialect dialect = Dialect::Glob;
+  const DialectRow* dialect = &kGlobDialect;
   KerasMatch keras_match = KerasMatch::Fullmatch;
   Mesh mesh;
   std::vector<Span> axis_spans;  // of the mesh's axes

@@ -23,6 +23,7 @@ LAYERS = {
     "shards": {"base", "diagnostics", "sharding", "manifest", "weights", "device", "ranks"},
     "run": {"base", "sharding", "manifest", "device", "ranks"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
+    "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
 }
 
 # The only files that may see a third-party header.

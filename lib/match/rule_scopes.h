@@ -1,24 +1,9 @@
-// The dialects: one function each, the same shape. A new dialect is a function here, a file, and a row in
-// match_plan.cc.
+// Where rules look for what they match: the whole model, or inside the modules of a block. Dialects share it.
 #pragma once
 
 #include "match/match_plan.h"
 
 namespace tpplan {
-
-// glob and regex: keys address whole paths of modules and parameters, the more exact key wins.
-void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics);
-
-// torch 2.13, parallelize_module: fnmatch one dotted atom at a time over child modules; every match applies.
-void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics);
-
-// transformers 5.23: `.12.` becomes `.*.`, then an exact look-up; parameters also one level up.
-void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics);
-
-// Keras 3.15 LayoutMap, with the separators of Keras and torch taken for the same.
-void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics);
-
-// ---- shared by the dialects ----
 
 // Where rules with the same scope look: the whole model, or inside each module of a block.
 struct RuleScope {

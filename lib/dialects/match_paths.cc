@@ -1,12 +1,13 @@
-// The glob and regex dialects.
+#include "dialects/match_paths.h"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "match/dialects.h"
 #include "match/pattern.h"
+#include "match/rule_scopes.h"
 
 namespace tpplan {
 namespace {
@@ -35,7 +36,7 @@ using Candidates = std::array<std::vector<RuleId>, kRanks>;
 
 ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_block, Diagnostics& diagnostics) {
   ScopeMatcher matcher{.is_block = is_block, .exact = {}, .patterns = {}, .set = {}};
-  const bool globs = plan.dialect == Dialect::Glob;
+  const bool globs = plan.dialect->keys == KeySyntax::Glob;
   std::vector<std::string> expressions;
   for (const RuleId id : scope.rules) {
     const std::string& key = plan.rules[id].key;

@@ -1,4 +1,4 @@
-// The torch dialect: torch/distributed/tensor/parallel/api.py (parallelize_module) of torch 2.13.
+// The torch dialect: torch 2.13, torch/distributed/tensor/parallel: api.py (parallelize_module) and style.py.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -7,12 +7,17 @@
 #include <unordered_set>
 
 #include "base/text.h"
-#include "match/dialects.h"
+#include "dialects/cut_by_name.h"
+#include "infer/sharding_table.h"
 #include "match/pattern.h"
+#include "match/rule_scopes.h"
 #include "match/select_modules.h"
+#include "model/module_kinds.h"
 
 namespace tpplan {
 namespace {
+
+// ---- which rule: fnmatch one dotted atom at a time over child modules; every match applies ----
 
 // The atoms with stars of all keys, and the names of modules that each of them matches, sorted.
 struct TorchAtoms {
@@ -129,8 +134,6 @@ void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key)
   for (const ModuleId child : matching_children(walk, module, name)) walk_key(walk, id, child, rest);
 }
 
-}  // namespace
-
 void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
   TorchWalk walk{.plan = plan,
                  .graph = graph,
@@ -156,5 +159,109 @@ void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     }
   }
 }
+
+// ---- which dim ----
+
+bool supports_torch_module(const Inference& in, const ParamMatch& match, const Module& module) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  if (style.modules != StyleModules::LinearOrEmbedding || is_torch_linear_or_embedding(in.graph, module)) return true;
+  report_unsupported(
+      in, match, module,
+      fmt::format("{} supports Linear and Embedding, and `{}` is {}", style.name, module.path,
+                  type_of(in.graph, module)),
+      module.kind == ModuleKind::Norm
+          ? "give it sequence_parallel, or no rule"
+          : "name the Linear modules below it, or make it `\"kind\": \"linear\"` in the model if it is a subclass");
+  return false;
+}
+
+// torch 2.13, style.py: colwise cuts every parameter of a Linear along dim 0 and of an Embedding along dim 1, rowwise
+// the `weight` of a Linear along dim 1 and every parameter of an Embedding along dim 0, whatever they are called.
+Cut cut_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  const bool colwise = style.cut_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
+  if (linear && !colwise && param.name != "weight") return {};
+  const size_t dim = linear == colwise ? 0 : 1;
+  if (dim < param.ndim) return {CutKind::Dim, dim};
+  report_unsupported(in, match, module,
+                     fmt::format("{} cuts dim {} of `{}`, whose shape is {}", style.name, dim, path_of(in.graph, param),
+                                 shape_text(shape_of(in.graph, param))),
+                     "torch raises an error here");
+  return {CutKind::Fault};
+}
+
+// torch's own styles go by the module's class alone.
+Cut cut_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+  const bool by_class = in.graph.framework == Framework::Torch && is_torch_linear_or_embedding(in.graph, module);
+  return by_class ? cut_as_torch(in, match, module, param) : cut_by_name(in, match, module, param);
+}
+
+// ---- modules that torch refuses ----
+
+// The first module below another, in the model's order, and the first that owns parameters; kNone where there is none.
+struct FirstBelow {
+  ModuleId any = kNone, owner = kNone;
+};
+
+std::vector<FirstBelow> first_below(const ModelGraph& graph) {
+  std::vector<FirstBelow> firsts(graph.modules.size());
+  const std::vector<ModuleId> parents = parents_of(graph);
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    const bool owns = graph.modules[id].param_count != 0;
+    for (ModuleId at = parents[id]; at != kNone; at = parents[at]) {
+      if (firsts[at].any != kNone && (!owns || firsts[at].owner != kNone)) break;  // so have all above it
+      if (firsts[at].any == kNone) firsts[at].any = id;
+      if (owns && firsts[at].owner == kNone) firsts[at].owner = id;
+    }
+  }
+  return firsts;
+}
+
+// Containers under a style for linear layers, and modules with others below them, whose styles register all parameters
+// below by names with dots.
+void check_torch_modules(const Inference& in, const MatchTable& matches, const ShardingTable&) {
+  const std::vector<FirstBelow> firsts = first_below(in.graph);
+  for (const BoundaryMatch& match : matches.boundaries) {
+    const StyleRow* style = in.plan.rules[match.rule].style;
+    const Module& module = in.graph.modules[match.module];
+    if (style == nullptr || !check_unasked_module(in, matches, match) || !style->once_per_module) continue;
+    const bool linear = style->modules == StyleModules::LinearOrEmbedding;
+    // rowwise asks every module below a Linear for its `weight`, and cuts it; all other styles register parameters by
+    // name.
+    const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
+    if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
+    const ModuleId below = asks_all ? firsts[match.module].any : firsts[match.module].owner;
+    if (below == kNone) continue;
+    const std::string_view path = in.graph.modules[below].path;
+    if (linear) {
+      report_unsupported(
+          in, {.rule = match.rule, .by_module = true}, module,
+          fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name,
+                      module.path, path),
+          asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
+    } else {
+      report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                         fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`",
+                                     style->name, module.path, path),
+                         "name the norms themselves; torch raises KeyError here");
+    }
+  }
+}
+
+}  // namespace
+
+constexpr DialectRow kTorchDialect = {.name = "torch",
+                                      .styles = kTorchStyles,
+                                      .runtime = PlanRuntime::Torch,
+                                      .targets = KeyTargets::Modules,
+                                      .follows_framework = true,
+                                      .distributes_modules_once = true,
+                                      .takes_ids_for_shards = true,
+                                      .keep_whole = "",
+                                      .norm_of_heads = "sequence_parallel",
+                                      .match = match_torch,
+                                      .supports_module = supports_torch_module,
+                                      .cut = cut_torch,
+                                      .check_modules = check_torch_modules};
 
 }  // namespace tpplan

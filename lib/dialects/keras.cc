@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "match/dialects.h"
+#include "dialects/cut_by_name.h"
 #include "match/pattern.h"
+#include "match/rule_scopes.h"
 
 namespace tpplan {
 namespace {
@@ -131,8 +132,6 @@ void report_ambiguous(const TpPlan& plan, const std::vector<RuleId>& rules, std:
   d->help = "make the keys exclude each other, or write the exact path: it wins over regular expressions";
 }
 
-}  // namespace
-
 void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
   const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
   std::vector<ScopeKeys> scope_keys(scopes.list.size());
@@ -169,5 +168,16 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     }
   }
 }
+
+}  // namespace
+
+constexpr DialectRow kKerasDialect = {.name = "keras",
+                                      .keys = KeySyntax::Regex,
+                                      .targets = KeyTargets::Parameters,
+                                      .slash_is_dot = true,
+                                      .reads_keras_match = true,
+                                      .match = match_keras,
+                                      .supports_module = supports_kind,
+                                      .cut = cut_by_name};
 
 }  // namespace tpplan
