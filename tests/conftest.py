@@ -11,6 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
 EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
 
+# What neighbours in a tree of modules say. Small models and fragments of plans, which show one fact, leave out the layers
+# that a whole plan has: cases that are about another fact allow these.
+NEIGHBOURS = [f"TP{number}" for number in range(5150, 5157)]
+
 
 def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
     """Runs tpplan; the result has returncode, stdout and stderr as bytes."""

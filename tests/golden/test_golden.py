@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 
-from conftest import run
+from conftest import NEIGHBOURS, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 PHASES = ("model", "plan", "matches", "shardings", "boundaries", "manifest")
@@ -23,7 +23,8 @@ def printed(case):
     if topic == "diagnostics":
         result = run("check", "model.json", "plan.yaml", "--color", "never", cwd=HERE / case)
         return result.stdout.decode() + f"exit status {result.returncode}\n"
-    result = run("compile", "model.json", "plan.yaml", "--print", topic, "--quiet", "--color", "never", cwd=HERE / case)
+    allowed = [word for code in NEIGHBOURS for word in ("--allow", code)]
+    result = run("compile", "model.json", "plan.yaml", "--print", topic, "--quiet", "--color", "never", *allowed, cwd=HERE / case)
     assert result.returncode == 0, result.stderr.decode()
     stderr = result.stderr.decode()
     return result.stdout.decode() + (f"\n{stderr}" if stderr else "")

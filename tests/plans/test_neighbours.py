@@ -1,0 +1,96 @@
+"""Plans that people write and that end in a crash or in wrong numbers, on models without operations: each is a warning.
+That right plans get none is what test_plans.py holds."""
+
+import lzma
+import pathlib
+
+import pytest
+
+from conftest import NEIGHBOURS, ROOT, codes, run
+
+MODELS = pathlib.Path(__file__).resolve().parent / "models"
+BLOCK = {
+    "self_attn.q_proj": "colwise", "self_attn.k_proj": "colwise", "self_attn.v_proj": "colwise", "self_attn.o_proj": "rowwise",
+    "mlp.gate_proj": "colwise", "mlp.up_proj": "colwise", "mlp.down_proj": "rowwise",
+}
+ENDS = {"model.embed_tokens": "embedding_rowwise", "lm_head": "colwise_gather_output"}
+ATTENTION = {key: style for key, style in BLOCK.items() if key.startswith("self_attn")}
+
+
+def plan(block, ends=ENDS, dialect="glob"):
+    rules = dict(ends)
+    rules |= {f"model.layers.*.{key}": style for key, style in block.items()}
+    lines = "".join(f'  "{key}": {style}\n' for key, style in rules.items())
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{tp: 2}}\ntp_plan:\n{lines}"
+
+
+def without(*keys):
+    return {key: style for key, style in BLOCK.items() if key not in keys}
+
+
+WRONG = {
+    "everything colwise": ({key: "colwise" for key in BLOCK}, ENDS, "TP5150"),
+    "everything rowwise": ({key: "rowwise" for key in BLOCK}, ENDS, "TP5151"),
+    "o colwise": (BLOCK | {"self_attn.o_proj": "colwise"}, ENDS, "TP5150"),
+    "down colwise": (BLOCK | {"mlp.down_proj": "colwise"}, ENDS, "TP5150"),
+    "o forgotten": (without("self_attn.o_proj"), ENDS, "TP5150"),
+    "down forgotten": (without("mlp.down_proj"), ENDS, "TP5150"),
+    "q forgotten": (without("self_attn.q_proj"), ENDS, "TP5152"),
+    "k forgotten": (without("self_attn.k_proj"), ENDS, "TP5152"),
+    "v forgotten": (without("self_attn.v_proj"), ENDS, "TP5152"),
+    "gate forgotten": (without("mlp.gate_proj"), ENDS, "TP5152"),
+    "up forgotten": (without("mlp.up_proj"), ENDS, "TP5152"),
+    "gate and up forgotten": (without("mlp.gate_proj", "mlp.up_proj"), ENDS, "TP5151"),
+    "v gathered": (BLOCK | {"self_attn.v_proj": "colwise_gather_output"}, ENDS, "TP5152"),
+    "up rowwise": (BLOCK | {"mlp.up_proj": "rowwise"}, ENDS, "TP5152"),
+    "head not gathered": (BLOCK, ENDS | {"lm_head": "colwise"}, "TP5150"),
+    "embedding not gathered": (BLOCK, ENDS | {"model.embed_tokens": "colwise"}, "TP5154"),
+    "sequence not cut": (BLOCK | {"input_layernorm": "sequence_parallel"}, ENDS, "TP5155"),
+}
+
+
+def neighbours(result):
+    return {code for code in codes(result) if code in NEIGHBOURS}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_plan_of_llama_is_a_warning(name, tmp_path):
+    block, ends, code = WRONG[name]
+    (tmp_path / "plan.yaml").write_text(plan(block, ends))
+    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml", "--allow", "TP4006")
+    assert result.returncode == 0 and code in neighbours(result), result.stdout.decode()
+
+
+def test_the_right_plan_that_they_come_from_has_none(tmp_path):
+    (tmp_path / "plan.yaml").write_text(plan(BLOCK))
+    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml")
+    assert result.returncode == 0 and not codes(result), result.stdout.decode()
+
+
+EXPERTS = {"mlp.experts.gate_up_proj": "packed_colwise", "mlp.experts.down_proj": "rowwise"}
+
+
+@pytest.mark.parametrize(("summed", "found"), [({}, {"TP5153"}), ({"mlp.experts": "moe_tp_experts"}, set())])
+def test_experts_that_nobody_sums_are_a_warning(summed, found, tmp_path):
+    model = tmp_path / "mixtral.json"
+    model.write_bytes(lzma.decompress((MODELS / "mixtral-8x7b.json.xz").read_bytes()))
+    (tmp_path / "plan.yaml").write_text(plan(ATTENTION | EXPERTS | summed))
+    assert neighbours(run("check", model, tmp_path / "plan.yaml")) == found
+
+
+@pytest.mark.parametrize(("rules", "found"), [
+    ({"self_attn.q_proj.weight": "colwise", "self_attn.k_proj.weight": "colwise", "self_attn.v_proj.weight": "colwise"}, "TP5156"),
+    ({"self_attn.q_proj": "colwise", "self_attn.k_proj": "colwise", "self_attn.v_proj": "colwise", "self_attn.o_proj": "rowwise"}, None),
+])
+def test_a_bias_that_is_forgotten_is_a_warning(rules, found, tmp_path):
+    model = tmp_path / "qwen2.json"
+    model.write_bytes(lzma.decompress((MODELS / "qwen2.5-32b.json.xz").read_bytes()))
+    (tmp_path / "plan.yaml").write_text(plan(rules))
+    assert neighbours(run("check", model, tmp_path / "plan.yaml")) == ({found} if found else set())
+
+
+def test_one_cause_is_one_finding_with_a_count(tmp_path):
+    (tmp_path / "plan.yaml").write_text(plan(without("mlp.down_proj")))
+    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml", "--allow", "TP4006")
+    assert sorted(codes(result)) == ["TP5150", "TP5150"]  # gate and up, each a rule
+    assert result.stdout.decode().count("and 31 modules more") == 2
