@@ -93,6 +93,12 @@ bool is_repeated_block(const ModelGraph& graph, ModuleId id) {
   return like(number + 1) || (number > 0 && like(number - 1));
 }
 
+// How a rule says that a value is whole outside: by a style where the dialect has it, else by an option.
+std::string make_whole(const TpPlan& plan, std::string_view style, std::string_view option) {
+  if (find_style(style, plan.dialect->styles) != nullptr) return fmt::format("use {}", style);
+  return fmt::format("write `{}: Replicate`", option);
+}
+
 void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
   const PlanRule& rule = n.plan.rules[pending.rule];
   const Module& module = n.graph.modules[pending.first];
@@ -107,11 +113,9 @@ void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
   d->notes.push_back({leaves ? "what comes next has whole weights and gets a part of the values"
                              : "its input is whole: the product of a whole input and a piece of the weight fails",
                       span_of(module)});
-  d->help = leaves ? "cut the layer that follows with rowwise, or gather this one's output (colwise_gather_output)"
-                   : "cut the layer before it with colwise, or let this one split its input (rowwise_split_input)";
-  if (n.plan.dialect == Dialect::Torch)
-    d->help = leaves ? "cut the layer that follows with rowwise, or write `output_layouts: Replicate`"
-                     : "cut the layer before it with colwise, or write `input_layouts: Replicate`";
+  d->help = leaves ? "cut the layer that follows with rowwise, or " : "cut the layer before it with colwise, or ";
+  d->help += leaves ? make_whole(n.plan, "colwise_gather_output", "output_layouts")
+                    : make_whole(n.plan, "rowwise_split_input", "input_layouts");
 }
 
 void report_unpaired(const Neighbours& n, const Unpaired& here) {
@@ -272,8 +276,7 @@ void check_embedding(const Neighbours& n, ModuleId id) {
   d->counted = "module";
   d->message = fmt::format("each rank leaves `{}` with a piece of every embedding", n.graph.modules[id].path);
   d->notes.push_back({"the layers that follow take whole embeddings", span_of(n.graph.modules[id])});
-  d->help = n.plan.dialect == Dialect::Torch ? "write `output_layouts: Replicate`"
-                                             : "use embedding_rowwise, or embedding_colwise, which gathers";
+  d->help = make_whole(n.plan, "embedding_colwise", "output_layouts");
 }
 
 void check_bias(const Neighbours& n, ModuleId id) {
