@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "base/json_reader.h"
 #include "emit/read_specs.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 

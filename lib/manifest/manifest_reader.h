@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/json_reader.h"
 #include "base/string_index.h"
 #include "diagnostics/diagnostics.h"
 #include "manifest/manifest.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 

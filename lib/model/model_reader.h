@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_reader.h"
 #include "base/string_index.h"
 #include "diagnostics/diagnostics.h"
 #include "model/model_graph.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/tp_plan.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 

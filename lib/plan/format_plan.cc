@@ -9,7 +9,7 @@
 #include "plan/read_pieces.h"
 #include "plan/read_plan.h"
 #include "plan/write_pieces.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 

@@ -9,7 +9,7 @@
 
 #include "diagnostics/diagnostics.h"
 #include "plan/tp_plan.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 

@@ -4,7 +4,7 @@
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
 #include "plan/plan_pieces.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 

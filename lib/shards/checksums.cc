@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "base/json_reader.h"
 #include "base/read_file.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -14,6 +13,7 @@
 #include "shards/load_shards.h"
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 namespace {

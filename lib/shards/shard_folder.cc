@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "base/json_reader.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "base/write_file.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 namespace {

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_reader.h"
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
 #include "model/model_graph.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 

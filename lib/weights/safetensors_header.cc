@@ -6,9 +6,9 @@
 #include <charconv>
 #include <numeric>
 
-#include "base/json_reader.h"
 #include "base/read_file.h"
 #include "base/text.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/json_reader.h"
 #include "base/read_file.h"
 #include "base/string_index.h"
+#include "syntax/json_reader.h"
 
 namespace tpplan {
 namespace {

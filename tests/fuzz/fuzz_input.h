@@ -10,7 +10,7 @@
 
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
-#include "diagnostics/render.h"
+#include "render/render.h"
 
 namespace tpplan {
 

@@ -8,19 +8,21 @@ LIB = ROOT / "lib"
 
 # What a folder may include besides itself.
 LAYERS = {
-    "base": {"diagnostics"},
+    "base": set(),
     "diagnostics": {"base"},
+    "syntax": {"base", "diagnostics"},
+    "render": {"base", "diagnostics", "syntax"},
     "sharding": set(),
-    "manifest": {"base", "diagnostics", "sharding"},
-    "model": {"base", "diagnostics", "sharding"},
-    "plan": {"base", "diagnostics", "sharding"},
+    "manifest": {"base", "diagnostics", "syntax", "sharding"},
+    "model": {"base", "diagnostics", "syntax", "sharding"},
+    "plan": {"base", "diagnostics", "syntax", "sharding"},
     "match": {"base", "diagnostics", "sharding", "model", "plan"},
-    "weights": {"base", "diagnostics", "sharding", "model"},
-    "emit": {"base", "diagnostics", "sharding", "manifest"},
-    "report": {"base", "diagnostics", "sharding", "manifest", "emit"},
+    "weights": {"base", "diagnostics", "syntax", "sharding", "model"},
+    "emit": {"base", "diagnostics", "syntax", "sharding", "manifest"},
+    "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit"},
     "device": {"base", "sharding"},
     "ranks": {"base", "sharding", "manifest", "device"},
-    "shards": {"base", "diagnostics", "sharding", "manifest", "weights", "device", "ranks"},
+    "shards": {"base", "diagnostics", "syntax", "sharding", "manifest", "weights", "device", "ranks"},
     "run": {"base", "sharding", "manifest", "device", "ranks"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
     "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
@@ -28,9 +30,9 @@ LAYERS = {
 
 # The only files that may see a third-party header.
 THIRD_PARTY = {
-    "nlohmann/": {"lib/base/json_reader.cc"},
+    "nlohmann/": {"lib/syntax/json_reader.cc"},
     "openssl/": {"lib/base/sha256.cc"},
-    "yaml-cpp/": {"lib/plan/yaml_tree.cc"},
+    "yaml-cpp/": {"lib/syntax/yaml_tree.cc"},
     "re2/": {"lib/match/pattern.cc"},
     "CLI/": {"tools/tpplan/main.cc", "tools/tpplan/apply_settings.cc", "tools/cli/describe_app.cc", "tools/cli/number_options.cc", "tools/cli/parse_line.cc", "tools/cli/program.cc", "tools/tpplan-exec/main.cc"},
     "spdlog/spdlog.h": {"tools/tpplan/trace.cc"},

@@ -225,7 +225,7 @@ def test_reasons_and_collectives_are_those_of_the_program():
 
 def test_formats_are_those_of_the_program():
     headers = {"model": "model/read_model.h", "plan": "plan/read_plan.h", "manifest": "manifest/manifest.h",
-               "diagnostics": "diagnostics/render.cc", "diff": "manifest/write_diff.h"}
+               "diagnostics": "render/render.cc", "diff": "manifest/write_diff.h"}
     for kind, path in headers.items():
         assert SCHEMAS[kind]["properties"]["format"]["const"] == f"tpplan.{kind}/1"
         assert f"tpplan.{kind}/1" in source(path)

@@ -1,4 +1,4 @@
-#include "base/json_reader.h"
+#include "syntax/json_reader.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/write_file.h"
-#include "diagnostics/render.h"
+#include "render/render.h"
 
 namespace tpplan {
 

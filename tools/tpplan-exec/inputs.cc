@@ -5,8 +5,8 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "commands.h"
-#include "diagnostics/render.h"
 #include "manifest/read_manifest.h"
+#include "render/render.h"
 #include "terminal.h"
 
 namespace tpplan {

@@ -10,8 +10,8 @@
 
 #include "base/text.h"
 #include "base/write_file.h"
-#include "diagnostics/render.h"
 #include "ranks/rank_source.h"
+#include "render/render.h"
 #include "shards/ask_for_memory.h"
 #include "shards/shard_folder.h"
 #include "terminal.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "diagnostics/render.h"
 #include "manifest/coverage_gate.h"
+#include "render/render.h"
 
 namespace tpplan {
 namespace {

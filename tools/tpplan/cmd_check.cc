@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "commands.h"
-#include "diagnostics/formats.h"
+#include "render/formats.h"
 
 namespace tpplan {
 namespace {

@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "inputs.h"
 #include "plan/format_plan.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/read_file.h"
 #include "base/text.h"
-#include "diagnostics/render.h"
 #include "manifest/read_manifest.h"
+#include "render/render.h"
 
 namespace tpplan {
 

@@ -4,11 +4,11 @@
 #include "apply_settings.h"
 #include "base/text.h"
 #include "commands.h"
-#include "diagnostics/formats.h"
 #include "emit/emit_formats.h"
 #include "import_formats.h"
 #include "parse_line.h"
 #include "program.h"
+#include "render/formats.h"
 #include "report/measure_manifest.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "match/lint_dialects.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 #include "trace.h"
 
 namespace tpplan {

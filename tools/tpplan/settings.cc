@@ -8,9 +8,9 @@
 
 #include "base/read_file.h"
 #include "base/text.h"
-#include "diagnostics/formats.h"
 #include "manifest/coverage_gate.h"
-#include "plan/yaml_tree.h"
+#include "render/formats.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 namespace {

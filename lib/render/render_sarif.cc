@@ -1,4 +1,4 @@
-#include "diagnostics/render_sarif.h"
+#include "render/render_sarif.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "base/text.h"
-#include "diagnostics/render_parts.h"
+#include "render/render_parts.h"
 
 namespace tpplan {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "diagnostics/render.h"
+#include "render/render.h"
 
 namespace tpplan {
 

@@ -1,8 +1,8 @@
-#include "diagnostics/render_gitlab.h"
+#include "render/render_gitlab.h"
 
 #include <spdlog/fmt/fmt.h>
 
-#include "diagnostics/render_parts.h"
+#include "render/render_parts.h"
 
 namespace tpplan {
 namespace {

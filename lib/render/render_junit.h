@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "diagnostics/render.h"
+#include "render/render.h"
 
 namespace tpplan {
 

@@ -1,4 +1,4 @@
-#include "diagnostics/render_github.h"
+#include "render/render_github.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/text.h"
-#include "diagnostics/render_parts.h"
+#include "render/render_parts.h"
 
 namespace tpplan {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "diagnostics/render.h"
-#include "diagnostics/render_sarif.h"
+#include "render/render.h"
+#include "render/render_sarif.h"
 
 namespace tpplan {
 

@@ -1,10 +1,10 @@
-#include "diagnostics/formats.h"
+#include "render/formats.h"
 
 #include <algorithm>
 
-#include "diagnostics/render_github.h"
-#include "diagnostics/render_gitlab.h"
-#include "diagnostics/render_junit.h"
+#include "render/render_github.h"
+#include "render/render_gitlab.h"
+#include "render/render_junit.h"
 
 namespace tpplan {
 namespace {

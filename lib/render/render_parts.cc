@@ -1,4 +1,4 @@
-#include "diagnostics/render_parts.h"
+#include "render/render_parts.h"
 
 #include <spdlog/fmt/fmt.h>
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "diagnostics/render.h"
+#include "render/render.h"
 
 namespace tpplan {
 

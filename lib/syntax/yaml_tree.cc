@@ -1,4 +1,4 @@
-#include "plan/yaml_tree.h"
+#include "syntax/yaml_tree.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <yaml-cpp/eventhandler.h>

@@ -1,11 +1,11 @@
-#include "diagnostics/render.h"
+#include "render/render.h"
 
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "diagnostics/render_parts.h"
+#include "render/render_parts.h"
 
 namespace tpplan {
 namespace {
