@@ -6,6 +6,8 @@ import json
 import sys
 
 from ..files import InputError, printable, read_kwargs, run_command, write_output
+from ..graph import settings
+from . import operations
 from ..plans import PLAN_SOURCES, read_mesh
 
 # Option, module with build(NAME, kwargs, device) and model_graph(model), help.
@@ -15,6 +17,7 @@ SOURCES = {
     "jax": ("jax_tree", "package.module:NAME of a pytree (Equinox, Flax), or of a class or function that makes one; built abstractly"),
     "keras": ("keras_model", "package.module:NAME of a Keras 3 model, or of a class or function that makes one"),
 }
+TRACED = ("torch", "transformers")
 
 
 def main(arguments):
@@ -31,9 +34,10 @@ def main(arguments):
         help="write a plan: " + "; ".join(f"{kind} {row.help}" for kind, row in PLAN_SOURCES.items()),
     )
     parser.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration")
-    parser.add_argument("--device", default="meta", help="where a torch model is built (default: meta)")
+    parser.add_argument("--device", help="where a torch model is built (default: meta)")
     parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")
     parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm, flax)")
+    settings.add_options(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
     options = parser.parse_args(arguments)
     kwargs = read_kwargs(options.kwargs)
@@ -47,8 +51,20 @@ def main(arguments):
     source = next(name for name in SOURCES if getattr(options, name) is not None)
     name = getattr(options, source)
     exporter = importlib.import_module(f"{__package__}.{SOURCES[source][0]}")
-    graph = exporter.model_graph(exporter.build(name, kwargs, options.device))
-    write_output(options.output, json.dumps(graph, indent=1) + "\n", [name])
+    if source not in TRACED:
+        write_output(options.output, file_text(exporter.model_graph(exporter.build(name, kwargs, options.device or "meta"))), [name])
+        return
+    chosen = settings.read_settings(options)
+    model = exporter.build(name, kwargs, options.device or "meta", chosen)
+    modules = exporter.model_graph(model)
+    graph = None if options.no_graph else operations.find(exporter, model, name, kwargs, options.device, chosen)
+    write_output(options.output, file_text(modules, graph), [name])
+
+
+def file_text(modules, graph=None):
+    """A model graph as text: modules and their members on lines of their own, the tables of the operations on one each."""
+    text = json.dumps(modules, indent=1)
+    return text + "\n" if graph is None else f'{text[:-2]},\n "graph": {graph}\n}}\n'
 
 
 if __name__ == "__main__":

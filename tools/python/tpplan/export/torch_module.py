@@ -1,6 +1,10 @@
 """The model graph of a torch.nn.Module. Only names, shapes and types are read, so a module on the meta device will do."""
 
+import contextlib
+import inspect
+
 from ..files import InputError, find_object, printable
+from ..graph.settings import make_input, read_dtype
 from ..manifest import DTYPE_BITS
 from ..paths import join
 
@@ -11,6 +15,9 @@ ATTRIBUTE_NAMES = {
     "num_kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
     "head_dim": ("head_dim", "attention_head_size", "key_value_proj_dim"),
 }
+
+# Sizes that styles of plans ask a module for.
+SIZE_NAMES = ("in_features", "out_features", "embedding_dim")
 
 # Endings of type names that lib/model/module_kinds.cc reads as the kind; a type with another name says its kind itself.
 NORM_ENDINGS = ("Norm", "Normalization", "NormGated", "Norm1d", "Norm2d", "Norm3d")
@@ -26,9 +33,9 @@ QKV_NOT_IN_BLOCKS = ("CodeGen",)  # families that interleave them under one of t
 GATE_UP_IN_BLOCKS = ("gate_up_proj",)
 
 
-def build(name, kwargs, device="meta"):
+def build(name, kwargs, device="meta", settings=None):
     """The module that `package.module:NAME` names: a module, or a class or function that makes one from `kwargs`, called
-    on the meta device unless another one is named. Raises InputError."""
+    on the meta device unless another one is named; in the dtype of `settings` if that names one. Raises InputError."""
     torch = _torch()
     made = find_object(name)
     if not isinstance(made, torch.nn.Module):
@@ -47,7 +54,32 @@ def build(name, kwargs, device="meta"):
             ) from None
     elif kwargs:
         raise InputError(f"`{printable(name)}` is a module already, and takes no --kwargs", "leave them out")
-    return made
+    return made if settings is None or settings.dtype is None else made.to(read_dtype(settings.dtype))
+
+
+def inputs(model, settings, device):
+    """What forward is called with: positional arguments, and keywords."""
+    accepted = list(inspect.signature(model.forward).parameters)
+    described = dict(settings.inputs)
+    if not described and "input_ids" in accepted:
+        described = {"input_ids": {"shape": [settings.batch, settings.sequence], "dtype": "int64"}}
+    made = {name: make_input(d, device, smallest_table(model)) for name, d in described.items()}
+    return (tuple(made.values()), {}) if list(made) == accepted[: len(made)] else ((), made)
+
+
+def smallest_table(model):
+    """The number of rows of the smallest embedding: indices below it fit all of them."""
+    torch = _torch()
+    return min((m.num_embeddings for m in model.modules() if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag))), default=2)
+
+
+def main_output(result):
+    """The tensors that a loss is made of: None says all."""
+    return None
+
+
+def traceable():
+    return contextlib.nullcontext()
 
 
 def model_graph(model, name=None):
@@ -72,7 +104,7 @@ def model_graph(model, name=None):
             entry["parameters"] = parameters
         if buffers:
             entry["buffers"] = buffers
-        attributes = _attributes(torch, module)
+        attributes = _attributes(torch, path, module)
         if attributes:
             entry["attributes"] = attributes
         modules.append(entry)
@@ -211,8 +243,9 @@ def _add_facts(torch, path, module, parameters):
             entry["segments"] = {"out": [out // 2] * 2}
 
 
-def _attributes(torch, module):
-    """Heads of an attention module, and the number of experts of a module that owns their weights or routes to them."""
+def _attributes(torch, path, module):
+    """Heads of an attention module, the number of experts of a module that owns their weights or routes to them, and sizes that
+    styles of plans ask for."""
     found = {}
     if "Attention" in type(module).__name__:
         for key, candidates in ATTRIBUTE_NAMES.items():
@@ -228,6 +261,15 @@ def _attributes(torch, module):
     experts = _ask(module, "num_experts")
     if module._parameters and type(experts) is int and experts > 0:
         found["num_experts"] = experts
+    if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):  # theirs are the sizes of the weight
+        for key in SIZE_NAMES:
+            size = _ask(module, key)
+            if type(size) is int and size > 0:
+                found[key] = size
+    config = _ask(module, "config")
+    rope = _ask(config.get_text_config(), "qk_rope_head_dim") if path == "" and hasattr(config, "get_text_config") else None
+    if type(rope) is int and rope > 0:  # what the style mla_kv_a_proj goes by
+        found["qk_rope_head_dim"] = rope
     return found
 
 

@@ -1,21 +1,26 @@
 """Models of transformers by class, model type or config.json, built on the meta device: nothing is downloaded, no code of
 a checkpoint is run."""
 
+import contextlib
+import inspect
 import json
 import os
+import sys
 
 from ..files import InputError, printable, read_json
+from ..graph.settings import make_input
 from . import torch_module
 
 
-def build(name, kwargs, device="meta"):
+def build(name, kwargs, device="meta", settings=None):
     """The model of transformers that `name` says: a model class (LlamaForCausalLM), a model type (llama), or the path of a
-    config.json, whose `architectures` names the class. `kwargs` are arguments of the configuration. Raises InputError."""
+    config.json, whose `architectures` names the class. `kwargs` are arguments of the configuration, `settings` says dtype and
+    kinds of attention and experts (tpplan.graph.settings). Raises InputError."""
     transformers, torch = _transformers(), torch_module._torch()
     model_class, config = _find(transformers, name, kwargs)
     try:
         with torch.device(device):
-            return model_class._from_config(config)
+            return model_class._from_config(config, **_options(settings))
     except Exception as error:  # whatever the model's code raises
         raise InputError(
             f"{model_class.__name__} cannot be built: {type(error).__name__}: {printable(error, 500)}",
@@ -26,6 +31,51 @@ def build(name, kwargs, device="meta"):
 
 def model_graph(model):
     return torch_module.model_graph(model)
+
+
+def inputs(model, settings, device):
+    """What forward is called with: positional arguments, and keywords."""
+    accepted = inspect.signature(type(model).forward).parameters
+    described = dict(settings.inputs)
+    sizes = {"shape": [settings.batch, settings.sequence], "dtype": "int64"}
+    if not described and "input_ids" in accepted:
+        described["input_ids"] = sizes
+        if model.config.is_encoder_decoder and "decoder_input_ids" in accepted:
+            described["decoder_input_ids"] = sizes
+    made = {name: make_input(d, device, torch_module.smallest_table(model)) for name, d in described.items()}
+    return (), made | ({"use_cache": False} if made and "use_cache" in accepted else {})
+
+
+def main_output(result):
+    """The tensors that a loss is made of."""
+    for name in ("logits", "last_hidden_state"):
+        found = getattr(result, name, None)
+        if found is not None:
+            return [found]
+    return None
+
+
+@contextlib.contextmanager
+def traceable():
+    """While this holds, transformers makes its masks as it does where the data is not there to look at."""
+    _transformers()
+    holders = [m for n, m in list(sys.modules.items()) if n.startswith("transformers.") and "is_tracing" in vars(m)]
+    before = [(holder, vars(holder)["is_tracing"]) for holder in holders]
+    try:
+        for holder in holders:
+            holder.is_tracing = lambda tensor=None: True
+        yield
+    finally:
+        for holder, function in before:
+            holder.is_tracing = function
+
+
+def _options(settings):
+    """What _from_config takes beside the configuration."""
+    if settings is None:
+        return {}
+    made = {"dtype": settings.dtype, "attn_implementation": settings.attention, "experts_implementation": settings.experts}
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def _transformers():

@@ -1,0 +1,395 @@
+"""The operations of a model as `python -m tpplan.export` writes them: run again with tensors they give what the model gives, and
+they are the same on every device and, but for their sizes, for every batch and sequence."""
+
+import json
+
+import bridge
+import pytest
+
+bridge.needs("torch", "jsonschema")
+
+import jsonschema  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import graph_runs  # noqa: E402
+import models  # noqa: E402
+from tpplan.export import __main__ as export_main  # noqa: E402
+from tpplan.export import operations, torch_module  # noqa: E402
+from tpplan.graph.settings import Settings, make_input  # noqa: E402
+
+SCHEMA = json.loads((bridge.ROOT / "schemas" / "model.schema.json").read_text())
+
+
+def exported(model, device="cpu", **settings):
+    """The graph of a module, or of what a class or function makes, read back from the text that is written."""
+    settings = Settings(**{"inputs": {"x": {"shape": [2, 6, 8], "dtype": "float64"}}} | settings)
+    with torch.device(device):
+        model = model if isinstance(model, nn.Module) else model()
+    return json.loads(operations.record(torch_module, model, device, settings))
+
+
+def randomize(model):
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64) * 0.3)
+    return model
+
+
+def check_run(graph, model, leaves, outputs):
+    """The graph gives the model's outputs and gradients, and every value has the shape and the dtype that it says."""
+    graph = graph_runs.Graph(graph)
+    found, values = graph_runs.run(graph, leaves)
+    for value, tensor in values.items():
+        assert (list(tensor.shape), str(tensor.dtype)) == (graph.shapes[value], f"torch.{graph.dtypes[value]}")
+        assert not tensor.is_floating_point() or tensor.requires_grad == graph.requires_grad[value]
+    assert len(found) == len(outputs) and all(map(graph_runs.close, found, outputs))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if parameters and all(o.requires_grad for o in outputs):
+        weights = [torch.randn(o.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(o.dtype) for o in outputs]
+        gradients = [torch.autograd.grad(sum((o * w).sum() for o, w in zip(results, weights)), parameters, allow_unused=True, retain_graph=True)
+                     for results in (found, outputs)]  # fmt: skip
+        assert all(a is None and b is None or graph_runs.close(a, b) for a, b in zip(*gradients))
+    for guard in graph.guards:
+        assert graph_runs.guard_holds(graph, guard, lambda v: values[v].shape)
+    return graph
+
+
+class Views(nn.Module):
+    """Sizes from shapes, from counting, from arithmetic, and numbers that are none."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.head_dim = nn.Linear(8, 24, dtype=torch.float64), 4
+
+    def forward(self, x):
+        b, s, width = x.shape
+        y = self.linear(x)
+        q, k, v = y.view(b, s, 3, -1, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = torch.softmax(q @ k.transpose(-2, -1) / self.head_dim**0.5, dim=-1)
+        out = (weights @ v).transpose(1, 2).reshape(*x.size()[:-1], width)
+        half = x[..., : x.shape[-1] // 2] + out[..., x.size(-1) // 2 :]
+        return torch.cat((half, half.flip(-1)), dim=-1) * torch.arange(s, dtype=x.dtype)[None, :, None] + x.numel()
+
+
+class Writes(nn.Module):
+    """Writes in place, through views of views, and reads of views that were made before the write."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8, dtype=torch.float64))
+
+    def forward(self, x):
+        y = x * self.weight
+        early = y[:, 1:]  # made before the writes, read after them
+        left, right = y[..., :4], y.narrow(-1, 4, 4)
+        left.mul_(2.0)
+        right[:, ::2] += 3.0
+        y.view(2, -1)[:, 0] = 7.0
+        y.transpose(0, 1)[2] -= 1.0
+        table = x.new_empty(2, 6, 8)
+        table[..., :4].copy_(left)
+        table[..., 4:].copy_(right.flip(0))
+        counts = torch.zeros(6, 4, dtype=torch.long)
+        counts.chunk(2, dim=-1)[1].add_(3)
+        counts.split([1, 3], dim=-1)[1].unbind(0)[2].sub_(1)
+        F.relu(table, inplace=True)
+        total = torch.zeros_like(x)
+        total.index_add_(1, torch.tensor([0, 2]), x[:, :2])
+        total.unsqueeze(0).squeeze(0)[0].masked_fill_(x[0] > 0, 0.5)
+        return early.sum() + y + table + total + counts.repeat(1, 2)
+
+
+class Keywords(nn.Module):
+    """Modules that take keywords only, return tuples and dicts, and are called twice; one value given twice."""
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8, dtype=torch.float64)
+
+        def forward(self, *, hidden, pair, scale=1.0):
+            return {"out": self.linear(hidden) * scale + pair[0], "rest": (pair[1], hidden)}
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.same = self.Inner(), nn.Identity()
+
+    def forward(self, x):
+        once = self.inner(hidden=x, pair=(x, x + 1.0))
+        twice = self.inner(hidden=once["out"], pair=[once["rest"][0], self.same(x)], scale=0.5)
+        return twice["out"], {"more": twice["rest"][1] + x}
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(8, 4, dtype=torch.float64), nn.Linear(4, 8, bias=False, dtype=torch.float64)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        with torch.no_grad():
+            shift = self.embed(x.long().remainder(8)).mean()
+        return self.head(self.embed(x.long().remainder(8)) - shift)
+
+
+class Normed(nn.Module):
+    """Running statistics are written to in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop = nn.BatchNorm1d(6, dtype=torch.float64), nn.Dropout(0.0)
+
+    def forward(self, x):
+        return self.drop(self.norm(x)) + self.norm.running_mean[None, :, None]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+OWN = [Views, Writes, Keywords, Tied]
+
+
+@pytest.mark.parametrize("kind", OWN + [Normed], ids=lambda k: k.__name__)
+def test_a_graph_runs_as_the_module_does(kind):
+    torch.manual_seed(1)
+    model = randomize(kind())
+    graph = exported(model, mode="train")
+    x = make_input({"shape": [2, 6, 8], "dtype": "float64"}, "cpu")
+    if kind is Normed:
+        model.norm.reset_running_stats()
+    leaves = dict(model.named_parameters()) | {name: buffer.clone() for name, buffer in model.named_buffers()} | {"x": x}
+    check_run(graph, model, leaves, torch_floats(model(x)))
+
+
+def torch_floats(result):
+    if isinstance(result, torch.Tensor):
+        return [result] if result.is_floating_point() else []
+    return [t for part in (result.values() if isinstance(result, dict) else result) for t in torch_floats(part)]
+
+
+@pytest.mark.parametrize("kind", OWN, ids=lambda k: k.__name__)
+def test_the_meta_device_gives_the_same_graph(kind):
+    assert exported(kind, "meta") == exported(kind, "cpu")
+
+
+@pytest.mark.parametrize("kind", [Views, Keywords, Tied], ids=lambda k: k.__name__)
+def test_other_sizes_give_the_same_operations(kind):
+    """What was recorded for one batch and sequence holds for others: every number that changes says where it comes from."""
+    small, large = (exported(kind(), inputs={"x": {"shape": shape, "dtype": "float64"}}) for shape in ([2, 6, 8], [3, 11, 8]))
+    assert {k: v for k, v in small.items() if k != "shapes"} == {k: v for k, v in large.items() if k != "shapes"}
+    assert small["shapes"] != large["shapes"]
+
+
+def test_numbers_say_which_size_they_are():
+    graph = graph_runs.Graph(exported(Views()))
+    view = next(n for n in graph.nodes if n[0] == "view")
+    batch, sequence, parts, rest, head = view[1][1][1:]
+    assert (batch[0], sequence[0], parts, rest, head) == ("e", "e", 3, -1, 4)
+    assert [graph.sizes[e[1]][2] for e in (batch, sequence)] == [0, 1]
+    half = next(n for n in graph.nodes if n[0] == "__getitem__")
+    assert graph.sizes[half[1][1][-1][2][1]][0] == "floordiv"
+
+
+def test_conversions_that_lose_a_size_and_comparisons_leave_guards():
+    class Loses(nn.Module):
+        def forward(self, x):
+            rounds = 0
+            for _ in range(x.shape[0]):
+                rounds += 1
+            return x * rounds / x.shape[-1] ** 0.5 + (1.0 if x.size(1) > 4 else 2.0) + len(x)
+
+    graph = graph_runs.Graph(exported(Loses()))
+    guards = {(name, tuple(graph.sizes[a[0]][1:]), b, result) for name, a, b, result in graph.guards}
+    x = graph.nodes[0][4][0][2]  # as the module sees it
+    assert guards == {("eq", (x, 0), 2, True), ("eq", (x, 2), 8, True), ("gt", (x, 1), 4, True)}
+
+
+def test_borders_have_ids_of_their_own_on_both_sides():
+    graph = graph_runs.Graph(exported(Keywords()))
+    enters = [n for n in graph.nodes if n[0] == "@enter"]
+    paths = [graph.strings[n[1]] for n in enters]
+    assert paths == ["", "inner", "inner.linear", "same", "inner", "inner.linear"]
+    assert [n[2] for n in enters] == [1, 0, 1, 1, 0, 1]
+    first = enters[1][4]
+    assert [place for place, *_ in first] == [["hidden"], ["pair", 0], ["pair", 1]]
+    assert first[0][1] == first[1][1] and first[0][2] != first[1][2]  # one value that was given twice
+    seen = [i for n in graph.nodes if n[0] == "@enter" for _, _, i in n[4]]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_module_under_no_grad_says_so():
+    graph = graph_runs.Graph(exported(Tied()))
+    assert [n[3] for n in graph.nodes if n[0] == "@enter" and graph.strings[n[1]] == "embed"] == [1, 0]
+    assert [path for _, kind, path in graph.leaves if kind == "param"] == ["embed.weight"]
+
+
+def test_a_function_with_its_own_backward_is_one_operation():
+    class Uses(nn.Module):
+        def forward(self, x):
+            return Doubled.apply(x) + torch.vmap(lambda row: row.sum())(x)[:, None, None]
+
+    assert [n[0] for n in graph_runs.Graph(exported(Uses())).nodes if n[0][0] != "@"] == ["Doubled", "vmap", "__getitem__", "add"]
+
+
+def test_constants_that_nobody_uses_are_left_out_and_dead_computations_are_not():
+    class Wastes(nn.Module):
+        def forward(self, x):
+            torch.arange(3) + 1
+            x.view(2, 48)
+            return x + 1
+
+    assert [n[0] for n in graph_runs.Graph(exported(Wastes())).nodes if n[0][0] != "@"] == ["view", "add"]
+
+
+def test_what_the_host_reads_is_marked():
+    class Reads(nn.Module):
+        def forward(self, x):
+            count = (x > 0).sum().item()
+            return x * count if x.sum() > -1e9 else x
+
+    graph = graph_runs.Graph(exported(Reads()))
+    reads = [n for n in graph.nodes if n[0][0] != "@" and not n[3]]
+    assert [n[0] for n in reads] == ["item", "__bool__"]
+    assert next(n for n in graph.nodes if n[0] == "mul")[1][1][0] == "h"
+
+
+def llama(**settings):
+    return exported(models.Llama().double(), inputs={"tokens": {"shape": [2, 6], "dtype": "int64"}}, **settings)
+
+
+def test_a_model_as_users_write_it_runs_from_its_graph():
+    model = randomize(models.Llama(tied=True).double())
+    tokens = torch.randint(0, 32, (2, 6), generator=torch.Generator().manual_seed(1))
+    graph = json.loads(operations.record(torch_module, model, "cpu", Settings(inputs={"tokens": {"shape": [2, 6], "dtype": "int64"}})))
+    check_run(graph, model, dict(model.named_parameters()) | dict(model.named_buffers()) | {"tokens": tokens}, [model(tokens)])
+
+
+def test_graphs_are_valid_by_the_schema(tmp_path):
+    output = tmp_path / "model.json"
+    inputs = {"tokens": {"shape": [2, 6], "dtype": "int64"}}
+    assert not export_main.main(["--torch", "models:Llama", "--inputs", json.dumps(inputs), "--dtype", "float64", "-o", str(output)])
+    model = json.loads(output.read_text())
+    jsonschema.validate(model, SCHEMA)
+    assert model["graph"]["dtype"] == "float64" and model["graph"]["mode"] == "eval"
+    for table, broken in {"nodes": [[0]], "values": [[0]], "sizes": [["neg"]], "guards": [["eq", 1]], "leaves": [[0, "x"]]}.items():
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(model | {"graph": model["graph"] | {table: broken}}, SCHEMA)
+
+
+class NeedsData(nn.Module):
+    def forward(self, x):
+        return x[x > 0]
+
+
+class Fails(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class WritesThroughExpand(nn.Module):
+    def forward(self, x):
+        y = x[0, 0] * 1.0
+        y.as_strided((2, 2), (1, 1)).add_(1.0)
+        return y
+
+
+@pytest.mark.parametrize(
+    "name, flags, said",
+    [
+        ("NeedsData", ["--device", "meta"], "the model needs data: __getitem__"),
+        ("Fails", [], "module `linear` fails: RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
+        ("WritesThroughExpand", [], "the model writes through as_strided"),
+    ],
+)
+def test_what_cannot_be_recorded_says_why_and_leaves_the_graph_out(tmp_path, capsys, name, flags, said):
+    output = tmp_path / "model.json"
+    inputs = json.dumps({"x": {"shape": [2, 6, 8], "dtype": "float32"}})
+    assert not export_main.main(["--torch", f"test_graph:{name}", "--inputs", inputs, "-o", str(output), *flags])
+    error = capsys.readouterr().err
+    assert error.startswith("warning: the file has no graph: ") and said in error and "--no-graph" in error
+    assert "graph" not in json.loads(output.read_text())
+
+
+def test_what_needs_data_is_recorded_on_the_cpu_unless_a_device_was_named(tmp_path, capsys):
+    output = tmp_path / "model.json"
+    inputs = json.dumps({"x": {"shape": [2, 6, 8], "dtype": "float32"}})
+    assert not export_main.main(["--torch", "test_graph:NeedsData", "--inputs", inputs, "-o", str(output)])
+    assert capsys.readouterr().err.startswith("note: the operations were recorded on the CPU: ")
+    assert "graph" in json.loads(output.read_text())
+
+
+def test_without_inputs_there_is_no_graph_and_no_graph_needs_no_inputs(tmp_path, capsys):
+    output = tmp_path / "model.json"
+    assert not export_main.main(["--torch", "test_graph:Fails", "-o", str(output)])
+    assert "nothing says what forward takes" in capsys.readouterr().err
+    without = output.read_text()
+    assert not export_main.main(["--torch", "test_graph:Fails", "--no-graph", "-o", str(output)])
+    assert capsys.readouterr().err == "" and output.read_text() == without
+
+
+@pytest.mark.parametrize("text", ["[]", '{"x": 3}', '{"x": {"shape": [-1]}}', '{"x": {"shape": [2], "dtype": "float31"}}', "{"])
+def test_inputs_that_are_none_are_refused(text):
+    with pytest.raises(export_main.InputError):
+        export_main.main(["--torch", "test_graph:Fails", "--inputs", text])
+
+
+# Families that differ in their operations, and what their smallest configuration needs.
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 64, "pad_token_id": 0}
+MIXED = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+FAMILIES = {
+    "LlamaForCausalLM": SMALL | {"num_key_value_heads": 2},
+    "Qwen3ForCausalLM": SMALL | {"num_key_value_heads": 2, "head_dim": 8},
+    "Gemma2ForCausalLM": SMALL | {"num_key_value_heads": 2, "head_dim": 8, "sliding_window": 4},
+    "GPTNeoXForCausalLM": SMALL,
+    "GPT2LMHeadModel": {"n_embd": 32, "n_head": 4, "n_layer": 2, "vocab_size": 64, "n_positions": 32},
+    "PhiForCausalLM": SMALL,
+    "MixtralForCausalLM": SMALL | MIXED | {"num_key_value_heads": 2},
+    "Qwen3MoeForCausalLM": SMALL | MIXED | {"num_key_value_heads": 2, "head_dim": 8},
+    "DeepseekV2ForCausalLM": SMALL | MIXED | {"num_key_value_heads": 4, "q_lora_rank": None, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+                                              "v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1},
+    "BertForMaskedLM": SMALL | {"max_position_embeddings": 32},
+    "T5ForConditionalGeneration": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": 64},
+    "JambaForCausalLM": SMALL | MIXED | {"num_key_value_heads": 2, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2,
+                                         "mamba_dt_rank": 4, "use_mamba_kernels": False},
+}  # fmt: skip
+
+
+def transformers_model(name, device, settings):
+    from tpplan.export import transformers_model
+
+    model = transformers_model.build(name, FAMILIES[name], device, settings)
+    return transformers_model, model if device == "meta" else randomize(model)
+
+
+@pytest.mark.parametrize("name, attention", [(n, "eager") for n in FAMILIES] + [(n, "sdpa") for n in ("LlamaForCausalLM", "MixtralForCausalLM", "BertForMaskedLM")])
+def test_models_of_transformers_run_from_their_graphs(name, attention):
+    """The graph from the meta device, with the weights of a model on the CPU: the model's logits and gradients."""
+    pytest.importorskip("transformers")
+    mixed = "num_experts" in FAMILIES[name]  # torch has no grouped_mm for float64
+    settings = Settings("eval", 2, 6, attention, "grouped_mm" if mixed else None, "float32" if mixed else "float64")
+    exporter, model = transformers_model(name, "meta", settings)
+    graph = json.loads(operations.record(exporter, model, "meta", settings))
+    exporter, model = transformers_model(name, "cpu", settings)
+    model.eval()
+    _, inputs = exporter.inputs(model, settings, "cpu")
+    leaves = dict(model.named_parameters()) | dict(model.named_buffers()) | inputs
+    checked = check_run(graph, model, leaves, exporter.main_output(model(**inputs)))
+    larger = Settings(**vars(settings) | {"batch": 3, "sequence": 8})
+    exporter, model = transformers_model(name, "meta", settings)
+    other = json.loads(operations.record(exporter, model, "meta", larger))
+    if all(graph_runs.guard_holds(checked, g, lambda v: other["shapes"][other["values"][v][0]]) for g in checked.guards):
+        assert other["nodes"] == graph["nodes"] and other["sizes"] == graph["sizes"]

@@ -1,0 +1,87 @@
+"""Runs a module once and returns its operations."""
+
+import contextlib
+import inspect
+
+from .boundaries import modules_recorded
+from .calls import Recorder, record
+from .recording import INPUT, Recording, Untraceable, add_value, learn, look_up, place
+from .sizes import loops_counted
+from .views import read
+
+__all__ = ["Untraceable", "trace"]
+
+
+def trace(model, args, kwargs, device, main_output=None):
+    """Calls model(*args, **kwargs), whose tensors are on `device`, and returns the Recording, with the ids of the results that count in `outputs`: those that
+    main_output(result) returns, or if it returns None every tensor of a floating type. Raises Untraceable with the reason."""
+    import torch
+
+    recording = Recording(_names(model))
+    names = [*list(inspect.signature(model.forward).parameters)[: len(args)], *kwargs]
+    for name, tensor in zip(names, [*args, *kwargs.values()]):
+        if isinstance(tensor, torch.Tensor):
+            value = add_value(recording, tensor)
+            recording.leaves.append((value, INPUT, name))
+            learn(recording, tensor, value)
+    modules = list(model.named_modules())
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.device(device))
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(modules_recorded(recording, torch, modules))
+            stack.enter_context(_functions_recorded(recording, torch))
+            stack.enter_context(loops_counted())
+            stack.enter_context(Recorder(recording, torch))
+            result = model(*args, **kwargs)
+    except (Untraceable, RecursionError, MemoryError):
+        raise
+    except Exception as error:  # whatever the model's code raises
+        raise Untraceable(f"{place(recording)} fails: {type(error).__name__}: {str(error)[:300]}") from error
+    found = (main_output(result) if main_output else None) or _floats(torch, result)
+    recording.outputs = [read(recording, look_up(recording, tensor)) for tensor in found]
+    if not recording.outputs:
+        raise Untraceable("the model returns no tensor")
+    return recording
+
+
+def _names(model):
+    names = {}
+    for kind, tensors in (("param", model.named_parameters()), ("buffer", model.named_buffers())):
+        for path, tensor in tensors:
+            names.setdefault(id(tensor), (kind, path))
+    return names
+
+
+def _floats(torch, result):
+    if isinstance(result, torch.Tensor):
+        return [result] if result.is_floating_point() else []
+    if isinstance(result, dict):
+        result = result.values()
+    elif not isinstance(result, (tuple, list)):
+        return []
+    return [tensor for part in result for tensor in _floats(torch, part)]
+
+
+@contextlib.contextmanager
+def _functions_recorded(recording, torch):
+    """Functions with a backward of their own, and functions under vmap, count as one operation each."""
+    plain_apply, plain_vmap = torch.autograd.Function.__dict__["apply"], torch.vmap
+
+    def one(name, function, args, kwargs):
+        with torch._C.DisableTorchFunction():
+            return record(recording, torch, name, function, args, kwargs)
+
+    def apply(cls, *args, **kwargs):
+        return one(cls.__name__, plain_apply.__get__(None, cls), args, kwargs)
+
+    def vmap(function, *options, **more):
+        mapped = plain_vmap(function, *options, **more)
+        return lambda *args, **kwargs: one("vmap", mapped, args, kwargs)
+
+    torch.autograd.Function.apply, torch.vmap = classmethod(apply), vmap
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply, torch.vmap = plain_apply, plain_vmap
+
