@@ -7,9 +7,21 @@ import subprocess
 
 import pytest
 
+from forked import run_forked
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
 EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
+# Where ctest says so (CMakeLists.txt there) runs are forks: the servers that stand for the programs.
+FORKS = {PROGRAM: "tpplan_forks", EXECUTOR: "tpplan_exec_forks"} if "TPPLAN_FORKS" in os.environ else {}
+
+
+def run_program(program, *arguments, **more):
+    """subprocess.run of one of the two programs, its output captured as bytes; `more` are input, env, cwd and timeout."""
+    command = [program, *map(str, arguments)]
+    if program in FORKS:
+        return run_forked(str(pathlib.Path(PROGRAM).parent / "tests" / FORKS[program]), command, **more)
+    return subprocess.run(command, capture_output=True, **more)
 
 # What neighbours in a tree of modules say. Small models and fragments of plans, which show one fact, leave out the layers
 # that a whole plan has: cases that are about another fact allow these.
@@ -19,8 +31,7 @@ NEIGHBOURS = [f"TP{number}" for number in range(5150, 5157)]
 def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
     """Runs tpplan; the result has returncode, stdout and stderr as bytes."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("TPPLAN_", "FORCE_COLOR", "CLICOLOR", "NO_COLOR"))}
-    return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, env=clean | (env or {}),
-                          cwd=cwd, timeout=timeout)
+    return run_program(PROGRAM, *arguments, input=stdin or b"", env=clean | (env or {}), cwd=cwd, timeout=timeout)
 
 
 def codes(result):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from conftest import EXECUTOR, PROGRAM, ROOT, run  # noqa: E402, F401
+from conftest import EXECUTOR, PROGRAM, ROOT, run, run_program  # noqa: E402, F401
 
 # Variables of this machine that would make a rank of a test's process.
 LAUNCHERS = ("TPPLAN_", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")
@@ -15,7 +15,12 @@ LAUNCHERS = ("TPPLAN_", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_
 def execute(*arguments, env=None, cwd=None, timeout=120, **more):
     """Runs tpplan-exec; the result has returncode, stdout and stderr as text."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
-    return subprocess.run([EXECUTOR, *map(str, arguments)], capture_output=True, text=True, errors="replace", env=clean | (env or {}), cwd=cwd, timeout=timeout, **more)
+    clean |= env or {}
+    if more:  # what a fork cannot have: limits and the like
+        return subprocess.run([EXECUTOR, *map(str, arguments)], capture_output=True, text=True, errors="replace", env=clean, cwd=cwd, timeout=timeout, **more)
+    result = run_program(EXECUTOR, *arguments, env=clean, cwd=cwd, timeout=timeout)
+    result.stdout, result.stderr = (text.decode(errors="replace") for text in (result.stdout, result.stderr))
+    return result
 
 
 def succeeds(*arguments, **more):

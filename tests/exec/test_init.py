@@ -1,87 +1,13 @@
-"""`tpplan-exec init`: the values are JAX's, and the same on every mesh.
-
-The first half needs nothing but the program: known answers, meshes against each other, refusals. The second half holds the
-values against JAX running here, and is skipped where there is none.
-"""
+"""`tpplan-exec init`: known answers, the same values on every mesh, refusals. test_init_live.py holds the values to JAX."""
 
 import hashlib
 import json
 import math
-import random
 import struct
 
 import pytest
-from conftest import run
 from executor import execute, succeeds
-
-WIDTHS = {"F32": 4, "F64": 8, "BF16": 2, "F16": 2, "I32": 4, "BOOL": 1, "F8_E4M3": 1, "I8": 1}
-NORMAL = {"normal": {"mean": 0, "std": 0.02}}
-
-
-def model_of(tensors, framework="torch", kind="Linear", **more):
-    """A model of one module a tensor: {path of the module: (shape, dtype)}."""
-    name = "kernel" if framework == "keras" else "weight"
-    modules = [{"path": path, "type": kind, "parameters": {name: {"shape": list(shape), "dtype": dtype, **parts}}}
-               for path, (shape, dtype, *rest) in tensors.items() for parts in [rest[0] if rest else {}]]
-    return {"format": "tpplan.model/1", "name": "m", "framework": framework, "modules": [{"path": "", "type": "M"}, *modules], **more}
-
-
-def compile_plan(folder, model, mesh=None, rules=None, init=None, **more):
-    plan = {"format": "tpplan.plan/1", "mesh": mesh or {"tp": 1}, "tp_plan": rules or {"*": "replicate"}, **more}
-    if init is not None:
-        plan["init"] = init
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.json").write_text(json.dumps(model))
-    (folder / "plan.yaml").write_text(json.dumps(plan))
-    result = run("compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "manifest.json", "--quiet")
-    assert result.returncode == 0, result.stderr.decode()
-    return folder / "manifest.json"
-
-
-def read_tensors(path):
-    """{name: (dtype, shape, bytes)} of a safetensors file."""
-    data = path.read_bytes()
-    (size,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + size])
-    header.pop("__metadata__", None)
-    body = data[8 + size :]
-    return {name: (e["dtype"], e["shape"], body[slice(*e["data_offsets"])]) for name, e in header.items()}
-
-
-def initialise(manifest, seed=0, **more):
-    out = manifest.parent / f"whole-{seed}.safetensors"
-    result = succeeds("init", manifest, "--seed", seed, "--consolidated", out, "--json", **more)
-    return read_tensors(out), json.loads(result.stdout)
-
-
-# ---- threefry by its definition ----
-
-MASK = 0xFFFFFFFF
-
-
-def threefry(key, x, y):
-    keys = (key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDA)
-    x, y = (x + keys[0]) & MASK, (y + keys[1]) & MASK
-    for group in range(5):
-        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
-            x = (x + y) & MASK
-            y = ((y << turn | y >> (32 - turn)) & MASK) ^ x
-        x, y = (x + keys[(group + 1) % 3]) & MASK, (y + keys[(group + 2) % 3] + group + 1) & MASK
-    return x, y
-
-
-def hash_of(path):
-    h = 0xCBF29CE484222325
-    for byte in path.replace("/", ".").encode():
-        h = (h ^ byte) * 0x100000001B3 & (1 << 64) - 1
-    return h
-
-
-def key_of(seed, path):
-    key = (seed >> 32, seed & MASK)
-    for part in (hash_of(path) >> 32, hash_of(path) & MASK):
-        key = threefry(key, 0, part)
-    return key
+from init_cases import MASK, NORMAL, compile_plan, initialise, key_of, model_of, read_tensors, threefry
 
 
 def test_the_known_answers_of_threefry():
@@ -191,22 +117,6 @@ def test_constants_of_every_dtype(tmp_path, dtype):
     assert tensors["a.weight"][2] == element * 15
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"])
-def test_constants_of_eight_bits_are_rounded_as_ml_dtypes_rounds_them(tmp_path, dtype):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    source = random.Random(dtype)
-    values = [0.5, 1.0, 2.5, 448.0, 460.0, 1e-9, 3e-3] + [source.uniform(0, 4) * 2.0 ** source.randint(-12, 8) for _ in range(25)]
-    values = [v for v in values if math.isfinite(float(getattr(ml_dtypes, dtype)(v)))]
-    values += [] if dtype == "float8_e8m0fnu" else [0.0, *(-v for v in values)]
-    names = [f"v{i:02}" for i in range(len(values))]
-    manifest = compile_plan(tmp_path, model_of({name: ((3,), dtype) for name in names}), init={f"{name}.weight": {"constant": v} for name, v in zip(names, values)})
-    out = tmp_path / "whole"
-    succeeds("init", manifest, "--seed", 0, "--consolidated", out)
-    tensors = read_tensors(out)
-    for name, value in zip(names, values):
-        assert tensors[f"{name}.weight"][2] == getattr(ml_dtypes, dtype)(value).tobytes() * 3, value
-
-
 @pytest.mark.parametrize("dtype, init", [
     ("float8_e4m3fn", {"constant": 500}), ("float8_e8m0fnu", "zeros"), ("float8_e8m0fnu", {"constant": -1}), ("float4_e2m1fn", "ones"),
     ("int32", NORMAL), ("bool", {"uniform": {"low": 0, "high": 1}}), ("float8_e4m3fn", NORMAL), ("int8", {"constant": 128}), ("int32", {"constant": 0.5}),
@@ -247,69 +157,6 @@ def test_shards_on_disk_are_those_in_memory(tmp_path):
     manifest = compile_plan(tmp_path, model_of({"a": ((8, 6), "float32"), "b": ((7, 3), "bfloat16")}), {"tp": 4}, {"a": ["tp", None]})
     succeeds("init", manifest, "--seed", 9, "-o", tmp_path / "shards", "--consolidated", tmp_path / "whole")
     succeeds("verify", manifest, "--weights", tmp_path / "whole", "--from", tmp_path / "shards")
-
-
-# ---- JAX ----
-
-@pytest.fixture(scope="module")
-def jax():
-    jax = pytest.importorskip("jax", reason="needs jax")
-    jax.config.update("jax_threefry_partitionable", True)
-    jax.config.update("jax_enable_x64", True)
-    return jax
-
-
-def jax_key(jax, seed, path):
-    """The three lines of the README."""
-    h = hash_of(path)
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), h >> 32), h & MASK)
-
-
-SHAPES = [(5,), (33, 65), (2, 3, 1000), (1, 1), (1023,), (1025,)]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
-@pytest.mark.parametrize("low, high", [(0, 1), (-0.1, 0.1), (-0.3, 1.7), (2, 2.5)])
-def test_uniform_values_are_those_of_jax_to_the_bit(tmp_path, jax, dtype, low, high):
-    import numpy
-
-    draw = random.Random(f"{dtype} {low}")
-    tensors = {f"t{i}": (shape, dtype) for i, shape in enumerate(SHAPES)}
-    seed = draw.randrange(1 << 63)
-    ours = initialise(compile_plan(tmp_path, model_of(tensors), {"x": 3}, {"*": [["x"], "..."]}, {"*": {"uniform": {"low": low, "high": high}}}, uneven="torch"), seed)[0]
-    for name, (shape, _) in tensors.items():
-        theirs = jax.random.uniform(jax_key(jax, seed, f"{name}.weight"), shape, dtype, low, high)
-        assert numpy.asarray(theirs).tobytes() == ours[f"{name}.weight"][2], (name, shape)
-
-
-def ordered(array, numpy):
-    """Floating point numbers as whole numbers in the same order, one apart for neighbours."""
-    kind = {4: numpy.int32, 8: numpy.int64}[array.dtype.itemsize]
-    bits = array.view(kind).astype(numpy.int64)
-    return numpy.where(bits < 0, numpy.iinfo(kind).min - bits, bits)
-
-
-@pytest.mark.parametrize("dtype, bound", [("float32", 4), ("float64", 40)])
-def test_normal_values_are_those_of_jax_within_some_units_in_the_last_place(tmp_path, jax, dtype, bound):
-    import numpy
-
-    ours = initialise(compile_plan(tmp_path, model_of({"a": ((1000, 1000), dtype)}), init={"*": {"normal": {"mean": 0, "std": 1}}}), 11)[0]["a.weight"][2]
-    theirs = numpy.asarray(jax.random.normal(jax_key(jax, 11, "a.weight"), (1000, 1000), dtype)).ravel()
-    mine = numpy.frombuffer(ours, dtype)
-    apart = numpy.abs(ordered(mine, numpy) - ordered(theirs, numpy))
-    assert apart.max() <= bound, f"{apart.max()} units, {(apart > 0).mean():.3f} differ"
-    assert abs(mine.mean()) < 5e-3 and abs(mine.std() - 1) < 5e-3
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_normal_values_of_16_bits_are_rounded_from_float32(tmp_path, dtype):
-    init = {"*": {"normal": {"mean": 0.25, "std": 0.5}}}
-    wide = initialise(compile_plan(tmp_path / "w", model_of({"a": ((300, 40), "float32")}), init=init), 2)[0]["a.weight"][2]
-    small = initialise(compile_plan(tmp_path / "s", model_of({"a": ((300, 40), dtype)}), init=init), 2)[0]["a.weight"][2]
-    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
-    numpy = pytest.importorskip("numpy")
-    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else numpy.float16
-    assert numpy.frombuffer(wide, numpy.float32).astype(kind).tobytes() == small
 
 
 def test_normal_values_are_distributed_normally(tmp_path):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with clang's libFuzzer in a folder and runs each for a while:
 #   tests/fuzz/run.sh BUILD_FOLDER SECONDS [TARGET...]
-# Findings stay in BUILD_FOLDER/findings, what the fuzzer learned in BUILD_FOLDER/corpus. Exits 1 when a target crashed,
-# leaked, hung or ran out of memory, and 0 where clang is missing. CXX names another clang++, JOBS says how many files
-# are compiled at once.
+# Findings stay in BUILD_FOLDER/findings, what the fuzzer learned in BUILD_FOLDER/corpus, what came of each target in
+# BUILD_FOLDER/results (../record.py). Exits 1 when a target crashed, leaked, hung or ran out of memory, and 77 where clang
+# is missing. CXX names another clang++, JOBS says how many files are compiled at once.
 set -euo pipefail
 
 if [ $# -lt 2 ]; then
@@ -31,48 +31,23 @@ find_clang() {
 }
 clang=$(find_clang)
 if [ -z "$clang" ]; then
-  echo "skipped: clang with libFuzzer not found"
-  exit 0
+  echo "skipped: clang with libFuzzer is not found" >&2
+  exit 77
 fi
-compiler=("$clang")
-if command -v ccache > /dev/null; then compiler=(ccache "$clang"); fi
-flags=(-std=c++20 -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all "-I$root/lib" -DFMT_HEADER_ONLY
-       -DSPDLOG_FMT_EXTERNAL)
-libraries=(-lyaml-cpp -lre2 -lcrypto -lpthread)
-
-# The sources of the compiler and of what it shares with the executor, as CMakeLists.txt lists them. An object is made anew when any header is newer than it.
-mkdir -p "$build/objects"
-objects=()
-running=0
-while read -r source; do
-  object=$build/objects/$(echo "${source%.cc}" | tr / _).o
-  objects+=("$object")
-  if [ -e "$object" ] && [ -z "$(find "$root/$source" "$root/lib" -name '*.h' -newer "$object" -print -quit)" ] &&
-     [ ! "$root/$source" -nt "$object" ]; then
-    continue
-  fi
-  "${compiler[@]}" "${flags[@]}" -fsanitize=fuzzer-no-link,address,undefined -c "$root/$source" -o "$object" &
-  running=$((running + 1))
-  if [ "$running" -ge "${JOBS:-1}" ]; then
-    wait -n
-    running=$((running - 1))
-  fi
-done < <(grep -oE 'lib/[a-z0-9_/]+\.cc' "$root/CMakeLists.txt" | grep -vE '^lib/(device|ranks|shards|run)/' | sort -u)
-while [ "$running" -gt 0 ]; do
-  wait -n
-  running=$((running - 1))
-done
+cd "$root"
+cmake --preset fuzz -B "$build" -DCMAKE_CXX_COMPILER="$clang" > /dev/null
+cmake --build "$build" -j "${JOBS:-1}" --target "${targets[@]}"
 
 status=0
+rm -rf "$build/results"
 for target in "${targets[@]}"; do
-  "${compiler[@]}" "${flags[@]}" -fsanitize=fuzzer,address,undefined "$here/$target.cc" "${objects[@]}" \
-    "${libraries[@]}" -o "$build/$target"
   corpus=$build/corpus/$target
   findings=$build/findings/$target
   mkdir -p "$corpus" "$findings"
   echo "== $target, $seconds seconds"
   # Limits that no input of 64 KiB should meet: 10 seconds or 1 GiB for one of them.
-  if ! "$build/$target" "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
+  if ! python3 "$here/../record.py" "$build/results" "fuzz/$target" "$build/tests/fuzz/$target" \
+       "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
        -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -artifact_prefix="$findings/" \
        -print_final_stats=1 2> "$build/$target.log"; then
     status=1

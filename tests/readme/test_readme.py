@@ -76,12 +76,12 @@ def test_quickstart_runs_commands_that_work(checkout):
 
 
 def test_quickstart_and_test_are_scripts_that_bash_accepts():
-    for name in ("quickstart", "test", "install-packages", "check-plans", "fmt-plans"):
+    for name in ("quickstart", "test", "install-packages", "install-frameworks", "check-plans", "fmt-plans"):
         path = ROOT / "tools" / name
         assert path.stat().st_mode & 0o111
         assert subprocess.run([shutil.which("bash"), "-n", path]).returncode == 0
 
 
 def test_ci_calls_the_test_command():
-    assert "./tools/test" in (ROOT / ".ci" / "run").read_text()
+    assert "./tools/test --all" in (ROOT / ".ci" / "run").read_text()
     assert "./tools/test" in TEXT and "./tools/quickstart" in TEXT

@@ -10,7 +10,7 @@ from conftest import run
 from page import groups, read_page
 from report_cases import CASES, SHOWN, difficult
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed: tools/install-packages test")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed: tools/install-packages browser")
 
 WIDTHS = [400, 1280]
 

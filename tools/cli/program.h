@@ -9,7 +9,11 @@ class App;
 
 namespace tpplan {
 
-// main: a write to a pipe without a reader, or past a limit of file sizes, is an error and no signal; what `run` throws
+// All that `main` does. Each program has its own in command_line.cc, apart from main.cc, so that the tests can run a
+// program many times without starting it anew (tests/fork_server.cc).
+int program_main(int argc, char** argv);
+
+// Around a program's command line: a write to a pipe without a reader, or past a limit of file sizes, is an error and no signal; what `run` throws
 // is said, escaped, with exit status 3; lost standard output makes any lower status 2, and is said unless its reader is
 // gone.
 int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
