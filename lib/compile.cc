@@ -18,7 +18,7 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   c.reached = c.judgement.reached;
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
-                              c.judgement.init, diagnostics);
+                              c.judgement.init);
   c.manifest.model_sha256 = sha256_hex(inputs.model.text);
   c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   c.reached = Phase::Manifest;

@@ -3,6 +3,7 @@
 #include "infer/apply_fsdp.h"
 #include "infer/check_coverage.h"
 #include "infer/check_heads.h"
+#include "infer/check_limits.h"
 #include "infer/check_neighbours.h"
 #include "infer/infer_params.h"
 #include "infer/resolve_ties.h"
@@ -22,13 +23,14 @@ Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagno
   resolve_ties(plan, graph, j.shardings, diagnostics);
   check_heads(plan, graph, j.shardings, diagnostics);
   if (has_errors(diagnostics)) return j;  // FSDP on top of what is wrong would say nothing true
-  apply_fsdp(plan, graph, j.shardings, diagnostics);
+  apply_fsdp(plan, graph, j.matches, j.shardings, diagnostics);
   check_coverage(plan, graph, j.matches, j.shardings, diagnostics);
+  check_limits(plan, graph, j.shardings, diagnostics);
   check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
   if (done(Phase::Shardings)) return j;
   j.boundaries = infer_boundaries(plan, graph, j.matches, diagnostics);
   if (done(Phase::Boundaries)) return j;
-  j.init = apply_init(plan, graph, j.shardings, diagnostics);
+  j.init = apply_init(plan, graph, j.matches, j.shardings, diagnostics);
   return j;
 }
 

@@ -4,23 +4,10 @@
 
 #include <algorithm>
 
-#include "match/nearest_path.h"
-#include "match/pattern.h"
-
 namespace tpplan {
 namespace {
 
 using enum ModuleKind;
-
-struct Filler {
-  const TpPlan& plan;
-  const ModelGraph& graph;
-  InitTable& table;
-  PatternSetPtr patterns;              // nullptr: the plan has none
-  std::vector<bool> matches, decides;  // of each entry
-  std::string path;
-  std::vector<int> hits, module_hits;
-};
 
 // What a kind of module's parameters are filled with. The first row that fits decides.
 struct DefaultRow {
@@ -61,81 +48,52 @@ uint32_t intern(InitTable& table, const Distribution& distribution) {
   return index;
 }
 
-// The entry of the plan that names the parameter or its module.
-uint32_t entry_of(Filler& f, const Param& param) {
-  if (f.patterns == nullptr) return kNone;
-  assign_path(f.path, f.graph, param);
-  find_matches(*f.patterns, f.path, f.hits);
-  find_matches(*f.patterns, f.graph.modules[param.module].path, f.module_hits);
-  f.hits.insert(f.hits.end(), f.module_hits.begin(), f.module_hits.end());
-  if (f.hits.empty()) return kNone;
-  for (const int hit : f.hits) f.matches[static_cast<size_t>(hit)] = true;
-  return static_cast<uint32_t>(*std::min_element(f.hits.begin(), f.hits.end()));
-}
-
-ParamInit init_of(Filler& f, const Param& param) { return {.distribution = kNone, .entry = entry_of(f, param)}; }
-
-void choose(Filler& f, const Param& param, ParamInit& init) {
-  const Distribution* fallback = default_of(f.graph, param);
-  if (init.entry != kNone) f.decides[init.entry] = true;
+void choose(const TpPlan& plan, const ModelGraph& graph, const Param& param, ParamInit& init, InitTable& table) {
+  const Distribution* fallback = default_of(graph, param);
   if (init.entry != kNone)
-    init.distribution = intern(f.table, f.plan.init[init.entry].distribution);
+    init.distribution = intern(table, plan.init[init.entry].distribution);
   else if (fallback != nullptr)
-    init.distribution = intern(f.table, *fallback);
+    init.distribution = intern(table, *fallback);
 }
 
-void report_idle(const Filler& f, Diagnostics& diagnostics) {
-  PathHints hints{.graph = f.graph};
-  for (size_t i = 0; i < f.decides.size(); ++i) {
-    if (f.decides[i]) continue;
-    const InitEntry& entry = f.plan.init[i];
-    Diagnostic& d = report_message(
-        diagnostics, Code::TP4011, entry.pattern.span,
-        f.matches[i] ? fmt::format("init pattern `{}` decides nothing: all that it matches is decided by others",
-                                   entry.pattern.text)
-                     : fmt::format("init pattern `{}` matches no parameter or buffer", entry.pattern.text));
-    d.help = f.matches[i] ? "the first pattern that matches decides: put it above the more general ones, or remove it"
-                          : nearest_path_help(hints, entry.pattern.text, PathsOf::ModulesAndParameters);
+// Entries that match, and decide over nothing. Of others matching has spoken.
+void report_idle(const TpPlan& plan, const PatternMatches& matches, const InitTable& table, Diagnostics& diagnostics) {
+  std::vector<bool> decides(plan.init.size());
+  for (const auto* inits : {&table.params, &table.buffers}) {
+    for (const ParamInit& init : *inits) {
+      if (init.entry != kNone) decides[init.entry] = true;
+    }
+  }
+  for (size_t i = 0; i < decides.size(); ++i) {
+    if (decides[i] || matches.of_init[i].matched == 0) continue;
+    report_message(diagnostics, Code::TP4011, plan.init[i].pattern.span,
+                   fmt::format("init pattern `{}` decides nothing: all that it matches is decided by others",
+                               plan.init[i].pattern.text),
+                   "the first pattern that matches decides: put it above the more general ones, or remove it");
   }
 }
 
 }  // namespace
 
-InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& shardings,
-                     Diagnostics& diagnostics) {
+InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                     const ShardingTable& shardings, Diagnostics& diagnostics) {
   InitTable table;
-  Filler f{.plan = plan,
-           .graph = graph,
-           .table = table,
-           .patterns = nullptr,
-           .matches = {},
-           .decides = {},
-           .path = {},
-           .hits = {},
-           .module_hits = {}};
-  if (!plan.init.empty()) {
-    std::vector<std::string> expressions;
-    for (const InitEntry& entry : plan.init) expressions.push_back(glob_to_regex(entry.pattern.text));
-    f.patterns = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
-    f.matches.resize(plan.init.size());
-    f.decides.resize(plan.init.size());
-  }
-  table.params.reserve(graph.params.size());
-  for (const Param& param : graph.params) table.params.push_back(init_of(f, param));
+  table.params.resize(graph.params.size());
+  table.buffers.resize(graph.buffers.size());
+  const PatternMatches& patterns = matches.patterns;
+  for (size_t i = 0; i < patterns.init_params.size(); ++i) table.params[i].entry = patterns.init_params[i];
+  for (size_t i = 0; i < patterns.init_buffers.size(); ++i) table.buffers[i].entry = patterns.init_buffers[i];
   for (const auto& [follower, leader] : shardings.followers) {
     if (table.params[leader].entry == kNone) table.params[leader].entry = table.params[follower].entry;
   }
   std::vector<bool> follows(graph.params.size());
   for (const auto& [follower, leader] : shardings.followers) follows[follower] = true;
   for (ParamId id = 0; id < graph.params.size(); ++id) {
-    if (!follows[id]) choose(f, graph.params[id], table.params[id]);
+    if (!follows[id]) choose(plan, graph, graph.params[id], table.params[id], table);
   }
   for (const auto& [follower, leader] : shardings.followers) table.params[follower] = table.params[leader];
-  for (const Param& buffer : graph.buffers) {
-    table.buffers.push_back(init_of(f, buffer));
-    choose(f, buffer, table.buffers.back());
-  }
-  report_idle(f, diagnostics);
+  for (size_t i = 0; i < graph.buffers.size(); ++i) choose(plan, graph, graph.buffers[i], table.buffers[i], table);
+  report_idle(plan, patterns, table, diagnostics);
   return table;
 }
 

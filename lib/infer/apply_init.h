@@ -5,6 +5,7 @@
 
 #include "diagnostics/diagnostics.h"
 #include "infer/sharding_table.h"
+#include "match/match_plan.h"
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
 #include "sharding/distribution.h"
@@ -24,7 +25,8 @@ struct InitTable {
 // The first entry of the plan's `init` whose glob matches the whole path of a parameter, a buffer, or of the module
 // that owns it. Without one: ones for the weight of a norm, zeros for a bias, normal with std 0.02 for other floating
 // point parameters of linears, embeddings and experts, nothing for the rest. Names of one tensor are filled alike: by
-// the first name that an entry matches, else as the first name. Reports entries that decide nothing (TP4011).
-InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics);
+// the first name that an entry matches, else as the first name. Reports entries that match and decide nothing (TP4011).
+InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                     const ShardingTable& shardings, Diagnostics& diagnostics);
 
 }  // namespace tpplan

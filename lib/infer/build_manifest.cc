@@ -1,11 +1,8 @@
 #include "infer/build_manifest.h"
 
-#include <spdlog/fmt/fmt.h>
-
-#include <algorithm>
 #include <unordered_map>
 
-#include "match/select_modules.h"
+#include "infer/grad_reduce.h"
 #include "model/module_kinds.h"
 
 namespace tpplan {
@@ -16,7 +13,7 @@ struct Builder {
   const ModelGraph& graph;
   const ShardingTable& table;
   const InitTable& init;
-  Diagnostics& diagnostics;
+  const PatternMatches& patterns;
   Manifest& manifest;
   std::unordered_map<std::string, uint32_t> layout_index;
   std::string key;  // reused
@@ -43,14 +40,6 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   // Segments that only FSDP cuts through do not matter: it cuts the whole dim.
   layout.placements = placements_of(sharding, b.plan.mesh);
   layout.local_shapes = list_local_shapes(shape, sharding, b.plan.mesh);
-  if (layout.local_shapes.empty()) {
-    const Span place = rule == kNoRule ? b.plan.rules_span : b.plan.rules[rule].key_span;
-    report_message(
-        b.diagnostics, Code::TP9001, place,
-        fmt::format("`{}` has more than {} different local shapes", path_of(b.graph, param), kMaxLocalShapes),
-        "use smaller axes, or `uneven: error`");
-    layout.local_shapes.emplace_back(shape.begin(), shape.end());
-  }
   if (rule != kNoRule)
     layout.style = b.plan.rules[rule].style != nullptr ? std::string(b.plan.rules[rule].style->name) : "spec";
   layout.rule = rule;
@@ -128,54 +117,32 @@ std::vector<ManifestValue> values(const std::vector<ValueBoundary>& boundaries) 
   return out;
 }
 
-std::vector<std::string> module_paths(const Builder& b, const std::vector<ModulePattern>& patterns,
-                                      std::string_view what) {
+std::vector<std::string> paths_of(const ModelGraph& graph, const std::vector<ModuleId>& modules) {
   std::vector<std::string> paths;
-  for (const ModuleId id : select_modules(b.graph, patterns, what, b.diagnostics))
-    paths.emplace_back(b.graph.modules[id].path);
+  for (const ModuleId id : modules) paths.emplace_back(graph.modules[id].path);
   return paths;
 }
 
 void add_settings(Builder& b) {
   const TpPlan& plan = b.plan;
   if (plan.data) b.manifest.data = ManifestData{.axes = plan.data->axes, .dim = plan.data->dim};
-  b.manifest.remat = module_paths(b, plan.remat, "remat pattern");
+  b.manifest.remat = paths_of(b.graph, b.patterns.remat);
   if (!plan.fsdp) return;
-  const std::string_view policy = kFsdpPolicyNames[static_cast<size_t>(plan.fsdp->policy)];
   b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis,
-                                 .policy = std::string(policy),
+                                 .policy = std::string(plan.fsdp->policy->name),
                                  .min_weight_size = plan.fsdp->min_weight_size,
-                                 .units = module_paths(b, plan.fsdp->units, "fsdp unit")};
+                                 .units = paths_of(b.graph, b.patterns.fsdp_units)};
   if (plan.fsdp->units.empty()) b.manifest.fsdp->units.emplace_back();
-  // fully_shard cuts unevenly whatever the plan says of its own rules.
-  if (plan.fsdp->policy == FsdpPolicy::Dim0) b.manifest.uneven = UnevenPolicy::Torch;
 }
 
 }  // namespace
 
-std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule) {
-  std::vector<GradReduce> reduces;
-  for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
-    const auto axis = static_cast<AxisId>(i);
-    const bool data =
-        plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end();
-    const bool fsdp = plan.fsdp && plan.fsdp->axis == axis;
-    const bool style = rule != kNoRule && plan.rules[rule].style != nullptr && plan.rules[rule].axis == axis &&
-                       plan.rules[rule].style->sums_parameter_gradients;
-    if (!data && !fsdp && !style) continue;
-    reduces.push_back(
-        {axis, uses_axis(sharding.spec, axis) ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce});
-  }
-  return reduces;
-}
-
 Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
-                        const ShardingTable& table, const BoundaryTable& boundaries, const InitTable& init,
-                        Diagnostics& diagnostics) {
+                        const ShardingTable& table, const BoundaryTable& boundaries, const InitTable& init) {
   Manifest manifest;
   manifest.model_name = graph.name;
   manifest.mesh = plan.mesh;
-  manifest.uneven = plan.uneven;
+  manifest.uneven = pieces_of(plan);
   manifest.distributions = init.distributions;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
@@ -189,7 +156,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                   .graph = graph,
                   .table = table,
                   .init = init,
-                  .diagnostics = diagnostics,
+                  .patterns = matches.patterns,
                   .manifest = manifest,
                   .layout_index = {},
                   .key = {}};
@@ -219,7 +186,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     else
       manifest.tied.push_back({leader, follower});
   }
-  if (!sum_totals(manifest)) report_message(diagnostics, Code::TP9001, {}, "the model's bytes do not fit into 64 bits");
+  sum_totals(manifest);  // check_limits has seen that 64 bits hold them
   return manifest;
 }
 

@@ -29,6 +29,9 @@ std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGra
   TpPlan other = plan;
   other.dialect = reading.dialect;
   other.keras_match = reading.keras_match;
+  other.fsdp.reset();  // these patterns are the same in every dialect
+  other.remat.clear();
+  other.init.clear();
   Diagnostics unheard;  // what the other dialect would complain about is not this plan's fault
   const MatchTable table = match_plan(other, graph, unheard);
   std::vector<std::vector<ParamId>> params(plan.rules.size());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "match/match_patterns.h"
 #include "match/report_unused_rules.h"
 
 namespace tpplan {
@@ -23,6 +24,7 @@ MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& 
                      return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
                    });
   if (!has_errors(diagnostics)) report_unused_rules(plan, graph, table, diagnostics);
+  table.patterns = match_patterns(plan, graph, diagnostics);
   return table;
 }
 
@@ -40,6 +42,7 @@ std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& 
     out += fmt::format("rule {}: {} matched, {} governed\n", plan.rules[id].key,
                        match_count(plan.rules[id], table.rules[id]), table.rules[id].governed);
   }
+  out += dump(table.patterns, plan, graph);
   return out;
 }
 

@@ -28,19 +28,36 @@ struct RuleMatches {
   bool addressed = false;  // the key names anything at all
 };
 
+// What a pattern beside the rules matches.
+struct PatternCount {
+  uint64_t matched = 0;  // modules, or parameters and buffers
+  uint64_t first = 0;    // of `init`: those of which no pattern above matched
+};
+
+// What the patterns select that stand in a plan beside its rules.
+struct PatternMatches {
+  std::vector<ModuleId> fsdp_units, remat;          // the outermost matches, each once, in file order
+  std::vector<bool> fsdp_params;                    // by ParamId: `fsdp.patterns` select it; empty: all are
+  std::vector<uint32_t> init_params, init_buffers;  // the first entry of TpPlan::init, or kNone; empty: there are none
+  std::vector<PatternCount> of_fsdp_patterns, of_fsdp_units, of_remat, of_init;  // by pattern
+};
+
 struct MatchTable {
   std::vector<ParamMatch> params;         // by ParamId
   std::vector<BoundaryMatch> boundaries;  // by module in file order, then by rule
   std::vector<RuleMatches> rules;         // by RuleId
+  PatternMatches patterns;
 };
 
-// Matches by the plan's dialect (plan/dialects.h) and reports dead, shadowed, repeated and contradicting rules.
+// Matches rules by the plan's dialect (plan/dialects.h), and everything else by match_patterns. Reports dead, shadowed,
+// repeated and contradicting rules, and dead patterns.
 MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
 
 // Number that the manifest gives as a rule's `matches`: modules for rules that act on modules only, else parameters.
 uint64_t match_count(const PlanRule& rule, const RuleMatches& matches);
 
-// `--print matches`: each parameter with its rule, each boundary, each rule's counts.
+// `--print matches`: each parameter with its rule, each boundary, what patterns select, each rule's and pattern's
+// counts.
 std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& graph);
 
 }  // namespace tpplan

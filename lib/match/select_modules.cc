@@ -57,12 +57,15 @@ void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::st
 }
 
 std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<ModulePattern>& patterns,
-                                     std::string_view what, Diagnostics& diagnostics) {
+                                     std::string_view what, std::vector<PatternCount>& counts,
+                                     Diagnostics& diagnostics) {
   std::vector<ModuleId> selected;
+  counts.resize(patterns.size());
   if (patterns.empty()) return selected;
   const std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, parents_of(graph), patterns);
   PathHints hints{.graph = graph};
   for (size_t i = 0; i < patterns.size(); ++i) {
+    counts[i].matched = matches[i].size();
     if (matches[i].empty()) report_dead_pattern(hints, patterns[i], what, diagnostics);
     selected.insert(selected.end(), matches[i].begin(), matches[i].end());
   }

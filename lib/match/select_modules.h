@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
+#include "match/match_plan.h"
 #include "match/nearest_path.h"
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
@@ -19,10 +20,11 @@ std::vector<ModuleId> parents_of(const ModelGraph& graph);
 std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, const std::vector<ModuleId>& parents,
                                                      std::span<const ModulePattern> patterns);
 
-// The modules of several patterns together, each once, in file order. A pattern that matches no module is reported
-// (TP4009); `what` names the setting.
+// The modules of several patterns together, each once, in file order, and how many each pattern matches. One that
+// matches no module is reported (TP4009); `what` names the setting.
 std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<ModulePattern>& patterns,
-                                     std::string_view what, Diagnostics& diagnostics);
+                                     std::string_view what, std::vector<PatternCount>& counts,
+                                     Diagnostics& diagnostics);
 
 void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::string_view what,
                          Diagnostics& diagnostics);

@@ -43,19 +43,6 @@ bool same_tree(const YamlTree& a, const YamlTree& b) {
          });
 }
 
-bool same_plan(const TpPlan& a, const TpPlan& b) {
-  const auto same_rule = [](const PlanRule& x, const PlanRule& y) {
-    return x.key == y.key && x.block == y.block && x.optional == y.optional && same_treatment(x, y);
-  };
-  const auto same_suppression = [](const Suppression& x, const Suppression& y) {
-    return x.code == y.code && x.reason == y.reason && x.rule == y.rule;
-  };
-  return dump(a) == dump(b) && a.keras_match == b.keras_match &&
-         std::equal(a.rules.begin(), a.rules.end(), b.rules.begin(), b.rules.end(), same_rule) &&
-         std::equal(a.suppressions.begin(), a.suppressions.end(), b.suppressions.begin(), b.suppressions.end(),
-                    same_suppression);
-}
-
 std::vector<std::string> sorted(std::vector<std::string> texts) {
   std::sort(texts.begin(), texts.end());
   return texts;

@@ -1,6 +1,16 @@
 #include "plan/plan_sections.h"
 
 namespace tpplan {
+namespace {
+
+void read_policy(PlanReader& reader, YamlId id, FsdpSettings& fsdp) {
+  std::vector<std::string_view> names;
+  for (const FsdpPolicyRow& policy : fsdp_policy_table()) names.push_back(policy.name);
+  size_t choice = 0;
+  if (read_choice(reader, id, "`fsdp.policy`", names, choice)) fsdp.policy = &fsdp_policy_table()[choice];
+}
+
+}  // namespace
 
 void read_fsdp(PlanReader& reader, YamlId id) {
   static constexpr std::string_view known[] = {"axis", "min_weight_size", "patterns", "units", "policy"};
@@ -9,7 +19,6 @@ void read_fsdp(PlanReader& reader, YamlId id) {
   bool has_axis = false;
   const bool is_map = for_each_entry(reader, id, "`fsdp`", [&](YamlId key, YamlId value) {
     const std::string& name = node_at(reader, key).text;
-    size_t policy = 0;
     if (name == "axis") {
       has_axis = true;
       fsdp.span = span_at(reader, value);
@@ -21,8 +30,7 @@ void read_fsdp(PlanReader& reader, YamlId id) {
     } else if (name == "units") {
       read_patterns(reader, value, "`fsdp.units`", fsdp.units);
     } else if (name == "policy") {
-      if (read_choice(reader, value, "`fsdp.policy`", kFsdpPolicyNames, policy))
-        fsdp.policy = static_cast<FsdpPolicy>(policy);
+      read_policy(reader, value, fsdp);
     } else {
       unknown_key(reader, key, "`fsdp`", known);
     }

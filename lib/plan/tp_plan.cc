@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "sharding/partition_spec.h"
 
@@ -22,9 +24,56 @@ std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
   return "P(" + join(parts, ", ") + ")";
 }
 
+UnevenPolicy pieces_of(const TpPlan& plan) {
+  return plan.fsdp && plan.fsdp->policy->pieces == UnevenPolicy::Torch ? UnevenPolicy::Torch : plan.uneven;
+}
+
 bool same_treatment(const PlanRule& a, const PlanRule& b) {
   return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous &&
          a.options == b.options;
+}
+
+namespace {
+
+// Two lists, item by item.
+template <typename List, typename Same>
+bool same_list(const List& a, const List& b, Same same) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+bool same_patterns(const std::vector<ModulePattern>& a, const std::vector<ModulePattern>& b) {
+  return same_list(a, b, [](const ModulePattern& x, const ModulePattern& y) { return x.text == y.text; });
+}
+
+bool same_rule(const PlanRule& a, const PlanRule& b) {
+  return a.key == b.key && a.block == b.block && a.optional == b.optional && same_treatment(a, b);
+}
+
+bool same_data(const DataSharding& a, const DataSharding& b) { return a.axes == b.axes && a.dim == b.dim; }
+
+bool same_fsdp(const FsdpSettings& a, const FsdpSettings& b) {
+  return a.axis == b.axis && a.min_weight_size == b.min_weight_size && a.policy == b.policy &&
+         same_patterns(a.patterns, b.patterns) && same_patterns(a.units, b.units);
+}
+
+bool same_init(const InitEntry& a, const InitEntry& b) {
+  return a.pattern.text == b.pattern.text && a.distribution == b.distribution;
+}
+
+bool same_suppression(const Suppression& a, const Suppression& b) {
+  return a.code == b.code && a.reason == b.reason && a.rule == b.rule;
+}
+
+}  // namespace
+
+bool same_plan(const TpPlan& a, const TpPlan& b) {
+  const auto same_axis = [](const MeshAxis& x, const MeshAxis& y) { return x.name == y.name && x.size == y.size; };
+  return a.dialect == b.dialect && a.keras_match == b.keras_match && a.uneven == b.uneven &&
+         same_list(a.mesh.axes, b.mesh.axes, same_axis) && same_patterns(a.blocks, b.blocks) &&
+         same_list(a.rules, b.rules, same_rule) && a.data.has_value() == b.data.has_value() &&
+         (!a.data || same_data(*a.data, *b.data)) && a.fsdp.has_value() == b.fsdp.has_value() &&
+         (!a.fsdp || same_fsdp(*a.fsdp, *b.fsdp)) && same_patterns(a.remat, b.remat) &&
+         same_list(a.init, b.init, same_init) && same_list(a.suppressions, b.suppressions, same_suppression);
 }
 
 namespace {
@@ -84,8 +133,8 @@ std::string dump(const TpPlan& plan) {
     out += fmt::format(" dim {}\n", plan.data->dim);
   }
   if (plan.fsdp) {
-    out += fmt::format("fsdp {} {} min_weight_size {}\n", plan.mesh.axes[plan.fsdp->axis].name,
-                       kFsdpPolicyNames[static_cast<size_t>(plan.fsdp->policy)], plan.fsdp->min_weight_size);
+    out += fmt::format("fsdp {} {} min_weight_size {}\n", plan.mesh.axes[plan.fsdp->axis].name, plan.fsdp->policy->name,
+                       plan.fsdp->min_weight_size);
     dump_patterns(out, "fsdp pattern", plan.fsdp->patterns);
     dump_patterns(out, "fsdp unit", plan.fsdp->units);
   }

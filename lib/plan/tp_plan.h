@@ -10,6 +10,7 @@
 
 #include "diagnostics/diagnostics.h"
 #include "plan/dialects.h"
+#include "plan/fsdp_policies.h"
 #include "plan/style_table.h"
 #include "sharding/check_sharding.h"
 #include "sharding/distribution.h"
@@ -65,15 +66,12 @@ struct DataSharding {
   int dim = 0;
 };
 
-enum class FsdpPolicy : uint8_t { LargestDim, Compose, Dim0 };
-inline constexpr std::string_view kFsdpPolicyNames[] = {"largest_dim", "compose", "dim0"};  // by FsdpPolicy
-
 struct FsdpSettings {
   AxisId axis = kNoAxis;
   int64_t min_weight_size = int64_t{1} << 18;  // elements; up to and including this many stay as they are
   std::vector<ModulePattern> patterns;         // parameters it may shard, by parameter or module path; empty: all
   std::vector<ModulePattern> units;            // modules gathered as one; empty: the root
-  FsdpPolicy policy = FsdpPolicy::LargestDim;
+  const FsdpPolicyRow* policy = &fsdp_policy_table()[0];
   Span span;
 };
 
@@ -116,8 +114,14 @@ struct TpPlan {
 // "colwise", or the spec in JAX's notation with `...`.
 std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
 
+// How pieces that do not divide are cut: as the plan says of its rules, or as its FSDP policy cuts them anyway.
+UnevenPolicy pieces_of(const TpPlan& plan);
+
 // True when both rules would do the same to a parameter.
 bool same_treatment(const PlanRule& a, const PlanRule& b);
+
+// True when both say the same, wherever it stands in a file.
+bool same_plan(const TpPlan& a, const TpPlan& b);
 
 // `--print plan`: every setting and rule, one a line.
 std::string dump(const TpPlan& plan);

@@ -45,6 +45,9 @@ bool needs_block(const std::string& raw) {
   return raw[0] != '"' && raw[0] != '\'' && raw.find_first_of(",[]{}") != std::string::npos;
 }
 
+// YAML takes a key for one only when its colon follows within 1024 bytes, unless `?` announces it.
+bool is_long_key(const PlanEntry& entry) { return entry.key.size() > 1000; }
+
 // Appends the value on one line; false where it holds comments or text that only a block can hold, or is far too long.
 bool append_line(std::string& out, const PlanPiece& piece) {
   if (!piece.properties.empty()) out += piece.properties + " ";
@@ -56,7 +59,8 @@ bool append_line(std::string& out, const PlanPiece& piece) {
   for (const PlanEntry& entry : piece.entries) {
     if (&entry != piece.entries.data()) out += ", ";
     if (!entry.key.empty()) out += entry.key + ": ";
-    if (!entry.trailing.empty() || has_comment(entry.leading) || needs_block(entry.key)) return false;
+    if (!entry.trailing.empty() || has_comment(entry.leading) || needs_block(entry.key) || is_long_key(entry))
+      return false;
     if (!append_line(out, entry.value) || out.size() > 4 * kPlanWidth) return false;
   }
   out += piece.kind == PieceKind::Map ? '}' : ']';
@@ -69,8 +73,11 @@ void write_lines(std::string& out, const std::vector<std::string>& lines, size_t
 
 // The first words of an entry's line.
 std::string head_of(const PlanEntry& entry, size_t indent) {
+  if (is_long_key(entry)) return fmt::format("{:{}}? {}\n{:{}}:", "", indent, entry.key, "", indent);
   return fmt::format("{:{}}{}", "", indent, entry.key.empty() ? "-" : entry.key + ":");
 }
+
+std::string_view last_line(std::string_view text) { return text.substr(text.rfind('\n') + 1); }
 
 // The value on one line behind `head`; empty when it is to be written one entry a line.
 std::optional<std::string> one_line(const PlanPiece& piece, Place place, std::string_view head) {
@@ -82,7 +89,8 @@ std::optional<std::string> one_line(const PlanPiece& piece, Place place, std::st
   const bool empty = piece.entries.empty();
   if (!empty && (place == Place::Plan || place == Place::Blocks || place == Place::Rules)) return std::nullopt;
   if (!empty && place != Place::Rule && !piece.is_flow) return std::nullopt;
-  if (!append_line(line, piece) || (!empty && width_of(head) + 1 + width_of(line) > kPlanWidth)) return std::nullopt;
+  if (!append_line(line, piece) || (!empty && width_of(last_line(head)) + 1 + width_of(line) > kPlanWidth))
+    return std::nullopt;
   return line;
 }
 

@@ -18,7 +18,7 @@ LAYERS = {
     "plan": {"base", "diagnostics", "syntax", "sharding"},
     "match": {"base", "diagnostics", "sharding", "model", "plan"},
     "weights": {"base", "diagnostics", "syntax", "sharding", "model"},
-    "emit": {"base", "diagnostics", "syntax", "sharding", "manifest"},
+    "emit": {"base", "diagnostics", "syntax", "sharding", "manifest", "plan"},
     "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit"},
     "device": {"base", "sharding"},
     "ranks": {"base", "sharding", "manifest", "device"},
@@ -82,7 +82,7 @@ def test_no_header_includes_fmt():
 def test_each_phase_is_named_by_its_header_and_in_the_readme():
     readme = (LIB / "README.md").read_text()
     phases = ["model/read_model", "plan/read_plan", "match/match_plan", "infer/infer_params", "infer/resolve_ties", "infer/check_heads",
-              "infer/apply_fsdp", "infer/check_coverage", "infer/infer_boundaries", "infer/build_manifest", "manifest/write_manifest",
+              "infer/apply_fsdp", "infer/check_coverage", "infer/check_limits", "match/match_patterns", "infer/infer_boundaries", "infer/build_manifest", "manifest/write_manifest",
               "manifest/read_manifest"]
     for phase in phases:
         name = phase.split("/")[1]

@@ -207,10 +207,10 @@ TEST_CASE("law: listed local shapes are what each rank holds") {
 }
 
 TEST_CASE("law: fsdp leaves a spec alone or appends its axis to one dim, legally") {
-  for (const FsdpPolicy policy : {FsdpPolicy::LargestDim, FsdpPolicy::Compose, FsdpPolicy::Dim0}) {
-    for_each_case([policy](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
+  for (const FsdpPolicyRow& policy : fsdp_policy_table()) {
+    for_each_case([&policy](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
       const FsdpSettings fsdp{
-          .axis = 0, .min_weight_size = 1, .patterns = {}, .units = {}, .policy = policy, .span = {}};
+          .axis = 0, .min_weight_size = 1, .patterns = {}, .units = {}, .policy = &policy, .span = {}};
       Sharding sharding{.spec = spec, .segments = {}};
       if (!check_sharding(shape, sharding, mesh, UnevenPolicy::Error).empty()) return;
       const FsdpChoice choice = choose_fsdp_dim(shape, sharding, mesh, fsdp);
@@ -218,10 +218,9 @@ TEST_CASE("law: fsdp leaves a spec alone or appends its axis to one dim, legally
       if (choice.decision != FsdpDecision::Sharded) return;
       REQUIRE(!uses_axis(spec, 0));
       sharding.spec[choice.dim].push_back(0);
-      const UnevenPolicy uneven = policy == FsdpPolicy::Dim0 ? UnevenPolicy::Torch : UnevenPolicy::Error;
-      REQUIRE(check_sharding(shape, sharding, mesh, uneven).empty());
-      if (policy == FsdpPolicy::LargestDim) REQUIRE(spec[choice.dim].empty());
-      if (policy == FsdpPolicy::Dim0) REQUIRE(choice.dim == 0);
+      REQUIRE(check_sharding(shape, sharding, mesh, policy.pieces).empty());
+      if (policy.name == "largest_dim") REQUIRE(spec[choice.dim].empty());
+      if (policy.name == "dim0") REQUIRE(choice.dim == 0);
     });
   }
 }

@@ -357,8 +357,8 @@ def test_every_style_and_option_of_torch():
         "e": '{style: "rowwise", input_layouts: "Replicate", output_layouts: "Partial", use_local_output: false}',
         "f": '{style: "sequence_parallel", sequence_dim: 2, use_local_output: true}',
         "g": '{style: "prepare_module_input", input_layouts: ["Shard(0)", null], desired_input_layouts: ["Replicate", null], '
-        'input_kwarg_layouts: {"x": "Shard(1)"}, desired_input_kwarg_layouts: {"x": "Replicate"}, use_local_output: true}',
-        "h": '{style: "prepare_module_input", input_kwarg_layouts: {"x": "Shard(1)"}, desired_input_kwarg_layouts: {"x": "Replicate"}}',
+        'input_kwarg_layouts: {x: "Shard(1)"}, desired_input_kwarg_layouts: {x: "Replicate"}, use_local_output: true}',
+        "h": '{style: "prepare_module_input", input_kwarg_layouts: {x: "Shard(1)"}, desired_input_kwarg_layouts: {x: "Replicate"}}',
         "i": '{style: "prepare_module_input_output", '
         'input_layouts: ["Shard(0)"], desired_input_layouts: ["Replicate"], output_layouts: ["Partial(avg)"], '
         'desired_output_layouts: ["Replicate"], use_local_input: true, use_local_output: false}',

@@ -218,7 +218,7 @@ def test_frameworks_and_kinds_are_those_of_the_model_reader(tmp_path):
 def test_reasons_and_collectives_are_those_of_the_program():
     reasons = names_in(source("infer/sharding_table.cc"), r"to_text\(Reason reason\) \{(.*?)\n\}")
     assert sorted(TENSOR["manifest"]["reason"]["enum"]) == sorted(reasons)
-    table = re.findall(r'case CollectiveKind::\w+: return "(\w+)"', source("sharding/redistribute.cc"))
+    table = re.findall(r'case CollectiveKind::\w+:\s*return "(\w+)"', source("sharding/redistribute.cc"))
     collective = SCHEMAS["manifest"]["definitions"]["collectives"]["items"]["properties"]
     assert collective["kind"]["enum"] == table
 

@@ -4,11 +4,12 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
+#include "emit/plan_of_specs.h"
 #include "emit/read_specs.h"
-#include "emit/write_plan.h"
 #include "import_formats.h"
 #include "inputs.h"
 #include "model/write_model.h"
+#include "plan/write_plan.h"
 
 namespace tpplan {
 namespace {
@@ -28,9 +29,10 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics))
     read_specs(format.read_specs, file, specs, diagnostics);
   const int status = say(diagnostics, Source::Plan, file, common);
-  return status != kExitFine
-             ? status
-             : write_result(arguments.output, [&](const Sink& sink) { return sink(plan_text(specs, format.name)); });
+  if (status != kExitFine) return status;
+  const std::string comment = fmt::format("Written by tpplan import --from {}.", format.name);
+  return write_result(arguments.output,
+                      [&](const Sink& sink) { return sink(write_plan(plan_of_specs(specs), comment)); });
 }
 
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {

@@ -4,6 +4,7 @@ import json
 
 from . import plans
 from .files import InputError, find_object, printable
+from .write_plan import write_plan
 
 
 def from_flax(name, mesh, kwargs, model=None):
@@ -59,4 +60,4 @@ def flax_plan(rules, names, shapes, mesh):
     keys = {}
     for spec, paths in groups.items():
         keys[plans._expression("", paths, shapes, ".")] = {"spec": [list(e) if isinstance(e, tuple) else e for e in spec]}
-    return plans.plan_text("regex", mesh, keys)
+    return write_plan("regex", mesh, keys)

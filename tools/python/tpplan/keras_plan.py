@@ -1,7 +1,7 @@
 """A LayoutMap of Keras as a plan file, in the dialect keras."""
 
-from . import plans
 from .files import InputError, find_object, printable
+from .write_plan import write_plan
 
 OUTPUT = "/output"  # what Keras appends to a layer's path to look up the layout of its output
 
@@ -41,8 +41,8 @@ def keras_plan(found, mesh):
             rules[key.removesuffix(OUTPUT)] = _output_rule(key, axes, batch)
         else:
             rules[key] = {"spec": [*axes, "..."]}
-    data = f"data: {{axes: [{plans._json(batch)}], dim: 0}}\n" if len(mesh) > 1 else ""
-    return plans.plan_text("keras", mesh, rules, f"keras_match: {_match_of(LayoutMap)}\n{data}")
+    data = {"axes": [batch], "dim": 0} if len(mesh) > 1 else None
+    return write_plan("keras", mesh, rules, keras_match=_match_of(LayoutMap), data=data)
 
 
 def _output_rule(key, axes, batch):

@@ -6,32 +6,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from .files import InputError, find_object, printable
-
-YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off")
-MAX_SIMPLE_KEY = 1000  # YAML: longer keys are written behind a question mark
-
-
-def plan_text(dialect, mesh, rules, more=""):
-    """The YAML of a plan. `mesh` is {axis: size}, `rules` {key: style, or a mapping}; JSON texts are YAML, but for DEL."""
-    lines = []
-    for key, rule in rules.items():
-        text, value = _json(key), rule if isinstance(rule, str) else _flow(rule)
-        lines.append(f"  ? {text}\n  : {value}\n" if len(text.encode()) > MAX_SIMPLE_KEY else f"  {text}: {value}\n")
-    axis = "" if "tp" in mesh else f"axis: {_json(list(mesh)[-1])}\n"
-    written = ", ".join(
-        f"{name if re.fullmatch('[a-z]{2,}', name) and name not in YAML_WORDS else _json(name)}: {size}" for name, size in mesh.items()
-    )
-    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{written}}}\n{axis}{more}tp_plan:{'' if lines else ' {}'}\n" + "".join(
-        lines
-    )
-
-
-def _json(value):
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
-
-
-def _flow(rule):
-    return "{" + ", ".join(f"{key}: {_json(value)}" for key, value in rule.items()) + "}"
+from .write_plan import write_plan
 
 
 def read_mesh(text):
@@ -59,7 +34,7 @@ def transformers_plan(model, mesh):
     rules = dict(model.tp_plan or {})
     if not rules:
         raise InputError(f"transformers ships no plan for {type(model).__name__}", "write a plan of your own", 1)
-    return plan_text("transformers", mesh, rules, "uneven: torch\n")
+    return write_plan("transformers", mesh, rules, uneven="torch")
 
 
 # torch
@@ -86,7 +61,7 @@ def torch_plan(plan, mesh):
         plan = {"": plan}
     if not isinstance(plan, dict) or not all(isinstance(key, str) for key in plan):
         raise InputError("this is no plan for parallelize_module", "name a dict of module names and ParallelStyle objects", 1)
-    return plan_text("torch", mesh, {key: _torch_rule(styles, key, value) for key, value in plan.items()}, "uneven: torch\n")
+    return write_plan("torch", mesh, {key: _torch_rule(styles, key, value) for key, value in plan.items()}, uneven="torch")
 
 
 def _torch_rule(styles, key, style):
@@ -223,7 +198,7 @@ def easylm_plan(rules, shapes, mesh, separator="."):
             groups.setdefault(len(shapes[path]) == len(spec), []).append(path)
         for is_full, group in groups.items():
             keys[_expression(pattern, group, shapes, separator)] = {"spec": spec if is_full else [*spec, "..."]}
-    return plan_text("regex", mesh, keys)
+    return write_plan("regex", mesh, keys)
 
 
 # What RE2 refuses, or reads in another way than Python's re: lookaround, atomic and conditional groups, comments, flags, names,

@@ -1,4 +1,4 @@
-#include "emit/write_plan.h"
+#include "emit/plan_of_specs.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "emit/emit_text.h"
 #include "emit/path_groups.h"
 
 namespace tpplan {
@@ -16,10 +15,7 @@ namespace {
 // Comparisons of a glob with a path in all; beyond them, globs that need none are written.
 constexpr size_t kMaxComparisons = 20'000'000;
 
-// YAML takes a key for one only when its colon follows within 1024 bytes, unless `?` announces it.
-constexpr size_t kMaxSimpleKey = 1000;
-
-struct PlanWriter {
+struct KeyWriter {
   const SpecsFile& specs;
   std::vector<std::string_view> paths;
   std::vector<uint32_t> sorted;    // paths in alphabetical order
@@ -79,7 +75,7 @@ std::vector<std::string> pieces_of(std::string_view path, const std::vector<bool
 
 // True when stars for the numbers that vary match no path outside the group: only paths that start alike can be
 // matched.
-bool stars_are_exact(PlanWriter& writer, const PathGroup& group) {
+bool stars_are_exact(KeyWriter& writer, const PathGroup& group) {
   const std::vector<std::string> pieces = pieces_of(writer.paths[group.members[0]], group.varies);
   const std::string_view prefix = pieces.front();
   const auto starts_before = [&](uint32_t i, std::string_view text) {
@@ -95,7 +91,7 @@ bool stars_are_exact(PlanWriter& writer, const PathGroup& group) {
 }
 
 // Globs with one class for each digit, one glob for each combination of lengths: they match numbers and nothing else.
-std::vector<std::string> digit_globs(const PlanWriter& writer, const PathGroup& group) {
+std::vector<std::string> digit_globs(const KeyWriter& writer, const PathGroup& group) {
   std::vector<std::string> globs;
   const auto classes = [](std::string_view number) {
     std::string out;
@@ -109,7 +105,7 @@ std::vector<std::string> digit_globs(const PlanWriter& writer, const PathGroup& 
   return globs;
 }
 
-std::vector<std::string> keys_of(PlanWriter& writer, const PathGroup& group) {
+std::vector<std::string> keys_of(KeyWriter& writer, const PathGroup& group) {
   const std::string_view path = writer.paths[group.members[0]];
   if (group.members.size() == 1) return {escaped(path)};
   if (stars_are_exact(writer, group))
@@ -117,46 +113,22 @@ std::vector<std::string> keys_of(PlanWriter& writer, const PathGroup& group) {
   return digit_globs(writer, group);
 }
 
-// Names that YAML reads as text without quotes.
-std::string name_text(std::string_view name) {
-  static constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz";
-  static constexpr std::string_view words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none"};
-  const bool plain = !name.empty() && letters.find(name[0]) != std::string_view::npos &&
-                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
-  return plain && std::find(std::begin(words), std::end(words), name) == std::end(words) ? std::string(name)
-                                                                                         : quoted(name);
-}
-
-// An axis called `...` would be the ellipsis, were it not in a list.
-std::string entry_text(const DimAxes& axes, const Mesh& mesh) {
-  if (axes.empty()) return "null";
-  std::vector<std::string> names;
-  for (const AxisId axis : axes) names.push_back(name_text(mesh.axes[axis].name));
-  return names.size() == 1 && mesh.axes[axes[0]].name != "..." ? names[0] : list_text(names);
-}
-
-std::string rule_text(const NamedSpec& named, const SpecsFile& specs) {
-  std::vector<std::string> entries;
-  for (const DimAxes& axes : named.spec) entries.push_back(entry_text(axes, specs.mesh));
-  if (!specs.has_all_dims) entries.push_back("...");
+PlanRule rule_of(const NamedSpec& named, const SpecsFile& specs, std::string key) {
   const bool cuts = std::ranges::any_of(named.spec, [](const DimAxes& axes) { return !axes.empty(); });
-  return fmt::format("{{spec: {}{}}}", list_text(entries), cuts && !named.has_segments ? ", contiguous: true" : "");
-}
-
-std::string head_text(const SpecsFile& specs, std::string_view format) {
-  std::vector<std::string> axes;
-  for (const MeshAxis& axis : specs.mesh.axes) axes.push_back(fmt::format("{}: {}", name_text(axis.name), axis.size));
-  return fmt::format("# Written by tpplan import --from {}.\nformat: tpplan.plan/1\nmesh: {{{}}}\n{}tp_plan:\n", format,
-                     fmt::join(axes, ", "), specs.uneven == UnevenPolicy::Torch ? "uneven: torch\n" : "");
+  PlanRule rule;
+  rule.key = std::move(key);
+  rule.spec = SpecTemplate{.before = named.spec, .after = {}, .has_ellipsis = !specs.has_all_dims};
+  rule.contiguous = cuts && !named.has_segments;
+  return rule;
 }
 
 }  // namespace
 
-std::string plan_text(const SpecsFile& specs, std::string_view format) {
-  PlanWriter writer{.specs = specs,
-                    .paths = {},
-                    .sorted = std::vector<uint32_t>(specs.specs.size()),
-                    .group_of = std::vector<uint32_t>(specs.specs.size())};
+TpPlan plan_of_specs(const SpecsFile& specs) {
+  KeyWriter writer{.specs = specs,
+                   .paths = {},
+                   .sorted = std::vector<uint32_t>(specs.specs.size()),
+                   .group_of = std::vector<uint32_t>(specs.specs.size())};
   std::map<std::pair<PartitionSpec, bool>, uint32_t> known;
   std::vector<uint32_t> values;
   for (const NamedSpec& named : specs.specs) {
@@ -171,16 +143,14 @@ std::string plan_text(const SpecsFile& specs, std::string_view format) {
   for (uint32_t g = 0; g < groups.size(); ++g) {
     for (const uint32_t i : groups[g].members) writer.group_of[i] = g;
   }
-  std::string out = head_text(specs, format);
+  TpPlan plan;
+  plan.mesh = specs.mesh;
+  plan.uneven = specs.uneven;
   for (const PathGroup& group : groups) {
-    const std::string rule = rule_text(specs.specs[group.members[0]], specs);
-    for (const std::string& key : keys_of(writer, group)) {
-      const std::string name = quoted(key);
-      out += name.size() > kMaxSimpleKey ? fmt::format("  ? {}\n  : {}\n", name, rule)
-                                         : fmt::format("  {}: {}\n", name, rule);
-    }
+    const NamedSpec& named = specs.specs[group.members[0]];
+    for (std::string& key : keys_of(writer, group)) plan.rules.push_back(rule_of(named, specs, std::move(key)));
   }
-  return out;
+  return plan;
 }
 
 }  // namespace tpplan

@@ -1,0 +1,37 @@
+// The policies of FSDP: which dim of a tensor it cuts. A row each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "diagnostics/diagnostics.h"
+#include "sharding/check_sharding.h"
+#include "sharding/mesh.h"
+#include "sharding/partition_spec.h"
+
+namespace tpplan {
+
+// A tensor as the rules have cut it, and the axis that FSDP cuts it over. The axis is not in the sharding yet.
+struct FsdpTensor {
+  std::span<const int64_t> shape;
+  const Sharding& sharding;
+  const Mesh& mesh;
+  AxisId axis = kNoAxis;
+};
+
+struct FsdpPolicyRow {
+  std::string_view name;
+  bool has_minimum_size = true;               // tensors of at most `min_weight_size` elements stay as they are
+  UnevenPolicy pieces = UnevenPolicy::Error;  // Torch: uneven as torch.chunk, whatever the plan says of its own rules
+  Code no_dim = Code::TP5015;                 // where there is no dim to cut
+  std::string_view no_dim_help{};
+  // The dim to cut, if there is one.
+  std::optional<size_t> (*choose)(const FsdpTensor&) = nullptr;
+};
+
+// The first is what a plan without `policy:` has.
+std::span<const FsdpPolicyRow> fsdp_policy_table();
+
+}  // namespace tpplan

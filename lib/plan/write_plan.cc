@@ -1,0 +1,237 @@
+#include "plan/write_plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "plan/read_plan.h"
+#include "plan/write_pieces.h"
+
+namespace tpplan {
+namespace {
+
+// ---- pieces ----
+
+PlanPiece scalar(std::string raw) { return {.kind = PieceKind::Scalar, .raw = std::move(raw)}; }
+PlanPiece brackets(PieceKind kind) { return {.kind = kind, .is_flow = true}; }
+
+void add_item(PlanPiece& list, PlanPiece value) { list.entries.push_back({.value = std::move(value)}); }
+void add_entry(PlanPiece& map, std::string_view name, std::string key, PlanPiece value) {
+  map.entries.push_back({.key = std::move(key), .name = std::string(name), .value = std::move(value)});
+}
+void add_entry(PlanPiece& map, std::string_view key, PlanPiece value) {
+  add_entry(map, key, std::string(key), std::move(value));
+}
+void add_entry(PlanPiece& map, std::string_view key, std::string raw) { add_entry(map, key, scalar(std::move(raw))); }
+
+// Any text, in double quotes. YAML readers want DEL written as an escape.
+std::string quoted_text(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  for (size_t at = out.find('\x7f'); at != std::string::npos; at = out.find('\x7f', at)) out.replace(at, 1, "\\u007f");
+  return out;
+}
+
+// Names that YAML reads as text without quotes stand without.
+std::string name_text(std::string_view name) {
+  static constexpr std::string_view words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none"};
+  const bool plain = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
+                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
+  return plain && std::find(std::begin(words), std::end(words), name) == std::end(words) ? std::string(name)
+                                                                                         : quoted_text(name);
+}
+
+PlanPiece patterns_piece(const std::vector<ModulePattern>& patterns) {
+  PlanPiece list = brackets(PieceKind::Sequence);
+  for (const ModulePattern& pattern : patterns) add_item(list, scalar(quoted_text(pattern.text)));
+  return list;
+}
+
+std::string bool_text(bool value) { return value ? "true" : "false"; }
+
+// ---- rules ----
+
+// An axis called `...` would be the ellipsis, were it not in a list.
+PlanPiece spec_entry(const DimAxes& axes, const Mesh& mesh) {
+  if (axes.empty()) return scalar("null");
+  if (axes.size() == 1 && mesh.axes[axes[0]].name != "...") return scalar(name_text(mesh.axes[axes[0]].name));
+  PlanPiece list = brackets(PieceKind::Sequence);
+  for (const AxisId axis : axes) add_item(list, scalar(name_text(mesh.axes[axis].name)));
+  return list;
+}
+
+PlanPiece spec_piece(const SpecTemplate& spec, const Mesh& mesh) {
+  PlanPiece list = brackets(PieceKind::Sequence);
+  for (const DimAxes& axes : spec.before) add_item(list, spec_entry(axes, mesh));
+  if (spec.has_ellipsis) add_item(list, scalar("..."));
+  for (const DimAxes& axes : spec.after) add_item(list, spec_entry(axes, mesh));
+  return list;
+}
+
+std::string layout_text(const Layout& layout) { return layout ? to_text(*layout) : "null"; }
+
+// One layout stands for a list of one.
+PlanPiece layouts_piece(const std::vector<Layout>& layouts) {
+  if (layouts.size() == 1 && layouts[0]) return scalar(layout_text(layouts[0]));
+  PlanPiece list = brackets(PieceKind::Sequence);
+  for (const Layout& layout : layouts) add_item(list, scalar(layout_text(layout)));
+  return list;
+}
+
+PlanPiece kwargs_piece(const KwargLayouts& layouts) {
+  PlanPiece map = brackets(PieceKind::Map);
+  for (const auto& [name, layout] : layouts) add_entry(map, name, name_text(name), scalar(layout_text(layout)));
+  return map;
+}
+
+void add_options(PlanPiece& map, const RuleOptions& o) {
+  const auto add = [&](StyleOption option, PlanPiece value) { add_entry(map, option_name(option), std::move(value)); };
+  if (o.input_layouts) add(kInputLayouts, layouts_piece(*o.input_layouts));
+  if (o.desired_input_layouts) add(kDesiredInputLayouts, layouts_piece(*o.desired_input_layouts));
+  if (o.input_kwarg_layouts) add(kInputKwargLayouts, kwargs_piece(*o.input_kwarg_layouts));
+  if (o.desired_input_kwarg_layouts) add(kDesiredInputKwargLayouts, kwargs_piece(*o.desired_input_kwarg_layouts));
+  if (o.output_layouts) add(kOutputLayouts, layouts_piece(*o.output_layouts));
+  if (o.desired_output_layouts) add(kDesiredOutputLayouts, layouts_piece(*o.desired_output_layouts));
+  if (o.use_local_input) add(kUseLocalInput, scalar(bool_text(*o.use_local_input)));
+  if (o.use_local_output) add(kUseLocalOutput, scalar(bool_text(*o.use_local_output)));
+  if (o.sequence_dim) add(kSequenceDim, scalar(std::to_string(*o.sequence_dim)));
+}
+
+// A style alone stands for a map of it.
+PlanPiece rule_piece(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
+  PlanPiece map = brackets(PieceKind::Map);
+  if (rule.style != nullptr)
+    add_entry(map, "style", std::string(rule.style->name));
+  else
+    add_entry(map, "spec", spec_piece(*rule.spec, mesh));
+  add_options(map, rule.options);
+  if (rule.style != nullptr && rule.axis != default_axis) add_entry(map, "axis", name_text(mesh.axes[rule.axis].name));
+  if (rule.optional) add_entry(map, "optional", bool_text(true));
+  if (rule.contiguous) add_entry(map, "contiguous", bool_text(true));
+  if (rule.style == nullptr || map.entries.size() > 1) return map;
+  PlanPiece alone = std::move(map.entries[0].value);
+  return alone;
+}
+
+// The axis of rules that name none: `tp` where the mesh has it, otherwise what most styles go by. None where a style
+// has none.
+AxisId default_axis_of(const TpPlan& plan) {
+  const AxisId standard = find_axis(plan.mesh, "tp");
+  if (standard != kNoAxis) return standard;
+  std::map<AxisId, size_t> uses;
+  for (const PlanRule& rule : plan.rules) {
+    if (rule.style != nullptr) ++uses[rule.axis];
+  }
+  if (uses.empty() || uses.contains(kNoAxis)) return kNoAxis;
+  return std::max_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+PlanPiece block_map() { return {.kind = PieceKind::Map}; }
+
+struct RulePieces {
+  PlanPiece whole = block_map();   // of whole paths
+  PlanPiece blocks = block_map();  // by block
+};
+
+RulePieces rule_pieces(const TpPlan& plan, AxisId default_axis) {
+  RulePieces pieces;
+  for (const ModulePattern& block : plan.blocks)
+    add_entry(pieces.blocks, block.text, quoted_text(block.text), block_map());
+  for (const PlanRule& rule : plan.rules) {
+    PlanPiece& map = rule.block == kNoRule ? pieces.whole : pieces.blocks.entries[rule.block].value;
+    add_entry(map, rule.key, quoted_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
+  }
+  return pieces;
+}
+
+// ---- the other keys ----
+
+PlanPiece mesh_piece(const Mesh& mesh) {
+  PlanPiece map = brackets(PieceKind::Map);
+  for (const MeshAxis& axis : mesh.axes)
+    add_entry(map, axis.name, name_text(axis.name), scalar(std::to_string(axis.size)));
+  return map;
+}
+
+PlanPiece data_piece(const DataSharding& data, const Mesh& mesh) {
+  PlanPiece map = brackets(PieceKind::Map), axes = brackets(PieceKind::Sequence);
+  for (const AxisId axis : data.axes) add_item(axes, scalar(name_text(mesh.axes[axis].name)));
+  add_entry(map, "axes", std::move(axes));
+  add_entry(map, "dim", std::to_string(data.dim));
+  return map;
+}
+
+PlanPiece fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
+  static const FsdpSettings standard;
+  PlanPiece map = brackets(PieceKind::Map);
+  add_entry(map, "axis", name_text(mesh.axes[fsdp.axis].name));
+  if (fsdp.min_weight_size != standard.min_weight_size)
+    add_entry(map, "min_weight_size", std::to_string(fsdp.min_weight_size));
+  if (fsdp.policy != standard.policy) add_entry(map, "policy", std::string(fsdp.policy->name));
+  if (!fsdp.patterns.empty()) add_entry(map, "patterns", patterns_piece(fsdp.patterns));
+  if (!fsdp.units.empty()) add_entry(map, "units", patterns_piece(fsdp.units));
+  return map;
+}
+
+PlanPiece distribution_piece(const Distribution& distribution) {
+  const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
+  if (row.argument_count == 0) return scalar(std::string(row.name));
+  PlanPiece map = brackets(PieceKind::Map), arguments = brackets(PieceKind::Map);
+  for (size_t i = 0; i < row.argument_count; ++i)
+    add_entry(arguments, row.arguments[i], number_text(distribution.arguments[i]));
+  add_entry(map, row.name, row.argument_count == 1 ? std::move(arguments.entries[0].value) : std::move(arguments));
+  return map;
+}
+
+PlanPiece init_piece(const std::vector<InitEntry>& init) {
+  PlanPiece map = block_map();
+  for (const InitEntry& entry : init)
+    add_entry(map, entry.pattern.text, quoted_text(entry.pattern.text), distribution_piece(entry.distribution));
+  return map;
+}
+
+PlanPiece suppressions_piece(const std::vector<Suppression>& suppressions) {
+  PlanPiece list{.kind = PieceKind::Sequence};
+  for (const Suppression& suppression : suppressions) {
+    PlanPiece map = brackets(PieceKind::Map);
+    add_entry(map, "code", std::string(kind_of(suppression.code).name));
+    if (!suppression.rule.empty()) add_entry(map, "rule", quoted_text(suppression.rule));
+    add_entry(map, "reason", quoted_text(suppression.reason));
+    add_item(list, std::move(map));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string write_plan(const TpPlan& plan, std::string_view comment) {
+  static const TpPlan standard;
+  const AxisId axis = default_axis_of(plan);
+  PlanPieces pieces;
+  if (!comment.empty()) pieces.header.push_back(fmt::format("# {}", comment));
+  PlanPiece& root = pieces.root;
+  root.kind = PieceKind::Map;
+  add_entry(root, "format", std::string(kPlanFormat));
+  if (plan.dialect != standard.dialect) add_entry(root, "dialect", std::string(plan.dialect->name));
+  if (plan.keras_match != standard.keras_match)
+    add_entry(root, "keras_match", std::string(kKerasMatchNames[static_cast<size_t>(plan.keras_match)]));
+  add_entry(root, "mesh", mesh_piece(plan.mesh));
+  if (axis != kNoAxis && plan.mesh.axes[axis].name != "tp")
+    add_entry(root, "axis", name_text(plan.mesh.axes[axis].name));
+  if (plan.uneven != standard.uneven)
+    add_entry(root, "uneven", std::string(kUnevenPolicyNames[static_cast<size_t>(plan.uneven)]));
+  RulePieces rules = rule_pieces(plan, axis);
+  add_entry(root, "tp_plan", std::move(rules.whole));
+  if (!plan.blocks.empty()) add_entry(root, "blocks", std::move(rules.blocks));
+  if (plan.data) add_entry(root, "data", data_piece(*plan.data, plan.mesh));
+  if (plan.fsdp) add_entry(root, "fsdp", fsdp_piece(*plan.fsdp, plan.mesh));
+  if (!plan.remat.empty()) add_entry(root, "remat", patterns_piece(plan.remat));
+  if (!plan.init.empty()) add_entry(root, "init", init_piece(plan.init));
+  if (!plan.suppressions.empty()) add_entry(root, "suppress", suppressions_piece(plan.suppressions));
+  return write_pieces(std::move(pieces));
+}
+
+}  // namespace tpplan

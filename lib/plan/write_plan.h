@@ -1,0 +1,17 @@
+// TpPlan -> plan file. What read_plan reads, this writes: read_plan(write_plan(plan)) is the same plan.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plan/tp_plan.h"
+
+namespace tpplan {
+
+// The plan in the layout of format_plan.h, without what is as a plan has it that does not say it. `comment` stands
+// above it, on a line of its own; empty: none.
+// @pre The plan is one that a file can say: rules of whole paths before those of blocks, block by block, each key once
+// in its block; texts are UTF-8; styles are of its dialect, and a style without an axis does its work without one.
+std::string write_plan(const TpPlan& plan, std::string_view comment = {});
+
+}  // namespace tpplan

@@ -1,0 +1,95 @@
+"""Plans that Python writes are read by the program as they were meant: keys, names and values of every kind."""
+
+import random
+import re
+
+import bridge
+from tpplan.write_plan import write_plan
+
+TEXTS = ["layers.*.wq", "*", "a", "null", "~", "true", "No", "y", "8", "0x10", "1e5", ".inf", "...", "---", "- a", "a: b", "a #b", "#", "&a",
+         "!t", "{a}", "[a, b]", "'", '"', "\\", r"\d+(\.|$)", "\x7f", "\x01", " a ", "?", ":", "|", ">", "%TAG", "@", "`", "é", "模型", "🐟", "<<", "None"]
+LAYOUTS = ["Replicate", "Shard(0)", "Shard(-1)", "Partial", "Partial(avg)", None]
+TARGETS = ["Replicate", "Shard(2)", None]
+
+
+def any_text(chance, used):
+    text = chance.choice(TEXTS)
+    while text in used or chance.random() < 0.3:
+        text += chance.choice(TEXTS)
+    used.add(text)
+    return text
+
+
+def shown(layout):
+    return {None: "null", "Partial": "Partial(sum)"}.get(layout, layout)
+
+
+def listed(layouts):
+    return "[" + ", ".join(map(shown, layouts)) + "]"
+
+
+def axes_of(entry):
+    """An entry of a spec as `--print plan` shows it."""
+    if not entry:
+        return "None"
+    return f"'{entry}'" if isinstance(entry, str) else "(" + ", ".join(f"'{a}'" for a in entry) + ")" if len(entry) > 1 else f"'{entry[0]}'"
+
+
+def any_rule(chance, axes, default):
+    """A rule, and what `--print plan` says of it."""
+    kind = chance.choice(["style", "spec", "colwise", "prepare"])
+    if kind == "spec":
+        spec = [chance.choice([None, chance.choice(axes), [chance.choice(axes), chance.choice(axes)]]) for _ in range(chance.randrange(4))]
+        at = chance.choice([None, chance.randrange(len(spec) + 1)])
+        parts = list(map(axes_of, spec))
+        if at is not None:
+            parts.insert(at, "...")
+            spec.insert(at, "...")
+        return {"spec": spec}, f"P({', '.join(parts)})"
+    if kind == "style":
+        return "sequence_parallel", f"sequence_parallel over {default}"
+    axis = chance.choice(axes)
+    if kind == "colwise":
+        layout, local = chance.choice(LAYOUTS[:5]), chance.random() < 0.5
+        return ({"style": "colwise", "input_layouts": layout, "use_local_output": local, "axis": axis, "optional": True},
+                f"colwise over {axis} optional input_layouts={listed([layout])} use_local_output={str(local).lower()}")
+    source, target = [chance.choice(LAYOUTS) for _ in range(3)], [chance.choice(TARGETS) for _ in range(3)]
+    names = [any_text(chance, set())]
+    kwargs, wanted = {n: chance.choice(LAYOUTS) for n in names}, {n: chance.choice(TARGETS) for n in names}
+    return ({"style": "prepare_module_input", "input_layouts": source, "desired_input_layouts": target, "input_kwarg_layouts": kwargs,
+             "desired_input_kwarg_layouts": wanted, "axis": axis},
+            f"prepare_module_input over {axis} input_layouts={listed(source)} desired_input_layouts={listed(target)}"
+            + "".join(f" {name}={{{', '.join(f'{k}: {shown(v)}' for k, v in of.items())}}}"
+                      for name, of in (("input_kwarg_layouts", kwargs), ("desired_input_kwarg_layouts", wanted))))
+
+
+def test_what_python_writes_is_what_the_program_reads(tmp_path):
+    chance = random.Random(1)
+    model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": []}
+    for case in range(40):
+        used, names = set(), set()
+        axes = ["tp"] * chance.randrange(2) + [any_text(chance, names) for _ in range(1 + chance.randrange(3))]
+        axes = [a for a in axes if a != "None"] or ["x"]
+        default = "tp" if "tp" in axes else axes[-1]
+        mesh = {axis: 1 + chance.randrange(8) for axis in axes}
+        dialect, match = chance.choice([("glob", None), ("regex", None), ("keras", "search")])
+        uneven = chance.choice(["error", "torch"])
+        data = chance.choice([None, {"axes": [axes[0]], "dim": 1}])
+        rules, lines = {}, []
+        for _ in range(30):
+            key = any_text(chance, used) if chance.random() < 0.95 else "x" * 1100 + any_text(chance, used)
+            rules[key], text = any_rule(chance, axes, default)
+            lines.append(f"rule {key}: {text}")
+        if data:
+            lines.append(f"data {axes[0]} dim 1")
+        head = [f"dialect {dialect}", f"mesh [{', '.join(f'{a}={n}' for a, n in mesh.items())}]", f"uneven {uneven}"]
+        paths = bridge.write(tmp_path, model, write_plan(dialect, mesh, rules, uneven=uneven, keras_match=match, data=data))
+        result = bridge.run("compile", *paths, "--print", "plan", "--color", "never")
+        assert result.returncode == 0, (case, result.stderr.decode(), paths[1].read_text())
+        visible = re.sub(r"[\x01\x7f]", lambda c: f"\\x{ord(c[0]):02x}", "\n".join([*head, *lines]))  # as it is printed
+        assert result.stdout.decode().splitlines() == visible.splitlines(), case
+
+
+def test_a_plan_without_rules_is_written_as_one():
+    assert write_plan("glob", {"tp": 2}, {}).endswith("tp_plan: {}\n")
+    assert not re.search("axis|uneven|data|keras_match", write_plan("glob", {"tp": 2}, {"a": "colwise"}))
