@@ -130,3 +130,38 @@ class Encoder(nn.Module):
         for block in self.blocks:
             x = block(x)
         return F.linear(x, self.words.weight)
+
+
+class Experts(nn.Module):
+    """Every token goes through every expert, and the router's weights decide: zero for those that it did not choose."""
+
+    def __init__(self, size, inner, experts):
+        super().__init__()
+        self.num_experts, self.is_transposed, self.is_concatenated, self.has_gate = experts, False, True, True
+        self.gate_up_proj = nn.Parameter(torch.randn(experts, 2 * inner, size) * 0.1)
+        self.down_proj = nn.Parameter(torch.randn(experts, size, inner) * 0.1)
+
+    def forward(self, x, chosen, weights):
+        gate, up = torch.einsum("bsh,eoh->bseo", x, self.gate_up_proj).chunk(2, -1)
+        out = torch.einsum("bseo,eho->bseh", F.silu(gate) * up, self.down_proj)
+        scores = torch.zeros(*x.shape[:2], self.num_experts, dtype=x.dtype, device=x.device).scatter(-1, chosen, weights)
+        return (out * scores[..., None]).sum(2)
+
+
+class MixtureMLP(nn.Module):
+    def __init__(self, size, inner, experts):
+        super().__init__()
+        self.router, self.experts = nn.Linear(size, experts, bias=False), Experts(size, inner, experts)
+
+    def forward(self, x):
+        weights, chosen = torch.softmax(self.router(x), -1).topk(2, -1)
+        return self.experts(x, chosen, weights / weights.sum(-1, keepdim=True))
+
+
+class Mixture(Llama):
+    """A Llama whose layers have experts."""
+
+    def __init__(self, experts=4, size=16, inner=24, **more):
+        super().__init__(size=size, inner=inner, **more)
+        for layer in self.layers:
+            layer.mlp = MixtureMLP(size, inner, experts)

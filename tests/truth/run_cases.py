@@ -1,0 +1,139 @@
+"""Makes the list of cases for record_runs.py: right plans, and the same with one thing changed. Sampled with a fixed seed."""
+
+import copy
+import random
+
+SEED = 12
+
+# ---- tpplan's own way: models of tests/python/models.py, plans in the glob dialect ----
+
+LLAMA = {"vocabulary": 24, "size": 48, "heads": 12, "inner": 24, "layers": 2}
+ENCODER = {"vocabulary": 24, "size": 48, "heads": 12, "inner": 24, "layers": 2, "length": 12}
+SPLIT_QKV = {f"layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"layers.*.self_attn.o_proj": "rowwise"}
+FUSED_QKV = {"layers.*.self_attn.qkv_proj": "colwise", "layers.*.self_attn.o_proj": "rowwise"}
+GATED = {"layers.*.mlp.gate_proj": "colwise", "layers.*.mlp.up_proj": "colwise", "layers.*.mlp.down_proj": "rowwise"}
+ENDS = {"embed": "embedding_rowwise", "head": "colwise_gather_output"}
+SCATTERED = {"style": "rowwise", "output_layouts": "Shard(1)", "use_local_output": False}
+WHOLE_INPUT = {"style": "prepare_module_input", "input_layouts": "Shard(1)", "desired_input_layouts": "Replicate"}
+SEQUENCE = SPLIT_QKV | GATED | {
+    "embed": {"style": "rowwise", "input_layouts": "Replicate", "output_layouts": "Shard(1)", "use_local_output": False},
+    "norm": "sequence_parallel",
+    "head": {"style": "colwise", "input_layouts": "Shard(1)", "output_layouts": "Replicate"},
+    "layers.*.input_norm": "sequence_parallel", "layers.*.post_norm": "sequence_parallel",
+    "layers.*.self_attn": WHOLE_INPUT, "layers.*.mlp": WHOLE_INPUT,
+    "layers.*.self_attn.o_proj": SCATTERED, "layers.*.mlp.down_proj": SCATTERED,
+}  # fmt: skip
+BLOCKS = {"blocks.*.out": "rowwise", "blocks.*.up": "colwise", "blocks.*.down": "rowwise"}
+MIXTURE = ENDS | SPLIT_QKV | {
+    "layers.*.mlp.experts.gate_up_proj": "packed_colwise", "layers.*.mlp.experts.down_proj": "rowwise",
+    "layers.*.mlp.experts": "moe_tp_experts",
+}  # fmt: skip
+
+# Model, arguments, plan, how many mutations are taken.
+OWN = [
+    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED, 60),
+    ("Llama", LLAMA | {"kv_heads": 4, "bias": True}, ENDS | SPLIT_QKV | GATED, 30),
+    ("Llama", LLAMA | {"kv_heads": 12, "tied": True}, ENDS | SPLIT_QKV | GATED, 20),
+    ("Llama", LLAMA | {"kv_heads": 12, "fused": True}, ENDS | FUSED_QKV | GATED, 20),
+    ("Llama", LLAMA | {"kv_heads": 12}, SEQUENCE, 50),
+    ("Encoder", ENCODER, {f"blocks.*.{n}": "colwise" for n in ("query", "key", "value")} | BLOCKS, 30),
+    ("Encoder", ENCODER | {"fused": True}, {"blocks.*.qkv": "colwise"} | BLOCKS, 20),
+    ("Mixture", LLAMA | {"kv_heads": 12, "experts": 4}, MIXTURE, 40),
+]
+OWN_STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise", "embedding_colwise",
+              "packed_colwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params", "moe_tp_experts")  # fmt: skip
+OWN_ADDED = ("norm", "layers.*.input_norm", "layers.*.self_attn", "layers.*.mlp", "layers.*", "blocks.*.norm1", "blocks.*", "layers.*.mlp.router")
+OPTIONS = {"use_local_output": [True, False], "output_layouts": ["Shard(1)", "Replicate", "Partial", "Shard(-1)"], "input_layouts": ["Shard(1)", "Replicate", "Shard(-1)"]}
+
+
+def own_cases():
+    found = []
+    for name, kwargs, plan, count in OWN:
+        sizes = [tp for tp in (2, 3, 4)]
+        for tp in sizes:
+            found.append(case(name, kwargs, tp, plan, "right", "the plan as it is meant"))
+        chosen = random.Random(f"{SEED} {name} {kwargs} {len(plan)}")
+        possible = list(mutations(plan, OWN_STYLES, OWN_ADDED, OPTIONS))
+        for kind, text, changed in chosen.sample(possible, min(count, len(possible))):
+            found.append(case(name, kwargs, chosen.choice(sizes), changed, kind, text))
+    return found
+
+
+# ---- transformers' way ----
+
+BASE = {"hidden_size": 48, "intermediate_size": 96, "num_attention_heads": 12, "num_hidden_layers": 2, "vocab_size": 96, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, "max_position_embeddings": 64, "tie_word_embeddings": False}  # fmt: skip
+MOE = {"moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "num_local_experts": 4}
+FAMILIES = [
+    ("LlamaForCausalLM", BASE | {"num_key_value_heads": 12}, 40),
+    ("LlamaForCausalLM", BASE | {"num_key_value_heads": 2, "attention_bias": True, "mlp_bias": True}, 20),
+    ("Qwen3ForCausalLM", BASE | {"num_key_value_heads": 4, "head_dim": 8}, 25),
+    ("Gemma2ForCausalLM", BASE | {"num_key_value_heads": 4, "head_dim": 8, "tie_word_embeddings": True}, 15),
+    ("GPTNeoXForCausalLM", BASE, 20),
+    ("PhiForCausalLM", BASE, 15),
+    ("Phi3ForCausalLM", BASE | {"num_key_value_heads": 12}, 15),
+    ("CohereForCausalLM", BASE | {"num_key_value_heads": 12}, 10),
+    ("Glm4ForCausalLM", BASE | {"num_key_value_heads": 4, "head_dim": 8}, 15),
+    ("Olmo2ForCausalLM", BASE | {"num_key_value_heads": 12}, 15),
+    ("Qwen2MoeForCausalLM", BASE | MOE | {"num_key_value_heads": 12, "shared_expert_intermediate_size": 48}, 20),
+    ("DeepseekV2ForCausalLM", BASE | MOE | {"num_key_value_heads": 12, "q_lora_rank": None, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+                                             "v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1}, 20),
+]  # fmt: skip
+STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise", "embedding_colwise", "packed_colwise",
+          "packed_rowwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params", "moe_tp_experts", "mla_kv_a_proj")  # fmt: skip
+ADDED = ("model.norm", "model.layers.*.input_layernorm", "model.layers.*.post_attention_layernorm", "model.layers.*.self_attn", "model.layers.*.mlp",
+         "model.layers.*", "model.layers.*.mlp.gate")  # fmt: skip
+
+
+def transformers_cases(shipped_plan):
+    """`shipped_plan(class, kwargs)` is the plan that transformers ships."""
+    found = []
+    for name, kwargs, count in FAMILIES:
+        plan = shipped_plan(name, kwargs)
+        for tp in (2, 3, 4):
+            found.append(case(name, kwargs, tp, plan, "shipped", "the plan as shipped"))
+        chosen = random.Random(f"{SEED} {name} {kwargs}")
+        possible = list(mutations(plan, STYLES, ADDED, {}))
+        for kind, text, changed in chosen.sample(possible, min(count, len(possible))):
+            found.append(case(name, kwargs, chosen.choice((2, 3, 4)), changed, kind, text))
+    return found
+
+
+# ---- both ----
+
+
+def case(model, kwargs, tp, plan, kind, text):
+    return {"model": model, "kwargs": kwargs, "tp": tp, "plan": plan, "mutation_kind": kind, "mutation": text}
+
+
+def mutations(plan, styles, added, options):
+    """(kind, in words, plan) of every plan that differs in one thing."""
+    for key, rule in plan.items():
+        yield "drop", f"{key}: none", {k: r for k, r in plan.items() if k != key}
+        before = rule["style"] if isinstance(rule, dict) else rule
+        for style in styles:
+            if style != before:
+                yield "swap", f"{key}: {style}", plan | {key: style}
+        for option, values in options.items() if before in ("colwise", "rowwise") else ():
+            for value in values:
+                changed = copy.deepcopy(rule) if isinstance(rule, dict) else {"style": rule}
+                if changed.get(option) != value:
+                    yield "option", f"{key}: {option}: {value}", plan | {key: changed | {option: value}}
+    for key in added:
+        for style in ("sequence_parallel", "all_reduce", "replicated_with_grad_allreduce", "local_params", "colwise"):
+            if key not in plan:
+                yield "add", f"{key}: {style}", plan | {key: style}
+    pairs = [k for k in plan if k.endswith(("o_proj", "down_proj", "out", "down", "dense"))]
+    for key in pairs:
+        siblings = [k for k in plan if k.rpartition(".")[0] == key.rpartition(".")[0]]
+        yield "drop block", f"{', '.join(siblings)}: none", {k: r for k, r in plan.items() if k not in siblings}
+
+
+def plan_text(plan, dialect, tp):
+    import json
+
+    def rule(value):
+        return value if isinstance(value, str) else "{" + ", ".join(f"{k}: {json.dumps(v)}" for k, v in value.items()) + "}"
+
+    rules = "".join(f"  {json.dumps(key)}: {rule(value)}\n" for key, value in plan.items())
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{tp: {tp}}}\nuneven: torch\ntp_plan:\n{rules}"
