@@ -65,6 +65,14 @@ def test_every_folder_has_its_layer():
     assert {p.name for p in LIB.iterdir() if p.is_dir()} == set(LAYERS)
 
 
+def test_no_phase_asks_which_dialect_it_is_in():
+    """Phases ask columns of the row; that a plan is glob by default is the one place that names a dialect."""
+    asks = re.compile(r"\bk[A-Z]\w*Dialect\b|dialect->name *[=!]=|dialect *[=!]= *&")
+    wrong = [str(path.relative_to(ROOT)) for path in sources() if path.parent.name != "dialects" and path.stem != "dialects"
+             and asks.search(path.read_text().replace("const DialectRow* dialect = &kGlobDialect;", ""))]
+    assert not wrong
+
+
 def test_third_party_headers_stand_behind_one_file_each():
     wrong = []
     for path in sources():
