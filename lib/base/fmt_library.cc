@@ -1,5 +1,9 @@
 // fmt, compiled once: Debian has no static library of it, and as headers alone it costs every file that formats a text.
+// What stands here is what fmt's own src/format.cc instantiates in the releases that tools/cmake/dependencies.cmake
+// names; with others every file has fmt as headers.
 #include <spdlog/fmt/fmt.h>
+
+#ifndef FMT_HEADER_ONLY
 
 #include <fmt/format-inl.h>
 
@@ -12,6 +16,13 @@ template FMT_API auto locale_ref::get<std::locale>() const -> std::locale;
 template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template FMT_API auto decimal_point_impl(locale_ref) -> char;
 template FMT_API void buffer<char>::append(const char*, const char*);
-template FMT_API void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+#ifdef FMT_BUFFER_CONTEXT
+using Arguments = basic_format_args<FMT_BUFFER_CONTEXT(char)>;
+#else
+using Arguments = vformat_args<>::type;
+#endif
+template FMT_API void vformat_to(buffer<char>&, string_view, Arguments, locale_ref);
 }  // namespace detail
 FMT_END_NAMESPACE
+
+#endif  // FMT_HEADER_ONLY

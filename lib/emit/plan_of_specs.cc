@@ -24,7 +24,7 @@ struct KeyWriter {
 };
 
 // The glob that matches this text alone. A path without these characters is an exact key.
-std::string escaped(std::string_view text) {
+std::string literal_glob(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '*' || c == '?' || c == '[')
@@ -39,10 +39,10 @@ std::string escaped(std::string_view text) {
 template <typename Wildcard>
 std::string glob_of(std::string_view path, const std::vector<bool>& varies, Wildcard wildcard) {
   const NumberedPath split = split_numbers(path);
-  std::string glob = escaped(split.texts[0]);
+  std::string glob = literal_glob(split.texts[0]);
   for (size_t i = 0; i < split.numbers.size(); ++i) {
     glob += varies[i] ? wildcard(split.numbers[i]) : std::string(split.numbers[i]);
-    glob += escaped(split.texts[i + 1]);
+    glob += literal_glob(split.texts[i + 1]);
   }
   return glob;
 }
@@ -107,7 +107,7 @@ std::vector<std::string> digit_globs(const KeyWriter& writer, const PathGroup& g
 
 std::vector<std::string> keys_of(KeyWriter& writer, const PathGroup& group) {
   const std::string_view path = writer.paths[group.members[0]];
-  if (group.members.size() == 1) return {escaped(path)};
+  if (group.members.size() == 1) return {literal_glob(path)};
   if (stars_are_exact(writer, group))
     return {glob_of(path, group.varies, [](std::string_view) { return std::string("*"); })};
   return digit_globs(writer, group);

@@ -62,7 +62,7 @@ std::vector<Placement> without_segments(std::vector<Placement> placements, bool 
   return placements;
 }
 
-bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics) {
+bool read_placed_spec(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics) {
   std::vector<Placement> placements;
   if (!read_placements(tree, at, mesh, placements, diagnostics)) return false;
   size_t ndim = 0;
@@ -81,7 +81,7 @@ bool read_entries(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec
 
 bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics) {
   specs.has_all_dims = false;
-  return read_json_specs(file, {"mesh_shape", "mesh_dim_names", "parameters", read_entries}, specs, diagnostics);
+  return read_json_specs(file, {"mesh_shape", "mesh_dim_names", "parameters", read_placed_spec}, specs, diagnostics);
 }
 
 }  // namespace tpplan

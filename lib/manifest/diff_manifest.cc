@@ -473,7 +473,7 @@ std::vector<CollectiveCount> compare_collectives(const Manifest& old_manifest, c
   return counts;
 }
 
-RankBytes bytes_of(const Manifest& m) {
+RankBytes rank_bytes_of(const Manifest& m) {
   const ManifestTotals& t = m.totals;
   RankBytes bytes{.ranks = static_cast<uint64_t>(device_count(m.mesh)),
                   .min = {},
@@ -483,12 +483,6 @@ RankBytes bytes_of(const Manifest& m) {
                   .replicated = t.replicated_bytes_per_rank};
   if (!t.bytes_per_rank.empty()) bytes.min = *std::min_element(t.bytes_per_rank.begin(), t.bytes_per_rank.end());
   return bytes;
-}
-
-bool same_totals(const ManifestTotals& a, const ManifestTotals& b) {
-  return a.parameters == b.parameters && a.elements == b.elements && a.bytes == b.bytes &&
-         a.bytes_per_rank == b.bytes_per_rank && a.max_bytes_per_rank == b.max_bytes_per_rank &&
-         a.ideal_bytes_per_rank == b.ideal_bytes_per_rank && a.replicated_bytes_per_rank == b.replicated_bytes_per_rank;
 }
 
 bool is_same(const ListDiff& list) { return list.added.empty() && list.removed.empty() && list.changed.empty(); }
@@ -505,10 +499,10 @@ ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_ma
   diff.buffers = compare_lists(kParamFields, old_manifest, old_manifest.buffers, new_manifest, new_manifest.buffers);
   diff.modules = compare_lists(kModuleFields, old_manifest, old_manifest.modules, new_manifest, new_manifest.modules);
   diff.collectives = compare_collectives(old_manifest, new_manifest);
-  diff.bytes_before = bytes_of(old_manifest);
-  diff.bytes_after = bytes_of(new_manifest);
+  diff.bytes_before = rank_bytes_of(old_manifest);
+  diff.bytes_after = rank_bytes_of(new_manifest);
   diff.same = diff.settings.empty() && diff.rules.empty() && is_same(diff.parameters) && is_same(diff.buffers) &&
-              is_same(diff.modules) && same_totals(old_manifest.totals, new_manifest.totals);
+              is_same(diff.modules) && old_manifest.totals == new_manifest.totals;
   return diff;
 }
 

@@ -112,6 +112,8 @@ struct ManifestTotals {
   uint64_t max_bytes_per_rank = 0;
   uint64_t ideal_bytes_per_rank = 0;       // bytes / ranks, rounded up
   uint64_t replicated_bytes_per_rank = 0;  // of parameters that every rank holds whole
+
+  bool operator==(const ManifestTotals&) const = default;
 };
 
 struct Manifest {

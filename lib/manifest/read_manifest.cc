@@ -58,11 +58,6 @@ bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   });
 }
 
-bool same_totals(const ManifestTotals& a, const ManifestTotals& b) {
-  const auto same = [&](const auto& row) { return a.*row.second == b.*row.second; };
-  return std::all_of(std::begin(kTotals), std::end(kTotals), same) && a.bytes_per_rank == b.bytes_per_rank;
-}
-
 struct MemberRow {
   std::string_view key;
   JsonMember mode;
@@ -93,7 +88,7 @@ void finish(ManifestReader& reader) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
   sum_totals(manifest);
-  if (!same_totals(manifest.totals, reader.written)) {
+  if (manifest.totals != reader.written) {
     fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
   }
   manifest.totals = reader.written;

@@ -42,14 +42,14 @@ bool is_hello(const Frame& frame) {
          frame.numbers[0] == kMagic;
 }
 
-std::string quoted(std::string_view line) { return fmt::format("\"{}\"", escape_for_terminal(line.substr(0, 160))); }
+std::string in_quotes(std::string_view line) { return fmt::format("\"{}\"", escape_for_terminal(line.substr(0, 160))); }
 
 // The first line in which two agreements differ.
 std::string differing_lines(std::string_view zero, std::string_view other) {
   const std::vector<std::string_view> a = split(zero, '\n'), b = split(other, '\n');
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const std::string_view left = i < a.size() ? a[i] : "", right = i < b.size() ? b[i] : "";
-    if (left != right) return fmt::format("{} there, {} at rank 0", quoted(right), quoted(left));
+    if (left != right) return fmt::format("{} there, {} at rank 0", in_quotes(right), in_quotes(left));
   }
   return "nothing that can be shown";
 }
@@ -64,8 +64,8 @@ std::string find_disagreement(const Frame& own, const Frame& hello, const std::v
   }
   if (rank >= world) return fmt::format("a process calls itself rank {} of {}: ranks count from 0", rank, world);
   if (hello.texts[0] != own.texts[0]) {
-    return fmt::format("rank {} runs {}, rank 0 runs {}: install one version everywhere", rank, quoted(hello.texts[0]),
-                       quoted(own.texts[0]));
+    return fmt::format("rank {} runs {}, rank 0 runs {}: install one version everywhere", rank,
+                       in_quotes(hello.texts[0]), in_quotes(own.texts[0]));
   }
   if (hello.texts[1] != own.texts[1]) {
     return fmt::format("rank {} does not agree with rank 0: {}: give all ranks the same manifest and options", rank,
@@ -74,7 +74,7 @@ std::string find_disagreement(const Frame& own, const Frame& hello, const std::v
   if (const Frame& earlier = present[rank]; !earlier.numbers.empty()) {
     return fmt::format(
         "two processes call themselves rank {}: {} (process {}) and {} (process {}): each rank is started once", rank,
-        quoted(split(earlier.texts[2], ' ')[0]), earlier.numbers[3], quoted(split(hello.texts[2], ' ')[0]),
+        in_quotes(split(earlier.texts[2], ' ')[0]), earlier.numbers[3], in_quotes(split(hello.texts[2], ' ')[0]),
         hello.numbers[3]);
   }
   return "";

@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 // What is shown before a sentence says how much more there is.
-constexpr size_t kMaxGroups = 100, kMaxRules = 200, kMaxPatterns = 30;
+constexpr size_t kMaxChangeGroups = 100, kMaxRuleChanges = 200, kMaxChangePatterns = 30;
 
 // "+3", "−3", "no change".
 std::string signed_text(bool grows, const std::string& amount) { return (grows ? "+" : "−") + amount; }
@@ -82,7 +82,7 @@ std::string group_html(const ChangeGroup& group, std::string_view verb, std::str
   if (verb == "changed") out += fmt::format(" <span class=\"line2\">{}</span>", summary_of(group));
   out += "</summary>\n<div class=\"body\">\n" +
          fields_table(verb == "changed" ? "What is different" : "What the manifest says of it", group.fields);
-  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxPatterns, noun)) +
+  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxChangePatterns, noun)) +
          "</dl>\n</div>\n</details>\n";
 }
 
@@ -90,7 +90,7 @@ std::string list_html(const ListDiff& list, std::string_view noun) {
   if (list.added_count + list.removed_count + list.changed_count == 0) return "";
   std::string out = fmt::format("<h3>{}: {} changed, {} added, {} removed</h3>\n", grouped(list.after, noun),
                                 grouped(list.changed_count), grouped(list.added_count), grouped(list.removed_count));
-  size_t left = kMaxGroups, groups_over = 0;
+  size_t left = kMaxChangeGroups, groups_over = 0;
   uint64_t over = 0;
   const std::pair<std::string_view, const std::vector<ChangeGroup>*> kinds[] = {
       {"changed", &list.changed}, {"added", &list.added}, {"removed", &list.removed}};
@@ -115,7 +115,7 @@ std::string rules_html(const std::vector<RuleChange>& rules) {
   static constexpr std::string_view heads[] = {"Rule", "#Matched", "#Matches"};
   if (rules.empty()) return "";
   std::string rows;
-  for (const RuleChange& change : std::span(rules).first(std::min(kMaxRules, rules.size()))) {
+  for (const RuleChange& change : std::span(rules).first(std::min(kMaxRuleChanges, rules.size()))) {
     const auto side = [](const std::optional<uint64_t>& matches) {
       return matches ? grouped(*matches) : std::string("not there");
     };
@@ -126,8 +126,8 @@ std::string rules_html(const std::vector<RuleChange>& rules) {
     rows += row_html(heads, std::vector<std::string>{block, side(change.before), side(change.after)});
   }
   std::string out = "<h3>Rules</h3>\n" + table_html("Rules that are new, gone, or match another number", heads, rows);
-  if (rules.size() > kMaxRules)
-    out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRules, "rule"));
+  if (rules.size() > kMaxRuleChanges)
+    out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRuleChanges, "rule"));
   return out;
 }
 

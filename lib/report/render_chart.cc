@@ -12,7 +12,7 @@ namespace tpplan {
 namespace {
 
 // Groups of ranks that have a bar, and runs of ranks in a label.
-constexpr size_t kMaxBars = 24, kMaxRankRuns = 4;
+constexpr size_t kMaxChartBars = 24, kMaxChartRuns = 4;
 
 // Bytes of a name that are shown.
 constexpr size_t kMaxName = 200;
@@ -102,21 +102,21 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
                  width, "");
   if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
   out += "\n";
-  for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMaxChartBars, measure.ranks.size()); ++i) {
     const RankMemory& memory = measure.ranks[i];
     std::vector<std::string> words;
     for (const MemoryPart& part : memory_parts(memory)) {
       if (part.bytes > 0) words.push_back(fmt::format("{} {}", part.name, human_bytes(part.bytes)));
     }
     out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks",
-                                rank_runs_text(memory.ranks, memory.rank_count, kMaxRankRuns, "-")),
+                                rank_runs_text(memory.ranks, memory.rank_count, kMaxChartRuns, "-")),
                     human_bytes(memory.total)},
                    width, "");
     out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
   }
-  if (measure.ranks.size() > kMaxBars)
+  if (measure.ranks.size() > kMaxChartBars)
     out += wrapped({fmt::format("and {} more of ranks that hold the same bytes",
-                                counted(measure.ranks.size() - kMaxBars, "group"))},
+                                counted(measure.ranks.size() - kMaxChartBars, "group"))},
                    width, "");
   out += ideal_line(measure, scale, width, marks) + "\n";
   std::vector<std::string> legend;

@@ -16,11 +16,11 @@ namespace {
 
 // What is drawn before a sentence says how much more there is: groups, cells of one grid and of all, pieces along one
 // dim, ranks in a cell, dims in a caption, patterns in a list.
-constexpr size_t kMaxGroups = 250;
+constexpr size_t kMaxShardGroups = 250;
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
 constexpr int64_t kMaxPieces = 64;
 constexpr int64_t kMaxRanks = 64;
-constexpr size_t kMaxRankRuns = 4, kMaxDims = 16, kMaxPatterns = 60;
+constexpr size_t kMaxShardRuns = 4, kMaxDims = 16, kMaxShardPatterns = 60;
 constexpr double kMapSize = 128;
 
 // One grid while it is drawn: the dims that run down and across, and the run that is looked at in each of the others.
@@ -71,7 +71,7 @@ std::string cell_html(const Drawing& drawing) {
   const std::vector<int64_t> pieces = pieces_at(drawing);
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
   return fmt::format("<td class=\"c{}\">{}</td>", tint(drawing, pieces),
-                     ranks_text(ranks.ranks, ranks.count, kMaxRankRuns));
+                     ranks_text(ranks.ranks, ranks.count, kMaxShardRuns));
 }
 
 // "dim 0 0:4, dim 1 0:16": the dims that run neither down nor across.
@@ -191,7 +191,7 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
   if (empty.count > 0)
     out += fmt::format("<p>{} nothing of it: {}.</p>\n",
                        empty.count == 1 ? "1 rank holds" : grouped(static_cast<uint64_t>(empty.count)) + " ranks hold",
-                       ranks_text(empty.ranks, empty.count, kMaxRankRuns));
+                       ranks_text(empty.ranks, empty.count, kMaxShardRuns));
   return out;
 }
 
@@ -258,7 +258,8 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
                      html(sizes_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
                      html(to_text(layout.sharding.spec, manifest.mesh)));
   out += grid_html(layout, manifest.mesh, cells_left) + facts_html(manifest, group);
-  return out + fact("Parameters", patterns_html(patterns, kMaxPatterns, "parameter")) + "</dl>\n</div>\n</details>\n";
+  return out + fact("Parameters", patterns_html(patterns, kMaxShardPatterns, "parameter")) +
+         "</dl>\n</div>\n</details>\n";
 }
 
 }  // namespace
@@ -274,17 +275,17 @@ bool render_shards(const Manifest& manifest, const Sink& sink) {
   if (!sink(head)) return false;
   uint64_t cells_left = kMaxAllCells, rest = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
-    if (i >= kMaxGroups)
+    if (i >= kMaxShardGroups)
       rest += groups[i].params.size();
     else if (!sink(group_html(manifest, groups[i], cells_left)))
       return false;
   }
   std::string tail;
-  if (groups.size() > kMaxGroups)
+  if (groups.size() > kMaxShardGroups)
     tail = fmt::format(
         "<p class=\"more\">And {} in {} more. <code>tpplan show MANIFEST --parameter PATH</code> shows each of "
         "them.</p>\n",
-        grouped(rest, "parameter"), grouped(groups.size() - kMaxGroups, "group"));
+        grouped(rest, "parameter"), grouped(groups.size() - kMaxShardGroups, "group"));
   return sink(tail + "</section>\n");
 }
 

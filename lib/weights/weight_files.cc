@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxFaults = 50;
+constexpr size_t kMaxIndexFaults = 50;
 constexpr size_t kMaxShards = 10000;
 
 // One line of a weight_map. Its texts live as long as the index's text and the reader's strings.
@@ -114,7 +114,7 @@ void join_tensors(IndexReader& reader) {
   for (uint32_t i = 0; i < reader.map.size(); ++i) insert(index, reader.map[i].name, i, name_of);
   std::vector<uint32_t> stray(files.headers.size(), kNotFound);  // of each shard the first tensor that is not named
   std::vector<uint32_t> strays(files.headers.size());
-  const auto too_many_faults = [&] { return reader.diagnostics.list.size() >= kMaxFaults; };
+  const auto too_many_faults = [&] { return reader.diagnostics.list.size() >= kMaxIndexFaults; };
   for (uint32_t f = 0; f < files.headers.size() && !too_many_faults(); ++f) {
     const SafetensorsHeader& header = files.headers[f];
     for (uint32_t t = 0; t < header.tensors.size() && !too_many_faults(); ++t) {

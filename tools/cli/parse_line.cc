@@ -14,8 +14,6 @@
 namespace tpplan {
 namespace {
 
-constexpr int kUsage = 2;
-
 struct NamedOption {
   CLI::Option* option;
   std::string variable;
@@ -63,7 +61,7 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
   ParsedLine line;
   if (const std::string message = unknown_command(app, argc, argv); !message.empty()) {
     print(STDERR_FILENO, app.get_name() + ": error: " + message + "\n");
-    line.status = kUsage;
+    line.status = kWrongLine;
     return line;
   }
   std::vector<NamedOption> taken;
@@ -80,7 +78,7 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
     for (CLI::App* command : app.get_subcommands()) apply_variables(*command, line.from_variables);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
-    line.status = app.exit(error, out, err) == 0 ? 0 : kUsage;  // CLI11 has exit codes of its own from 100 up
+    line.status = app.exit(error, out, err) == 0 ? 0 : kWrongLine;  // CLI11 has exit codes of its own from 100 up
     print(STDOUT_FILENO, out.str());
     print(STDERR_FILENO, err.str());
   }

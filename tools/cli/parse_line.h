@@ -11,6 +11,8 @@ class Option;
 
 namespace tpplan {
 
+inline constexpr int kWrongLine = 2;  // the exit status that says so
+
 struct ParsedLine {
   std::optional<int> status;  // to exit with: help was asked for, or something is wrong, and that was said
   std::set<const CLI::Option*> from_variables;  // the options that an environment variable set

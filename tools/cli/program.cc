@@ -11,13 +11,14 @@
 
 #include "base/text.h"
 #include "describe_app.h"
+#include "parse_line.h"
 #include "terminal.h"
 
 namespace tpplan {
 
 namespace {
 
-constexpr int kUsage = 2, kInternal = 3;
+constexpr int kInternal = 3;
 
 // The exit status after standard output has been looked at: who reads it no more (a closed pipe) knows, anything else
 // is said.
@@ -26,7 +27,7 @@ int with_lost_output(const char* name, int status) {
   if (lost_output() != EPIPE)
     print(STDERR_FILENO,
           std::string(name) + ": error: cannot write to standard output: " + std::strerror(lost_output()) + "\n");
-  return std::max(status, kUsage);
+  return std::max(status, kWrongLine);
 }
 
 }  // namespace

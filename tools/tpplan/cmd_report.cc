@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 // Reads a manifest and says what is wrong with it; the exit status that this calls for.
-int read_side(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
+int read_reported(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(path, file, diagnostics);
   return print_findings(diagnostics, Source::Manifest, file, common);
@@ -34,9 +34,9 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   if (overwrites_input(arguments.output, inputs, common)) return kExitUsage;
   SourceFile file, old_file;
   Manifest manifest, old_manifest;
-  if (const int status = read_side(arguments.manifest, file, manifest, common); status != kExitFine) return status;
+  if (const int status = read_reported(arguments.manifest, file, manifest, common); status != kExitFine) return status;
   if (compares) {
-    if (const int status = read_side(arguments.against, old_file, old_manifest, common); status != kExitFine)
+    if (const int status = read_reported(arguments.against, old_file, old_manifest, common); status != kExitFine)
       return status;
   }
   const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
