@@ -85,28 +85,6 @@ unsigned unseen(std::string_view character) {
   return found ? point : 0;
 }
 
-// How many bytes the first character of `text` takes; 0 where they are not valid UTF-8 (Unicode 15.0, table 3-7).
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0), second = byte(1);
-  size_t length = 0;
-  if (first < 0x80) {
-    length = 1;
-  } else if (first >= 0xc2 && first <= 0xdf) {
-    length = 2;
-  } else if (first >= 0xe0 && first <= 0xef) {
-    const bool overlong = first == 0xe0 && second < 0xa0, surrogate = first == 0xed && second > 0x9f;
-    length = overlong || surrogate ? 0 : 3;
-  } else if (first >= 0xf0 && first <= 0xf4) {
-    const bool overlong = first == 0xf0 && second < 0x90, too_large = first == 0xf4 && second > 0x8f;
-    length = overlong || too_large ? 0 : 4;
-  }
-  for (size_t k = 1; k < length; ++k) {
-    if ((byte(k) & 0xc0u) != 0x80u) return 0;
-  }
-  return length;
-}
-
 }  // namespace
 
 std::string escape_for_terminal(std::string_view text) {
@@ -160,36 +138,25 @@ void shorten(std::string& text, size_t shown) {
   text.replace(head, text.size() - head - tail, " [...] ");
 }
 
-void append_json_string(std::string& out, std::string_view text) {
-  out += '"';
-  size_t plain = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
-    out.append(text, plain, i - plain);
-    plain = i + 1;
-    switch (byte) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      default:
-        out += fmt::format("\\u{:04x}", byte);
-    }
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0), second = byte(1);
+  size_t length = 0;
+  if (first < 0x80) {
+    length = 1;
+  } else if (first >= 0xc2 && first <= 0xdf) {
+    length = 2;
+  } else if (first >= 0xe0 && first <= 0xef) {
+    const bool overlong = first == 0xe0 && second < 0xa0, surrogate = first == 0xed && second > 0x9f;
+    length = overlong || surrogate ? 0 : 3;
+  } else if (first >= 0xf0 && first <= 0xf4) {
+    const bool overlong = first == 0xf0 && second < 0x90, too_large = first == 0xf4 && second > 0x8f;
+    length = overlong || too_large ? 0 : 4;
   }
-  out.append(text, plain, text.size() - plain);
-  out += '"';
+  for (size_t k = 1; k < length; ++k) {
+    if ((byte(k) & 0xc0u) != 0x80u) return 0;
+  }
+  return length;
 }
 
 size_t find_invalid_utf8(std::string_view text) {

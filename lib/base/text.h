@@ -29,8 +29,8 @@ std::string human_bytes(uint64_t bytes);
 // differ look it. Other text is unchanged.
 std::string escape_for_terminal(std::string_view text);
 
-// Appends `text` (valid UTF-8) as a JSON string with its quotes.
-void append_json_string(std::string& out, std::string_view text);
+// How many bytes the first character of `text` takes; 0 where they are not valid UTF-8 (Unicode 15.0, table 3-7).
+size_t utf8_length(std::string_view text);
 
 // Offset of the first byte that is not well-formed UTF-8 (RFC 3629), or npos.
 size_t find_invalid_utf8(std::string_view text);

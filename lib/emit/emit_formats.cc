@@ -38,7 +38,7 @@ std::string sentence(const LossRow& row, std::string_view path) {
 
 // Where the parameter stands in the manifest, as write_manifest writes it.
 Span param_span(const SourceFile& file, std::string_view path) {
-  const std::string name = quoted(path);
+  const std::string name = json_text(path);
   const size_t at = file.text.find("\"path\": " + name);
   if (at == std::string::npos) return {Source::Manifest, 0, 0};
   return {Source::Manifest, at + std::string_view("\"path\": ").size(), static_cast<uint32_t>(name.size())};

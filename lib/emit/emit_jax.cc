@@ -1,8 +1,7 @@
 #include "emit/emit_jax.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include "emit/emit_text.h"
+#include "manifest/manifest_json.h"
 
 namespace tpplan {
 
@@ -15,14 +14,14 @@ const LossRow kJaxLossRows[2] = {
 
 bool write_jax(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
-  return write_params(
-      manifest, sink,
-      {.head = fmt::format("{{\n \"mesh\": {{\"axis_shapes\": {}, \"axis_names\": {}}},\n \"specs\": {{\n",
-                           axis_sizes_text(mesh), axis_names_text(mesh)),
-       .layout_text = [&](const ParamLayout& layout) { return spec_text(even_spec(layout, mesh), mesh); },
-       .append_line = [](std::string& line, std::string_view path,
-                         const std::string& spec) { line += fmt::format("  {}: {}", quoted(path), spec); },
-       .tail = "\n }\n}\n"});
+  JsonWriter json{.sink = &sink};
+  write_head(json, mesh, "axis_shapes", "axis_names");
+  next_line(json, 1);
+  write_key(json, "specs");
+  begin_object(json);
+  write_params(json, manifest,
+               [&](JsonWriter& out, const ParamLayout& layout) { write_spec(out, even_spec(layout, mesh), mesh); });
+  return write_tail(json);
 }
 
 }  // namespace tpplan

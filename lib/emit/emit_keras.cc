@@ -1,13 +1,12 @@
 #include "emit/emit_keras.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_set>
 
 #include "emit/emit_text.h"
 #include "emit/path_groups.h"
+#include "manifest/manifest_json.h"
 
 namespace tpplan {
 namespace {
@@ -67,7 +66,7 @@ bool write_keras(const Manifest& manifest, const Sink& sink) {
   std::vector<std::string> layouts;
   std::vector<uint32_t> layout_values, values;
   for (const ParamLayout& layout : manifest.layouts) {
-    layouts.push_back(spec_text(keras_spec(layout, mesh), mesh));
+    layouts.push_back(json_of([&](JsonWriter& json) { write_spec(json, keras_spec(layout, mesh), mesh); }));
     layout_values.push_back(known.emplace(layouts.back(), static_cast<uint32_t>(known.size())).first->second);
   }
   std::vector<std::string_view> paths;
@@ -76,19 +75,18 @@ bool write_keras(const Manifest& manifest, const Sink& sink) {
     values.push_back(layout_values[param.layout]);
   }
   const std::unordered_set<std::string_view> all_paths(paths.begin(), paths.end());
-  if (!sink(fmt::format("{{\n \"mesh\": {{\"shape\": {}, \"axis_names\": {}}},\n \"layout_map\": {{\n",
-                        axis_sizes_text(mesh), axis_names_text(mesh)))) {
-    return false;
-  }
-  std::string line;
+  JsonWriter json{.sink = &sink};
+  write_head(json, mesh, "shape", "axis_names");
+  next_line(json, 1);
+  write_key(json, "layout_map");
+  begin_object(json);
   for (const PathGroup& group : group_paths(paths, values)) {
     const uint32_t first = group.members[0];
-    const std::string key = unmistakable(key_of(paths[first], group), all_paths, paths[first]);
-    line += fmt::format("  {}: {}", quoted(key), layouts[manifest.parameters[first].layout]);
-    if (!sink(line)) return false;
-    line.assign(",\n");
+    next_line(json, 2);
+    write_key(json, unmistakable(key_of(paths[first], group), all_paths, paths[first]));
+    write_json(json, layouts[manifest.parameters[first].layout]);
   }
-  return sink("\n }\n}\n");
+  return write_tail(json);
 }
 
 }  // namespace tpplan

@@ -1,6 +1,7 @@
 #include "emit/emit_onnx.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <algorithm>
+#include <utility>
 
 #include "emit/emit_text.h"
 
@@ -36,47 +37,89 @@ std::vector<std::vector<int64_t>> ranks_of_shards(const PartitionSpec& spec, con
   return ranks;
 }
 
-std::string devices_text(const PartitionSpec& spec, const Mesh& mesh) {
+// A shard that several ranks hold stands for a group of devices, by a negative number.
+void write_devices(JsonWriter& json, const PartitionSpec& spec, const Mesh& mesh) {
   std::vector<int64_t> devices;
-  std::vector<std::string> groups;
+  std::vector<std::pair<int64_t, std::vector<int64_t>>> groups;
   for (const std::vector<int64_t>& ranks : ranks_of_shards(spec, mesh)) {
     const auto key = -static_cast<int64_t>(devices.size()) - 1;
     devices.push_back(ranks.size() == 1 ? ranks[0] : key);
-    if (ranks.size() > 1) groups.push_back(fmt::format("{{\"key\": {}, \"value\": {}}}", key, sizes_text(ranks)));
+    if (ranks.size() > 1) groups.emplace_back(key, ranks);
   }
-  const std::string map = groups.empty() ? "" : fmt::format(", \"index_to_device_group_map\": {}", list_text(groups));
-  return fmt::format("\"device\": {}{}", sizes_text(devices), map);
+  write_key(json, "device");
+  write_array(json, devices);
+  if (groups.empty()) return;
+  write_key(json, "index_to_device_group_map");
+  write_array(json, groups, [&](const auto& group) {
+    begin_object(json);
+    write_member(json, "key", group.first);
+    write_key(json, "value");
+    write_array(json, group.second);
+    end_object(json);
+  });
 }
 
-std::string dims_text(const ParamLayout& layout, const Mesh& mesh) {
-  std::vector<std::string> dims;
+void write_dims(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh) {
+  if (!std::ranges::any_of(layout.sharding.spec, [](const DimAxes& axes) { return !axes.empty(); })) return;
+  write_key(json, "sharded_dim");
+  begin_array(json);
   for (size_t dim = 0; dim < layout.shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
-    dims.push_back(fmt::format("{{\"axis\": {}, \"simple_sharding\": [{{\"dim_value\": {}, \"num_shards\": {}}}]}}",
-                               dim, layout.shape[dim], shard_count(axes, mesh)));
+    begin_object(json);
+    write_member(json, "axis", dim);
+    write_key(json, "simple_sharding");
+    begin_array(json);
+    begin_object(json);
+    write_member(json, "dim_value", layout.shape[dim]);
+    write_member(json, "num_shards", shard_count(axes, mesh));
+    end_object(json);
+    end_array(json);
+    end_object(json);
   }
-  return dims.empty() ? "" : fmt::format(", \"sharded_dim\": {}", list_text(dims));
+  end_array(json);
 }
 
 }  // namespace
 
 bool write_onnx(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
-  return write_params(
-      manifest, sink,
-      {.head = fmt::format("{{\n \"model\": {{\"configuration\": [{{\"name\": \"{0}\", \"num_devices\": {1}}}]}},\n"
-                           " \"device_configuration\": {{\"configuration_id\": \"{0}\", \"sharding_spec\": [\n",
-                           kConfiguration, device_count(mesh)),
-       .layout_text =
-           [&](const ParamLayout& layout) {
-             return devices_text(layout.sharding.spec, mesh) + dims_text(layout, mesh);
-           },
-       .append_line =
-           [](std::string& line, std::string_view path, const std::string& layout) {
-             line += fmt::format("  {{\"tensor_name\": {}, {}}}", quoted(path), layout);
-           },
-       .tail = "\n ]}\n}\n"});
+  const std::vector<std::string> layouts = layout_texts(manifest, [&](JsonWriter& json, const ParamLayout& layout) {
+    write_devices(json, layout.sharding.spec, mesh);
+    write_dims(json, layout, mesh);
+  });
+  JsonWriter json{.sink = &sink};
+  begin_object(json);
+  next_line(json, 1);
+  write_key(json, "model");
+  begin_object(json);
+  write_key(json, "configuration");
+  begin_array(json);
+  begin_object(json);
+  write_member(json, "name", kConfiguration);
+  write_member(json, "num_devices", device_count(mesh));
+  end_object(json);
+  end_array(json);
+  end_object(json);
+  next_line(json, 1);
+  write_key(json, "device_configuration");
+  begin_object(json);
+  write_member(json, "configuration_id", kConfiguration);
+  write_key(json, "sharding_spec");
+  begin_array(json);
+  for (const ManifestParam& param : manifest.parameters) {
+    next_line(json, 2);
+    begin_object(json);
+    write_member(json, "tensor_name", path_of(manifest, param));
+    write_json(json, layouts[param.layout]);
+    end_object(json);
+  }
+  next_line(json, 1);
+  end_array(json);
+  end_object(json);
+  next_line(json, 0);
+  end_object(json);
+  return finish(json);
 }
 
 }  // namespace tpplan

@@ -1,18 +1,26 @@
 #include "emit/emit_orbax.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include "emit/emit_text.h"
+#include "manifest/manifest_json.h"
 
 namespace tpplan {
 namespace {
 
+// The text of a JSON document.
 std::string named_sharding(const ParamLayout& layout, const Mesh& mesh) {
-  const std::vector<std::string> types(mesh.axes.size(), "\"AxisType.Auto\"");
-  return fmt::format(
-      "{{\"sharding_type\": \"NamedSharding\", \"shape\": {}, \"axis_names\": {}, \"axis_types\": {}, "
-      "\"partition_spec\": {}}}",
-      axis_sizes_text(mesh), axis_names_text(mesh), list_text(types), spec_text(even_spec(layout, mesh), mesh));
+  return json_of([&](JsonWriter& json) {
+    begin_object(json);
+    write_member(json, "sharding_type", "NamedSharding");
+    write_key(json, "shape");
+    write_json(json, axis_sizes_text(mesh));
+    write_key(json, "axis_names");
+    write_json(json, axis_names_text(mesh));
+    write_key(json, "axis_types");
+    write_array(json, mesh.axes, [&](const MeshAxis&) { write_value(json, "AxisType.Auto"); });
+    write_key(json, "partition_spec");
+    write_spec(json, even_spec(layout, mesh), mesh);
+    end_object(json);
+  });
 }
 
 }  // namespace
@@ -29,15 +37,19 @@ std::string base64url(std::string_view bytes) {
 }
 
 bool write_orbax(const Manifest& manifest, const Sink& sink) {
-  return write_params(
-      manifest, sink,
-      {.head = "{\n",
-       .layout_text = [&](const ParamLayout& layout) { return quoted(named_sharding(layout, manifest.mesh)); },
-       .append_line =
-           [](std::string& line, std::string_view path, const std::string& sharding) {
-             line += fmt::format(" \"{}\": {}", base64url(path), sharding);
-           },
-       .tail = "\n}\n"});
+  const std::vector<std::string> layouts = layout_texts(manifest, [&](JsonWriter& json, const ParamLayout& layout) {
+    write_value(json, named_sharding(layout, manifest.mesh));
+  });
+  JsonWriter json{.sink = &sink};
+  begin_object(json);
+  for (const ManifestParam& param : manifest.parameters) {
+    next_line(json, 1);
+    write_key(json, base64url(path_of(manifest, param)));
+    write_json(json, layouts[param.layout]);
+  }
+  next_line(json, 0);
+  end_object(json);
+  return finish(json);
 }
 
 }  // namespace tpplan

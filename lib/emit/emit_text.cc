@@ -2,19 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include "base/text.h"
 #include "sharding/check_sharding.h"
 #include "sharding/shard_slice.h"
 
 namespace tpplan {
-
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  // YAML readers want DEL written as an escape.
-  for (size_t at = out.find('\x7f'); at != std::string::npos; at = out.find('\x7f', at)) out.replace(at, 1, "\\u007f");
-  return out;
-}
 
 std::string list_text(const std::vector<std::string>& items) { return fmt::format("[{}]", fmt::join(items, ", ")); }
 
@@ -22,7 +13,7 @@ std::string sizes_text(std::span<const int64_t> sizes) { return fmt::format("[{}
 
 std::string axis_names_text(const Mesh& mesh) {
   std::vector<std::string> names;
-  for (const MeshAxis& axis : mesh.axes) names.push_back(quoted(axis.name));
+  for (const MeshAxis& axis : mesh.axes) names.push_back(json_text(axis.name));
   return list_text(names);
 }
 
@@ -30,23 +21,6 @@ std::string axis_sizes_text(const Mesh& mesh) {
   std::vector<int64_t> sizes;
   for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
   return sizes_text(sizes);
-}
-
-namespace {
-
-std::string entry_text(const DimAxes& axes, const Mesh& mesh) {
-  if (axes.empty()) return "null";
-  std::vector<std::string> names;
-  for (const AxisId axis : axes) names.push_back(quoted(mesh.axes[axis].name));
-  return names.size() == 1 ? names[0] : list_text(names);
-}
-
-}  // namespace
-
-std::string spec_text(const PartitionSpec& spec, const Mesh& mesh) {
-  std::vector<std::string> entries;
-  for (const DimAxes& axes : spec) entries.push_back(entry_text(axes, mesh));
-  return list_text(entries);
 }
 
 bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh) {
@@ -79,6 +53,44 @@ bool any_piece(const DimAxes& axes, const Mesh& mesh,
     }
   }
   return false;
+}
+
+void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names) {
+  begin_object(json);
+  next_line(json, 1);
+  write_key(json, "mesh");
+  begin_object(json);
+  write_key(json, sizes);
+  write_json(json, axis_sizes_text(mesh));
+  write_key(json, names);
+  write_json(json, axis_names_text(mesh));
+  end_object(json);
+}
+
+bool write_tail(JsonWriter& json) {
+  next_line(json, 1);
+  end_object(json);
+  next_line(json, 0);
+  end_object(json);
+  return finish(json);
+}
+
+std::vector<std::string> layout_texts(const Manifest& manifest,
+                                      const std::function<void(JsonWriter&, const ParamLayout&)>& write) {
+  std::vector<std::string> texts;
+  for (const ParamLayout& layout : manifest.layouts)
+    texts.push_back(json_of([&](JsonWriter& json) { write(json, layout); }));
+  return texts;
+}
+
+void write_params(JsonWriter& json, const Manifest& manifest,
+                  const std::function<void(JsonWriter&, const ParamLayout&)>& write) {
+  const std::vector<std::string> layouts = layout_texts(manifest, write);
+  for (const ManifestParam& param : manifest.parameters) {
+    next_line(json, 2);
+    write_key(json, path_of(manifest, param));
+    write_json(json, layouts[param.layout]);
+  }
 }
 
 bool write_params(const Manifest& manifest, const Sink& sink, const ParamLines& lines) {

@@ -9,11 +9,9 @@
 
 #include "base/write_file.h"
 #include "manifest/manifest.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
-
-// "text" with its quotes, escaped as JSON; Python and YAML (in double quotes) read the same.
-std::string quoted(std::string_view text);
 
 // [a, b, c]
 std::string list_text(const std::vector<std::string>& items);
@@ -22,9 +20,6 @@ std::string sizes_text(std::span<const int64_t> sizes);
 // Names and sizes of the mesh axes, in order.
 std::string axis_names_text(const Mesh& mesh);
 std::string axis_sizes_text(const Mesh& mesh);
-
-// One entry a dim: null, an axis, or a list of axes major to minor.
-std::string spec_text(const PartitionSpec& spec, const Mesh& mesh);
 
 // True when ranks hold pieces of different sizes, and when a dim is cut segment by segment.
 bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh);
@@ -38,8 +33,21 @@ PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh);
 bool any_piece(const DimAxes& axes, const Mesh& mesh,
                const std::function<bool(const std::vector<int64_t>& coordinate, int64_t index)>& test);
 
-// Sends `head`, for each parameter what `append_line` makes of its path and its layout's text, separated by ",\n", and
-// `tail`. `layout_text` is asked once for each layout. False as soon as the sink refuses.
+// The beginning of a document whose first member is `mesh`: {"mesh": {SIZES: [2, 4], NAMES: ["fsdp", "tp"]}; and its
+// end behind the object that holds the parameters. False when the sink refused.
+void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names);
+[[nodiscard]] bool write_tail(JsonWriter& json);
+
+// What `write` makes of each layout: it is asked once for each, however many parameters have it.
+std::vector<std::string> layout_texts(const Manifest& manifest,
+                                      const std::function<void(JsonWriter&, const ParamLayout&)>& write);
+
+// Each parameter's path as a key on a line of its own, with what `write` makes of its layout.
+void write_params(JsonWriter& json, const Manifest& manifest,
+                  const std::function<void(JsonWriter&, const ParamLayout&)>& write);
+
+// For what is no JSON. Sends `head`, for each parameter what `append_line` makes of its path and its layout's text,
+// separated by ",\n", and `tail`. `layout_text` is asked once for each layout. False as soon as the sink refuses.
 struct ParamLines {
   std::string head;
   std::function<std::string(const ParamLayout&)> layout_text;

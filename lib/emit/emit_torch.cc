@@ -109,11 +109,9 @@ std::string constructor_text(const Placement& placement) {
   }
 }
 
-std::string placements_text(const ParamLayout& layout, const Mesh& mesh, std::string_view quote) {
+std::string placements_text(const ParamLayout& layout, const Mesh& mesh) {
   std::vector<std::string> items;
-  for (const Placement& placement : torch_placements(layout, mesh)) {
-    items.push_back(fmt::format("{0}{1}{0}", quote, constructor_text(placement)));
-  }
+  for (const Placement& placement : torch_placements(layout, mesh)) items.push_back(constructor_text(placement));
   return list_text(items);
 }
 
@@ -130,7 +128,7 @@ std::string tuple_text(std::string list) {
 
 std::string python_head(const Manifest& manifest) {
   const bool strided = std::any_of(manifest.layouts.begin(), manifest.layouts.end(), [&](const ParamLayout& layout) {
-    return placements_text(layout, manifest.mesh, "").find("_StridedShard") != std::string::npos;
+    return placements_text(layout, manifest.mesh).find("_StridedShard") != std::string::npos;
   });
   return fmt::format(
       "# Written by tpplan export --to torch --python.\n"
@@ -154,28 +152,29 @@ const LossRow kTorchLossRows[2] = {
 
 bool write_torch(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
-  return write_params(
-      manifest, sink,
-      {.head =
-           fmt::format("{{\n \"mesh\": {{\"mesh_shape\": {}, \"mesh_dim_names\": {}}},\n \"uneven\": \"{}\",\n "
-                       "\"parameters\": {{\n",
-                       axis_sizes_text(mesh), axis_names_text(mesh), has_uneven_layout(manifest) ? "torch" : "error"),
-       .layout_text = [&](const ParamLayout& layout) { return placements_text(layout, mesh, "\""); },
-       .append_line = [](std::string& line, std::string_view path,
-                         const std::string& placements) { line += fmt::format("  {}: {}", quoted(path), placements); },
-       .tail = "\n }\n}\n"});
+  JsonWriter json{.sink = &sink};
+  write_head(json, mesh, "mesh_shape", "mesh_dim_names");
+  next_line(json, 1);
+  write_member(json, "uneven", has_uneven_layout(manifest) ? "torch" : "error");
+  next_line(json, 1);
+  write_key(json, "parameters");
+  begin_object(json);
+  write_params(json, manifest, [&](JsonWriter& out, const ParamLayout& layout) {
+    write_array(out, torch_placements(layout, mesh),
+                [&](const Placement& placement) { write_value(out, constructor_text(placement)); });
+  });
+  return write_tail(json);
 }
 
 bool write_torch_python(const Manifest& manifest, const Sink& sink) {
-  return write_params(
-      manifest, sink,
-      {.head = python_head(manifest),
-       .layout_text = [&](const ParamLayout& layout) { return placements_text(layout, manifest.mesh, ""); },
-       .append_line =
-           [](std::string& line, std::string_view path, const std::string& placements) {
-             line += fmt::format("    {}: {}", quoted(path), placements);
-           },
-       .tail = ",\n}\n"});
+  return write_params(manifest, sink,
+                      {.head = python_head(manifest),
+                       .layout_text = [&](const ParamLayout& layout) { return placements_text(layout, manifest.mesh); },
+                       .append_line =
+                           [](std::string& line, std::string_view path, const std::string& placements) {
+                             line += fmt::format("    {}: {}", json_text(path), placements);
+                           },
+                       .tail = ",\n}\n"});
 }
 
 }  // namespace tpplan

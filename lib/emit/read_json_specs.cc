@@ -94,7 +94,8 @@ bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, Spec
             if (key == "uneven") return read_uneven(in, tree);
             in.parameters = tree;
             return in.has_parameters = true;
-          }};
+          },
+      .kind_help = "a file of shardings is what `tpplan export` writes"};
   if (!read_json(file, Source::Plan, visitor, strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024}) ||
       has_errors(diagnostics))
     return false;

@@ -16,6 +16,16 @@ namespace {
 
 // ---- one side's words ----
 
+// What a function of manifest_json.h writes of these things, as text.
+template <typename... Things, typename... Given>
+std::string text_of(void (*write)(JsonWriter&, Things...), const Given&... things) {
+  return json_of([&](JsonWriter& json) { write(json, things...); });
+}
+template <typename Range>
+std::string list_json(const Range& items) {
+  return json_of([&](JsonWriter& json) { write_array(json, items); });
+}
+
 std::string list_words(const std::vector<std::string>& words) { return words.empty() ? "none" : join(words, ", "); }
 
 std::string placements_words(const std::optional<std::vector<Placement>>& placements) {
@@ -27,7 +37,7 @@ std::string placements_words(const std::optional<std::vector<Placement>>& placem
 
 std::string segments_words(const std::vector<DimSegments>& segments) {
   std::vector<std::string> words;
-  for (const DimSegments& s : segments) words.push_back(fmt::format("dim {}: {}", s.dim, sizes_json(s.sizes)));
+  for (const DimSegments& s : segments) words.push_back(fmt::format("dim {}: {}", s.dim, list_json(s.sizes)));
   return list_words(words);
 }
 
@@ -42,7 +52,7 @@ std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes) 
   }
   std::vector<std::string> words;
   for (const auto& [shape, count] : runs)
-    words.push_back(sizes_json(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
+    words.push_back(list_json(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
   return list_words(words);
 }
 
@@ -64,14 +74,15 @@ std::string rule_words(const ManifestRule* rule) {
   return fmt::format("`{}{}`", rule->in_block ? rule->block + " / " : "", rule->key);
 }
 
-std::string rule_key_json(const ManifestRule* rule) {
-  if (rule == nullptr) return "null";
-  const std::string block = rule->in_block ? fmt::format("\"block\": {}, ", json_text(rule->block)) : "";
-  return fmt::format("{{{}\"key\": {}}}", block, json_text(rule->key));
+void write_rule_key(JsonWriter& json, const ManifestRule* rule) {
+  if (rule == nullptr) return write_value(json, nullptr);
+  begin_object(json);
+  if (rule->in_block) write_member(json, "block", rule->block);
+  write_member(json, "key", rule->key);
+  end_object(json);
 }
 
 std::string style_words(const std::string& style) { return style.empty() ? "none" : style; }
-std::string style_json(const std::string& style) { return style.empty() ? "null" : json_text(style); }
 
 std::string values_words(const std::vector<ManifestValue>& values, const Mesh& mesh) {
   std::vector<std::string> words;
@@ -140,7 +151,7 @@ using P = ParamLayout;
 constexpr FieldRow<ParamLayout> kParamFields[] = {
     {"shape",
      [](const M&, const P& p) -> Word {
-       return {sizes_json(p.shape), sizes_json(p.shape)};
+       return {list_json(p.shape), list_json(p.shape)};
      }},
     {"dtype",
      [](const M&, const P& p) -> Word {
@@ -148,28 +159,28 @@ constexpr FieldRow<ParamLayout> kParamFields[] = {
      }},
     {"spec",
      [](const M& m, const P& p) -> Word {
-       return {to_text(p.sharding.spec, m.mesh), spec_json(p.sharding.spec, m.mesh)};
+       return {to_text(p.sharding.spec, m.mesh), text_of(write_spec, p.sharding.spec, m.mesh)};
      }},
     {"placements",
      [](const M&, const P& p) -> Word {
-       return {placements_words(p.placements), placements_json(p.placements)};
+       return {placements_words(p.placements), text_of(write_placements, p.placements)};
      }},
     {"segments",
      [](const M&, const P& p) -> Word {
        return {segments_words(p.sharding.segments),
-               p.sharding.segments.empty() ? "null" : segments_json(p.sharding.segments)};
+               p.sharding.segments.empty() ? "null" : text_of(write_segments, p.sharding.segments)};
      }},
     {"local_shapes",
      [](const M&, const P& p) -> Word {
-       return {local_shapes_words(p.local_shapes), shapes_json(p.local_shapes)};
+       return {local_shapes_words(p.local_shapes), text_of(write_shapes, p.local_shapes)};
      }},
     {"style",
      [](const M&, const P& p) -> Word {
-       return {style_words(p.style), style_json(p.style)};
+       return {style_words(p.style), text_of(write_optional, p.style)};
      }},
     {"rule",
      [](const M& m, const P& p) -> Word {
-       return {rule_words(rule_at(m, p.rule)), rule_key_json(rule_at(m, p.rule))};
+       return {rule_words(rule_at(m, p.rule)), text_of(write_rule_key, rule_at(m, p.rule))};
      }},
     {"reason",
      [](const M&, const P& p) -> Word {
@@ -181,20 +192,20 @@ constexpr FieldRow<ParamLayout> kParamFields[] = {
      }},
     {"grad_reduce",
      [](const M& m, const P& p) -> Word {
-       return {grad_reduce_words(p.grad_reduce, m.mesh), grad_reduce_json(p.grad_reduce, m.mesh)};
+       return {grad_reduce_words(p.grad_reduce, m.mesh), text_of(write_grad_reduce, p.grad_reduce, m.mesh)};
      }},
     {"kind",
      [](const M&, const P& p) -> Word {
-       return {p.kind.empty() ? "none" : p.kind, p.kind.empty() ? "null" : json_text(p.kind)};
+       return {p.kind.empty() ? "none" : p.kind, text_of(write_optional, p.kind)};
      }},
     {"init",
      [](const M& m, const P& p) -> Word {
        const Distribution* d = p.init < m.distributions.size() ? &m.distributions[p.init] : nullptr;
-       return {d == nullptr ? "none" : to_text(*d), d == nullptr ? "null" : distribution_json(*d)};
+       return {d == nullptr ? "none" : to_text(*d), d == nullptr ? "null" : text_of(write_distribution, *d)};
      }},
     {"dims",
      [](const M&, const P& p) -> Word {
-       return {list_words(p.dims), p.dims.empty() ? "null" : names_json(p.dims)};
+       return {list_words(p.dims), p.dims.empty() ? "null" : list_json(p.dims)};
      }},
 };
 
@@ -203,19 +214,19 @@ using L = ModuleLayout;
 constexpr FieldRow<ModuleLayout> kModuleFields[] = {
     {"style",
      [](const M&, const L& l) -> Word {
-       return {style_words(l.style), style_json(l.style)};
+       return {style_words(l.style), text_of(write_optional, l.style)};
      }},
     {"rule",
      [](const M& m, const L& l) -> Word {
-       return {rule_words(rule_at(m, l.rule)), rule_key_json(rule_at(m, l.rule))};
+       return {rule_words(rule_at(m, l.rule)), text_of(write_rule_key, rule_at(m, l.rule))};
      }},
     {"inputs",
      [](const M& m, const L& l) -> Word {
-       return {values_words(l.inputs, m.mesh), values_json(l.inputs, m.mesh)};
+       return {values_words(l.inputs, m.mesh), text_of(write_values, l.inputs, m.mesh)};
      }},
     {"outputs",
      [](const M& m, const L& l) -> Word {
-       return {values_words(l.outputs, m.mesh), values_json(l.outputs, m.mesh)};
+       return {values_words(l.outputs, m.mesh), text_of(write_values, l.outputs, m.mesh)};
      }},
 };
 
@@ -234,7 +245,7 @@ Word ties_word(const Manifest& m) {
   for (const std::vector<std::string>& names : ties) {
     const bool first = &names == ties.data();
     word.text = first ? join(names, " = ") : word.text + ", " + join(names, " = ");
-    word.json += (first ? "" : ", ") + names_json(names);
+    word.json += (first ? "" : ", ") + list_json(names);
   }
   word.json += "]";
   return word;
@@ -244,7 +255,7 @@ Word ties_word(const Manifest& m) {
 constexpr FieldRow<Manifest> kSettings[] = {
     {"mesh",
      [](const M&, const M& m) -> Word {
-       return {to_text(m.mesh), mesh_json(m.mesh)};
+       return {to_text(m.mesh), text_of(write_mesh, m.mesh)};
      }},
     {"uneven",
      [](const M&, const M& m) -> Word {
@@ -252,16 +263,16 @@ constexpr FieldRow<Manifest> kSettings[] = {
      }},
     {"data",
      [](const M&, const M& m) -> Word {
-       return {data_words(m.data, m.mesh), data_json(m.data, m.mesh)};
+       return {data_words(m.data, m.mesh), text_of(write_data, m.data, m.mesh)};
      }},
     {"fsdp",
      [](const M&, const M& m) -> Word {
-       return {fsdp_words(m.fsdp, m.mesh), fsdp_json(m.fsdp, m.mesh)};
+       return {fsdp_words(m.fsdp, m.mesh), text_of(write_fsdp, m.fsdp, m.mesh)};
      }},
     {"tied", [](const M&, const M& m) -> Word { return ties_word(m); }},
     {"remat",
      [](const M&, const M& m) -> Word {
-       return {paths_words(m.remat), names_json(m.remat)};
+       return {paths_words(m.remat), list_json(m.remat)};
      }},
 };
 

@@ -1,112 +1,135 @@
 #include "manifest/manifest_json.h"
 
-#include <spdlog/fmt/fmt.h>
-
-#include "base/text.h"
-
 namespace tpplan {
 namespace {
 
-template <typename Range, typename Write>
-std::string list(const Range& items, Write write) {
-  std::string out = "[";
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out += ", ";
-    first = false;
-    out += write(item);
-  }
-  return out + "]";
+void write_axes(JsonWriter& json, const std::vector<AxisId>& axes, const Mesh& mesh) {
+  write_array(json, axes, [&](AxisId axis) { write_value(json, mesh.axes[axis].name); });
 }
 
-std::string axes_json(const std::vector<AxisId>& axes, const Mesh& mesh) {
-  return list(axes, [&](AxisId axis) { return json_text(mesh.axes[axis].name); });
-}
-
-std::string collectives_json(const std::vector<Collective>& steps, const Mesh& mesh) {
-  return list(steps, [&](const Collective& step) {
-    std::string out =
-        fmt::format("{{\"kind\": \"{}\", \"axis\": {}", to_text(step.kind), json_text(mesh.axes[step.axis].name));
-    if (step.kind != CollectiveKind::AllReduce) out += fmt::format(", \"dim\": {}", step.dim);
-    if (step.kind == CollectiveKind::AllToAll) out += fmt::format(", \"from_dim\": {}", step.from_dim);
-    return out + "}";
+void write_collectives(JsonWriter& json, std::string_view key, const std::vector<Collective>& steps, const Mesh& mesh) {
+  if (steps.empty()) return;
+  write_key(json, key);
+  write_array(json, steps, [&](const Collective& step) {
+    begin_object(json);
+    write_member(json, "kind", to_text(step.kind));
+    write_member(json, "axis", mesh.axes[step.axis].name);
+    if (step.kind != CollectiveKind::AllReduce) write_member(json, "dim", step.dim);
+    if (step.kind == CollectiveKind::AllToAll) write_member(json, "from_dim", step.from_dim);
+    end_object(json);
   });
-}
-
-std::string value_json(const ManifestValue& value, const Mesh& mesh) {
-  std::string out = value.kwarg.empty() ? fmt::format("{{\"arg\": {}", value.arg)
-                                        : fmt::format("{{\"kwarg\": {}", json_text(value.kwarg));
-  out += fmt::format(", \"from\": {}, \"to\": {}", placements_json(value.from), placements_json(value.to));
-  if (value.use_local) out += fmt::format(", \"use_local\": {}", *value.use_local);
-  if (!value.forward.empty()) out += fmt::format(", \"forward\": {}", collectives_json(value.forward, mesh));
-  if (!value.backward.empty()) out += fmt::format(", \"backward\": {}", collectives_json(value.backward, mesh));
-  return out + "}";
 }
 
 }  // namespace
 
-std::string json_text(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
-
-std::string names_json(std::span<const std::string> names) { return list(names, json_text); }
-
-std::string sizes_json(std::span<const int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
-
-std::string shapes_json(std::span<const std::vector<int64_t>> shapes) {
-  return list(shapes, [](const auto& s) { return sizes_json(s); });
-}
-
-std::string mesh_json(const Mesh& mesh) {
-  return list(mesh.axes, [](const MeshAxis& axis) {
-    return fmt::format("{{\"name\": {}, \"size\": {}}}", json_text(axis.name), axis.size);
+void write_mesh(JsonWriter& json, const Mesh& mesh) {
+  write_array(json, mesh.axes, [&](const MeshAxis& axis) {
+    begin_object(json);
+    write_member(json, "name", axis.name);
+    write_member(json, "size", axis.size);
+    end_object(json);
   });
 }
 
-std::string spec_json(const PartitionSpec& spec, const Mesh& mesh) {
-  return list(spec, [&](const DimAxes& axes) -> std::string {
-    return axes.empty() ? "null" : axes.size() == 1 ? json_text(mesh.axes[axes[0]].name) : axes_json(axes, mesh);
+void write_spec(JsonWriter& json, const PartitionSpec& spec, const Mesh& mesh) {
+  write_array(json, spec, [&](const DimAxes& axes) {
+    if (axes.empty())
+      write_value(json, nullptr);
+    else if (axes.size() == 1)
+      write_value(json, mesh.axes[axes[0]].name);
+    else
+      write_axes(json, axes, mesh);
   });
 }
 
-std::string placements_json(const std::optional<std::vector<Placement>>& placements) {
-  return placements ? list(*placements, [](const Placement& p) { return json_text(to_text(p)); }) : "null";
+void write_placements(JsonWriter& json, const std::optional<std::vector<Placement>>& placements) {
+  if (!placements) return write_value(json, nullptr);
+  write_array(json, *placements, [&](const Placement& placement) { write_value(json, to_text(placement)); });
 }
 
-std::string segments_json(std::span<const DimSegments> segments) {
-  std::string out;
-  for (const DimSegments& s : segments)
-    out += fmt::format("{}\"{}\": {}", out.empty() ? "{" : ", ", s.dim, sizes_json(s.sizes));
-  return out + "}";
+void write_segments(JsonWriter& json, std::span<const DimSegments> segments) {
+  begin_object(json);
+  for (const DimSegments& s : segments) {
+    write_key(json, std::to_string(s.dim));
+    write_array(json, s.sizes);
+  }
+  end_object(json);
 }
 
-std::string grad_reduce_json(std::span<const GradReduce> reductions, const Mesh& mesh) {
-  return list(reductions, [&](const GradReduce& reduce) {
-    return fmt::format("{{\"axis\": {}, \"kind\": \"{}\"}}", json_text(mesh.axes[reduce.axis].name),
-                       reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter");
+void write_shapes(JsonWriter& json, std::span<const std::vector<int64_t>> shapes) {
+  write_array(json, shapes, [&](const std::vector<int64_t>& shape) { write_array(json, shape); });
+}
+
+void write_grad_reduce(JsonWriter& json, std::span<const GradReduce> reductions, const Mesh& mesh) {
+  write_array(json, reductions, [&](const GradReduce& reduce) {
+    begin_object(json);
+    write_member(json, "axis", mesh.axes[reduce.axis].name);
+    write_member(json, "kind", reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter");
+    end_object(json);
   });
 }
 
-std::string values_json(std::span<const ManifestValue> values, const Mesh& mesh) {
-  return list(values, [&](const ManifestValue& value) { return value_json(value, mesh); });
+void write_values(JsonWriter& json, std::span<const ManifestValue> values, const Mesh& mesh) {
+  write_array(json, values, [&](const ManifestValue& value) {
+    begin_object(json);
+    if (value.kwarg.empty())
+      write_member(json, "arg", value.arg);
+    else
+      write_member(json, "kwarg", value.kwarg);
+    write_key(json, "from");
+    write_placements(json, value.from);
+    write_key(json, "to");
+    write_placements(json, value.to);
+    if (value.use_local) write_member(json, "use_local", *value.use_local);
+    write_collectives(json, "forward", value.forward, mesh);
+    write_collectives(json, "backward", value.backward, mesh);
+    end_object(json);
+  });
 }
 
-std::string data_json(const std::optional<ManifestData>& data, const Mesh& mesh) {
-  return data ? fmt::format("{{\"axes\": {}, \"dim\": {}}}", axes_json(data->axes, mesh), data->dim) : "null";
+void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh) {
+  if (!data) return write_value(json, nullptr);
+  begin_object(json);
+  write_key(json, "axes");
+  write_axes(json, data->axes, mesh);
+  write_member(json, "dim", data->dim);
+  end_object(json);
 }
 
-std::string init_json(std::span<const Distribution> distributions) {
-  return fmt::format("{{\"algorithm\": \"{}\", \"distributions\": {}}}", kInitAlgorithm,
-                     list(distributions, distribution_json));
+void write_fsdp(JsonWriter& json, const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
+  if (!fsdp) return write_value(json, nullptr);
+  begin_object(json);
+  write_member(json, "axis", mesh.axes[fsdp->axis].name);
+  write_member(json, "policy", fsdp->policy);
+  write_member(json, "min_weight_size", fsdp->min_weight_size);
+  write_key(json, "units");
+  write_array(json, fsdp->units);
+  end_object(json);
 }
 
-std::string fsdp_json(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
-  if (!fsdp) return "null";
-  return fmt::format("{{\"axis\": {}, \"policy\": {}, \"min_weight_size\": {}, \"units\": {}}}",
-                     json_text(mesh.axes[fsdp->axis].name), json_text(fsdp->policy), fsdp->min_weight_size,
-                     names_json(fsdp->units));
+void write_distribution(JsonWriter& json, const Distribution& d) {
+  const DistributionRow& row = distribution_table()[static_cast<size_t>(d.kind)];
+  if (row.argument_count == 0) return write_value(json, row.name);
+  begin_object(json);
+  write_key(json, row.name);
+  if (row.argument_count == 1) {
+    write_json(json, number_text(d.arguments[0]));
+  } else {
+    begin_object(json);
+    for (size_t i = 0; i < row.argument_count; ++i) {
+      write_key(json, row.arguments[i]);
+      write_json(json, number_text(d.arguments[i]));
+    }
+    end_object(json);
+  }
+  end_object(json);
+}
+
+void write_optional(JsonWriter& json, std::string_view text) {
+  if (text.empty())
+    write_value(json, nullptr);
+  else
+    write_value(json, text);
 }
 
 }  // namespace tpplan

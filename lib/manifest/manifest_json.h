@@ -8,26 +8,29 @@
 #include <vector>
 
 #include "manifest/manifest.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 
-// "text" with its quotes.
-std::string json_text(std::string_view text);
-std::string names_json(std::span<const std::string> names);
-std::string sizes_json(std::span<const int64_t> sizes);
-std::string shapes_json(std::span<const std::vector<int64_t>> shapes);
-std::string mesh_json(const Mesh& mesh);
+// Each writes one value.
+void write_mesh(JsonWriter& json, const Mesh& mesh);
 
 // One entry a dim: null, an axis, or a list of axes major to minor.
-std::string spec_json(const PartitionSpec& spec, const Mesh& mesh);
-std::string placements_json(const std::optional<std::vector<Placement>>& placements);
+void write_spec(JsonWriter& json, const PartitionSpec& spec, const Mesh& mesh);
+void write_placements(JsonWriter& json, const std::optional<std::vector<Placement>>& placements);
 
-// {"0": [11008, 11008]}; the sizes of the segments by dim. @pre there are some
-std::string segments_json(std::span<const DimSegments> segments);
-std::string grad_reduce_json(std::span<const GradReduce> reductions, const Mesh& mesh);
-std::string values_json(std::span<const ManifestValue> values, const Mesh& mesh);
-std::string data_json(const std::optional<ManifestData>& data, const Mesh& mesh);
-std::string init_json(std::span<const Distribution> distributions);
-std::string fsdp_json(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
+// {"0": [11008, 11008]}: the sizes of the segments by dim.
+void write_segments(JsonWriter& json, std::span<const DimSegments> segments);
+void write_shapes(JsonWriter& json, std::span<const std::vector<int64_t>> shapes);
+void write_grad_reduce(JsonWriter& json, std::span<const GradReduce> reductions, const Mesh& mesh);
+void write_values(JsonWriter& json, std::span<const ManifestValue> values, const Mesh& mesh);
+void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh);
+void write_fsdp(JsonWriter& json, const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
+
+// `"zeros"`, `{"constant": 0.5}`, `{"normal": {"mean": 0, "std": 0.02}}`: what a plan may hold as it is.
+void write_distribution(JsonWriter& json, const Distribution& distribution);
+
+// null for a text that is empty.
+void write_optional(JsonWriter& json, std::string_view text);
 
 }  // namespace tpplan

@@ -116,7 +116,8 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
             is_there[static_cast<size_t>(row - kMembers)] = true;
             return row->mode;
           },
-      .value = [&](std::string_view key, const JsonTree& tree) { return row_of(key)->read(reader, tree); }};
+      .value = [&](std::string_view key, const JsonTree& tree) { return row_of(key)->read(reader, tree); },
+      .kind_help = "a manifest is what `tpplan compile MODEL PLAN -o MANIFEST` writes"};
   std::deque<std::string> strings;
   if (!read_json(file, Source::Manifest, visitor, strings, diagnostics)) {
     if (!has_errors(diagnostics))

@@ -138,78 +138,118 @@ std::string bytes_text(const RankBytes& before, const RankBytes& after) {
 
 // ---- JSON ----
 
-std::string sides_json(const FieldChange& change) {
-  std::string out;
-  if (!change.before_json.empty()) out += "\"before\": " + change.before_json;
-  if (!change.after_json.empty()) out += (out.empty() ? "" : ", ") + ("\"after\": " + change.after_json);
-  return "{" + out + "}";
-}
-
-std::string fields_json(const std::vector<FieldChange>& fields) {
-  std::string out;
-  for (const FieldChange& f : fields)
-    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_text(f.field), sides_json(f));
-  return "{" + out + "}";
-}
-
-bool write_family(const PathFamily& family, const Sink& sink) {
-  if (!sink(fmt::format("{{\"pattern\": {}, \"of\": {}, \"paths\": [", json_text(family.pattern), family.of)))
-    return false;
-  for (const std::string_view& path : family.paths) {
-    if (!sink((&path == family.paths.data() ? "" : ", ") + json_text(path))) return false;
+void write_fields(JsonWriter& json, std::string_view key, const std::vector<FieldChange>& fields) {
+  write_key(json, key);
+  begin_object(json);
+  for (const FieldChange& f : fields) {
+    write_key(json, f.field);
+    begin_object(json);
+    for (const auto& [side, text] : {std::pair{"before", &f.before_json}, std::pair{"after", &f.after_json}}) {
+      if (text->empty()) continue;
+      write_key(json, side);
+      write_json(json, *text);
+    }
+    end_object(json);
   }
-  return sink("]}");
+  end_object(json);
 }
 
-bool write_group(const ChangeGroup& group, std::string_view change, const Sink& sink) {
-  const std::string head =
-      fmt::format("\n   {{\"change\": \"{}\", \"count\": {}, \"example\": {}, \"fields\": {},\n    \"families\": [",
-                  change, group.count, json_text(group.families[0].paths[0]), fields_json(group.fields));
-  if (!sink(head)) return false;
+void write_family(JsonWriter& json, const PathFamily& family) {
+  begin_object(json);
+  write_member(json, "pattern", family.pattern);
+  write_member(json, "of", family.of);
+  write_key(json, "paths");
+  write_array(json, family.paths);
+  end_object(json);
+}
+
+void write_group(JsonWriter& json, const ChangeGroup& group, std::string_view change) {
+  begin_object(json);
+  write_member(json, "change", change);
+  write_member(json, "count", group.count);
+  write_member(json, "example", group.families[0].paths[0]);
+  write_fields(json, "fields", group.fields);
+  next_line(json, 4);
+  write_key(json, "families");
+  begin_array(json);
   for (const PathFamily& family : group.families) {
-    if (!sink(&family == group.families.data() ? "" : ",\n      ") || !write_family(family, sink)) return false;
+    if (&family != group.families.data()) next_line(json, 6);
+    write_family(json, family);
   }
-  return sink("]}");
+  end_array(json);
+  end_object(json);
 }
 
-bool write_list(const ListDiff& list, std::string_view name, const Sink& sink) {
-  const std::string head = fmt::format(
-      " \"{}\": {{\"before\": {}, \"after\": {}, \"changed\": {}, \"added\": {}, \"removed\": {}, \"groups\": [", name,
-      list.before, list.after, list.changed_count, list.added_count, list.removed_count);
-  if (!sink(head)) return false;
-  bool first = true;
+void write_list(JsonWriter& json, const ListDiff& list, std::string_view name) {
+  next_line(json, 1);
+  write_key(json, name);
+  begin_object(json);
+  write_member(json, "before", list.before);
+  write_member(json, "after", list.after);
+  write_member(json, "changed", list.changed_count);
+  write_member(json, "added", list.added_count);
+  write_member(json, "removed", list.removed_count);
+  write_key(json, "groups");
+  begin_array(json);
   for (const auto& [groups, change] :
        {std::pair{&list.changed, "changed"}, std::pair{&list.added, "added"}, std::pair{&list.removed, "removed"}}) {
     for (const ChangeGroup& group : *groups) {
-      if (!sink(first ? "" : ",") || !write_group(group, change, sink)) return false;
-      first = false;
+      next_line(json, 3);
+      write_group(json, group, change);
     }
   }
-  return sink("]},\n");
+  end_array(json);
+  end_object(json);
 }
 
-std::string rule_json(const RuleChange& change) {
-  const auto side = [](const std::optional<uint64_t>& matches) { return matches ? std::to_string(*matches) : "null"; };
-  const std::string block = change.rule->in_block ? fmt::format("\"block\": {}, ", json_text(change.rule->block)) : "";
-  return fmt::format("{{{}\"key\": {}, \"before\": {}, \"after\": {}}}", block, json_text(change.rule->key),
-                     side(change.before), side(change.after));
+void write_side(JsonWriter& json, std::string_view key, const std::optional<uint64_t>& number) {
+  write_key(json, key);
+  if (number)
+    write_value(json, *number);
+  else
+    write_value(json, nullptr);
 }
 
-std::string collective_json(const CollectiveCount& c) {
-  return fmt::format("{{\"phase\": \"{}\", \"kind\": \"{}\", \"axis\": {}, \"before\": {}, \"after\": {}}}",
-                     to_text(c.phase), to_text(c.kind), json_text(c.axis), c.before, c.after);
+void write_rule_change(JsonWriter& json, const RuleChange& change) {
+  begin_object(json);
+  if (change.rule->in_block) write_member(json, "block", change.rule->block);
+  write_member(json, "key", change.rule->key);
+  write_side(json, "before", change.before);
+  write_side(json, "after", change.after);
+  end_object(json);
 }
 
-std::string bytes_json(const RankBytes& b) {
-  return fmt::format("{{\"ranks\": {}, \"min\": {}, \"max\": {}, \"total\": {}, \"ideal\": {}, \"replicated\": {}}}",
-                     b.ranks, b.min ? std::to_string(*b.min) : "null", b.max, b.total, b.ideal, b.replicated);
+void write_collective_count(JsonWriter& json, const CollectiveCount& c) {
+  begin_object(json);
+  write_member(json, "phase", to_text(c.phase));
+  write_member(json, "kind", to_text(c.kind));
+  write_member(json, "axis", c.axis);
+  write_member(json, "before", c.before);
+  write_member(json, "after", c.after);
+  end_object(json);
 }
 
+void write_bytes(JsonWriter& json, std::string_view key, const RankBytes& b) {
+  write_key(json, key);
+  begin_object(json);
+  write_member(json, "ranks", b.ranks);
+  write_side(json, "min", b.min);
+  write_member(json, "max", b.max);
+  write_member(json, "total", b.total);
+  write_member(json, "ideal", b.ideal);
+  write_member(json, "replicated", b.replicated);
+  end_object(json);
+}
+
+// One item a line.
 template <typename Items, typename Write>
-std::string lines_json(const Items& items, Write write) {
-  std::string out;
-  for (const auto& item : items) out += (out.empty() ? "\n  " : ",\n  ") + write(item);
-  return "[" + out + "]";
+void write_changes(JsonWriter& json, std::string_view key, const Items& items, Write write) {
+  next_line(json, 1);
+  write_key(json, key);
+  write_array(json, items, [&](const auto& item) {
+    next_line(json, 2);
+    write(json, item);
+  });
 }
 
 }  // namespace
@@ -235,16 +275,33 @@ std::string diff_text(const ManifestDiff& diff) {
 }
 
 bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
-  return sink(fmt::format("{{\n \"format\": \"{}\",\n \"tool\": \"{}\",\n \"same\": {},\n", kDiffFormat, kToolVersion,
-                          diff.same)) &&
-         sink(fmt::format(" \"inputs\": {},\n \"settings\": {},\n", fields_json(diff.inputs),
-                          fields_json(diff.settings))) &&
-         sink(fmt::format(" \"rules\": {},\n", lines_json(diff.rules, rule_json))) &&
-         write_list(diff.parameters, "parameters", sink) && write_list(diff.buffers, "buffers", sink) &&
-         write_list(diff.modules, "modules", sink) &&
-         sink(fmt::format(" \"collectives\": {},\n", lines_json(diff.collectives, collective_json))) &&
-         sink(fmt::format(" \"bytes\": {{\"before\": {},\n           \"after\": {}}}\n}}\n",
-                          bytes_json(diff.bytes_before), bytes_json(diff.bytes_after)));
+  JsonWriter json{.sink = &sink};
+  begin_object(json);
+  next_line(json, 1);
+  write_member(json, "format", kDiffFormat);
+  next_line(json, 1);
+  write_member(json, "tool", kToolVersion);
+  next_line(json, 1);
+  write_member(json, "same", diff.same);
+  next_line(json, 1);
+  write_fields(json, "inputs", diff.inputs);
+  next_line(json, 1);
+  write_fields(json, "settings", diff.settings);
+  write_changes(json, "rules", diff.rules, write_rule_change);
+  write_list(json, diff.parameters, "parameters");
+  write_list(json, diff.buffers, "buffers");
+  write_list(json, diff.modules, "modules");
+  write_changes(json, "collectives", diff.collectives, write_collective_count);
+  next_line(json, 1);
+  write_key(json, "bytes");
+  begin_object(json);
+  write_bytes(json, "before", diff.bytes_before);
+  next_line(json, 11);
+  write_bytes(json, "after", diff.bytes_after);
+  end_object(json);
+  next_line(json, 0);
+  end_object(json);
+  return finish(json);
 }
 
 }  // namespace tpplan

@@ -1,125 +1,194 @@
 #include "manifest/write_manifest.h"
 
-#include <spdlog/fmt/fmt.h>
-
-#include "base/text.h"
 #include "manifest/manifest_json.h"
 
 namespace tpplan {
 namespace {
 
-// Everything of a parameter's line behind its path.
-std::string layout_json(const ParamLayout& layout, const Mesh& mesh) {
-  std::string out = fmt::format(", \"shape\": {}, \"dtype\": \"{}\", \"spec\": {}, \"placements\": {}",
-                                sizes_json(layout.shape), dtypes()[layout.dtype].name,
-                                spec_json(layout.sharding.spec, mesh), placements_json(layout.placements));
-  if (!layout.sharding.segments.empty())
-    out += fmt::format(", \"segments\": {}", segments_json(layout.sharding.segments));
-  if (layout.local_shapes.size() == 1)
-    out += fmt::format(", \"local_shape\": {}", sizes_json(layout.local_shapes[0]));
+// The members of a parameter behind its path.
+void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh) {
+  write_key(json, "shape");
+  write_array(json, layout.shape);
+  write_member(json, "dtype", dtypes()[layout.dtype].name);
+  write_key(json, "spec");
+  write_spec(json, layout.sharding.spec, mesh);
+  write_key(json, "placements");
+  write_placements(json, layout.placements);
+  if (!layout.sharding.segments.empty()) {
+    write_key(json, "segments");
+    write_segments(json, layout.sharding.segments);
+  }
+  write_key(json, "local_shape");
+  if (layout.local_shapes.size() == 1) {
+    write_array(json, layout.local_shapes[0]);
+  } else {
+    write_value(json, nullptr);
+    write_key(json, "local_shapes");
+    write_shapes(json, layout.local_shapes);
+  }
+  write_key(json, "style");
+  write_optional(json, layout.style);
+  write_key(json, "rule");
+  if (layout.rule == kNoManifestRule)
+    write_value(json, nullptr);
   else
-    out += fmt::format(", \"local_shape\": null, \"local_shapes\": {}", shapes_json(layout.local_shapes));
-  out += fmt::format(", \"style\": {}, \"rule\": {}", layout.style.empty() ? "null" : json_text(layout.style),
-                     layout.rule == kNoManifestRule ? "null" : std::to_string(layout.rule));
-  out += fmt::format(", \"reason\": \"{}\", \"replicas\": {}, \"grad_reduce\": ", layout.reason, layout.replicas);
-  out += grad_reduce_json(layout.grad_reduce, mesh);
-  if (!layout.kind.empty()) out += fmt::format(", \"kind\": {}", json_text(layout.kind));
-  if (!layout.dims.empty()) out += fmt::format(", \"dims\": {}", names_json(layout.dims));
-  out += fmt::format(", \"init\": {}", layout.init == kNoInit ? "null" : std::to_string(layout.init));
-  return out + "}";
+    write_value(json, layout.rule);
+  write_member(json, "reason", layout.reason);
+  write_member(json, "replicas", layout.replicas);
+  write_key(json, "grad_reduce");
+  write_grad_reduce(json, layout.grad_reduce, mesh);
+  if (!layout.kind.empty()) write_member(json, "kind", layout.kind);
+  if (!layout.dims.empty()) {
+    write_key(json, "dims");
+    write_array(json, layout.dims);
+  }
+  write_key(json, "init");
+  if (layout.init == kNoInit)
+    write_value(json, nullptr);
+  else
+    write_value(json, layout.init);
 }
 
-// Everything of a module's line behind its path.
-std::string layout_json(const ModuleLayout& module, const Mesh& mesh) {
-  return fmt::format(", \"style\": {}, \"rule\": {}, \"inputs\": {}, \"outputs\": {}}}", json_text(module.style),
-                     module.rule, values_json(module.inputs, mesh), values_json(module.outputs, mesh));
+// The members of a module behind its path.
+void write_layout(JsonWriter& json, const ModuleLayout& module, const Mesh& mesh) {
+  write_member(json, "style", module.style);
+  write_member(json, "rule", module.rule);
+  write_key(json, "inputs");
+  write_values(json, module.inputs, mesh);
+  write_key(json, "outputs");
+  write_values(json, module.outputs, mesh);
 }
 
-std::string rule_json(const ManifestRule& rule) {
-  const std::string block = rule.in_block ? fmt::format("\"block\": {}, ", json_text(rule.block)) : "";
-  return fmt::format("{{{}\"key\": {}, \"line\": {}, \"matches\": {}}}", block, json_text(rule.key), rule.line,
-                     rule.matches);
+void write_rule(JsonWriter& json, const ManifestRule& rule) {
+  begin_object(json);
+  if (rule.in_block) write_member(json, "block", rule.block);
+  write_member(json, "key", rule.key);
+  write_member(json, "line", rule.line);
+  write_member(json, "matches", rule.matches);
+  end_object(json);
 }
 
-std::string head_json(const Manifest& m) {
-  std::string out = fmt::format("{{\n \"format\": \"{}\",\n \"tool\": \"{}\",\n", kManifestFormat, kToolVersion);
-  out += fmt::format(
-      " \"inputs\": {{\"model\": {{\"name\": {}, \"sha256\": \"{}\"}}, \"plan\": {{\"sha256\": \"{}\"}}}},\n",
-      json_text(m.model_name), m.model_sha256, m.plan_sha256);
-  out += fmt::format(" \"mesh\": {},\n", mesh_json(m.mesh));
-  return out + fmt::format(" \"uneven\": \"{}\",\n", m.uneven == UnevenPolicy::Error ? "error" : "torch");
+void write_inputs(JsonWriter& json, const Manifest& m) {
+  begin_object(json);
+  write_key(json, "model");
+  begin_object(json);
+  write_member(json, "name", m.model_name);
+  write_member(json, "sha256", m.model_sha256);
+  end_object(json);
+  write_key(json, "plan");
+  begin_object(json);
+  write_member(json, "sha256", m.plan_sha256);
+  end_object(json);
+  end_object(json);
 }
 
-std::string tail_json(const Manifest& m) {
-  std::string out =
-      fmt::format(" \"data\": {},\n \"fsdp\": {},\n", data_json(m.data, m.mesh), fsdp_json(m.fsdp, m.mesh));
-  out += fmt::format(" \"remat\": {},\n \"init\": {},\n", names_json(m.remat), init_json(m.distributions));
-  const ManifestTotals& t = m.totals;
-  out += fmt::format(
-      " \"totals\": {{\"parameters\": {}, \"elements\": {}, \"bytes\": {}, \"bytes_per_rank\": {}, "
-      "\"max_bytes_per_rank\": {}, \"ideal_bytes_per_rank\": {}, \"replicated_bytes_per_rank\": {}}}\n}}\n",
-      t.parameters, t.elements, t.bytes,
-      t.bytes_per_rank.empty() ? "null" : fmt::format("[{}]", fmt::join(t.bytes_per_rank, ", ")), t.max_bytes_per_rank,
-      t.ideal_bytes_per_rank, t.replicated_bytes_per_rank);
-  return out;
+void write_init(JsonWriter& json, const std::vector<Distribution>& distributions) {
+  begin_object(json);
+  write_member(json, "algorithm", kInitAlgorithm);
+  write_key(json, "distributions");
+  write_array(json, distributions, [&](const Distribution& d) { write_distribution(json, d); });
+  end_object(json);
+}
+
+void write_totals(JsonWriter& json, const ManifestTotals& t) {
+  begin_object(json);
+  write_member(json, "parameters", t.parameters);
+  write_member(json, "elements", t.elements);
+  write_member(json, "bytes", t.bytes);
+  write_key(json, "bytes_per_rank");
+  if (t.bytes_per_rank.empty())
+    write_value(json, nullptr);
+  else
+    write_array(json, t.bytes_per_rank);
+  write_member(json, "max_bytes_per_rank", t.max_bytes_per_rank);
+  write_member(json, "ideal_bytes_per_rank", t.ideal_bytes_per_rank);
+  write_member(json, "replicated_bytes_per_rank", t.replicated_bytes_per_rank);
+  end_object(json);
+}
+
+// A member of the manifest itself: each on a line of its own.
+void write_top_key(JsonWriter& json, std::string_view key) {
+  next_line(json, 1);
+  write_key(json, key);
 }
 
 // One item a line.
 template <typename Range, typename Write>
-bool write_lines(const Sink& sink, std::string_view key, const Range& items, Write write) {
-  if (!sink(fmt::format(" \"{}\": [", key))) return false;
-  bool first = true;
-  std::string line;
+void write_lines(JsonWriter& json, std::string_view key, const Range& items, Write write) {
+  write_top_key(json, key);
+  begin_array(json);
   for (const auto& item : items) {
-    line.assign(first ? "\n  " : ",\n  ");
-    first = false;
-    write(item, line);
-    if (!sink(line)) return false;
+    next_line(json, 2);
+    write(item);
   }
-  return sink(first ? "],\n" : "\n ],\n");
+  if (!items.empty()) next_line(json, 1);
+  end_array(json);
 }
 
-void append_line(std::string& line, std::string_view path, std::string_view layout) {
-  line += "{\"path\": ";
-  append_json_string(line, path);
-  line += layout;
+// `layout` holds members, as text: a million parameters have a dozen layouts.
+void write_path(JsonWriter& json, std::string_view path, std::string_view layout) {
+  begin_object(json);
+  write_member(json, "path", path);
+  write_json(json, layout);
+  end_object(json);
 }
 
-// The names of one tensor.
-std::string tie_json(const Manifest& manifest, const std::vector<uint32_t>& tie) {
-  std::vector<std::string> names;
-  for (const uint32_t param : tie) names.emplace_back(path_of(manifest, manifest.parameters[param]));
-  return names_json(names);
+template <typename Layout>
+std::vector<std::string> layout_texts(const std::vector<Layout>& layouts, const Mesh& mesh) {
+  std::vector<std::string> texts;
+  for (const Layout& layout : layouts)
+    texts.push_back(json_of([&](JsonWriter& json) { write_layout(json, layout, mesh); }));
+  return texts;
 }
 
 }  // namespace
 
 bool write_manifest(const Manifest& manifest, const Sink& sink) {
-  std::vector<std::string> layouts, module_layouts;
-  for (const ParamLayout& layout : manifest.layouts) layouts.push_back(layout_json(layout, manifest.mesh));
-  for (const ModuleLayout& layout : manifest.module_layouts)
-    module_layouts.push_back(layout_json(layout, manifest.mesh));
-  const auto param = [&](const ManifestParam& p, std::string& line) {
-    append_line(line, path_of(manifest, p), layouts[p.layout]);
-  };
-  const auto module = [&](const ManifestModule& m, std::string& line) {
-    append_line(line, path_of(manifest, m), module_layouts[m.layout]);
-  };
-  return sink(head_json(manifest)) &&
-         write_lines(sink, "rules", manifest.rules,
-                     [](const ManifestRule& r, std::string& line) { line += rule_json(r); }) &&
-         write_lines(sink, "parameters", manifest.parameters, param) &&
-         write_lines(sink, "modules", manifest.modules, module) &&
-         write_lines(sink, "buffers", manifest.buffers, param) &&
-         write_lines(sink, "tied", manifest.tied,
-                     [&](const std::vector<uint32_t>& tie, std::string& line) { line += tie_json(manifest, tie); }) &&
-         sink(tail_json(manifest));
+  const std::vector<std::string> layouts = layout_texts(manifest.layouts, manifest.mesh);
+  const std::vector<std::string> module_layouts = layout_texts(manifest.module_layouts, manifest.mesh);
+  JsonWriter json{.sink = &sink};
+  const auto write_param = [&](const ManifestParam& p) { write_path(json, path_of(manifest, p), layouts[p.layout]); };
+  begin_object(json);
+  write_top_key(json, "format");
+  write_value(json, kManifestFormat);
+  write_top_key(json, "tool");
+  write_value(json, kToolVersion);
+  write_top_key(json, "inputs");
+  write_inputs(json, manifest);
+  write_top_key(json, "mesh");
+  write_mesh(json, manifest.mesh);
+  write_top_key(json, "uneven");
+  write_value(json, manifest.uneven == UnevenPolicy::Error ? "error" : "torch");
+  write_lines(json, "rules", manifest.rules, [&](const ManifestRule& rule) { write_rule(json, rule); });
+  write_lines(json, "parameters", manifest.parameters, write_param);
+  write_lines(json, "modules", manifest.modules,
+              [&](const ManifestModule& m) { write_path(json, path_of(manifest, m), module_layouts[m.layout]); });
+  write_lines(json, "buffers", manifest.buffers, write_param);
+  write_lines(json, "tied", manifest.tied, [&](const std::vector<uint32_t>& tie) {
+    write_array(json, tie, [&](uint32_t p) { write_value(json, path_of(manifest, manifest.parameters[p])); });
+  });
+  write_top_key(json, "data");
+  write_data(json, manifest.data, manifest.mesh);
+  write_top_key(json, "fsdp");
+  write_fsdp(json, manifest.fsdp, manifest.mesh);
+  write_top_key(json, "remat");
+  write_array(json, manifest.remat);
+  write_top_key(json, "init");
+  write_init(json, manifest.distributions);
+  write_top_key(json, "totals");
+  write_totals(json, manifest.totals);
+  next_line(json, 0);
+  end_object(json);
+  return finish(json);
 }
 
 std::string param_json(const Manifest& manifest, const ManifestParam& param) {
-  std::string line;
-  append_line(line, path_of(manifest, param), layout_json(layout_of(manifest, param), manifest.mesh));
-  return line;
+  return json_of([&](JsonWriter& json) {
+    begin_object(json);
+    write_member(json, "path", path_of(manifest, param));
+    write_layout(json, layout_of(manifest, param), manifest.mesh);
+    end_object(json);
+  });
 }
 
 }  // namespace tpplan

@@ -138,7 +138,8 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                 [&](std::string_view key, const JsonTree& tree) {
                                   read_member(reader, kMembers[find_row(key)], tree);
                                   return !reader.is_another_file && !too_many_faults(reader);
-                                }};
+                                },
+                            .kind_help = "a model starts with `{\"format\": ...`"};
   if (!read_json(file, Source::Model, visitor, graph.strings, diagnostics)) return graph;
   check_required(reader, is_there);
   if (!has_errors(diagnostics)) complete_graph(reader);

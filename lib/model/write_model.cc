@@ -1,113 +1,112 @@
 #include "model/write_model.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <algorithm>
+#include <span>
 
-#include "base/text.h"
 #include "model/module_kinds.h"
 #include "model/read_model.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
 
-constexpr size_t kPieceBytes = 64 * 1024;
-
-void append_key(std::string& out, std::string_view key) {
-  append_json_string(out, key);
-  out += ": ";
+// Dims by their names.
+template <typename Entries, typename Write>
+void write_dims(JsonWriter& json, std::string_view key, const Entries& entries, Write write) {
+  if (entries.empty()) return;
+  write_key(json, key);
+  begin_object(json);
+  for (const auto& entry : entries) write(entry);
+  end_object(json);
 }
 
-void append_param(std::string& out, const ModelGraph& graph, const Module& module, const Param& param) {
-  append_key(out, param.name);
-  out +=
-      fmt::format("{{\"shape\": {}, \"dtype\": \"{}\"", shape_text(shape_of(graph, param)), dtypes()[param.dtype].name);
+void write_param(JsonWriter& json, const ModelGraph& graph, const Module& module, const Param& param) {
+  write_key(json, param.name);
+  begin_object(json);
+  write_key(json, "shape");
+  write_array(json, shape_of(graph, param));
+  write_member(json, "dtype", dtypes()[param.dtype].name);
   if (param.extras != kNone) {
     const ParamExtras& extras = graph.extras[param.extras];
     const std::span<const std::string_view> names = dims_of(graph, module, param);
-    const auto append_names = [&](std::string_view key, auto&& entries, auto&& append_entry) {
-      if (entries.empty()) return;
-      out += fmt::format(", \"{}\": ", key);
-      std::string_view mark = key == "dims" ? "[" : "{";
-      for (const auto& entry : entries) {
-        out += mark;
-        append_entry(entry);
-        mark = ", ";
-      }
-      out += key == "dims" ? "]" : "}";
-    };
-    append_names("dims", extras.dims, [&](std::string_view name) { append_json_string(out, name); });
-    append_names("segments", extras.segments, [&](const DimSegments& segments) {
-      append_key(out, names[segments.dim]);
-      out += shape_text(segments.sizes);
+    if (!extras.dims.empty()) {
+      write_key(json, "dims");
+      write_array(json, extras.dims);
+    }
+    write_dims(json, "segments", extras.segments, [&](const DimSegments& segments) {
+      write_key(json, names[segments.dim]);
+      write_array(json, segments.sizes);
     });
-    append_names("granularity", extras.granularity, [&](const std::pair<size_t, int64_t>& granule) {
-      append_key(out, names[granule.first]);
-      out += std::to_string(granule.second);
+    write_dims(json, "granularity", extras.granularity, [&](const std::pair<size_t, int64_t>& granule) {
+      write_member(json, names[granule.first], granule.second);
     });
   }
-  out += '}';
+  end_object(json);
 }
 
-void append_attributes(std::string& out, const ModuleAttributes& attributes) {
+template <typename Params>
+void write_params(JsonWriter& json, std::string_view key, const ModelGraph& graph, const Module& module,
+                  const Params& params) {
+  if (params.empty()) return;
+  write_key(json, key);
+  begin_object(json);
+  for (const Param& param : params) write_param(json, graph, module, param);
+  end_object(json);
+}
+
+void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
   const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads},
                                                          {"num_kv_heads", attributes.num_kv_heads},
                                                          {"head_dim", attributes.head_dim},
                                                          {"num_experts", attributes.num_experts}};
-  std::string_view mark = ", \"attributes\": {";
+  if (std::ranges::all_of(values, [](const auto& row) { return row.second == 0; })) return;
+  write_key(json, "attributes");
+  begin_object(json);
   for (const auto& [name, value] : values) {
-    if (value == 0) continue;
-    out += fmt::format("{}\"{}\": {}", mark, name, value);
-    mark = ", ";
+    if (value != 0) write_member(json, name, value);
   }
-  if (mark == ", ") out += '}';
+  end_object(json);
+}
+
+// `buffers` are this module's.
+void write_module(JsonWriter& json, const ModelGraph& graph, const Module& module, std::span<const Param> buffers) {
+  begin_object(json);
+  write_member(json, "path", module.path);
+  write_member(json, "type", type_of(graph, module));
+  if (module.kind_is_given) write_member(json, "kind", to_text(module.kind));
+  if (module.features != kFeaturesNotGiven) write_member(json, "features", to_text(module.features));
+  write_params(json, "parameters", graph, module, params_of(graph, module));
+  write_params(json, "buffers", graph, module, buffers);
+  if (module.attributes != kNone) write_attributes(json, graph.attributes[module.attributes]);
+  end_object(json);
 }
 
 }  // namespace
 
 bool write_model(const ModelGraph& graph, const Sink& sink) {
-  std::string out = "{\"format\": \"" + std::string(kModelFormat) + "\", \"name\": ";
-  append_json_string(out, graph.name);
-  out += fmt::format(", \"framework\": \"{}\", \"modules\": [", kFrameworkNames[static_cast<size_t>(graph.framework)]);
-  size_t buffer = 0;
+  JsonWriter json{.sink = &sink};
+  begin_object(json);
+  write_member(json, "format", kModelFormat);
+  write_member(json, "name", graph.name);
+  write_member(json, "framework", kFrameworkNames[static_cast<size_t>(graph.framework)]);
+  write_key(json, "modules");
+  begin_array(json);
+  size_t first = 0;  // of the module's buffers: they stand in the order of their modules
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-    const Module& module = graph.modules[id];
-    out += id == 0 ? "\n{" : ",\n{";
-    append_key(out, "path");
-    append_json_string(out, module.path);
-    out += ", \"type\": ";
-    append_json_string(out, type_of(graph, module));
-    if (module.kind_is_given) out += fmt::format(", \"kind\": \"{}\"", to_text(module.kind));
-    if (module.features != kFeaturesNotGiven) out += fmt::format(", \"features\": \"{}\"", to_text(module.features));
-    std::string_view mark = ", \"parameters\": {";
-    for (const Param& param : params_of(graph, module)) {
-      out += mark;
-      append_param(out, graph, module, param);
-      mark = ", ";
-    }
-    if (mark == ", ") out += '}';
-    mark = ", \"buffers\": {";
-    for (; buffer < graph.buffers.size() && graph.buffers[buffer].module == id; ++buffer) {
-      out += mark;
-      append_param(out, graph, module, graph.buffers[buffer]);
-      mark = ", ";
-    }
-    if (mark == ", ") out += '}';
-    if (module.attributes != kNone) append_attributes(out, graph.attributes[module.attributes]);
-    out += '}';
-    if (out.size() >= kPieceBytes) {
-      if (!sink(out)) return false;
-      out.clear();
-    }
+    size_t end = first;
+    while (end < graph.buffers.size() && graph.buffers[end].module == id) ++end;
+    next_line(json, 0);
+    write_module(json, graph, graph.modules[id], std::span(graph.buffers).subspan(first, end - first));
+    first = end;
   }
-  out += "\n], \"tied\": [";
-  for (size_t i = 0; i < graph.ties.size(); ++i) {
-    out += i == 0 ? "[" : ", [";
-    for (size_t k = 0; k < graph.ties[i].params.size(); ++k) {
-      if (k > 0) out += ", ";
-      append_json_string(out, path_of(graph, graph.params[graph.ties[i].params[k]]));
-    }
-    out += ']';
-  }
-  return sink(out + "]}\n");
+  next_line(json, 0);
+  end_array(json);
+  write_key(json, "tied");
+  write_array(json, graph.ties, [&](const Tie& tie) {
+    write_array(json, tie.params, [&](ParamId param) { write_value(json, path_of(graph, graph.params[param])); });
+  });
+  end_object(json);
+  return finish(json);
 }
 
 }  // namespace tpplan

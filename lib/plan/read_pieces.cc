@@ -3,9 +3,9 @@
 #include <optional>
 #include <string_view>
 
-#include "base/text.h"
 #include "plan/piece_reader.h"
 #include "plan/place_comments.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -28,9 +28,7 @@ std::string take_quoted(PieceReader& in, const YamlNode& node) {
   const bool many_lines = raw.find('\n') != std::string::npos;
   const bool needs_single = node.text.find_first_of("\\\"'") != std::string::npos;
   if (!many_lines && (quote == '"' || needs_single)) return raw;
-  std::string out;
-  append_json_string(out, node.text);
-  return out;
+  return json_text(node.text);
 }
 
 // A scalar or an alias.

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "plan/read_plan.h"
 #include "plan/write_pieces.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -26,26 +27,18 @@ void add_entry(PlanPiece& map, std::string_view key, PlanPiece value) {
 }
 void add_entry(PlanPiece& map, std::string_view key, std::string raw) { add_entry(map, key, scalar(std::move(raw))); }
 
-// Any text, in double quotes. YAML readers want DEL written as an escape.
-std::string quoted_text(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  for (size_t at = out.find('\x7f'); at != std::string::npos; at = out.find('\x7f', at)) out.replace(at, 1, "\\u007f");
-  return out;
-}
-
 // Names that YAML reads as text without quotes stand without.
 std::string name_text(std::string_view name) {
   static constexpr std::string_view words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none"};
   const bool plain = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
                      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
   return plain && std::find(std::begin(words), std::end(words), name) == std::end(words) ? std::string(name)
-                                                                                         : quoted_text(name);
+                                                                                         : json_text(name);
 }
 
 PlanPiece patterns_piece(const std::vector<ModulePattern>& patterns) {
   PlanPiece list = brackets(PieceKind::Sequence);
-  for (const ModulePattern& pattern : patterns) add_item(list, scalar(quoted_text(pattern.text)));
+  for (const ModulePattern& pattern : patterns) add_item(list, scalar(json_text(pattern.text)));
   return list;
 }
 
@@ -139,10 +132,10 @@ struct RulePieces {
 RulePieces rule_pieces(const TpPlan& plan, AxisId default_axis) {
   RulePieces pieces;
   for (const ModulePattern& block : plan.blocks)
-    add_entry(pieces.blocks, block.text, quoted_text(block.text), block_map());
+    add_entry(pieces.blocks, block.text, json_text(block.text), block_map());
   for (const PlanRule& rule : plan.rules) {
     PlanPiece& map = rule.block == kNoRule ? pieces.whole : pieces.blocks.entries[rule.block].value;
-    add_entry(map, rule.key, quoted_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
+    add_entry(map, rule.key, json_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
   }
   return pieces;
 }
@@ -189,7 +182,7 @@ PlanPiece distribution_piece(const Distribution& distribution) {
 PlanPiece init_piece(const std::vector<InitEntry>& init) {
   PlanPiece map = block_map();
   for (const InitEntry& entry : init)
-    add_entry(map, entry.pattern.text, quoted_text(entry.pattern.text), distribution_piece(entry.distribution));
+    add_entry(map, entry.pattern.text, json_text(entry.pattern.text), distribution_piece(entry.distribution));
   return map;
 }
 
@@ -198,8 +191,8 @@ PlanPiece suppressions_piece(const std::vector<Suppression>& suppressions) {
   for (const Suppression& suppression : suppressions) {
     PlanPiece map = brackets(PieceKind::Map);
     add_entry(map, "code", std::string(kind_of(suppression.code).name));
-    if (!suppression.rule.empty()) add_entry(map, "rule", quoted_text(suppression.rule));
-    add_entry(map, "reason", quoted_text(suppression.reason));
+    if (!suppression.rule.empty()) add_entry(map, "rule", json_text(suppression.rule));
+    add_entry(map, "reason", json_text(suppression.reason));
     add_item(list, std::move(map));
   }
   return list;

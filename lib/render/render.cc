@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "render/render_parts.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -97,45 +98,39 @@ void render_one(std::string& out, const Diagnostic& d, const Sources& sources, c
   for (const Remark& remark : remarks_of(d, sources)) render_remark(out, remark, options);
 }
 
-void append_place(std::string& out, const Span& span, const Sources& sources) {
+void write_place(JsonWriter& json, const Span& span, const Sources& sources) {
   const Place place = place_of(span, sources);
-  if (place.file == nullptr) {
-    out += "null";
-    return;
-  }
-  out += "{\"file\": ";
-  append_json_text(out, place.file->name);
-  out += fmt::format(", \"line\": {}, \"column\": {}, \"end_column\": {}}}", place.line, place.columns.begin,
-                     place.columns.end);
-}
-
-void append_field(std::string& out, std::string_view name, std::string_view value) {
-  out += fmt::format(", \"{}\": ", name);
-  append_json_text(out, value);
+  if (place.file == nullptr) return write_value(json, nullptr);
+  begin_object(json);
+  write_member(json, "file", place.file->name);
+  write_member(json, "line", place.line);
+  write_member(json, "column", place.columns.begin);
+  write_member(json, "end_column", place.columns.end);
+  end_object(json);
 }
 
 // One finding as a JSON object on one line.
-void append_finding(std::string& out, const Diagnostic& d, const Sources& sources) {
-  out += fmt::format("{{\"code\": \"{}\"", kind_of(d.code).name);
-  append_field(out, "severity", severity_name(d.severity));
-  append_field(out, "title", kind_of(d.code).title);
-  append_field(out, "message", d.message);
-  if (!d.label.empty()) append_field(out, "label", d.label);
-  out += ", \"place\": ";
-  append_place(out, d.span, sources);
-  out += fmt::format(", \"count\": {}", d.count);
-  if (d.unlisted > 0) out += fmt::format(", \"unlisted\": {}", d.unlisted);
-  out += ", \"notes\": [";
-  for (const Note& note : d.notes) {
-    out += &note == d.notes.data() ? "{\"text\": " : ", {\"text\": ";
-    append_json_text(out, note.text);
-    out += ", \"place\": ";
-    append_place(out, note.span, sources);
-    out += "}";
-  }
-  out += "]";
-  if (!d.help.empty()) append_field(out, "help", d.help);
-  out += "}";
+void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
+  begin_object(json);
+  write_member(json, "code", kind_of(d.code).name);
+  write_member(json, "severity", severity_name(d.severity));
+  write_member(json, "title", kind_of(d.code).title);
+  write_member(json, "message", d.message);
+  if (!d.label.empty()) write_member(json, "label", d.label);
+  write_key(json, "place");
+  write_place(json, d.span, sources);
+  write_member(json, "count", d.count);
+  if (d.unlisted > 0) write_member(json, "unlisted", d.unlisted);
+  write_key(json, "notes");
+  write_array(json, d.notes, [&](const Note& note) {
+    begin_object(json);
+    write_member(json, "text", note.text);
+    write_key(json, "place");
+    write_place(json, note.span, sources);
+    end_object(json);
+  });
+  if (!d.help.empty()) write_member(json, "help", d.help);
+  end_object(json);
 }
 
 }  // namespace
@@ -150,22 +145,28 @@ std::string render_human(const Diagnostics& diagnostics, const Sources& sources,
 std::string render_json(const Diagnostics& diagnostics, const Sources& sources) {
   const Sources located = locate(diagnostics, sources);
   const FindingCounts counts = counts_of(diagnostics);
-  std::string out = fmt::format("{{\"format\": \"tpplan.diagnostics/1\", \"errors\": {}, \"warnings\": {}, ",
-                                counts.errors, counts.warnings);
-  out += "\"diagnostics\": [";
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "format", "tpplan.diagnostics/1");
+  write_member(json, "errors", counts.errors);
+  write_member(json, "warnings", counts.warnings);
+  write_key(json, "diagnostics");
+  begin_array(json);
   for (const Diagnostic& d : diagnostics.list) {
-    out += &d == diagnostics.list.data() ? "\n " : ",\n ";
-    append_finding(out, d, located);
+    next_line(json, 1);
+    write_finding(json, d, located);
   }
-  return out + (diagnostics.list.empty() ? "]}\n" : "\n]}\n");
+  if (!diagnostics.list.empty()) next_line(json, 0);
+  end_array(json);
+  end_object(json);
+  return json.out + '\n';
 }
 
 std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources) {
   const Sources located = locate(diagnostics, sources);
   std::string out;
   for (const Diagnostic& d : diagnostics.list) {
-    append_finding(out, d, located);
-    out += '\n';
+    out += json_of([&](JsonWriter& json) { write_finding(json, d, located); }) + '\n';
   }
   return out;
 }

@@ -1,23 +1,29 @@
 #include "render/render_gitlab.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include "render/render_parts.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
 
 std::string_view gitlab_severity(Severity severity) { return severity == Severity::Error ? "major" : "minor"; }
 
-void append_issue(std::string& out, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
+void write_issue(JsonWriter& json, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
   const SourceFile* file = file_about(d.span, sources);
-  out += "{\"description\": ";
-  append_json_text(out, whole_text(d, sources, "; "));
-  out += fmt::format(", \"check_name\": \"{}\", \"fingerprint\": \"{}\", \"severity\": \"{}\"", kind_of(d.code).name,
-                     fingerprint, gitlab_severity(d.severity));
-  out += ", \"location\": {\"path\": ";
-  append_json_text(out, file == nullptr ? "tpplan" : repository_path(file->name));
-  out += fmt::format(", \"lines\": {{\"begin\": {}}}}}}}", place_of(d.span, sources).line);
+  begin_object(json);
+  write_member(json, "description", whole_text(d, sources, "; "));
+  write_member(json, "check_name", kind_of(d.code).name);
+  write_member(json, "fingerprint", fingerprint);
+  write_member(json, "severity", gitlab_severity(d.severity));
+  write_key(json, "location");
+  begin_object(json);
+  write_member(json, "path", file == nullptr ? "tpplan" : repository_path(file->name));
+  write_key(json, "lines");
+  begin_object(json);
+  write_member(json, "begin", place_of(d.span, sources).line);
+  end_object(json);
+  end_object(json);
+  end_object(json);
 }
 
 }  // namespace
@@ -25,12 +31,15 @@ void append_issue(std::string& out, const Diagnostic& d, const Sources& sources,
 std::string render_gitlab(const Diagnostics& diagnostics, const Sources& sources) {
   const Sources located = locate(diagnostics, sources);
   const std::vector<std::string> prints = fingerprints(diagnostics, sources);
-  std::string out = "[";
+  JsonWriter json;
+  begin_array(json);
   for (size_t i = 0; i < diagnostics.list.size(); ++i) {
-    out += i == 0 ? "\n " : ",\n ";
-    append_issue(out, diagnostics.list[i], located, prints[i]);
+    next_line(json, 1);
+    write_issue(json, diagnostics.list[i], located, prints[i]);
   }
-  return out + (diagnostics.list.empty() ? "]\n" : "\n]\n");
+  if (!diagnostics.list.empty()) next_line(json, 0);
+  end_array(json);
+  return json.out + '\n';
 }
 
 }  // namespace tpplan

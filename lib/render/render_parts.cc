@@ -14,13 +14,6 @@ namespace {
 // How much of a long line belongs to the fingerprint of a finding on it, to either side: a model may be one line.
 constexpr size_t kFingerprintReach = 100;
 
-// What some readers take for the end of a line, though JSON does not.
-struct LineSeparator {
-  std::string_view bytes, escaped;
-};
-constexpr LineSeparator kLineSeparators[] = {
-    {"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
-
 const SourceFile* source_of(const Span& span, const Sources& sources) {
   return sources.files[static_cast<size_t>(span.source)];
 }
@@ -78,13 +71,6 @@ std::string identity(const Diagnostic& d, const Sources& sources) {
   key += '\0';
   key += surroundings(file->text, d.span);
   return key;
-}
-
-// The escape for a line separator at the start of `text`, or nullptr.
-const LineSeparator* line_separator(std::string_view text) {
-  const auto* found = std::find_if(std::begin(kLineSeparators), std::end(kLineSeparators),
-                                   [&](const LineSeparator& separator) { return text.starts_with(separator.bytes); });
-  return found == std::end(kLineSeparators) ? nullptr : found;
 }
 
 }  // namespace
@@ -204,16 +190,6 @@ std::string valid_utf8(std::string_view text) {
     text.remove_prefix(bad + 1);
   }
   return out += text;
-}
-
-void append_json_text(std::string& out, std::string_view text) {
-  std::string quoted;
-  append_json_string(quoted, valid_utf8(text));
-  for (size_t i = 0; i < quoted.size();) {
-    const LineSeparator* separator = line_separator(std::string_view(quoted).substr(i));
-    out += separator == nullptr ? std::string_view(quoted).substr(i, 1) : separator->escaped;
-    i += separator == nullptr ? 1 : separator->bytes.size();
-  }
 }
 
 }  // namespace tpplan

@@ -70,7 +70,4 @@ size_t count_code_points(std::string_view text);
 // `text` with U+FFFD for every byte that is not UTF-8: file names may hold any bytes.
 std::string valid_utf8(std::string_view text);
 
-// Appends any text as a JSON string, on one line whatever a reader takes for the end of a line.
-void append_json_text(std::string& out, std::string_view text);
-
 }  // namespace tpplan

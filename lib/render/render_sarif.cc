@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "render/render_parts.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -53,115 +54,167 @@ std::string without_links(std::string text) {
   return text;
 }
 
-void append_text(std::string& out, std::string_view name, std::string_view text) {
-  out += fmt::format("\"{}\": {{\"text\": ", name);
-  append_json_text(out, text);
-  out += "}";
+// {"text": ...}, the form in which SARIF has every text.
+void write_text(JsonWriter& json, std::string_view key, std::string_view text) {
+  write_key(json, key);
+  begin_object(json);
+  write_member(json, "text", text);
+  end_object(json);
 }
 
-void append_rule(std::string& out, const DiagnosticKind& kind, PageOfCode page_of_code) {
-  out += fmt::format("{{\"id\": \"{}\", \"name\": \"{}\", ", kind.name, rule_name(kind.title));
-  append_text(out, "shortDescription", kind.title);
-  out += fmt::format(", \"defaultConfiguration\": {{\"level\": \"{}\"}}", severity_name(kind.severity));
-  const char* page = page_of_code(kind.name);
-  if (page != nullptr) {
-    out += ", ";
-    append_text(out, "fullDescription", first_paragraph(page));
-    out += fmt::format(", \"help\": {{\"text\": \"`tpplan explain {}` says more.\", \"markdown\": ", kind.name);
-    append_json_text(out, page);
-    out += "}";
+void write_rule(JsonWriter& json, const DiagnosticKind& kind, PageOfCode page_of_code) {
+  begin_object(json);
+  write_member(json, "id", kind.name);
+  write_member(json, "name", rule_name(kind.title));
+  write_text(json, "shortDescription", kind.title);
+  write_key(json, "defaultConfiguration");
+  begin_object(json);
+  write_member(json, "level", severity_name(kind.severity));
+  end_object(json);
+  if (const char* page = page_of_code(kind.name); page != nullptr) {
+    write_text(json, "fullDescription", first_paragraph(page));
+    write_key(json, "help");
+    begin_object(json);
+    write_member(json, "text", fmt::format("`tpplan explain {}` says more.", kind.name));
+    write_member(json, "markdown", page);
+    end_object(json);
   }
-  out += "}";
+  end_object(json);
 }
 
-void append_rules(std::string& out, PageOfCode page) {
+void write_driver(JsonWriter& json, std::string_view tool, PageOfCode page) {
+  const size_t space = tool.rfind(' ');
+  begin_object(json);
+  write_member(json, "name", tool.substr(0, space));
+  write_member(json, "version", tool.substr(space + 1));
+  write_key(json, "rules");
+  begin_array(json);
   for (const DiagnosticKind& kind : diagnostic_kinds()) {
-    out += kind.code == diagnostic_kinds().front().code ? "\n  " : ",\n  ";
-    append_rule(out, kind, page);
+    next_line(json, 2);
+    write_rule(json, kind, page);
   }
+  next_line(json, 1);
+  end_array(json);
+  end_object(json);
 }
 
-void append_physical_location(std::string& out, const SourceFile& file, const Place& place) {
-  out += fmt::format("\"physicalLocation\": {{\"artifactLocation\": {{\"uri\": \"{}\"}}", uri_of(file.name));
+void write_physical_location(JsonWriter& json, const SourceFile& file, const Place& place) {
+  write_key(json, "physicalLocation");
+  begin_object(json);
+  write_key(json, "artifactLocation");
+  begin_object(json);
+  write_member(json, "uri", uri_of(file.name));
+  end_object(json);
   if (place.file != nullptr) {
     const Columns columns = code_point_columns(place);
-    out += fmt::format(", \"region\": {{\"startLine\": {}, \"startColumn\": {}, \"endColumn\": {}}}", place.line,
-                       columns.begin, columns.end);
+    write_key(json, "region");
+    begin_object(json);
+    write_member(json, "startLine", place.line);
+    write_member(json, "startColumn", columns.begin);
+    write_member(json, "endColumn", columns.end);
+    end_object(json);
   }
-  out += "}";
+  end_object(json);
 }
 
 // Where the result is; a finding without a place is about the plan as a whole.
-void append_locations(std::string& out, const Diagnostic& d, const Sources& sources) {
+void write_locations(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   const SourceFile* file = file_about(d.span, sources);
-  out += ", \"locations\": [";
+  write_key(json, "locations");
+  begin_array(json);
   if (file != nullptr) {
-    out += "{";
-    append_physical_location(out, *file, place_of(d.span, sources));
-    if (!d.label.empty()) {
-      out += ", ";
-      append_text(out, "message", without_links(escape_for_terminal(d.label)));
-    }
-    out += "}";
+    begin_object(json);
+    write_physical_location(json, *file, place_of(d.span, sources));
+    if (!d.label.empty()) write_text(json, "message", without_links(escape_for_terminal(d.label)));
+    end_object(json);
   }
-  out += "]";
+  end_array(json);
 }
 
 // The notes that point somewhere.
-void append_related_locations(std::string& out, const Diagnostic& d, const Sources& sources) {
+void write_related_locations(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   size_t id = 0;
-  out += ", \"relatedLocations\": [";
+  write_key(json, "relatedLocations");
+  begin_array(json);
   for (const Note& note : d.notes) {
     const Place place = place_of(note.span, sources);
     if (place.file == nullptr) continue;
-    out += fmt::format("{}{{\"id\": {}, ", id == 0 ? "" : ", ", id + 1);
-    append_physical_location(out, *place.file, place);
-    out += ", ";
-    append_text(out, "message", without_links(escape_for_terminal(note.text)));
-    out += "}";
-    ++id;
+    begin_object(json);
+    write_member(json, "id", ++id);
+    write_physical_location(json, *place.file, place);
+    write_text(json, "message", without_links(escape_for_terminal(note.text)));
+    end_object(json);
   }
-  out += "]";
+  end_array(json);
 }
 
-void append_result(std::string& out, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
-  out += fmt::format("{{\"ruleId\": \"{}\", \"ruleIndex\": {}, \"level\": \"{}\", ", kind_of(d.code).name,
-                     static_cast<size_t>(d.code), severity_name(d.severity));
-  append_text(out, "message", without_links(whole_text(d, sources, "\n")));
-  append_locations(out, d, sources);
-  append_related_locations(out, d, sources);
-  out += fmt::format(", \"occurrenceCount\": {}, \"partialFingerprints\": {{\"tpplan/v1\": \"{}\"}}}}", d.count,
-                     fingerprint);
+void write_result(JsonWriter& json, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
+  begin_object(json);
+  write_member(json, "ruleId", kind_of(d.code).name);
+  write_member(json, "ruleIndex", static_cast<size_t>(d.code));
+  write_member(json, "level", severity_name(d.severity));
+  write_text(json, "message", without_links(whole_text(d, sources, "\n")));
+  write_locations(json, d, sources);
+  write_related_locations(json, d, sources);
+  write_member(json, "occurrenceCount", d.count);
+  write_key(json, "partialFingerprints");
+  begin_object(json);
+  write_member(json, "tpplan/v1", fingerprint);
+  end_object(json);
+  end_object(json);
 }
 
-void append_results(std::string& out, const Diagnostics& diagnostics, const Sources& sources) {
+void write_results(JsonWriter& json, const Diagnostics& diagnostics, const Sources& sources) {
   const std::vector<std::string> prints = fingerprints(diagnostics, sources);
+  begin_array(json);
   for (size_t i = 0; i < diagnostics.list.size(); ++i) {
-    out += i == 0 ? "\n  " : ",\n  ";
-    append_result(out, diagnostics.list[i], sources, prints[i]);
+    next_line(json, 2);
+    write_result(json, diagnostics.list[i], sources, prints[i]);
   }
+  next_line(json, 1);
+  end_array(json);
 }
 
 // How the run went: whether the inputs could be judged at all.
-void append_invocation(std::string& out, const Diagnostics& diagnostics) {
+void write_invocation(JsonWriter& json, const Diagnostics& diagnostics) {
   const int status = exit_status(diagnostics);
-  out += fmt::format("{{\"executionSuccessful\": {}, \"exitCode\": {}}}", status <= 1, status);
+  begin_object(json);
+  write_member(json, "executionSuccessful", status <= 1);
+  write_member(json, "exitCode", status);
+  end_object(json);
 }
 
 }  // namespace
 
 std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
                          PageOfCode page) {
-  const size_t space = tool.rfind(' ');
-  std::string out = fmt::format("{{\"$schema\": \"{}\", \"version\": \"2.1.0\", \"runs\": [{{\n", kSchema);
-  out += fmt::format(" \"tool\": {{\"driver\": {{\"name\": \"{}\", \"version\": \"{}\", \"rules\": [",
-                     tool.substr(0, space), tool.substr(space + 1));
-  append_rules(out, page);
-  out += "\n ]}},\n \"columnKind\": \"unicodeCodePoints\",\n \"invocations\": [";
-  append_invocation(out, diagnostics);
-  out += "],\n \"results\": [";
-  append_results(out, diagnostics, locate(diagnostics, sources));
-  return out + "\n ]}]}\n";
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "$schema", kSchema);
+  write_member(json, "version", "2.1.0");
+  write_key(json, "runs");
+  begin_array(json);
+  begin_object(json);
+  next_line(json, 1);
+  write_key(json, "tool");
+  begin_object(json);
+  write_key(json, "driver");
+  write_driver(json, tool, page);
+  end_object(json);
+  next_line(json, 1);
+  write_member(json, "columnKind", "unicodeCodePoints");
+  next_line(json, 1);
+  write_key(json, "invocations");
+  begin_array(json);
+  write_invocation(json, diagnostics);
+  end_array(json);
+  next_line(json, 1);
+  write_key(json, "results");
+  write_results(json, diagnostics, locate(diagnostics, sources));
+  end_object(json);
+  end_array(json);
+  end_object(json);
+  return json.out + '\n';
 }
 
 }  // namespace tpplan

@@ -53,14 +53,6 @@ std::string number_text(double value) {
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
-std::string distribution_json(const Distribution& d) {
-  const DistributionRow& row = kRows[static_cast<size_t>(d.kind)];
-  if (row.argument_count == 0) return fmt::format("\"{}\"", row.name);
-  if (row.argument_count == 1) return fmt::format("{{\"{}\": {}}}", row.name, number_text(d.arguments[0]));
-  return fmt::format("{{\"{}\": {{\"{}\": {}, \"{}\": {}}}}}", row.name, row.arguments[0], number_text(d.arguments[0]),
-                     row.arguments[1], number_text(d.arguments[1]));
-}
-
 std::string to_text(const Distribution& d) {
   const DistributionRow& row = kRows[static_cast<size_t>(d.kind)];
   if (row.argument_count == 0) return std::string(row.name);

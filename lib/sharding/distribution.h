@@ -45,9 +45,6 @@ bool parse_number(std::string_view text, double& value);
 // The shortest text that reads back as the same double.
 std::string number_text(double value);
 
-// `"zeros"`, `{"constant": 0.5}`, `{"normal": {"mean": 0, "std": 0.02}}`: JSON, which a plan may hold as it is.
-std::string distribution_json(const Distribution& distribution);
-
 // "zeros", "constant 0.5", "normal (mean 0, std 0.02)".
 std::string to_text(const Distribution& distribution);
 

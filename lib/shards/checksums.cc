@@ -14,6 +14,7 @@
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
 #include "syntax/json_reader.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {

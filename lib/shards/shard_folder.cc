@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "syntax/json_reader.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "shards/shard_folder.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 

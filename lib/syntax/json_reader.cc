@@ -343,7 +343,7 @@ struct TreeBuilder {
                               human_bytes(static_cast<size_t>(position.limit - last_event))));
     }
     if (offset_of(position.end) == 0)
-      return fail(Code::TP1008, 0, 0, "the file is empty", "a model starts with `{\"format\": ...`");
+      return fail(Code::TP1008, 0, 0, "the file is empty", std::string(document.kind_help));
     // "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - unexpected ...; expected
     // ..."
     std::string text = error.what();

@@ -47,6 +47,8 @@ struct JsonVisitor {
   std::function<bool(std::string_view key, const JsonTree& tree)> value;
   // Sees the members of each member that is answered with Members; there must be one then.
   const JsonVisitor* inner = nullptr;
+  // Of the document: what a file of this kind is like, for whoever gave an empty one.
+  std::string_view kind_help = "the file starts with `{`";
 };
 
 struct JsonLimits {

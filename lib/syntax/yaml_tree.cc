@@ -42,7 +42,7 @@ struct TextBuffer : std::streambuf {
 };
 
 // yaml-cpp demands a class here; it only builds the tree.
-struct TreeBuilder : YAML::EventHandler {
+struct YamlBuilder : YAML::EventHandler {
   const SourceFile& file;
   Source source;
   YamlTree& tree;
@@ -56,7 +56,7 @@ struct TreeBuilder : YAML::EventHandler {
   size_t pending = 0;                        // in sixteenths
   std::vector<size_t> line_starts;
 
-  TreeBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
+  YamlBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
       : file(f), source(s), tree(t), diagnostics(d), limits(l), line_starts{0} {
     for (size_t i = 0; i < f.text.size(); ++i) {
       if (f.text[i] == '\n') line_starts.push_back(i + 1);
@@ -298,7 +298,7 @@ bool check_text(const SourceFile& file, Source source, Diagnostics& diagnostics,
   return true;
 }
 
-void report_syntax(const TreeBuilder& builder, const YAML::Exception& error) {
+void report_syntax(const YamlBuilder& builder, const YAML::Exception& error) {
   const uint64_t offset = builder.offset_of(error.mark);
   const bool alias =
       error.msg.find("anchor is not defined") != std::string::npos || error.msg.find("alias") != std::string::npos;
@@ -322,7 +322,7 @@ void report_syntax(const TreeBuilder& builder, const YAML::Exception& error) {
 bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
                const YamlLimits& limits) {
   if (!check_text(file, source, diagnostics, limits)) return false;
-  TreeBuilder builder(file, source, tree, diagnostics, limits);
+  YamlBuilder builder(file, source, tree, diagnostics, limits);
   TextBuffer buffer(file.text, [&builder](std::string_view piece) { builder.check_pending(piece); });
   std::istream stream(&buffer);
   try {

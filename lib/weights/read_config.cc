@@ -31,7 +31,8 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                                 [&](std::string_view, const JsonTree& tree) {
                                   config.members.push_back(tree);
                                   return true;
-                                }};
+                                },
+                            .kind_help = "a config is the config.json that stands beside a model's weights"};
   constexpr size_t kMaxValues = 256 * 1024;  // vocabularies stand in some configs
   return read_json(config.source, Source::Model, visitor, config.strings, diagnostics,
                    {.keys_per_object = kMaxValues, .tree_nodes = kMaxValues});

@@ -159,7 +159,8 @@ bool read_index_map(IndexReader& reader) {
           [&](std::string_view, const JsonTree& tree) {
             read_map(reader, tree);
             return true;
-          }};
+          },
+      .kind_help = "an index of weights is {\"weight_map\": {TENSOR: FILE, ...}}"};
   if (!read_json(reader.files.index, Source::Model, visitor, reader.strings, reader.diagnostics)) return false;
   if (has_errors(reader.diagnostics)) return false;
   if (!reader.has_map)

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "base/text.h"
 #include "commands.h"
 #include "ranks/rank_checks.h"
+#include "syntax/json_writer.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -38,19 +38,27 @@ std::string human(const std::vector<Check>& checks) {
 }
 
 std::string json(const std::vector<Check>& checks) {
-  std::string out = "{\n  \"version\": ";
-  append_json_string(out, kExecVersion);
-  out += ",\n  \"checks\": [";
-  for (size_t i = 0; i < checks.size(); ++i) {
-    out += i == 0 ? "\n    {\"name\": " : ",\n    {\"name\": ";
-    append_json_string(out, checks[i].name);
-    out += fmt::format(", \"state\": \"{}\", \"found\": ", state_text(checks[i].state));
-    append_json_string(out, checks[i].found);
-    out += ", \"remedy\": ";
-    append_json_string(out, checks[i].remedy);
-    out += '}';
+  JsonWriter out;
+  begin_object(out);
+  next_line(out, 2);
+  write_member(out, "version", kExecVersion);
+  next_line(out, 2);
+  write_key(out, "checks");
+  begin_array(out);
+  for (const Check& check : checks) {
+    next_line(out, 4);
+    begin_object(out);
+    write_member(out, "name", check.name);
+    write_member(out, "state", state_text(check.state));
+    write_member(out, "found", check.found);
+    write_member(out, "remedy", check.remedy);
+    end_object(out);
   }
-  return out + "\n  ]\n}\n";
+  next_line(out, 2);
+  end_array(out);
+  next_line(out, 0);
+  end_object(out);
+  return out.out + '\n';
 }
 
 }  // namespace

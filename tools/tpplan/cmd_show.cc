@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "commands.h"
@@ -10,19 +11,10 @@
 #include "report/measure_manifest.h"
 #include "report/render_chart.h"
 #include "sharding/shard_slice.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
-
-std::string intervals_json(const std::vector<std::vector<Interval>>& slice) {
-  std::vector<std::string> dims;
-  for (const std::vector<Interval>& runs : slice) {
-    std::vector<std::string> parts;
-    for (const Interval& run : runs) parts.push_back(fmt::format("[{}, {}]", run.begin, run.end));
-    dims.push_back(fmt::format("[{}]", fmt::join(parts, ", ")));
-  }
-  return fmt::format("[{}]", fmt::join(dims, ", "));
-}
 
 std::string intervals_text(const std::vector<std::vector<Interval>>& slice) {
   std::vector<std::string> dims;
@@ -43,9 +35,15 @@ std::string rank_line(const Manifest& manifest, const ManifestParam& param, cons
                        fmt::format("[{}]", fmt::join(local_shape_of(layout, manifest.mesh, coordinate), ", ")),
                        fmt::format("[{}]", fmt::join(layout.shape, ", ")), intervals_text(slice));
   }
-  std::string line = "{\"path\": ";
-  append_json_string(line, path_of(manifest, param));
-  return line + fmt::format(", \"intervals\": {}}}\n", intervals_json(slice));
+  JsonWriter line;
+  begin_object(line);
+  write_member(line, "path", path_of(manifest, param));
+  write_key(line, "intervals");
+  write_array(line, slice, [&](const std::vector<Interval>& runs) {
+    write_array(line, runs, [&](const Interval& run) { write_array(line, std::array{run.begin, run.end}); });
+  });
+  end_object(line);
+  return line.out + '\n';
 }
 
 std::string param_text(const Manifest& manifest, const ManifestParam& param) {
