@@ -20,7 +20,7 @@ function(append_table name files suffix)
   set(OUT "${OUT}" PARENT_SCOPE)
 endfunction()
 
-set(OUT "#include \"commands.h\"\n\nnamespace tpplan {\n\n")
+set(OUT "#include \"embedded.h\"\n\nnamespace tpplan {\n\n")
 append_table(embedded_schema "${SCHEMAS}" ".schema.json")
 append_table(embedded_page "${PAGES}" ".md")
 string(APPEND OUT "}  // namespace tpplan\n")

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "device/cublas.h"
 #include "device/cuda_draw.h"
 #include "device/device.h"
 #include "device/kernel_bodies.h"
+#include "diagnostics/fault.h"
 
 namespace tpplan {
 namespace {
@@ -20,8 +20,10 @@ void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   int index = -1;
   cudaGetDevice(&index);
-  throw std::runtime_error("GPU " + std::to_string(index) + ": " + cudaGetErrorName(error) + " (" +
-                           cudaGetErrorString(error) + ") in " + what);
+  throw Fault{.code = Code::TP8011,
+              .message = "GPU " + std::to_string(index) + ": " + cudaGetErrorName(error) + " (" +
+                         cudaGetErrorString(error) + ") in " + what,
+              .help = "see nvidia-smi and the kernel's log (dmesg): Xid"};
 }
 
 int current_device() {
@@ -192,8 +194,9 @@ void use(int index) {
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   if (count == 1) index = 0;  // a launcher may have left each rank one GPU of its own
   if (index < 0 || index >= count) {
-    throw std::runtime_error("GPU " + std::to_string(index) + " is wanted, and this machine has " +
-                             std::to_string(count) + ": start one rank a GPU, or see CUDA_VISIBLE_DEVICES");
+    throw Fault{.code = Code::TP8002,
+                .message = "GPU " + std::to_string(index) + " is wanted, and this machine has " + std::to_string(count),
+                .help = "start one rank a GPU, or see CUDA_VISIBLE_DEVICES"};
   }
   check(cudaSetDevice(index), "cudaSetDevice");
 }

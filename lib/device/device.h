@@ -30,8 +30,8 @@ struct Product {
 
 // The functions of one kind of device. Memory that they take is the device's unless the name says host. All of them are
 // called with the device current for the calling thread; work is ordered as called, and done at `synchronize`. A
-// function that fails throws std::runtime_error with the device's own words; allocate returns nullptr when no memory is
-// left.
+// function that fails throws TP8011 (diagnostics/fault.h) with the device's own words; allocate returns nullptr when no
+// memory is left.
 struct Device {
   std::string_view name;    // "cpu", "cuda"
   std::string_view memory;  // whose memory it is, for people: "host", "GPU"

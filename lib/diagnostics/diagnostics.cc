@@ -96,13 +96,15 @@ void finish_diagnostics(Diagnostics& diagnostics) {
   }
 }
 
+int exit_status(Failure failure) { return failure == Failure::Limit ? 3 : failure == Failure::Input ? 2 : 1; }
+
 int exit_status(const Diagnostics& diagnostics) {
   int status = 0;
   for (const Diagnostic& d : diagnostics.list) {
     if (d.severity != Severity::Error) continue;
     // A warning that was made an error is about content that could be read.
     const Failure failure = kind_of(d.code).severity == Severity::Warning ? Failure::Content : kind_of(d.code).failure;
-    status = std::max(status, failure == Failure::Limit ? 3 : failure == Failure::Input ? 2 : 1);
+    status = std::max(status, exit_status(failure));
   }
   return status;
 }

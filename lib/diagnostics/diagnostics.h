@@ -97,6 +97,9 @@ bool has_errors(const Diagnostics& diagnostics);
 // quote megabytes of an input shortened to their two ends.
 void finish_diagnostics(Diagnostics& diagnostics);
 
+// 3 for a limit, 2 for an input that cannot be used, 1 for content.
+int exit_status(Failure failure);
+
 // 0 without errors; otherwise 3 when a limit was met, else 2 when an input cannot be used, else 1.
 int exit_status(const Diagnostics& diagnostics);
 

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/device.h"
+#include "diagnostics/fault.h"
 #include "sharding/dtype.h"
 #include "sharding/placement.h"
 
@@ -66,7 +68,7 @@ struct Comm {
   double deadline = 60;  // seconds that a step may wait for another rank
   Step step;             // set by begin_step
   uint64_t calls = 0;    // of the backend, that this rank has entered; who has fewer than others is who they wait for
-  std::string fault;     // the first failure, naming rank and step; empty: none
+  std::optional<Fault> fault;        // the first failure of the job, with rank and step
   std::shared_ptr<void> state;       // the backend's own
   std::shared_ptr<Control> control;  // to ranks in other processes; null with `local`
 };
@@ -75,9 +77,16 @@ struct Comm {
 // TPPLAN_EXEC_FAULT="rank=2,step=5,kind=exit|hang|throw" makes that rank die, sleep or throw as it begins that step.
 void begin_step(Comm& comm, std::string what);
 
-// Makes this rank's failure known: the other ranks' calls fail within their deadlines and name this rank, its step and
-// the reason.
-void fail(Comm& comm, std::string reason);
+// Makes this rank's failure known, with this rank and its step where the fault names none: the other ranks' calls fail
+// within their deadlines, with the same fault.
+void fail(Comm& comm, Fault fault);
+void fail(Comm& comm, Code code, std::string message, std::string help = {});
+
+// The fault as this rank's, at its step, where it names no rank.
+Fault located(const Comm& comm, Fault fault);
+
+// What a function of the backend returned: throws comm.fault when that was false.
+void require(const Comm& comm, bool done);
 
 // What every function of a backend begins with: false after a failure, else counts the call and lets the others know.
 bool enter_call(Comm& comm);

@@ -15,14 +15,13 @@ const Backend* local_backend(std::string& reason);
 const Backend* mpi_backend(std::string& reason);
 const Backend* nccl_backend(std::string& reason);
 
-// Runs `body` on options.world threads of this process; the status and fault of run_ranks.
-int run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body, std::string& fault);
+// Runs `body` on options.world threads of this process, as run_ranks does.
+JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body);
 
 // Bring up the backend for this process's rank: comm.rank, world, device and deadline are set, the device is current.
-// They set local_rank, node, process, control and state. On false `fault` says why, for people: the job cannot be set
-// up.
-bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault);
-bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault);
+// They set local_rank, node, process, control and state, and throw where the job cannot be set up.
+void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options);
+void connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options);
 
 // MPI_Finalize, which mpirun expects of ranks that end well.
 void finish_mpi(Comm& comm);

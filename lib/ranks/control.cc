@@ -22,15 +22,18 @@ void report_timeout(Comm& comm) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   if (is_coordinator(control)) {
-    set_fault(control, describe_late(control.ranks, 0, control.deadline));
+    set_fault(control, late_fault(control.ranks, 0, control.deadline));
   } else {
     control.outbox.push_back(
         {.type = FrameType::Late, .numbers = {comm.step.number, comm.calls}, .texts = {comm.step.what}});
     wake(control);
     control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1),
-                               [&] { return !control.fault.empty(); });
-    set_fault(control, fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not answer", comm.rank,
-                                   control.deadline, to_text(comm.step)));
+                               [&] { return control.fault.has_value(); });
+    set_fault(control, {.code = Code::TP8008,
+                        .message = fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not answer",
+                                               comm.rank, control.deadline, to_text(comm.step)),
+                        .help = "see to rank 0 and the network, or give --deadline more seconds",
+                        .rank = 0});
   }
   comm.fault = control.fault;
 }
@@ -41,7 +44,7 @@ bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
   Control& control = *comm.control;
   const auto end =
       std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(comm.deadline * 1e6));
-  const bool in_time = control.changed.wait_until(lock, end, [&] { return done() || !control.fault.empty(); });
+  const bool in_time = control.changed.wait_until(lock, end, [&] { return done() || control.fault.has_value(); });
   if (in_time && done()) return true;
   if (in_time) {
     comm.fault = control.fault;
@@ -54,9 +57,8 @@ bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
 
 }  // namespace
 
-bool join_job(Comm& comm, const RendezvousOptions& options, std::string& fault) {
-  RankConnections connections;
-  if (!rendezvous(options, connections, fault)) return false;
+void join_job(Comm& comm, const RendezvousOptions& options) {
+  RankConnections connections = rendezvous(options);
   comm.process = {comm.rank};
   comm.node.clear();
   for (size_t i = 0; i < connections.hosts.size(); ++i) {
@@ -67,7 +69,6 @@ bool join_job(Comm& comm, const RendezvousOptions& options, std::string& fault) 
     comm.local_rank = static_cast<int>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   comm.device->use(comm.local_rank);
   comm.control = open_control(std::move(connections), comm.deadline);
-  return true;
 }
 
 void publish_state_by_control(Comm& comm) {
@@ -79,7 +80,7 @@ void publish_state_by_control(Comm& comm) {
   own.calls = comm.calls;
   control.is_moved = true;
   if (is_coordinator(control)) control.last_change = Clock::now();
-  if (!comm.fault.empty()) set_fault(control, comm.fault);
+  if (comm.fault) set_fault(control, *comm.fault);
   comm.fault = control.fault;
   lock.unlock();
   if (is_new_step) send_state_now(control);
@@ -127,11 +128,14 @@ bool end_together(Comm& comm, int status) {
     control.outbox.push_back({.type = FrameType::End, .numbers = {static_cast<uint64_t>(status & 0xff)}});
     wake(control);
   }
-  while (!control.all_ended && control.fault.empty()) {
+  while (!control.all_ended && !control.fault) {
     control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(200));
     if (seconds_since(control.last_change) > control.deadline + kReplySeconds) {
-      set_fault(control, fmt::format("rank {} has waited {:.3g} s for the end, and rank 0 does not answer", comm.rank,
-                                     control.deadline));
+      set_fault(control, {.code = Code::TP8008,
+                          .message = fmt::format("rank {} has waited {:.3g} s for the end, and rank 0 does not answer",
+                                                 comm.rank, control.deadline),
+                          .help = "see to rank 0 and the network, or give --deadline more seconds",
+                          .rank = 0});
     }
   }
   if (!control.all_ended) comm.fault = control.fault;

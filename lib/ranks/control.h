@@ -14,8 +14,8 @@
 namespace tpplan {
 
 // Meets the other ranks, and opens the channel: comm.control, node, process and local_rank (where it is below 0) are
-// set and comm.device made current. False with `fault`: the job cannot be set up.
-bool join_job(Comm& comm, const RendezvousOptions& options, std::string& fault);
+// set and comm.device made current. Throws where the job cannot be set up.
+void join_job(Comm& comm, const RendezvousOptions& options);
 
 // Backend::publish_state and Backend::gather_texts of backends whose ranks are processes.
 void publish_state_by_control(Comm& comm);

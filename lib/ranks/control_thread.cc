@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/unfinished.h"
+#include "ranks/message.h"
 
 namespace tpplan {
 namespace {
@@ -37,6 +38,14 @@ void end_by_signal() {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// With the mutex held: the fault that a frame carries.
+bool take_fault(Control& control, const Frame& frame) {
+  Fault fault;
+  if (frame.texts.size() != 1 || !from_message(frame.texts[0], fault)) return false;
+  set_fault(control, std::move(fault));
+  return true;
+}
+
 // With the mutex held, at rank 0: what another rank says. False for a message that it cannot say.
 bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
   RankState& state = control.ranks[rank];
@@ -49,12 +58,10 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
       state.calls = frame.numbers[1];
       control.last_change = Clock::now();
       if (frame.type == FrameType::Late)
-        set_fault(control, describe_late(control.ranks, static_cast<int>(rank), control.deadline));
+        set_fault(control, late_fault(control.ranks, static_cast<int>(rank), control.deadline));
       return true;
     case FrameType::Fault:
-      if (frame.texts.size() != 1) return false;
-      set_fault(control, std::move(frame.texts[0]));
-      return true;
+      return take_fault(control, frame);
     case FrameType::Text:
       if (frame.texts.size() != 1 || control.has_text[rank]) return false;
       control.texts[rank] = std::move(frame.texts[0]);
@@ -81,10 +88,8 @@ bool receive_from_coordinator(Control& control, Frame& frame) {
     case FrameType::State:
       return true;
     case FrameType::Fault:
-      if (frame.texts.size() != 1) return false;
       control.is_fault_sent = true;  // rank 0 knows it
-      set_fault(control, std::move(frame.texts[0]));
-      return true;
+      return take_fault(control, frame);
     case FrameType::Texts:
       if (frame.texts.size() != world) return false;
       control.all_texts = std::move(frame.texts);
@@ -109,17 +114,18 @@ void disconnect(Control& control, size_t i) {
   const size_t rank = is_coordinator(control) ? i : 0;
   if (control.all_ended) return;
   const RankState& state = control.ranks[rank];
-  set_fault(
-      control,
-      is_coordinator(control)
-          ? fmt::format(
-                "rank {} is gone: its process ended or its network failed; last heard of at {}, while rank 0 is at {}",
-                rank, to_text(state.step), to_text(control.ranks[0].step))
-          : fmt::format("rank 0 is gone: its process ended or its network failed, while rank {} is at {}", control.rank,
-                        to_text(control.ranks[static_cast<size_t>(control.rank)].step)));
+  const std::string gone = fmt::format("rank {} is gone: its process ended or its network failed", rank),
+                    here = to_text(control.ranks[static_cast<size_t>(control.rank)].step);
+  set_fault(control,
+            {.code = Code::TP8007,
+             .message = is_coordinator(control) ? fmt::format("{}; last heard of at {}, while rank 0 is at {}", gone,
+                                                              to_text(state.step), here)
+                                                : fmt::format("{}, while rank {} is at {}", gone, control.rank, here),
+             .help = fmt::format("see the standard error of rank {} and the log of its machine", rank),
+             .rank = static_cast<int>(rank)});
 }
 
-// Hears all whole messages of an inbox; `open` says whether more may come.
+// Takes in all whole messages of an inbox; `open` says whether more may come.
 void process_inbox(Control& control, size_t i, bool open) {
   const std::lock_guard lock(control.mutex);
   Frame frame;
@@ -141,15 +147,15 @@ Frame state_of(const Control& control) {
 std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent) {
   std::vector<Frame> frames = std::exchange(control.outbox, {});
   const bool must_know =
-      !is_coordinator(control) && (!frames.empty() || !control.fault.empty());  // where we stand, before what we say
+      !is_coordinator(control) && (!frames.empty() || control.fault);  // where we stand, before what we say
   const bool is_time = Clock::now() - last_sent >= (is_coordinator(control) ? kHeartbeatInterval : kStateInterval);
   if ((is_coordinator(control) && is_time) || (control.is_moved && (is_time || must_know))) {
     frames.insert(frames.begin(), state_of(control));
     control.is_moved = false;
     last_sent = Clock::now();
   }
-  if (!control.fault.empty() && !control.is_fault_sent) {
-    frames.push_back({.type = FrameType::Fault, .texts = {control.fault}});
+  if (control.fault && !control.is_fault_sent) {
+    frames.push_back({.type = FrameType::Fault, .texts = {to_message(*control.fault)}});
     control.is_fault_sent = true;
   }
   return frames;
@@ -160,7 +166,7 @@ void check_end(Control& control) {
   if (control.all_ended || seconds_since(control.last_change) < control.deadline) return;
   const auto ended = std::ranges::find(control.ranks, true, &RankState::ended);
   if (ended == control.ranks.end()) return;
-  set_fault(control, describe_late(control.ranks, static_cast<int>(ended - control.ranks.begin()), control.deadline));
+  set_fault(control, late_fault(control.ranks, static_cast<int>(ended - control.ranks.begin()), control.deadline));
 }
 
 // The thread of one process.
@@ -240,8 +246,8 @@ void wake(Control& control) {
   if (write(control.wake, &one, sizeof one) < 0) return;  // full: it is awake
 }
 
-void set_fault(Control& control, std::string fault) {
-  if (!control.fault.empty()) return;
+void set_fault(Control& control, Fault fault) {
+  if (control.fault) return;
   control.fault = std::move(fault);
   control.has_fault = true;
   control.changed.notify_all();
@@ -253,9 +259,8 @@ void complete_texts(Control& control) {
   for (size_t i = 0; i < control.ranks.size() && came != 0; ++i) {
     if (control.ranks[i].ended && !control.has_text[i]) {
       const auto waiter = std::ranges::find(control.has_text, true) - control.has_text.begin();
-      return set_fault(control, fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}",
-                                            i, to_text(control.ranks[i].step), control.statuses[i], waiter,
-                                            to_text(control.ranks[static_cast<size_t>(waiter)].step)));
+      return set_fault(control,
+                       ended_fault(control.ranks, static_cast<int>(i), control.statuses[i], static_cast<int>(waiter)));
     }
   }
   if (came != control.has_text.size()) return;

@@ -35,7 +35,7 @@ struct Control {
   std::chrono::steady_clock::time_point last_change =
       std::chrono::steady_clock::now();  // of any rank's state, or of word from rank 0
   std::vector<Frame> outbox;             // to rank 0, or from rank 0 to all
-  std::string fault;
+  std::optional<Fault> fault;
   bool is_fault_sent = false;
   std::vector<std::string> texts;  // rank 0: of the round under way
   std::vector<bool> has_text;
@@ -59,7 +59,7 @@ void wake(Control& control);
 void send_state_now(Control& control);
 
 // These with the mutex held. The first failure stands and is sent to all.
-void set_fault(Control& control, std::string fault);
+void set_fault(Control& control, Fault fault);
 // At rank 0: answers a round of texts, and the end, when all have come; fails a round that somebody will never come to.
 void complete_texts(Control& control);
 void complete_end(Control& control);

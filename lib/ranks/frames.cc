@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/fnv1a.h"
+
 namespace tpplan {
 namespace {
 
-constexpr size_t kHead = 8;
+constexpr size_t kLength = 8, kCheck = 8;
 
 void append_number(std::string& out, uint64_t value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -55,7 +57,8 @@ std::string encode(const Frame& frame) {
     body += text;
   }
   std::string out;
-  append_number(out, body.size());
+  append_number(out, kCheck + body.size());
+  append_number(out, fnv1a(body));
   return out + body;
 }
 
@@ -65,8 +68,10 @@ DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame) {
   if (!take_number(rest, size)) return DecodeState::NeedMore;
   if (size > limit) return DecodeState::Malformed;
   if (rest.size() < size) return DecodeState::NeedMore;
-  if (!parse_body(rest.substr(0, size), frame)) return DecodeState::Malformed;
-  bytes.erase(0, kHead + size);
+  std::string_view body = rest.substr(0, size);
+  uint64_t check = 0;
+  if (!take_number(body, check) || check != fnv1a(body) || !parse_body(body, frame)) return DecodeState::Malformed;
+  bytes.erase(0, kLength + size);
   return DecodeState::Frame;
 }
 

@@ -19,12 +19,13 @@ struct Frame {
 inline constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxHelloBytes = uint64_t{1} << 16;  // before the other side is known
 
-// Length (8 bytes), type, counts, numbers and strings; little endian, which is what all machines with GPUs are.
+// Length (8 bytes), a check of the rest (8), type, counts, numbers and strings; little endian, which is what all
+// machines with GPUs are.
 std::string encode(const Frame& frame);
 
 enum class DecodeState { Frame, NeedMore, Malformed };
 
-// Takes the first frame off `bytes`. Malformed: no frame of at most `limit` bytes begins there.
+// Takes the first frame off `bytes`. Malformed: no frame of at most `limit` bytes begins there, or a damaged one.
 DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame);
 
 // Sends all of it within `seconds`; false when the other side is gone or does not take it.

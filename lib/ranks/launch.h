@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "ranks/backend.h"
 
@@ -17,13 +19,21 @@ struct LaunchOptions {
 };
 
 // What a rank does; returns its exit status. Called once for each rank of this process, on a thread of its own with
-// `local`. A std::exception that leaves it is this rank's fault.
+// `local`. What it throws is this rank's fault.
 using RankBody = std::function<int(Comm& comm)>;
 
-// Runs `body` on every rank that lives in this process and returns the job's exit status: 0 when every rank returned 0,
-// else the largest status of this process's ranks; 1 when another rank failed or was lost, 2 when the job could not be
-// set up (no such backend here, rank variables that disagree, a world of another size, ranks that disagree on
-// `agreement`). `fault` says what went wrong, for people: which rank, at which step, why.
-int run_ranks(const LaunchOptions& options, const RankBody& body, std::string& fault);
+// How a job ended. `status`: 0 when every rank returned 0, else the largest status of this process's ranks, at least 1
+// when another rank did not end with 0, and what the fault's code calls for (exit_status).
+struct JobEnd {
+  int status = 0;
+  std::optional<Fault> fault;
+};
+
+// Runs `body` on every rank that lives in this process. A job that cannot be set up ends with a fault, too (TP8001 to
+// TP8006).
+JobEnd run_ranks(const LaunchOptions& options, const RankBody& body);
+
+// The backends that there are, in the order of their table.
+std::vector<std::string> backend_names();
 
 }  // namespace tpplan

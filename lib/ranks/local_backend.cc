@@ -1,19 +1,17 @@
 // All ranks are threads of this process and read each other's memory: the reference that the other backends are held
 // to.
 #include <spdlog/fmt/fmt.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <new>
 #include <numeric>
-#include <system_error>
 #include <thread>
 
-#include "base/text.h"
 #include "device/divide.h"
 #include "ranks/backends.h"
+#include "ranks/end_process.h"
 #include "ranks/local_board.h"
 #include "ranks/reduce_by_moves.h"
 
@@ -44,8 +42,8 @@ bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read)
   try {
     done = read(*slots);
     comm.device->synchronize();
-  } catch (const std::exception& error) {  // a device's: known as this rank's fault before anybody waits for it
-    fail(comm, escape_for_terminal(error.what()));
+  } catch (...) {  // a device's: known as this rank's fault before anybody waits for it
+    fail(comm, current_fault());
     finish_reading(board, group);
     throw;
   }
@@ -69,8 +67,9 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
     uint64_t offset = 0;
     for (size_t i = 0; i < slots.size(); offset += receive_bytes[i++]) {
       if (slots[i].sizes[group.self] != receive_bytes[i]) {
-        fail(comm, fmt::format("rank {} sends {} bytes where {} are expected", group.ranks[i],
-                               slots[i].sizes[group.self], receive_bytes[i]));
+        fail(comm, Code::TP8013,
+             fmt::format("rank {} sends {} bytes where {} are expected", group.ranks[i], slots[i].sizes[group.self],
+                         receive_bytes[i]));
         return false;
       }
       if (receive_bytes[i] != 0)
@@ -126,9 +125,9 @@ void publish_state(Comm& comm) {
   RankState& state = board.ranks[static_cast<size_t>(comm.rank)];
   state.step = comm.step;
   state.calls = comm.calls;
-  if (!comm.fault.empty() && board.fault.empty()) board.fault = comm.fault;
-  if (comm.fault.empty()) comm.fault = board.fault;
-  if (!board.fault.empty()) board.changed.notify_all();
+  if (comm.fault && !board.fault) board.fault = comm.fault;
+  if (!comm.fault) comm.fault = board.fault;
+  if (board.fault) board.changed.notify_all();
 }
 
 constexpr Backend kLocal = {.name = "local",
@@ -140,12 +139,13 @@ constexpr Backend kLocal = {.name = "local",
                             .publish_state = publish_state};
 
 // Makes a failure known with no memory left to describe it, where need be: a text this short takes none.
-void fail_somehow(Board& board, Comm& comm, const char* what, const char* reason) {
+template <typename Describe>
+void fail_somehow(Board& board, Comm& comm, Describe describe) {
   try {
-    fail(comm, what + escape_for_terminal(reason));
+    fail(comm, describe());
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(board.mutex);
-    if (board.fault.empty()) board.fault = "out of memory";
+    if (!board.fault) board.fault = Fault{.code = Code::TP8012, .message = "out of memory"};
     board.changed.notify_all();
   }
 }
@@ -156,20 +156,16 @@ int run_rank(Comm& comm, const RankBody& body) {
   try {
     comm.device->use(0);
     status = body(comm);
-    if (!comm.fault.empty()) status = std::max(status, 1);
-  } catch (const std::bad_alloc&) {
-    fail_somehow(board_of(comm), comm, "", "out of memory");
-    status = 3;
-  } catch (const std::exception& error) {
-    fail_somehow(board_of(comm), comm, "", error.what());
+  } catch (...) {
+    fail_somehow(board_of(comm), comm, current_fault);
   }
-  return status;
+  return comm.fault ? std::max(status, exit_status(*comm.fault)) : status;
 }
 
 // Waits until all bodies have returned; after a failure for no longer than it takes a rank that still works to notice.
 bool wait_for_ranks(Board& board) {
   std::unique_lock lock(board.mutex);
-  board.changed.wait(lock, [&] { return board.running == 0 || !board.fault.empty(); });
+  board.changed.wait(lock, [&] { return board.running == 0 || board.fault; });
   return board.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1),
                                   [&] { return board.running == 0; });
 }
@@ -178,13 +174,12 @@ bool wait_for_ranks(Board& board) {
 
 const Backend* local_backend(std::string&) { return &kLocal; }
 
-int run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body, std::string& fault) {
-  if (options.world > kMostLocalRanks) {
-    fault = fmt::format(
-        "{} ranks are more than the {} that --backend local runs in one process: start them with --backend mpi or nccl",
-        options.world, kMostLocalRanks);
-    return 3;
-  }
+JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body) {
+  if (options.world > kMostLocalRanks)
+    throw Fault{.code = Code::TP9001,
+                .message = fmt::format("{} ranks are more than the {} that --backend local runs in one process",
+                                       options.world, kMostLocalRanks),
+                .help = "start them with --backend mpi or nccl"};
   const auto world = static_cast<size_t>(options.world);
   const auto board = std::make_shared<Board>();
   board->ranks.resize(world);
@@ -206,8 +201,11 @@ int run_local_ranks(const LaunchOptions& options, const Device& device, const Ra
         post_end(board_of(comm), comm.rank, status);
       });
     } catch (const std::exception& error) {  // system_error: no thread; bad_alloc
-      fail_somehow(*board, model,
-                   "it cannot be started, for want of threads or memory (ulimit -u, ulimit -v): ", error.what());
+      fail_somehow(*board, model, [&] {
+        return Fault{.code = Code::TP8012,
+                     .message = std::string("it cannot be started, for want of threads or memory: ") + error.what(),
+                     .help = "see ulimit -u and ulimit -v"};
+      });
       for (int missing = rank; missing < options.world; ++missing) post_end(*board, missing, 3);
       break;
     }
@@ -215,14 +213,12 @@ int run_local_ranks(const LaunchOptions& options, const Device& device, const Ra
   const bool all_ended = wait_for_ranks(*board);
   if (!all_ended) {  // a rank that cannot be woken: it would use what the caller is about to take down
     const std::lock_guard lock(board->mutex);
-    const std::string text = fmt::format("tpplan-exec: error: {}\n", board->fault);
-    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
-    _exit(1);
+    end_process(*board->fault);
   }
   for (std::thread& thread : threads) thread.join();
-  fault = board->fault;
-  const int status = std::ranges::max(board->statuses);
-  return fault.empty() ? status : std::max(status, 1);
+  JobEnd end{.status = std::ranges::max(board->statuses), .fault = board->fault};
+  if (end.fault) end.status = std::max(end.status, exit_status(*end.fault));
+  return end;
 }
 
 }  // namespace tpplan

@@ -1,7 +1,5 @@
 #include "ranks/local_board.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -38,20 +36,18 @@ const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Gro
                                                                std::chrono::duration<double>(comm.deadline));
   int ended = -1;
   const auto is_over = [&] {
-    return point.round != round || !board.fault.empty() || (ended = ended_member(board, group, point)) >= 0;
+    return point.round != round || board.fault || (ended = ended_member(board, group, point)) >= 0;
   };
   const bool in_time = board.changed.wait_until(lock, deadline, is_over);
-  if (board.fault.empty() && point.round == round) {
+  if (!board.fault && point.round == round) {
     if (!in_time) {
-      board.fault = describe_late(board.ranks, comm.rank, comm.deadline);
+      board.fault = late_fault(board.ranks, comm.rank, comm.deadline);
     } else {
-      board.fault = fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}", ended,
-                                to_text(board.ranks[static_cast<size_t>(ended)].step),
-                                board.statuses[static_cast<size_t>(ended)], comm.rank, to_text(comm.step));
+      board.fault = ended_fault(board.ranks, ended, board.statuses[static_cast<size_t>(ended)], comm.rank);
     }
     board.changed.notify_all();
   }
-  if (board.fault.empty()) {
+  if (!board.fault) {
     point.reading += slot != nullptr;
     return &point.slots;
   }
@@ -64,13 +60,7 @@ void finish_reading(Board& board, const Group& group) {
   std::unique_lock lock(board.mutex);
   BoardGroup& point = board.groups[group.ranks];
   if (--point.reading == 0) board.changed.notify_all();
-  if (!board.fault.empty()) board.changed.wait(lock, [&] { return point.reading == 0; });
-}
-
-void post_fault(Board& board, const std::string& fault) {
-  const std::lock_guard lock(board.mutex);
-  if (board.fault.empty()) board.fault = fault;
-  board.changed.notify_all();
+  if (board.fault) board.changed.wait(lock, [&] { return point.reading == 0; });
 }
 
 void post_end(Board& board, int rank, int status) {

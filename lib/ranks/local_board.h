@@ -35,7 +35,7 @@ struct Board {
   std::vector<RankState> ranks;
   std::vector<int> statuses;  // of ranks that ended
   size_t running = 0;         // ranks whose body has not returned
-  std::string fault;
+  std::optional<Fault> fault;
 };
 
 // Waits until every member of the group is here, and returns where all their slots stand; nullptr with comm.fault set
@@ -46,9 +46,6 @@ const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Gro
 
 // The caller has read what it needs. After a failure it waits until the others have, too.
 void finish_reading(Board& board, const Group& group);
-
-// Records the first failure and wakes everybody.
-void post_fault(Board& board, const std::string& fault);
 
 // A rank's body has returned.
 void post_end(Board& board, int rank, int status);

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "ranks/backends.h"
 #include "ranks/control.h"
+#include "ranks/end_process.h"
 #include "ranks/mpi_library.h"
 #include "ranks/reduce_by_moves.h"
 #include "ranks/sockets.h"
@@ -53,7 +54,8 @@ bool check(Comm& comm, int error, const char* what) {
   std::array<char, kMpiMaxText + 1> text{};
   int length = 0;
   library_of(comm).error_string(error, text.data(), &length);
-  fail(comm, fmt::format("{}: {}", what, escape_for_terminal(text.data())));
+  fail(comm, Code::TP8010, fmt::format("{}: {}", what, escape_for_terminal(text.data())),
+       "see the messages of Open MPI above; `tpplan-exec doctor` says which one is used");
   return false;
 }
 
@@ -182,19 +184,16 @@ constexpr Backend kMpi = {.name = "mpi",
                           .gather_texts = gather_texts_by_control,
                           .publish_state = publish_state_by_control};
 
-// Ends the process when a call that cannot be given up takes longer than the deadline.
+// Ends the process with `late` when a call that cannot be given up takes longer than the deadline.
 template <typename Call>
-int within_deadline(double seconds, const std::string& late, Call call) {
+int within_deadline(double seconds, const Fault& late, Call call) {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
   std::thread guard([&] {
     std::unique_lock lock(mutex);
     const auto end = std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
-    if (changed.wait_until(lock, end, [&] { return done; })) return;
-    const std::string text = "tpplan-exec: error: " + late + "\n";
-    if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
-    _exit(1);
+    if (!changed.wait_until(lock, end, [&] { return done; })) end_process(late);
   });
   const int result = call();
   {
@@ -206,8 +205,8 @@ int within_deadline(double seconds, const std::string& late, Call call) {
   return result;
 }
 
-// Rank 0's host identity and port, from rank 0 to all, over MPI.
-bool spread_endpoint(Comm& comm, std::string& host, int& port) {
+// Rank 0's host identity and port, from rank 0 to all, over MPI. Throws where they do not come.
+void spread_endpoint(Comm& comm, std::string& host, int& port) {
   constexpr size_t kBytes = 1024;
   std::array<char, kBytes> text{};
   if (comm.rank == 0) std::snprintf(text.data(), kBytes, "%d %s", port, host.c_str());
@@ -220,20 +219,21 @@ bool spread_endpoint(Comm& comm, std::string& host, int& port) {
                     mpi.isend(text.data(), kBytes, mpi.byte, static_cast<int>(i) + 1, kTag, mpi.world, &requests[i]),
                     "MPI_Isend")
             : check(comm, mpi.irecv(text.data(), kBytes, mpi.byte, 0, kTag, mpi.world, &requests[i]), "MPI_Irecv");
-    if (!fine) return false;
+    require(comm, fine);
   }
   const Clock::time_point start = Clock::now();
   for (size_t i = 0; i < requests.size();) {
     int done = 0;
-    if (!check(comm, mpi.test(&requests[i], &done, nullptr), "MPI_Test")) return false;
+    require(comm, check(comm, mpi.test(&requests[i], &done, nullptr), "MPI_Test"));
     if (done != 0) {
       ++i;
       continue;
     }
     if (std::chrono::duration<double>(Clock::now() - start).count() > comm.deadline) {
-      fail(comm, fmt::format("no word from {} over MPI within {:.3g} s", comm.rank == 0 ? "the other ranks" : "rank 0",
-                             comm.deadline));
-      return false;
+      throw Fault{.code = Code::TP8005,
+                  .message = fmt::format("rank {}: no word from {} over MPI within {:.3g} s", comm.rank,
+                                         comm.rank == 0 ? "the other ranks" : "rank 0", comm.deadline),
+                  .help = "see that all ranks are started, or give --deadline more seconds"};
     }
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
@@ -241,40 +241,38 @@ bool spread_endpoint(Comm& comm, std::string& host, int& port) {
   const std::string_view all = text.data();
   const size_t space = all.find(' ');
   int64_t number = 0;
-  if (space == std::string_view::npos || !parse_decimal(all.substr(0, space), number)) return false;
+  if (space == std::string_view::npos || !parse_decimal(all.substr(0, space), number))
+    throw Fault{.code = Code::TP8013, .message = "what rank 0 says of its port cannot be read", .rank = 0};
   port = static_cast<int>(number);
   host = all.substr(space + 1);
-  return true;
 }
 
 // The channel beside MPI: where MASTER_ADDR says, before MPI_Init, so that who is missing can be named; else at a port
 // of rank 0's choice.
-bool join_by_mpi(Comm& comm, RendezvousOptions endpoint, std::string& fault) {
+void join_by_mpi(Comm& comm, RendezvousOptions endpoint) {
   const std::string mine = host_identity();
   std::string host = mine;
   if (comm.rank == 0) {
-    endpoint.listener = listen_at(comm.world == 1 ? "127.0.0.1" : "::", endpoint.port, fault);
-    if (endpoint.listener < 0)
-      endpoint.listener = listen_at("0.0.0.0", endpoint.port, fault);  // a machine without IPv6
-    if (endpoint.listener < 0) return false;
-    fault.clear();
+    try {
+      endpoint.listener = listen_at(comm.world == 1 ? "127.0.0.1" : "::", endpoint.port);
+    } catch (const Fault&) {  // a machine without IPv6
+      endpoint.listener = listen_at("0.0.0.0", endpoint.port);
+    }
   }
-  if (!spread_endpoint(comm, host, endpoint.port)) {
-    fault = comm.fault;
-    return false;
-  }
+  spread_endpoint(comm, host, endpoint.port);
   endpoint.address = "127.0.0.1";
   if (host != mine) endpoint.address = host.substr(0, host.find(' '));
-  return join_job(comm, endpoint, fault);
+  join_job(comm, endpoint);
 }
 
 }  // namespace
 
 const Backend* mpi_backend(std::string& reason) { return mpi_library(reason) != nullptr ? &kMpi : nullptr; }
 
-bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault) {
-  const MpiLibrary* mpi = mpi_library(fault);
-  if (mpi == nullptr) return false;
+void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options) {
+  std::string reason;
+  const MpiLibrary* mpi = mpi_library(reason);
+  if (mpi == nullptr) throw Fault{.code = Code::TP8001, .message = reason};
   const Backend* backend = std::exchange(comm.backend, nullptr);  // nobody can be told yet
   comm.state = {const_cast<MpiLibrary*>(mpi), [](void*) {}};
   RendezvousOptions endpoint{.rank = who.rank,
@@ -283,35 +281,34 @@ bool connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
                              .port = who.has_address ? who.port : 0,
                              .deadline = options.deadline,
                              .agreement = options.agreement};
-  if (who.has_address && !join_job(comm, endpoint, fault)) return false;
+  if (who.has_address) join_job(comm, endpoint);
   int provided = 0;
-  const std::string late =
-      fmt::format("rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started",
-                  who.rank, options.deadline, who.world);
+  const Fault late{.code = Code::TP8005,
+                   .message = fmt::format(
+                       "rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started",
+                       who.rank, options.deadline, who.world),
+                   .help = "see which of them are missing, or give --deadline more seconds"};
   int error = within_deadline(options.deadline, late,
                               [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
   mpi->comm_set_errhandler(mpi->world, mpi->errors_return);
   int rank = -1, world = -1;
   if (error == kMpiSuccess) error = mpi->comm_rank(mpi->world, &rank);
   if (error == kMpiSuccess) error = mpi->comm_size(mpi->world, &world);
-  if (!check(comm, error, "MPI_Init")) {
-    fault = comm.fault;
-    return false;
-  }
-  if (rank != who.rank || world != who.world) {
-    fault = fmt::format(
-        "{} calls this process rank {} of {}, and MPI calls it rank {} of {}: start the ranks with Open MPI's mpirun",
-        who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world);
-    return false;
-  }
-  if (!who.has_address && !join_by_mpi(comm, endpoint, fault)) return false;
+  require(comm, check(comm, error, "MPI_Init"));
+  if (rank != who.rank || world != who.world)
+    throw Fault{
+        .code = Code::TP8006,
+        .message = fmt::format("{} calls this process rank {} of {}, and MPI calls it rank {} of {}",
+                               who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world),
+        .help = "start the ranks with Open MPI's mpirun"};
+  if (!who.has_address) join_by_mpi(comm, endpoint);
   comm.backend = backend;
-  return true;
 }
 
 void finish_mpi(Comm& comm) {
-  const std::string late =
-      fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline);
+  const Fault late{
+      .code = Code::TP8008,
+      .message = fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline)};
   within_deadline(comm.deadline, late, [&] { return library_of(comm).finalize(); });
 }
 

@@ -102,8 +102,9 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
     comm.device->copy(at(out, before(receive_bytes)), at(in, before(send_bytes)), send_bytes[group.self]);
   };
   if (send_bytes[group.self] != receive_bytes[group.self]) {
-    fail(comm, fmt::format("rank {} sends itself {} bytes and expects {}", comm.rank, send_bytes[group.self],
-                           receive_bytes[group.self]));
+    fail(comm, Code::TP8013,
+         fmt::format("rank {} sends itself {} bytes and expects {}", comm.rank, send_bytes[group.self],
+                     receive_bytes[group.self]));
     return false;
   }
   return take_part(comm, group, "ncclSend and ncclRecv", copy_own, [&](NcclComm communicator, void* stream) {
@@ -179,12 +180,12 @@ const Backend* nccl_backend(std::string& reason) {
   return nccl_library().library.empty() ? nullptr : &kNccl;
 }
 
-bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options, std::string& fault) {
+void connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options) {
   const NcclLibrary& library = nccl_library();
-  if (comm.device->is_host_memory && !library.takes_host_memory) {
-    fault = "--backend nccl needs GPUs, and --device is cpu: leave --device out";
-    return false;
-  }
+  if (comm.device->is_host_memory && !library.takes_host_memory)
+    throw Fault{.code = Code::TP8002,
+                .message = fmt::format("--backend nccl needs GPUs, and --device is {}", comm.device->name),
+                .help = "leave --device out"};
   const RendezvousOptions endpoint{
       .rank = comm.rank,
       .world = comm.world,
@@ -192,10 +193,8 @@ bool connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& opti
       .port = who.port,
       .deadline = options.deadline,
       .agreement = fmt::format("{}\n{} {}", options.agreement, library.name, nccl_version_text(library.version))};
-  if (!join_job(comm, endpoint, fault)) return false;
-  if (open_nccl(comm, library)) return true;
-  fault = comm.fault;
-  return false;
+  join_job(comm, endpoint);
+  require(comm, open_nccl(comm, library));
 }
 
 void finish_nccl(Comm& comm) { close_nccl(comm); }

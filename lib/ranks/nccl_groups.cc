@@ -1,7 +1,6 @@
 #include "ranks/nccl_groups.h"
 
 #include <spdlog/fmt/fmt.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "base/text.h"
 #include "ranks/control.h"
+#include "ranks/end_process.h"
 
 namespace tpplan {
 namespace {
@@ -59,16 +59,17 @@ bool abort_communicators(NcclState& state) {
 // After a failure. Where NCCL does not come back nothing could be taken down in order: then the process ends here.
 void abort_all(Comm& comm) {
   if (abort_communicators(state_of(comm))) return;
-  const std::string text =
-      fmt::format("tpplan-exec: error: {} (and NCCL does not let itself be aborted)\n", comm.fault);
-  if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(1);
-  _exit(1);
+  Fault fault = *comm.fault;
+  fault.message += " (and NCCL does not let itself be aborted)";
+  end_process(fault);
 }
 
 bool fail_nccl(Comm& comm, NcclComm communicator, const char* what, NcclResult result) {
   const char* last = nccl(comm).get_last_error(communicator);
-  fail(comm, fmt::format("{}: {}: {}", what, nccl(comm).get_error_string(result),
-                         escape_for_terminal(last != nullptr && *last != '\0' ? last : "NCCL says no more")));
+  fail(comm, Code::TP8010,
+       fmt::format("{}: {}: {}", what, nccl(comm).get_error_string(result),
+                   escape_for_terminal(last != nullptr && *last != '\0' ? last : "NCCL says no more")),
+       "NCCL_DEBUG=WARN says more");
   abort_all(comm);
   return false;
 }
@@ -118,7 +119,7 @@ bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
   const NcclComm world = state_of(comm).communicators.at(everyone(comm).ranks);
   const std::shared_ptr<void> memory(comm.device->allocate(sizeof id), comm.device->release);
   if (memory == nullptr) {
-    fail(comm, "the device has no memory left for an id of NCCL");
+    fail(comm, Code::TP8012, "the device has no memory left for an id of NCCL");
     return false;
   }
   if (group.self == 0) {
@@ -155,7 +156,8 @@ bool open_nccl(Comm& comm, const NcclLibrary& library) {
   if (!comm.backend->gather_texts(comm, comm.rank == 0 ? std::string_view(id.bytes, sizeof id.bytes) : "", ids))
     return false;
   if (ids[0].size() != sizeof id.bytes) {
-    fail(comm, fmt::format("rank 0 sent {} bytes as NCCL's id instead of {}", ids[0].size(), sizeof id.bytes));
+    fail(comm, Code::TP8013,
+         fmt::format("rank 0 sent {} bytes as NCCL's id instead of {}", ids[0].size(), sizeof id.bytes));
     return false;
   }
   std::memcpy(id.bytes, ids[0].data(), sizeof id.bytes);

@@ -19,20 +19,17 @@ Check check_local() {
   DType dtype = 0;
   find_dtype("float32", dtype);
   const LaunchOptions options{.world = 2, .deadline = 5};
-  const int status = run_local_ranks(
-      options, cpu_device(),
-      [&](Comm& comm) {
-        float value = static_cast<float>(comm.rank + 1);
-        const Group all{.ranks = {0, 1}, .self = static_cast<size_t>(comm.rank)};
-        return comm.backend->all_reduce(comm, all, &value, 1, dtype, ReduceOp::Sum) && value == 3.0f ? 0 : 1;
-      },
-      check.found);
-  if (status == 0) {
-    check.found = "two ranks met and agreed";
-  } else {
+  const JobEnd end = run_local_ranks(options, cpu_device(), [&](Comm& comm) {
+    float value = static_cast<float>(comm.rank + 1);
+    const Group all{.ranks = {0, 1}, .self = static_cast<size_t>(comm.rank)};
+    return comm.backend->all_reduce(comm, all, &value, 1, dtype, ReduceOp::Sum) && value == 3.0f ? 0 : 1;
+  });
+  check.found = end.fault         ? to_text(*end.fault)
+                : end.status == 0 ? "two ranks met and agreed"
+                                  : "two ranks met and did not agree";
+  if (end.status != 0) {
     check.state = CheckState::Missing;
     check.remedy = "allow this process a few threads (ulimit -u)";
-    if (check.found.empty()) check.found = "two ranks met and did not agree";
   }
   return check;
 }
@@ -66,19 +63,17 @@ Check check_mpi() {
 
 Check check_launcher(const Environment& environment) {
   Check check{.name = "launcher"};
-  RankIdentity who;
-  std::string fault;
-  if (!find_rank(environment, who, fault)) {
+  try {
+    const RankIdentity who = find_rank(environment);
+    check.state = who.source.empty() ? CheckState::Absent : CheckState::Ok;
+    check.found = who.source.empty() ? "none started this process"
+                                     : fmt::format("{}: rank {} of {} ({})", who.source, who.rank, who.world,
+                                                   describe_rank_variables(environment));
+    if (who.source.empty()) check.remedy = "torchrun, mpirun or srun start the ranks of --backend nccl and mpi";
+  } catch (const Fault& fault) {
     check.state = CheckState::Missing;
-    check.found = fault;
+    check.found = to_text(fault);
     check.remedy = "seen: " + describe_rank_variables(environment);
-  } else if (who.source.empty()) {
-    check.state = CheckState::Absent;
-    check.found = "none started this process";
-    check.remedy = "torchrun, mpirun or srun start the ranks of --backend nccl and mpi";
-  } else {
-    check.found =
-        fmt::format("{}: rank {} of {} ({})", who.source, who.rank, who.world, describe_rank_variables(environment));
   }
   return check;
 }

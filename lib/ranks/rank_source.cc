@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "diagnostics/fault.h"
 
 namespace tpplan {
 namespace {
@@ -37,48 +38,44 @@ struct Found {
 
 constexpr int64_t kMostRanks = int64_t{1} << 31;
 
-bool is_set(const Environment& environment, const char* name) { return *name != '\0' && environment(name) != nullptr; }
-
-// Reads a variable that holds a number below `limit`; true and `value` untouched where it is not set.
-bool read_number(const Environment& environment, const char* name, int64_t limit, int& value, std::string& fault) {
-  if (!is_set(environment, name)) return true;
-  const std::string text = environment(name);
-  int64_t number = 0;
-  if (!parse_decimal(text, number) || number >= limit) {
-    fault = fmt::format(
-        "{} is \"{}\", which is no number below {}: start the ranks with torchrun, mpirun or srun, or unset it", name,
-        escape_for_terminal(text.substr(0, 80)), limit);
-    return false;
-  }
-  value = static_cast<int>(number);
-  return true;
+Fault unusable(std::string message, std::string help) {
+  return {.code = Code::TP8004, .message = std::move(message), .help = std::move(help)};
 }
 
-bool read_source(const Environment& environment, const SourceRow& row, RankIdentity& identity, std::string& fault) {
-  if (!is_set(environment, row.rank) || !is_set(environment, row.world)) {
-    const bool has_rank = is_set(environment, row.rank);
-    fault = fmt::format("{} is set and {} is not: {} sets both; set the other too, or unset it",
-                        has_rank ? row.rank : row.world, has_rank ? row.world : row.rank, row.name);
-    return false;
-  }
-  identity.source = row.name;
-  if (!read_number(environment, row.world, kMostRanks, identity.world, fault) ||
-      !read_number(environment, row.rank, kMostRanks, identity.rank, fault) ||
-      !read_number(environment, row.local_rank, kMostRanks, identity.local_rank, fault) ||
-      !read_number(environment, row.local_world, kMostRanks, identity.local_world, fault)) {
-    return false;
-  }
-  if (identity.rank >= identity.world) {
-    fault =
-        fmt::format("{}={} is not below {}={}: ranks count from 0", row.rank, identity.rank, row.world, identity.world);
-    return false;
-  }
-  if (identity.local_world >= 0 && identity.local_rank >= identity.local_world) {
-    fault = fmt::format("{}={} is not below {}={}: ranks count from 0", row.local_rank, identity.local_rank,
-                        row.local_world, identity.local_world);
-    return false;
-  }
-  return true;
+bool is_set(const Environment& environment, const char* name) { return *name != '\0' && environment(name) != nullptr; }
+
+// Reads a variable that holds a number below `limit`; `value` untouched where it is not set.
+void read_number(const Environment& environment, const char* name, int64_t limit, int& value) {
+  if (!is_set(environment, name)) return;
+  const std::string text = environment(name);
+  int64_t number = 0;
+  if (!parse_decimal(text, number) || number >= limit)
+    throw unusable(
+        fmt::format("{} is \"{}\", which is no number below {}", name, escape_for_terminal(text.substr(0, 80)), limit),
+        "start the ranks with torchrun, mpirun or srun, or unset it");
+  value = static_cast<int>(number);
+}
+
+void check_below(const char* name, int value, const char* limit_name, int limit) {
+  if (value < limit) return;
+  throw unusable(fmt::format("{}={} is not below {}={}", name, value, limit_name, limit), "ranks count from 0");
+}
+
+RankIdentity read_source(const Environment& environment, const SourceRow& row) {
+  const bool has_rank = is_set(environment, row.rank), has_world = is_set(environment, row.world);
+  if (!has_rank || !has_world)
+    throw unusable(fmt::format("{} is set and {} is not: {} sets both", has_rank ? row.rank : row.world,
+                               has_rank ? row.world : row.rank, row.name),
+                   "set the other too, or unset it");
+  RankIdentity identity{.source = std::string(row.name)};
+  read_number(environment, row.world, kMostRanks, identity.world);
+  read_number(environment, row.rank, kMostRanks, identity.rank);
+  read_number(environment, row.local_rank, kMostRanks, identity.local_rank);
+  read_number(environment, row.local_world, kMostRanks, identity.local_world);
+  check_below(row.rank, identity.rank, row.world, identity.world);
+  if (identity.local_world >= 0)
+    check_below(row.local_rank, identity.local_rank, row.local_world, identity.local_world);
+  return identity;
 }
 
 // True when `outer` started one launcher a node, which then started `inner`.
@@ -88,61 +85,54 @@ bool started_launchers(const Found& outer, const RankIdentity& inner) {
          int64_t{outer.identity.rank} * inner.local_world + inner.local_rank == inner.rank;
 }
 
-bool agree(const Found& first, const Found& other, std::string& fault) {
-  if (started_launchers(other, first.identity)) return true;
-  const auto differ = [&](const char* a, int left, const char* b, int right) {
-    if (left == right || left < 0 || right < 0) return false;
-    fault = fmt::format("{} and {} disagree: {}={}, {}={}: unset the ones that do not belong to this job",
-                        first.row->name, other.row->name, a, left, b, right);
-    return true;
+void check_agreement(const Found& first, const Found& other) {
+  if (started_launchers(other, first.identity)) return;
+  const auto compare = [&](const char* a, int left, const char* b, int right) {
+    if (left == right || left < 0 || right < 0) return;
+    throw unusable(fmt::format("{} and {} disagree: {}={}, {}={}", first.row->name, other.row->name, a, left, b, right),
+                   "unset the ones that do not belong to this job");
   };
-  return !differ(first.row->world, first.identity.world, other.row->world, other.identity.world) &&
-         !differ(first.row->rank, first.identity.rank, other.row->rank, other.identity.rank) &&
-         !differ(first.row->local_rank, first.identity.local_rank, other.row->local_rank, other.identity.local_rank);
+  compare(first.row->world, first.identity.world, other.row->world, other.identity.world);
+  compare(first.row->rank, first.identity.rank, other.row->rank, other.identity.rank);
+  compare(first.row->local_rank, first.identity.local_rank, other.row->local_rank, other.identity.local_rank);
 }
 
-bool read_address(const Environment& environment, RankIdentity& identity, std::string& fault) {
+void read_address(const Environment& environment, RankIdentity& identity) {
   if (is_set(environment, "MASTER_ADDR")) {
     identity.address = environment("MASTER_ADDR");
     identity.has_address = true;
-    if (identity.address.empty() || identity.address.size() > 255) {
-      fault = "MASTER_ADDR is no host name or address: set it to the host of rank 0";
-      return false;
-    }
+    if (identity.address.empty() || identity.address.size() > 255)
+      throw unusable("MASTER_ADDR is no host name or address", "set it to the host of rank 0");
   }
   const bool chosen = is_set(environment, "TPPLAN_EXEC_PORT");
   const char* name = chosen ? "TPPLAN_EXEC_PORT" : "MASTER_PORT";
   identity.has_address = identity.has_address || is_set(environment, name);
-  if (!read_number(environment, name, 65536, identity.port, fault)) return false;
-  if (identity.port == 0) {
-    fault = fmt::format("{} is 0: all ranks have to know the port before rank 0 listens; choose one from 1024 to 65535",
-                        name);
-    return false;
-  }
+  read_number(environment, name, 65536, identity.port);
+  if (identity.port == 0)
+    throw unusable(fmt::format("{} is 0, and all ranks have to know the port before rank 0 listens", name),
+                   "choose one from 1024 to 65535");
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   if (!chosen && agent != nullptr && std::string_view(agent) == "True") identity.port += identity.port < 65535 ? 1 : -1;
-  return true;
 }
 
 }  // namespace
 
-bool find_rank(const Environment& environment, RankIdentity& identity, std::string& fault) {
+RankIdentity find_rank(const Environment& environment) {
   std::vector<Found> all;
   for (const SourceRow& row : kSources) {
     if (*row.only_with != '\0' && (!is_set(environment, row.only_with) || !is_set(environment, row.rank))) continue;
     if (!is_set(environment, row.rank) && !is_set(environment, row.world)) continue;
-    Found found{.row = &row};
-    if (!read_source(environment, row, found.identity, fault)) return false;
-    if (!all.empty() && !agree(all.front(), found, fault)) return false;
-    all.push_back(std::move(found));
+    all.push_back({.row = &row, .identity = read_source(environment, row)});
+    check_agreement(all.front(), all.back());
   }
-  identity = all.empty() ? RankIdentity{} : all.front().identity;
+  RankIdentity identity = all.empty() ? RankIdentity{} : all.front().identity;
   for (const Found& found : all) {  // what the first does not say, another that is about the same ranks may
     if (found.identity.world != identity.world) continue;
     if (identity.local_rank < 0) identity.local_rank = found.identity.local_rank;
     if (identity.local_world < 0) identity.local_world = found.identity.local_world;
   }
-  return read_address(environment, identity, fault);
+  read_address(environment, identity);
+  return identity;
 }
 
 std::string describe_rank_variables(const Environment& environment) {

@@ -27,7 +27,8 @@ std::vector<uint64_t> bytes_of(std::span<const uint64_t> elements, DType dtype) 
 
 bool can_reduce(Comm& comm, DType dtype) {
   if (comm.device->reduce(nullptr, nullptr, 0, dtype, ReduceOp::Sum)) return true;
-  fail(comm, fmt::format("{} has no arithmetic here: it cannot be reduced over ranks", dtypes()[dtype].name));
+  fail(comm, Code::TP8061,
+       fmt::format("{} has no arithmetic here: it cannot be reduced over ranks", dtypes()[dtype].name));
   return false;
 }
 

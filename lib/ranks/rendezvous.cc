@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/text.h"
 #include "manifest/manifest.h"
 #include "ranks/frames.h"
+#include "ranks/message.h"
 #include "ranks/roster.h"
 #include "ranks/sockets.h"
 
@@ -20,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kMagic = 0x31'6b'6e'61'72'70'70'74;  // "tpprank1"
+constexpr uint64_t kMagic = 0x32'6b'6e'61'72'70'70'74;  // "tpprank2"
 constexpr size_t kMaxUnidentified = 256;                // connections that have not said who they are
 constexpr double kReplySeconds = 1;                     // that rank 0's answer may come after the deadline
 
@@ -54,30 +56,32 @@ std::string differing_lines(std::string_view zero, std::string_view other) {
   return "nothing that can be shown";
 }
 
-// Why a caller cannot be part of rank 0's job; empty: it can.
-std::string find_disagreement(const Frame& own, const Frame& hello, const std::vector<Frame>& present) {
+// Why a caller cannot be part of rank 0's job; nothing: it can.
+std::optional<Fault> find_disagreement(const Frame& own, const Frame& hello, const std::vector<Frame>& present) {
   const uint64_t rank = hello.numbers[1], world = own.numbers[2];
-  if (hello.numbers[2] != world) {
-    return fmt::format(
-        "rank {} believes in a world of {} ranks, rank 0 in {}: start all ranks with one launcher and one world size",
-        rank, hello.numbers[2], world);
-  }
-  if (rank >= world) return fmt::format("a process calls itself rank {} of {}: ranks count from 0", rank, world);
-  if (hello.texts[0] != own.texts[0]) {
-    return fmt::format("rank {} runs {}, rank 0 runs {}: install one version everywhere", rank,
-                       in_quotes(hello.texts[0]), in_quotes(own.texts[0]));
-  }
-  if (hello.texts[1] != own.texts[1]) {
-    return fmt::format("rank {} does not agree with rank 0: {}: give all ranks the same manifest and options", rank,
-                       differing_lines(own.texts[1], hello.texts[1]));
-  }
-  if (const Frame& earlier = present[rank]; !earlier.numbers.empty()) {
-    return fmt::format(
-        "two processes call themselves rank {}: {} (process {}) and {} (process {}): each rank is started once", rank,
-        in_quotes(split(earlier.texts[2], ' ')[0]), earlier.numbers[3], in_quotes(split(hello.texts[2], ' ')[0]),
-        hello.numbers[3]);
-  }
-  return "";
+  const auto differs = [&](std::string message, std::string help) {
+    return Fault{
+        .code = Code::TP8006, .message = std::move(message), .help = std::move(help), .rank = static_cast<int>(rank)};
+  };
+  if (hello.numbers[2] != world)
+    return differs(fmt::format("rank {} believes in a world of {} ranks, rank 0 in {}", rank, hello.numbers[2], world),
+                   "start all ranks with one launcher and one world size");
+  if (rank >= world)
+    return differs(fmt::format("a process calls itself rank {} of {}", rank, world), "ranks count from 0");
+  if (hello.texts[0] != own.texts[0])
+    return differs(
+        fmt::format("rank {} runs {}, rank 0 runs {}", rank, in_quotes(hello.texts[0]), in_quotes(own.texts[0])),
+        "install one version everywhere");
+  if (hello.texts[1] != own.texts[1])
+    return differs(
+        fmt::format("rank {} does not agree with rank 0: {}", rank, differing_lines(own.texts[1], hello.texts[1])),
+        "give all ranks the same manifest and options");
+  if (const Frame& earlier = present[rank]; !earlier.numbers.empty())
+    return differs(fmt::format("two processes call themselves rank {}: {} (process {}) and {} (process {})", rank,
+                               in_quotes(split(earlier.texts[2], ' ')[0]), earlier.numbers[3],
+                               in_quotes(split(hello.texts[2], ' ')[0]), hello.numbers[3]),
+                   "start each rank once");
+  return std::nullopt;
 }
 
 struct PendingConnection {
@@ -94,37 +98,39 @@ struct PendingJob {
   size_t missing = 0;
 };
 
-void reject_all(PendingJob& pending, const std::string& fault) {
+void reject(int socket, const Fault& fault) {
+  send_frame(socket, {.type = FrameType::Reject, .texts = {to_message(fault)}}, kReplySeconds);
+}
+
+void reject_all(PendingJob& pending, const Fault& fault) {
   for (PendingConnection& connection : pending.unidentified) close(connection.socket);
   for (int& socket : pending.sockets) {
     if (socket < 0) continue;
-    send_frame(socket, {.type = FrameType::Reject, .texts = {fault}}, kReplySeconds);
+    reject(socket, fault);
     close(socket);
     socket = -1;
   }
 }
 
-// Reads what one connection says of itself; false with `fault` when it is a rank that cannot take part.
-bool read_hello(PendingJob& pending, PendingConnection& connection, std::string& fault) {
+// Reads what one connection says of itself; throws when it is a rank that cannot take part.
+void read_hello(PendingJob& pending, PendingConnection& connection) {
   const bool open = receive_available(connection.socket, connection.bytes);
   Frame hello;
   const DecodeState state = decode(connection.bytes, kMaxHelloBytes, hello);
-  if (state == DecodeState::NeedMore && open) return true;
+  if (state == DecodeState::NeedMore && open) return;
   if (state != DecodeState::Frame || !is_hello(hello)) {
     close(connection.socket);
     connection.socket = -1;
-    return true;
+    return;
   }
-  fault = find_disagreement(pending.own, hello, pending.present);
-  if (!fault.empty()) {
-    send_frame(connection.socket, {.type = FrameType::Reject, .texts = {fault}}, kReplySeconds);
-    return false;
+  if (const std::optional<Fault> fault = find_disagreement(pending.own, hello, pending.present)) {
+    reject(connection.socket, *fault);
+    throw *fault;
   }
   const uint64_t rank = hello.numbers[1];
   pending.sockets[rank] = std::exchange(connection.socket, -1);
   pending.present[rank] = std::move(hello);
   --pending.missing;
-  return true;
 }
 
 void accept_connections(PendingJob& pending, int listener) {
@@ -145,46 +151,48 @@ std::vector<int> missing_ranks(const PendingJob& pending) {
   return ranks;
 }
 
-bool accept_ranks(PendingJob& pending, int listener, const RendezvousOptions& options, std::string& fault) {
+void accept_ranks(PendingJob& pending, int listener, const RendezvousOptions& options) {
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
   while (pending.missing != 0) {
     if (seconds_until(end) <= 0) {
       const std::vector<int> late = missing_ranks(pending);
-      fault = fmt::format(
-          "{} of {} {} not come to rank 0 within {:.3g} s: start every rank, with the same MASTER_ADDR and MASTER_PORT",
-          list_ranks(late), options.world, late.size() == 1 ? "has" : "have", options.deadline);
-      return false;
+      throw Fault{.code = Code::TP8005,
+                  .message = fmt::format("{} of {} {} not come to rank 0 within {:.3g} s", list_ranks(late),
+                                         options.world, late.size() == 1 ? "has" : "have", options.deadline),
+                  .help = "start every rank, with the same MASTER_ADDR and MASTER_PORT",
+                  .rank = late[0]};
     }
     std::vector<pollfd> items = {{.fd = listener, .events = POLLIN, .revents = 0}};
     for (const PendingConnection& connection : pending.unidentified)
       items.push_back({.fd = connection.socket, .events = POLLIN, .revents = 0});
     poll(items.data(), items.size(), milliseconds_until(end, 200));
     for (size_t i = 1; i < items.size(); ++i) {
-      if (items[i].revents != 0 && !read_hello(pending, pending.unidentified[i - 1], fault)) return false;
+      if (items[i].revents != 0) read_hello(pending, pending.unidentified[i - 1]);
     }
     std::erase_if(pending.unidentified, [](const PendingConnection& connection) { return connection.socket < 0; });
     if (items[0].revents != 0) accept_connections(pending, listener);
   }
-  return true;
 }
 
-bool accept_job(const RendezvousOptions& options, RankConnections& connections, std::string& fault) {
+RankConnections accept_job(const RendezvousOptions& options) {
+  RankConnections connections{.rank = options.rank, .world = options.world};
   int port = options.port;
-  const int listener = options.listener >= 0 ? options.listener : listen_at(options.address, port, fault);
-  if (listener < 0) return false;
+  const int listener = options.listener >= 0 ? options.listener : listen_at(options.address, port);
   const auto world = static_cast<size_t>(options.world);
   PendingJob pending{.own = hello_of(options),
                      .present = std::vector<Frame>(world),
                      .sockets = std::vector<int>(world, -1),
                      .missing = world - 1};
   pending.present[0] = pending.own;
-  const bool fine = accept_ranks(pending, listener, options, fault);
-  close(listener);
-  if (!fine) {
+  try {
+    accept_ranks(pending, listener, options);
+  } catch (const Fault& fault) {
+    close(listener);
     reject_all(pending, fault);
-    return false;
+    throw;
   }
+  close(listener);
   for (const PendingConnection& connection : pending.unidentified) close(connection.socket);
   for (const Frame& hello : pending.present) connections.hosts.push_back(hello.texts[2]);
   const Frame welcome{.type = FrameType::Welcome, .texts = connections.hosts};
@@ -193,7 +201,7 @@ bool accept_job(const RendezvousOptions& options, RankConnections& connections, 
   }
   connections.sockets = std::move(pending.sockets);
   connections.inboxes.resize(connections.sockets.size());  // nobody speaks before the welcome
-  return true;
+  return connections;
 }
 
 // Waits for rank 0's answer on an open connection: Welcome, Reject, or nothing that can be understood. `bytes`: what
@@ -210,7 +218,8 @@ bool receive_answer(int socket, Clock::time_point end, Frame& answer, std::strin
   }
 }
 
-bool connect_to_rank_zero(const RendezvousOptions& options, RankConnections& connections, std::string& fault) {
+RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
+  RankConnections connections{.rank = options.rank, .world = options.world};
   const auto whole = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
   const Clock::time_point end = Clock::now() + whole, last = end + std::chrono::duration_cast<Clock::duration>(
                                                                        std::chrono::duration<double>(kReplySeconds));
@@ -226,30 +235,28 @@ bool connect_to_rank_zero(const RendezvousOptions& options, RankConnections& con
         connections.sockets = {socket};
         connections.inboxes = {std::move(inbox)};
         connections.hosts = std::move(answer.texts);
-        return true;
+        return connections;
       }
       close(socket);
-      if (answered && answer.type == FrameType::Reject && !answer.texts.empty()) {
-        fault = escape_for_terminal(answer.texts[0]);
-        return false;
-      }
+      Fault fault;
+      if (answered && answer.type == FrameType::Reject && answer.texts.size() == 1 &&
+          from_message(answer.texts[0], fault))
+        throw fault;
       reason = "who answers there does not know this job";
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  fault = fmt::format(
-      "rank {} cannot reach rank 0 at {} within {:.3g} s: {}: is rank 0 started, and are MASTER_ADDR and MASTER_PORT "
-      "its own?",
-      options.rank, endpoint_text(options.address, options.port), options.deadline, reason);
-  return false;
+  throw Fault{.code = Code::TP8005,
+              .message = fmt::format("rank {} cannot reach rank 0 at {} within {:.3g} s: {}", options.rank,
+                                     endpoint_text(options.address, options.port), options.deadline, reason),
+              .help = "see that rank 0 is started, and that MASTER_ADDR and MASTER_PORT are its own",
+              .rank = 0};
 }
 
 }  // namespace
 
-bool rendezvous(const RendezvousOptions& options, RankConnections& connections, std::string& fault) {
-  connections = {.rank = options.rank, .world = options.world};
-  return options.rank == 0 ? accept_job(options, connections, fault)
-                           : connect_to_rank_zero(options, connections, fault);
+RankConnections rendezvous(const RendezvousOptions& options) {
+  return options.rank == 0 ? accept_job(options) : connect_to_rank_zero(options);
 }
 
 }  // namespace tpplan

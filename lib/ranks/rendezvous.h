@@ -25,9 +25,9 @@ struct RankConnections {
   std::vector<std::string> hosts;    // by rank; equal on one node
 };
 
-// False with `fault` on every rank that came, in the same words: two ranks with one number, another world size, version
-// or agreement, ranks that have not come within the deadline. Connections that are none of ours are closed and
+// Throws, the same on every rank that came: two ranks with one number, another world size, version or agreement
+// (TP8006), ranks that have not come within the deadline (TP8005). Connections that are none of ours are closed and
 // forgotten.
-bool rendezvous(const RendezvousOptions& options, RankConnections& connections, std::string& fault);
+RankConnections rendezvous(const RendezvousOptions& options);
 
 }  // namespace tpplan

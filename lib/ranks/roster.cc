@@ -24,7 +24,7 @@ std::string list_ranks(std::span<const int> ranks) {
                                        : fmt::format(" and {}", ranks.back()));
 }
 
-std::string describe_late(std::span<const RankState> ranks, int waiter, double seconds) {
+Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds) {
   const RankState& own = ranks[static_cast<size_t>(waiter)];
   const uint64_t fewest = std::ranges::min(ranks, {}, &RankState::calls).calls;
   std::vector<int> late;
@@ -33,13 +33,29 @@ std::string describe_late(std::span<const RankState> ranks, int waiter, double s
   }
   const std::string waits = fmt::format("rank {} has waited {:.3g} s at {}", waiter, seconds, to_text(own.step));
   if (late.empty())
-    return waits + ", although every rank takes part: their connection is broken or too slow for this deadline";
+    return {
+        .code = Code::TP8008,
+        .message = waits + ", although every rank takes part: their connection is broken or too slow for this deadline",
+        .help = "give --deadline more seconds, or see to the network between the ranks",
+        .rank = waiter};
   const RankState& first = ranks[static_cast<size_t>(late[0])];
-  return fmt::format("{} for {}, which {} {}", waits, list_ranks(late),
-                     first.ended        ? "ended after"
-                     : late.size() == 1 ? "is still at"
-                                        : "are still at",
-                     to_text(first.step));
+  return {.code = Code::TP8008,
+          .message = fmt::format("{} for {}, which {} {}", waits, list_ranks(late),
+                                 first.ended        ? "ended after"
+                                 : late.size() == 1 ? "is still at"
+                                                    : "are still at",
+                                 to_text(first.step)),
+          .help = "see what holds it up there, or give --deadline more seconds",
+          .rank = late[0]};
+}
+
+Fault ended_fault(std::span<const RankState> ranks, int ended, int64_t status, int waiter) {
+  return {.code = Code::TP8009,
+          .message = fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}", ended,
+                                 to_text(ranks[static_cast<size_t>(ended)].step), status, waiter,
+                                 to_text(ranks[static_cast<size_t>(waiter)].step)),
+          .help = fmt::format("rank {} says why, on its own standard error", ended),
+          .rank = ended};
 }
 
 }  // namespace tpplan

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "base/text.h"
+#include "diagnostics/fault.h"
 
 namespace tpplan {
 namespace {
@@ -90,14 +91,16 @@ std::string endpoint_text(const std::string& address, int port) {
   return name.find(':') == std::string::npos ? fmt::format("{}:{}", name, port) : fmt::format("[{}]:{}", name, port);
 }
 
-int listen_at(const std::string& address, int& port, std::string& fault) {
+int listen_at(const std::string& address, int& port) {
   std::string reason;
   const Addresses addresses = resolve(address.c_str(), port, 0, reason);
-  if (addresses == nullptr) {
-    fault = fmt::format("rank 0 cannot listen at {}: {}: set MASTER_ADDR to this machine's name or address",
-                        endpoint_text(address, port), reason);
-    return -1;
-  }
+  const auto refuse = [&](std::string help) {
+    return Fault{.code = Code::TP8005,
+                 .message = fmt::format("rank 0 cannot listen at {}: {}", endpoint_text(address, port), reason),
+                 .help = std::move(help),
+                 .rank = 0};
+  };
+  if (addresses == nullptr) throw refuse("set MASTER_ADDR to this machine's name or address");
   int fd = -1;
   bool is_ours = false;
   for (const addrinfo* one = addresses.get(); one != nullptr && fd < 0; one = one->ai_next) {
@@ -112,13 +115,7 @@ int listen_at(const std::string& address, int& port, std::string& fault) {
       if (fd < 0) reason = std::strerror(errno);
     }
   }
-  if (fd < 0) {
-    fault = fmt::format(
-        "rank 0 cannot listen at {}: {}: another job, or a second rank 0, may hold the port; set MASTER_PORT to a free "
-        "one",
-        endpoint_text(address, port), reason);
-    return -1;
-  }
+  if (fd < 0) throw refuse("another job, or a second rank 0, may hold the port; set MASTER_PORT to a free one");
   port = port_of(fd);
   return fd;
 }

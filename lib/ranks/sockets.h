@@ -9,8 +9,8 @@ namespace tpplan {
 std::string endpoint_text(const std::string& address, int port);
 
 // Opens a socket that listens on `address`, or on every address where that is not one of this machine's; port 0: any
-// free port, which `port` becomes. -1 with the reason in `fault`.
-int listen_at(const std::string& address, int& port, std::string& fault);
+// free port, which `port` becomes. Throws TP8005.
+int listen_at(const std::string& address, int& port);
 
 // Connects within `seconds`, to one address of the name after the other; -1 with the last reason.
 int connect_to(const std::string& address, int port, double seconds, std::string& reason);

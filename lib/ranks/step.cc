@@ -4,7 +4,6 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <stdexcept>
 
 #include "base/text.h"
 #include "ranks/backend.h"
@@ -39,7 +38,7 @@ void inject_fault(const Comm& comm) {
   if (kind == "hang") {
     for (;;) pause();
   }
-  throw std::runtime_error("TPPLAN_EXEC_FAULT asks for this failure");
+  throw Fault{.code = Code::TP8014, .message = "TPPLAN_EXEC_FAULT asks for this failure", .help = "unset it"};
 }
 
 }  // namespace
@@ -50,17 +49,32 @@ void begin_step(Comm& comm, std::string what) {
   inject_fault(comm);
 }
 
-void fail(Comm& comm, std::string reason) {
-  if (!comm.fault.empty()) return;
-  comm.fault = fmt::format("rank {} failed at {}: {}", comm.rank, to_text(comm.step), reason);
+Fault located(const Comm& comm, Fault fault) {
+  if (fault.rank >= 0) return fault;
+  fault.rank = comm.rank;
+  fault.step = to_text(comm.step);
+  return fault;
+}
+
+void fail(Comm& comm, Fault fault) {
+  if (comm.fault) return;
+  comm.fault = located(comm, std::move(fault));
   if (comm.backend != nullptr) comm.backend->publish_state(comm);
 }
 
+void fail(Comm& comm, Code code, std::string message, std::string help) {
+  fail(comm, {.code = code, .message = std::move(message), .help = std::move(help)});
+}
+
+void require(const Comm& comm, bool done) {
+  if (!done) throw *comm.fault;
+}
+
 bool enter_call(Comm& comm) {
-  if (!comm.fault.empty()) return false;
+  if (comm.fault) return false;
   ++comm.calls;
   comm.backend->publish_state(comm);
-  return comm.fault.empty();
+  return !comm.fault;
 }
 
 }  // namespace tpplan

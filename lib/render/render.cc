@@ -142,6 +142,19 @@ std::string render_human(const Diagnostics& diagnostics, const Sources& sources,
   return out;
 }
 
+std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options) {
+  const DiagnosticKind& kind = kind_of(fault.code);
+  const std::string shown = escape_for_terminal(fault.place.empty() ? place : fault.place);
+  const std::string head = fmt::format("{}[{}]", severity_name(kind.severity), kind.name);
+  std::string out = fmt::format("{}: {}: {}\n", paint(shown, kBold, options.color),
+                                paint(head, kind.severity == Severity::Error ? kRed : kYellow, options.color),
+                                paint(escape_for_terminal(fault.message), kBold, options.color));
+  if (!fault.step.empty())
+    render_remark(out, {"note", fmt::format("rank {} failed at {}", fault.rank, fault.step)}, options);
+  if (!fault.help.empty()) render_remark(out, {"help", fault.help}, options);
+  return out;
+}
+
 std::string render_json(const Diagnostics& diagnostics, const Sources& sources) {
   const Sources located = locate(diagnostics, sources);
   const FindingCounts counts = counts_of(diagnostics);

@@ -1,20 +1,26 @@
 #include "run/memory_vote.h"
 
 #include <algorithm>
-#include <string>
+#include <tuple>
 #include <vector>
 
+#include "ranks/gather.h"
 #include "ranks/memory_sharers.h"
 
 namespace tpplan {
+namespace {
 
-bool vote_on_memory(Comm& comm, uint64_t bytes, bool& enough) {
+struct MemoryVote {
+  bool is_enough = false;
+};
+auto members(MemoryVote& vote) { return std::tie(vote.is_enough); }
+
+}  // namespace
+
+bool vote_on_memory(Comm& comm, uint64_t bytes) {
   const uint64_t sharers = memory_sharers(comm).size();
-  std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, bytes <= comm.device->free_bytes() / sharers ? "enough" : "short", all))
-    return false;
-  enough = std::ranges::count(all, "enough") == static_cast<std::ptrdiff_t>(all.size());
-  return true;
+  return std::ranges::all_of(gather(comm, MemoryVote{bytes <= comm.device->free_bytes() / sharers}),
+                             &MemoryVote::is_enough);
 }
 
 }  // namespace tpplan

@@ -7,8 +7,8 @@
 
 namespace tpplan {
 
-// Each rank says whether its share of the device's free memory holds `bytes`; `enough` is set on all of them when it
-// does on all. False after a fault in `comm`.
-bool vote_on_memory(Comm& comm, uint64_t bytes, bool& enough);
+// Each rank says whether its share of the device's free memory holds `bytes`; true on all of them when it does on all.
+// Throws comm.fault after a failure.
+bool vote_on_memory(Comm& comm, uint64_t bytes);
 
 }  // namespace tpplan

@@ -46,7 +46,7 @@ bool starts_from(CollectiveKind kind, const Placement& placement) {
 
 bool refuse_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective,
                  const std::string& why) {
-  fail(comm,
+  fail(comm, Code::TP8061,
        fmt::format(
            "{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
            collective.axis < mesh.axes.size() ? escape_for_terminal(mesh.axes[collective.axis].name) : "no axis", why));
@@ -85,7 +85,7 @@ std::shared_ptr<void> allocate_block(Comm& comm, uint64_t bytes) {
   if (bytes == 0) return nullptr;
   void* memory = comm.device->allocate(bytes);
   if (memory == nullptr) {
-    fail(comm, fmt::format("no memory left for {} on the {}", human_bytes(bytes), comm.device->name));
+    fail(comm, Code::TP8012, fmt::format("no memory left for {} on the {}", human_bytes(bytes), comm.device->memory));
     return nullptr;
   }
   return {memory, comm.device->release};
@@ -284,8 +284,9 @@ Placement placement_after(const Collective& collective, std::span<const Placemen
 bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
   Region region;
   if (!region_of(tensor, mesh, comm.rank, region)) {
-    fail(comm, fmt::format("{}: its placements are no layout of {} on the mesh {}", escape_for_terminal(tensor.name),
-                           counted(tensor.shape.size(), "dim"), to_text(mesh)));
+    fail(comm, Code::TP8061,
+         fmt::format("{}: its placements are no layout of {} on the mesh {}", escape_for_terminal(tensor.name),
+                     counted(tensor.shape.size(), "dim"), to_text(mesh)));
     return false;
   }
   tensor.bytes = byte_size(tensor.dtype, elements_in(region));
@@ -295,7 +296,7 @@ bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
 
 bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
                        std::optional<Placement> after, StepMeasure* measure) {
-  if (!comm.fault.empty()) return false;
+  if (comm.fault) return false;
   const Clock::time_point start = Clock::now();
   const auto refuse = [&](const std::string& why) { return refuse_step(comm, tensor, mesh, collective, why); };
   if (collective.axis >= mesh.axes.size() || tensor.placements.size() != mesh.axes.size())

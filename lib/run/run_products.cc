@@ -39,8 +39,9 @@ bool allocate_floats(ProductWork& w, int64_t elements, DeviceFloats& floats) {
   floats.data = {device.allocate(static_cast<uint64_t>(std::max<int64_t>(elements, 1)) * sizeof(float)),
                  device.release};
   if (floats.data == nullptr)
-    fail(w.comm, fmt::format("{}: no memory for {}", w.product.path,
-                             human_bytes(static_cast<uint64_t>(elements) * sizeof(float))));
+    fail(w.comm, Code::TP8012,
+         fmt::format("{}: no memory for {}", w.product.path,
+                     human_bytes(static_cast<uint64_t>(elements) * sizeof(float))));
   return floats.data != nullptr;
 }
 
@@ -247,9 +248,7 @@ bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& prod
   find_dtype("float32", w.float32);
   begin_step(comm, "product of " + product.path);
   if (!lay_out_product(w, result)) return true;
-  bool enough = false;
-  if (!vote_on_memory(comm, bytes_needed(w), enough)) return false;
-  if (!enough) {
+  if (!vote_on_memory(comm, bytes_needed(w))) {
     result.fault = ProductFault::NoMemory;
     result.reason = fmt::format("a rank's part of it takes {}, more than is free", human_bytes(bytes_needed(w)));
     return true;

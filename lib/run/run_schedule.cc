@@ -63,16 +63,12 @@ uint64_t bytes_needed(const Comm& comm, const Mesh& mesh, const ScheduleEntry& e
   return most > kTooManyBytes / 4 ? kTooManyBytes : most * 4;
 }
 
-// Why an entry cannot be run here, in `reason`; false after a fault.
-bool can_run(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, std::string& reason) {
-  if (dtypes()[entry.dtype].bits < 8 || (!has_arithmetic(entry.dtype) && needs_arithmetic(entry))) {
-    reason = fmt::format("{} has no arithmetic", dtypes()[entry.dtype].name);
-    return true;
-  }
-  bool enough = false;
-  if (!vote_on_memory(comm, bytes_needed(comm, mesh, entry), enough)) return false;
-  if (!enough) reason = fmt::format("a rank needs {}, more than is free", human_bytes(bytes_needed(comm, mesh, entry)));
-  return true;
+// Why an entry cannot be run here; empty: it can. The same on every rank.
+std::string why_not(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry) {
+  if (dtypes()[entry.dtype].bits < 8 || (!has_arithmetic(entry.dtype) && needs_arithmetic(entry)))
+    return fmt::format("{} has no arithmetic", dtypes()[entry.dtype].name);
+  const uint64_t bytes = bytes_needed(comm, mesh, entry);
+  return vote_on_memory(comm, bytes) ? "" : fmt::format("a rank needs {}, more than is free", human_bytes(bytes));
 }
 
 }  // namespace
@@ -83,7 +79,7 @@ bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> s
   for (uint32_t id = 0; id < schedule.size(); ++id) {
     const ScheduleEntry& entry = schedule[id];
     begin_step(comm, fmt::format("{} of {}", to_text(entry.part), entry.path));
-    if (!can_run(comm, mesh, entry, result.entries[id].not_run)) return false;
+    result.entries[id].not_run = why_not(comm, mesh, entry);
     if (result.entries[id].not_run.empty() && !run_entry(comm, mesh, entry, id, options, result)) return false;
   }
   return true;

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <stdexcept>
+
+#include "diagnostics/fault.h"
 
 namespace tpplan {
 namespace {
@@ -14,9 +15,10 @@ namespace {
 uint64_t bytes_up_to(uint64_t index, uint64_t bits, std::string_view what) {
   uint64_t product = 0;
   if (__builtin_mul_overflow(index, bits, &product))
-    throw std::runtime_error(fmt::format("{} takes more bytes than 64 bits count", what));
+    throw Fault{.code = Code::TP9001, .message = fmt::format("{} takes more bytes than 64 bits count", what)};
   if (product % 8 != 0)
-    throw std::runtime_error(fmt::format("{} ends inside a byte: its elements have {} bits", what, bits));
+    throw Fault{.code = Code::TP8027,
+                .message = fmt::format("{} ends inside a byte: its elements have {} bits", what, bits)};
   return product / 8;
 }
 

@@ -3,12 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/read_file.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "ranks/gather.h"
 #include "ranks/memory_sharers.h"
 #include "shards/load_shards.h"
 #include "shards/work_queue.h"
@@ -29,6 +30,19 @@ std::string hash_of_shard(const Shard& shard, const Device& device) {
   return sha256_hex({host_view(device, shard.data, shard.bytes, buffer), shard.bytes});
 }
 
+// The checksums of a rank, from the process that holds it.
+struct RankChecksums {
+  int rank = 0;
+  std::vector<std::string> hashes;
+};
+auto members(RankChecksums& checksums) { return std::tie(checksums.rank, checksums.hashes); }
+
+// Of a process: those of its ranks, said by the first of them.
+struct ProcessChecksums {
+  std::vector<RankChecksums> ranks;
+};
+auto members(ProcessChecksums& checksums) { return std::tie(checksums.ranks); }
+
 }  // namespace
 
 Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
@@ -45,25 +59,16 @@ Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std:
       if (!left_out[tensor]) mine[number / tensors][tensor] = hash_of_shard(store.shards[tensor], *store.device);
     }
   });
-  const std::string fault = finish_together(comm, queue);
-  if (!fault.empty()) throw std::runtime_error(fault);
-  // Every rank's text, from the process that holds it: "RANK HASHES", hashes of 64 digits or blanks.
-  std::string text;
-  for (size_t s = 0; s < stores.size(); ++s) {
-    text += fmt::format("{:>10}", stores[s].rank);
-    for (const std::string& hash : mine[s]) text += fmt::format("{:>64}", hash);
-  }
-  std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, text, all)) throw std::runtime_error(comm.fault);
+  finish_together(comm, queue);
+  ProcessChecksums own;
+  for (size_t s = 0; s < stores.size(); ++s) own.ranks.push_back({stores[s].rank, std::move(mine[s])});
   Checksums checksums(static_cast<size_t>(comm.world), std::vector<std::string>(tensors));
-  const size_t record = 10 + tensors * kDigits;
-  for (const std::string& from : all) {
-    for (size_t begin = 0; begin + record <= from.size(); begin += record) {
-      const size_t rank = std::stoul(from.substr(begin, 10));
-      for (size_t t = 0; t < tensors; ++t) {
-        const std::string hash = from.substr(begin + 10 + t * kDigits, kDigits);
-        if (rank < checksums.size() && hash.front() != ' ') checksums[rank][t] = hash;
-      }
+  const std::vector<ProcessChecksums> all = gather(comm, own);
+  for (size_t sender = 0; sender < all.size(); ++sender) {
+    for (const RankChecksums& of_rank : all[sender].ranks) {
+      if (of_rank.rank < 0 || of_rank.rank >= comm.world || of_rank.hashes.size() != tensors)
+        throw damaged_message(static_cast<int>(sender));
+      checksums[static_cast<size_t>(of_rank.rank)] = of_rank.hashes;
     }
   }
   return checksums;
@@ -87,14 +92,17 @@ std::string checksums_text(const Manifest& manifest, std::string_view manifest_s
   return text + "]}\n";
 }
 
-std::vector<std::string> compare_checksums(const std::string& path, const Manifest& manifest,
-                                           std::string_view manifest_sha256, const Checksums& checksums,
-                                           bool& unreadable) {
-  const std::string shown = escape_for_terminal(path);
-  std::vector<std::string> faults;
-  const auto unusable = [&](std::string_view why) {
-    unreadable = true;
-    return std::vector<std::string>{fmt::format("{}: {}", shown, why)};
+std::vector<Fault> compare_checksums(const std::string& path, const Manifest& manifest,
+                                     std::string_view manifest_sha256, const Checksums& checksums) {
+  std::vector<Fault> faults;
+  const auto differs = [&](std::string message, int rank = -1) {
+    faults.push_back({.code = Code::TP8043, .message = std::move(message), .place = path, .rank = rank});
+  };
+  const auto unusable = [&](std::string why) {
+    return std::vector<Fault>{{.code = Code::TP8044,
+                               .message = std::move(why),
+                               .help = "give a file that `verify --write-checksums` wrote",
+                               .place = path}};
   };
   const ReadResult result = read_file(path, kMaxBytes);
   if (result.fault != ReadFault::None)
@@ -110,20 +118,21 @@ std::vector<std::string> compare_checksums(const std::string& path, const Manife
                    list = name == 0 ? 0 : find_member(tree, 0, "ranks");
     const auto number = list == 0 ? numbers.end() : numbers.find(tree.nodes[name].text);
     if (number == numbers.end() || tree.nodes[list].kind != JsonKind::Array) {
-      faults.push_back(fmt::format("{}: has an entry that is no tensor of the manifest", shown));
+      differs("it has an entry that is no tensor of the manifest");
       return;
     }
     seen[number->second] = true;
     size_t rank = 0;
     for (uint32_t i = list + 1; i < tree.nodes[list].end; i = tree.nodes[i].end, ++rank) {
       if (rank < checksums.size() && tree.nodes[i].text != checksums[rank][number->second])
-        faults.push_back(fmt::format("rank {}: `{}` has SHA-256 {}, and {} says {}", rank,
-                                     escape_for_terminal(number->first), checksums[rank][number->second], shown,
-                                     escape_for_terminal(tree.nodes[i].text.substr(0, kDigits))));
+        differs(
+            fmt::format("rank {}: `{}` has SHA-256 {}, and the file says {}", rank, escape_for_terminal(number->first),
+                        checksums[rank][number->second], escape_for_terminal(tree.nodes[i].text.substr(0, kDigits))),
+            static_cast<int>(rank));
     }
     if (rank != checksums.size())
-      faults.push_back(fmt::format("{}: `{}` has {} there, the mesh {}", shown, escape_for_terminal(number->first),
-                                   counted(rank, "rank"), checksums.size()));
+      differs(fmt::format("`{}` has {} there, the mesh {}", escape_for_terminal(number->first), counted(rank, "rank"),
+                          checksums.size()));
   };
   const JsonVisitor visitor{
       .member = [](std::string_view key, Span) { return key == "shards" ? JsonMember::Elements : JsonMember::Whole; },
@@ -136,14 +145,16 @@ std::vector<std::string> compare_checksums(const std::string& path, const Manife
           }};
   if (!read_json(result.file, Source::Model, visitor, strings, diagnostics) && faults.empty())
     return unusable(diagnostics.list.empty() ? "cannot be read" : diagnostics.list.front().message);
-  if (format != kFormat) return unusable(fmt::format("is no file of format {}", kFormat));
+  if (format != kFormat) return unusable(fmt::format("this is no file of format {}", kFormat));
   if (written_by != manifest_sha256)
-    return {fmt::format("{}: was written for another manifest (SHA-256 {}..., this one is {}...)", shown,
-                        escape_for_terminal(written_by.substr(0, 12)), manifest_sha256.substr(0, 12))};
+    return {{.code = Code::TP8030,
+             .message = fmt::format("it was written for another manifest: of SHA-256 {}..., this one is {}...",
+                                    escape_for_terminal(written_by.substr(0, 12)), manifest_sha256.substr(0, 12)),
+             .place = path}};
   for (size_t t = 0; t < seen.size() && faults.size() < kMaxFaults; ++t) {
     if (!seen[t] && !checksums.front()[t].empty())
-      faults.push_back(fmt::format("{}: has no checksum of `{}`", shown,
-                                   escape_for_terminal(path_of(manifest, tensor_of(manifest, t)))));
+      differs(
+          fmt::format("it has no checksum of `{}`", escape_for_terminal(path_of(manifest, tensor_of(manifest, t)))));
   }
   return faults;
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
+#include <optional>
 
 #include "base/text.h"
 
@@ -18,7 +18,8 @@ using Memory = std::unique_ptr<void, void (*)(void*)>;
 
 Memory take(void* memory, void (*release)(void*), uint64_t bytes) {
   if (memory == nullptr)
-    throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(bytes)));
+    throw Fault{.code = Code::TP8012,
+                .message = fmt::format("no memory is left for {} of staging", human_bytes(bytes))};
   return {memory, release};
 }
 
@@ -74,16 +75,15 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
 
   uint64_t read_bytes = 0;
   std::vector<ReadItem> round;  // at most one item a member
-  std::string fault;
+  std::optional<Fault> fault;
   const auto finish_round = [&] {
     std::vector<uint64_t> sends(members), receives(members);
     if (group.self < round.size()) {
       const ReadItem& item = round[group.self];
       try {
-        if (fault.empty()) read_bytes += read_packed(to, item, read.get());
-      } catch (const std::exception&
-                   error) {  // the others wait for this rank's bytes: they get some, and the reason at the end
-        fault = error.what();
+        if (!fault) read_bytes += read_packed(to, item, read.get());
+      } catch (...) {  // the others wait for this rank's bytes: they get some, and the reason at the end
+        fault = current_fault();
       }
       char* out = static_cast<char*>(packed.get());
       for (size_t m = 0; m < members; ++m) {
@@ -97,8 +97,8 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
     }
     for (size_t m = 0; m < round.size(); ++m) receives[m] = bytes_for(round[m], comm.rank);
     begin_step(comm, fmt::format("load: all_to_all of {}", to.source->tensors[round.front().cell->tensor].name));
-    if (!comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends, receive.get(), receives))
-      throw std::runtime_error(comm.fault);
+    require(comm,
+            comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends, receive.get(), receives));
     const char* in = static_cast<const char*>(receive.get());
     for (const ReadItem& item : round) in = unpack(to, item, comm.rank, in);
     device.synchronize();
@@ -112,7 +112,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
     }
   }
   if (!round.empty()) finish_round();
-  if (!fault.empty()) throw std::runtime_error(fault);
+  if (fault) throw *fault;
   return read_bytes;
 }
 

@@ -167,7 +167,9 @@ InitPlan plan_init(const Manifest& manifest) {
     if (distribution != nullptr) {
       const std::string fault = fault_of(layout.dtype, *distribution);
       if (!fault.empty())
-        plan.faults.push_back(fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), fault));
+        plan.faults.push_back({.code = Code::TP8052,
+                               .message = fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), fault),
+                               .help = "change `init` in the plan and compile it again"});
     } else if (i < parameters) {
       plan.unsaid.push_back(path_of(manifest, param));
     } else {

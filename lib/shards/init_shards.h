@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "device/threefry.h"
+#include "diagnostics/fault.h"
 #include "shards/shard_store.h"
 
 namespace tpplan {
 
 // What init would do with a manifest's tensors.
 struct InitPlan {
-  std::vector<std::string>
-      faults;  // of parameters and buffers that cannot be filled as the manifest says, each with its path
-  std::vector<std::string_view> unsaid;          // parameters of which nobody says what they are filled with
+  std::vector<Fault> faults;             // TP8052: parameters and buffers that cannot be filled as the manifest says
+  std::vector<std::string_view> unsaid;  // parameters of which nobody says what they are filled with
   std::vector<std::string_view> left_out_names;  // buffers of which nobody says it
   std::vector<bool> left_out;                    // by number in ShardStore::shards
 };

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <numeric>
-#include <stdexcept>
 #include <thread>
 
 #include "base/text.h"
@@ -53,7 +52,8 @@ void read_through_staging(const ReadTo& to, const CellList& list, uint64_t block
   std::unique_ptr<void, decltype(release_staging)> host(device.allocate_staging(2 * block), release_staging);
   std::unique_ptr<void, decltype(release)> scratch(device.allocate(2 * block), release);
   if (host == nullptr || scratch == nullptr)
-    throw std::runtime_error(fmt::format("no memory is left for {} of staging", human_bytes(2 * block)));
+    throw Fault{.code = Code::TP8012,
+                .message = fmt::format("no memory is left for {} of staging", human_bytes(2 * block))};
   uint64_t half = 0;
   for (uint64_t number = 0; take_work(queue, number); half = block - half) {
     const ReadItem item = item_number(list, block, number);
@@ -108,8 +108,9 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
                        const LoadOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.staging < kMinStaging)
-    throw std::runtime_error(
-        fmt::format("--staging {} is too little: at least {}", human_bytes(options.staging), human_bytes(kMinStaging)));
+    throw Fault{.code = Code::TP8012,
+                .message = fmt::format("--staging {} is too little", human_bytes(options.staging)),
+                .help = fmt::format("give at least {}", human_bytes(kMinStaging))};
   const Manifest& manifest = *stores.front().manifest;
   const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
   const ReadPlan plan = plan_reads(manifest, source, alone ? comm.process : comm.node);
@@ -144,14 +145,11 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
     use_device(comm);
     comm.device->is_host_memory ? read_on_host(to, list, block, work) : read_through_staging(to, list, block, work);
   });
-  const std::string fault =
-      alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
-  if (!fault.empty()) throw std::runtime_error(fault);
+  alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
   if (!alone) result.read_bytes += exchange_reads(comm, to, shared, options.staging);
-  const std::string changed = changed_file(source);
-  if (!changed.empty()) throw std::runtime_error(changed);
+  check_unchanged(source);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -27,8 +27,8 @@ inline constexpr uint64_t kMinStaging = uint64_t{1} << 20;
 
 // Fills `stores`, those of comm.process in its order. With all ranks in this process each byte is read once. With a
 // rank a process the ranks of a node share the reading: what one of them alone wants it reads itself, what several want
-// is dealt out, read once and sent on; all ranks of the job call it together. Throws std::runtime_error: a file that is
-// shorter than it was or changed, an error of a disk, a rank that failed.
+// is dealt out, read once and sent on; all ranks of the job call it together. Throws: a file that is shorter
+// than it was or changed (TP8028), an error of a disk (TP8029), a rank that failed.
 LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
                        const LoadOptions& options);
 

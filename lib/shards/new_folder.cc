@@ -10,11 +10,12 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <stdexcept>
+#include <tuple>
 
 #include "base/text.h"
 #include "base/unfinished.h"
 #include "base/write_file.h"
+#include "ranks/gather.h"
 #include "shards/work_together.h"
 
 namespace tpplan {
@@ -22,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::runtime_error failure(const std::string& path, int error) {
-  return std::runtime_error(fmt::format("{}: {}", escape_for_terminal(path), std::strerror(error)));
+Fault failure(const std::string& path, int error) {
+  return {.code = Code::TP8032, .message = std::strerror(error), .place = path};
 }
 
 OutputFile open_output(const std::string& path, int flags) {
@@ -56,10 +57,12 @@ std::string bare(std::string path) {
 std::string name_beside(const std::string& path, bool is_folder) {
   std::error_code error;
   if (is_folder && fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error)))
-    throw std::runtime_error(
-        fmt::format("{}: is there already; name a folder that is not, or remove it first", escape_for_terminal(path)));
+    throw Fault{.code = Code::TP8031,
+                .message = "the folder is there already",
+                .help = "name one that is not, or remove it first",
+                .place = path};
   if (!is_folder && fs::exists(path, error) && !fs::is_regular_file(path, error))
-    throw std::runtime_error(fmt::format("{}: is no regular file", escape_for_terminal(path)));
+    throw Fault{.code = Code::TP8031, .message = "it is no regular file", .help = "name another one", .place = path};
   uint32_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) throw failure(path, errno);
   return fmt::format("{}.tmp-{:08x}", path, number);
@@ -73,60 +76,66 @@ void make(const std::string& name, bool is_folder) {
   }
 }
 
-// Rank 0's text on every rank; nothing after a failure of the job.
-std::optional<std::string> text_of_first(Comm& comm, std::string_view step, std::string_view mine) {
-  begin_step(comm, std::string(step));
-  std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? mine : "", all)) return std::nullopt;
-  return std::move(all[0]);
+// What rank 0 says of the new name, the others say nothing.
+struct NewName {
+  std::string name;
+  std::optional<Fault> fault;
+};
+auto members(NewName& name) { return std::tie(name.name, name.fault); }
+
+// Every rank knows the name before there is anything under it, so that whoever is left can remove it.
+std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
+  begin_step(comm, fmt::format("save: making {}", path));
+  NewName mine;
+  try {
+    if (comm.rank == 0) mine.name = name_beside(path, is_folder);
+  } catch (...) {
+    mine.fault = located(comm, current_fault());
+  }
+  NewName agreed = std::move(gather(comm, mine).front());
+  if (agreed.fault) throw *agreed.fault;
+  return agreed.name;
 }
 
-std::string write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
-  const std::string path = bare(wanted);
-  std::string made, fault;
-  if (comm.rank == 0) {
-    try {
-      made = name_beside(path, is_folder);
-    } catch (const std::exception& error) {
-      fault = error.what();
-    }
-  }
-  // Every rank knows the name before there is anything under it, so that whoever is left can remove it.
-  constexpr std::string_view kMade = "made ";  // before the name; a fault comes behind other words
-  const std::optional<std::string> text =
-      text_of_first(comm, fmt::format("save: making {}", path),
-                    fault.empty() ? fmt::format("{}{}", kMade, made) : fmt::format("rank 0: {}", fault));
-  if (text && !text->starts_with(kMade)) return *text;
-  if (text) made = text->substr(kMade.size());
-  const std::shared_ptr<void> guard = made.empty() ? nullptr : guard_unfinished(made);
-  fault = text ? "" : comm.fault;
+void fill(Comm& comm, const std::string& name, const std::string& path, bool is_folder, const FolderSteps& steps) {
   const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
-    if (!fault.empty() || !function) return;
-    fault = work_together(comm, fmt::format("save: {} {}", what, path), [&] {
-      if (by_all || comm.rank == 0) function(made);
+    if (!function) return;
+    work_together(comm, fmt::format("save: {} {}", what, path), [&] {
+      if (by_all || comm.rank == 0) function(name);
     });
   };
   step(
       "preparing",
-      [&](const std::string& name) {
-        make(name, is_folder);
-        if (steps.prepare) steps.prepare(name);
+      [&](const std::string& made) {
+        make(made, is_folder);
+        if (steps.prepare) steps.prepare(made);
       },
       false);
   step("writing", steps.write, true);
   step("finishing", steps.finish, false);
   step(
       "renaming",
-      [&](const std::string& folder) {
-        if (is_folder) sync_folder(folder);
-        if (rename(folder.c_str(), path.c_str()) != 0) throw failure(path, errno);
+      [&](const std::string& made) {
+        if (is_folder) sync_folder(made);
+        if (rename(made.c_str(), path.c_str()) != 0) throw failure(path, errno);
         sync_folder(fs::path(path).parent_path());
       },
       false);
-  // Every rank that is left takes it away; rank 0 may be giving it the final name at this moment, and what has that is
-  // whole.
-  if (!fault.empty() && !made.empty()) remove_unfinished(made);
-  return fault;
+}
+
+void write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
+  const std::string path = bare(wanted), name = agree_on_name(comm, path, is_folder);
+  const std::shared_ptr<void> guard = guard_unfinished(name);
+  try {
+    fill(comm, name, path, is_folder, steps);
+  } catch (...) {
+    // Every rank that is left takes it away; rank 0 may be giving it the final name at this moment, and what has that
+    // is whole.
+    remove_unfinished(name);
+    Fault fault = current_fault();
+    if (fault.help.empty()) fault.help = fmt::format("nothing is written at {}", escape_for_terminal(path));
+    throw fault;
+  }
 }
 
 }  // namespace
@@ -148,11 +157,11 @@ void sync_file(const OutputFile& file) {
   if (fsync(*file.fd) != 0) throw failure(file.path, errno);
 }
 
-std::string write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) {
-  return write_beside(comm, path, true, steps);
+void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) {
+  write_beside(comm, path, true, steps);
 }
-std::string write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps) {
-  return write_beside(comm, path, false, steps);
+void write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps) {
+  write_beside(comm, path, false, steps);
 }
 
 }  // namespace tpplan

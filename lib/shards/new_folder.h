@@ -16,21 +16,21 @@ struct OutputFile {
   std::shared_ptr<int> fd;
 };
 
-OutputFile create_file(const std::string& path);       // new; throws std::runtime_error
+OutputFile create_file(const std::string& path);       // new; throws TP8032, as all of these
 OutputFile open_for_writing(const std::string& path);  // there already
-void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset);  // throws, naming the file
-void sync_file(const OutputFile& file);                                                     // throws, naming the file
+void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset);
+void sync_file(const OutputFile& file);
 
 // Lets all ranks write into a new folder beside `path`, and renames it to `path` when every rank has succeeded; else
 // removes it. `prepare` runs on rank 0 before the others write, `write` on every rank, `finish` on rank 0 when all have
 // written; they are given the new folder and throw what is wrong. A `path` that is there is refused unless it is an
-// empty folder. Returns the fault on every rank, empty when `path` is there.
+// empty folder (TP8031). Throws, the same on every rank, when `path` is not there then.
 struct FolderSteps {
   std::function<void(const std::string&folder)> prepare, write, finish;
 };
-std::string write_folder(Comm& comm, const std::string& path, const FolderSteps& steps);
+void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps);
 
 // The same for one file, which replaces a regular file at `path`. All ranks write into it after rank 0 has made it.
-std::string write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps);
+void write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps);
 
 }  // namespace tpplan

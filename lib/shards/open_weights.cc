@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <stdexcept>
 #include <unordered_map>
 
 #include "base/text.h"
@@ -19,15 +18,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxFaults = 100;
+constexpr size_t kMaxFindings = 100;
 constexpr size_t kNamed = 3;  // extra tensors that a warning names
 
 using StoredIndex = std::unordered_map<std::string_view, std::vector<WeightPlace>>;
 
-bool fail(WeightSource& source, int status, std::string message) {
-  source.status = std::max(source.status, status);
-  source.faults.push_back(std::move(message));
+// Notes a finding; false, as what could not be done.
+bool note(WeightSource& source, Code code, std::string place, std::string message, std::string help = {}) {
+  source.findings.push_back(
+      {.code = code, .message = std::move(message), .help = std::move(help), .place = std::move(place)});
   return false;
+}
+
+bool has_errors(const WeightSource& source) {
+  return std::ranges::any_of(source.findings, [](const Fault& fault) { return exit_status(fault) != 0; });
 }
 
 // The file or index that stands for a folder; empty: the folder's files are shards. False when it holds nothing of the
@@ -47,20 +51,21 @@ bool choose_in_folder(const std::string& folder, WeightSource& source, std::stri
     if (name.ends_with(".safetensors")) shards.push_back(name);
     if (name.ends_with(".safetensors.index.json")) indexes.push_back(name);
   }
-  if (error)
-    return fail(source, 2, fmt::format("{}: cannot read the folder: {}", escape_for_terminal(folder), error.message()));
+  if (error) return note(source, Code::TP8020, folder, fmt::format("cannot read the folder: {}", error.message()));
   std::ranges::sort(shards);
   std::ranges::sort(indexes);
   if (indexes.size() > 1)
-    return fail(source, 2,
-                fmt::format("{}: holds {} indexes, among them {} and {}; name one of them", escape_for_terminal(folder),
-                            indexes.size(), escape_for_terminal(indexes[0]), escape_for_terminal(indexes[1])));
+    return note(source, Code::TP8020, folder,
+                fmt::format("the folder holds {} indexes, among them {} and {}", indexes.size(),
+                            escape_for_terminal(indexes[0]), escape_for_terminal(indexes[1])),
+                "name one of them");
   if (indexes.size() == 1)
     path = (fs::path(folder) / indexes[0]).string();
   else if (shards.size() == 1)
     path = (fs::path(folder) / shards[0]).string();
   else if (shards.empty())
-    return fail(source, 2, fmt::format("{}: holds no safetensors file and no index", escape_for_terminal(folder)));
+    return note(source, Code::TP8020, folder, "the folder holds no safetensors file and no index",
+                "give a folder that `tpplan-exec save` or torch wrote, or one with model.safetensors");
   return true;
 }
 
@@ -69,14 +74,12 @@ bool open_file(const std::string& path, const SafetensorsHeader& header, WeightS
   file.path = header.source.name;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return fail(source, 2,
-                fmt::format("{}: cannot read the file: {}", escape_for_terminal(file.path), std::strerror(errno)));
+    return note(source, Code::TP1001, file.path, fmt::format("cannot read the file: {}", std::strerror(errno)));
   file.fd = std::shared_ptr<int>(new int(fd), [](int* open_fd) {
     close(*open_fd);
     delete open_fd;
   });
-  if (fstat(fd, &file.identity) != 0)
-    return fail(source, 2, fmt::format("{}: {}", escape_for_terminal(file.path), std::strerror(errno)));
+  if (fstat(fd, &file.identity) != 0) return note(source, Code::TP1001, file.path, std::strerror(errno));
   // What is open now must be what the header was read from.
   std::string again(header.source.text.size(), '\0');
   const uint64_t start = header.data_begin - again.size();
@@ -84,8 +87,7 @@ bool open_file(const std::string& path, const SafetensorsHeader& header, WeightS
       static_cast<uint64_t>(file.identity.st_size) == header.file_bytes && S_ISREG(file.identity.st_mode) &&
       pread(fd, again.data(), again.size(), static_cast<off_t>(start)) == static_cast<ssize_t>(again.size()) &&
       again == header.source.text;
-  return same ||
-         fail(source, 2, fmt::format("{}: the file changed while it was opened", escape_for_terminal(file.path)));
+  return same || note(source, Code::TP8028, file.path, "the file changed while it was opened");
 }
 
 // Headers and open files of `path`.
@@ -99,9 +101,7 @@ bool open_files(const std::string& path, WeightSource& source) {
   }
   source.is_folder_of_shards = chosen.empty() && !shards.empty();
   if (source.is_folder_of_shards) {
-    std::string fault;
-    if (!read_shard_headers(path, shards, source.weights, source.offsets, fault))
-      return fault.empty() ? false : fail(source, 2, fault);
+    if (!read_shard_headers(path, shards, source.weights, source.offsets)) return false;
   } else if (!read_weight_files(chosen, source.weights)) {
     return false;
   }
@@ -131,18 +131,18 @@ bool place_tensor(const std::vector<WeightPlace>& places, const ParamLayout& lay
     const WeightTensor& stored = header.tensors[place.tensor];
     const std::span<const uint64_t> shape = shape_of(header, stored);
     const WeightTypeRow& type = weight_types()[stored.type];
-    const std::string in_file = escape_for_terminal(header.source.name);
+    const std::string& in_file = header.source.name;
     if (type.dtype != dtypes()[layout.dtype].name)
-      return fail(source, 1,
-                  fmt::format("{}: {} is {} there and {} in the manifest: nothing is cast", in_file, called, type.name,
+      return note(source, Code::TP8023, in_file,
+                  fmt::format("{} is {} there and {} in the manifest: nothing is cast", called, type.name,
                               dtypes()[layout.dtype].name));
     std::vector<uint64_t> begin(wanted.size());
     if (source.is_folder_of_shards) {
       const auto saved = source.offsets[place.file].find(std::string(stored.name));
       if (saved == source.offsets[place.file].end() || saved->second.size() != begin.size())
-        return fail(source, 1,
-                    fmt::format("{}: {} has no saved_offsets of {} in {}", in_file, called,
-                                counted(begin.size(), "dim"), kShardingInfoKey));
+        return note(
+            source, Code::TP8023, in_file,
+            fmt::format("{} has no saved_offsets of {} in {}", called, counted(begin.size(), "dim"), kShardingInfoKey));
       begin = saved->second;
     }
     bool fits = shape.size() == wanted.size();
@@ -152,10 +152,11 @@ bool place_tensor(const std::vector<WeightPlace>& places, const ParamLayout& lay
              (source.is_folder_of_shards ? end <= wanted[d] : end == wanted[d]);
     }
     if (!fits)
-      return fail(
-          source, 1,
-          fmt::format("{}: {} has shape {}{} there and {} in the manifest", in_file, called, shape_text(shape),
-                      source.is_folder_of_shards ? fmt::format(" at {}", shape_text(begin)) : "", shape_text(wanted)));
+      return note(
+          source, Code::TP8023, in_file,
+          fmt::format("{} has shape {}{} there and {} in the manifest", called, shape_text(shape),
+                      source.is_folder_of_shards ? fmt::format(" at {}", shape_text(begin)) : "", shape_text(wanted)),
+          "these are another model's weights, or the manifest is another model's");
     std::vector<std::vector<Interval>> runs;
     for (size_t d = 0; d < shape.size(); ++d)
       runs.push_back({{static_cast<int64_t>(begin[d]), static_cast<int64_t>(begin[d] + shape[d])}});
@@ -165,7 +166,9 @@ bool place_tensor(const std::vector<WeightPlace>& places, const ParamLayout& lay
     tensor.pieces.push_back({place.file, header.data_begin + stored.begin, held[0].box});
   }
   const std::string gap = tiling_fault(sizes, boxes);
-  return gap.empty() || fail(source, 1, fmt::format("{}: the folder's pieces do not make it up: {}", called, gap));
+  return gap.empty() || note(source, Code::TP8024, fs::path(first.source.name).parent_path().string(),
+                             fmt::format("{}: the folder's pieces do not make it up: {}", called, gap),
+                             "copy the folder again, or save it again");
 }
 
 // Where a manifest tensor stands: under its own name, else one of its group that is stored.
@@ -180,7 +183,8 @@ const std::vector<WeightPlace>* find_stored(const StoredIndex& stored, const Man
   return nullptr;
 }
 
-void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t tensors, WeightSource& source) {
+void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t tensors, const std::string& path,
+                   WeightSource& source) {
   StoredIndex unused = stored;
   for (size_t i = 0; i < tensors; ++i) unused.erase(path_of(manifest, tensor_of(manifest, i)));
   if (unused.empty()) return;
@@ -189,17 +193,19 @@ void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t t
   std::ranges::sort(names);
   const size_t more = names.size() - std::min(names.size(), kNamed);
   names.resize(names.size() - more);
-  source.warnings.push_back(fmt::format("the weights hold {} that the manifest lacks, left unread: {}{}",
-                                        counted(unused.size(), "tensor"), join(names, ", "),
-                                        more == 0 ? "" : fmt::format(" and {} more", more)));
+  note(source, Code::TP8026, path,
+       fmt::format("the weights hold {} that the manifest lacks, left unread: {}{}", counted(unused.size(), "tensor"),
+                   join(names, ", "), more == 0 ? "" : fmt::format(" and {} more", more)));
 }
 
 }  // namespace
 
 bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source) {
-  if (std::string fault = packing_fault(manifest); !fault.empty()) return fail(source, 1, std::move(fault));
-  if (!open_files(path, source)) {
-    if (source.status == 0) source.status = 2;
+  try {
+    check_packing(manifest);
+    if (!open_files(path, source)) return false;
+  } catch (const Fault& fault) {
+    source.findings.push_back(fault);
     return false;
   }
   StoredIndex stored;
@@ -213,7 +219,7 @@ bool open_weights(const std::string& path, const Manifest& manifest, WeightSourc
   source.tensors.resize(tensors);
   source.missing.resize(tensors);
   size_t missing_buffers = 0;
-  for (size_t i = 0; i < tensors && source.faults.size() < kMaxFaults; ++i) {
+  for (size_t i = 0; i < tensors && source.findings.size() < kMaxFindings; ++i) {
     const std::string_view name = path_of(manifest, tensor_of(manifest, i));
     const std::vector<WeightPlace>* places = find_stored(stored, manifest, i, group_of[i]);
     if (places != nullptr) {
@@ -222,29 +228,30 @@ bool open_weights(const std::string& path, const Manifest& manifest, WeightSourc
       source.missing[i] = true;
       ++missing_buffers;
     } else {
-      fail(source, 1,
-           fmt::format("parameter `{}` of the manifest is not in {}", escape_for_terminal(name),
-                       escape_for_terminal(path)));
+      note(source, Code::TP8022, path,
+           fmt::format("parameter `{}` of the manifest is not in the weights", escape_for_terminal(name)));
     }
   }
   if (missing_buffers != 0)
-    source.warnings.push_back(fmt::format("the weights lack {} of the manifest, left out: models make such anew",
-                                          counted(missing_buffers, "buffer")));
-  warn_of_extra(stored, manifest, tensors, source);
-  return source.faults.empty();
+    note(source, Code::TP8025, path,
+         fmt::format("the weights lack {} of the manifest, left out: models make such anew",
+                     counted(missing_buffers, "buffer")));
+  warn_of_extra(stored, manifest, tensors, path, source);
+  return !has_errors(source);
 }
 
-std::string changed_file(const WeightSource& source) {
+void check_unchanged(const WeightSource& source) {
   for (const SourceFileHandle& file : source.files) {
     struct stat now {};
     const bool same = fstat(*file.fd, &now) == 0 && now.st_size == file.identity.st_size &&
                       now.st_mtim.tv_sec == file.identity.st_mtim.tv_sec &&
                       now.st_mtim.tv_nsec == file.identity.st_mtim.tv_nsec;
-    if (!same)
-      return fmt::format("{} changed while it was read; load it again when nobody writes it",
-                         escape_for_terminal(file.path));
+    if (same) continue;
+    throw Fault{.code = Code::TP8028,
+                .message = "it changed while it was read",
+                .help = "read it again when nobody writes it",
+                .place = file.path};
   }
-  return "";
 }
 
 void read_exactly(const SourceFileHandle& file, uint64_t offset, void* to, uint64_t bytes, std::string_view tensor) {
@@ -253,14 +260,18 @@ void read_exactly(const SourceFileHandle& file, uint64_t offset, void* to, uint6
                               static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
-      throw std::runtime_error(fmt::format("{}: cannot read `{}` at byte {}: {}", escape_for_terminal(file.path),
-                                           escape_for_terminal(tensor), offset + done, std::strerror(errno)));
+      throw Fault{.code = Code::TP8029,
+                  .message = fmt::format("cannot read `{}` at byte {}: {}", escape_for_terminal(tensor), offset + done,
+                                         std::strerror(errno)),
+                  .place = file.path};
     if (got == 0) {
       struct stat now {};  // this read may begin behind the end
       const uint64_t end = fstat(*file.fd, &now) == 0 ? static_cast<uint64_t>(now.st_size) : offset + done;
-      throw std::runtime_error(fmt::format("{}: truncated while it was read: `{}` goes to byte {}, the file ends at {}",
-                                           escape_for_terminal(file.path), escape_for_terminal(tensor), offset + bytes,
-                                           end));
+      throw Fault{.code = Code::TP8028,
+                  .message = fmt::format("truncated while it was read: `{}` goes to byte {}, the file ends at {}",
+                                         escape_for_terminal(tensor), offset + bytes, end),
+                  .help = "copy it again",
+                  .place = file.path};
     }
     done += static_cast<uint64_t>(got);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnostics/fault.h"
 #include "manifest/manifest.h"
 #include "shards/byte_boxes.h"
 #include "shards/shard_folder.h"
@@ -44,22 +45,19 @@ struct WeightSource {
   std::vector<bool> missing;  // buffers that are not stored: left as they are
   bool is_folder_of_shards = false;
   std::vector<SavedOffsets> offsets;  // one a file, of a folder of shards
-  std::vector<std::string> warnings, faults;
-  int status = 0;  // what the faults call for
+  std::vector<Fault> findings;        // errors and warnings
 };
 
 // Opens a safetensors file, an index (`.json`), or a folder that holds model.safetensors.index.json, model.safetensors,
 // a single safetensors file, or shards as `save` and torch's distributed checkpoint write them. Every tensor of the
 // manifest is found under its name or one that is tied to it, with the manifest's shape and dtype. All findings
-// together stand in `faults`; those of headers and the index in weights.findings. False after any fault; `status` 2:
-// what cannot be read, 1: another model's weights.
+// together stand in `findings`; those of headers and the index in weights.findings. False after any error.
 bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
 
-// "changed while it was read" with the file's name, when a file is no longer what it was at opening; empty when all
-// are.
-std::string changed_file(const WeightSource& source);
+// Throws TP8028 when a file is no longer what it was at opening.
+void check_unchanged(const WeightSource& source);
 
-// Reads exactly `bytes` bytes at `offset`; throws std::runtime_error naming file, tensor and offset when they are not
+// Reads exactly `bytes` bytes at `offset`; throws TP8028 and TP8029 with file, tensor and offset when they are not
 // there.
 void read_exactly(const SourceFileHandle& file, uint64_t offset, void* to, uint64_t bytes, std::string_view tensor);
 

@@ -45,7 +45,7 @@ struct ReadPlan {
 // A run of at least this many bytes is read by itself; what is thinner comes as whole rows, gaps and all.
 inline constexpr uint64_t kRangeBytes = 64 * 1024;
 
-// What the ranks need of the source. Tied names are read once. Throws std::runtime_error as held_boxes does.
+// What the ranks need of the source. Tied names are read once. Throws as held_boxes does.
 ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks);
 
 // A part of a cell that is read in one go: lines [line, line + lines) of one outer index, or bytes [begin, end) of one

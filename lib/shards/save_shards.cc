@@ -96,20 +96,20 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
 
 }  // namespace
 
-SaveResult save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
-  SaveResult result;
+uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
   FolderSteps steps;
   steps.write = [&](const std::string& folder) {
     for (const ShardFile& file : list_shard_files(store, options.left_out))
-      result.bytes += write_shard_file(store, file, folder, options.staging);
+      bytes += write_shard_file(store, file, folder, options.staging);
   };
   steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
-  result.fault = write_folder(comm, options.path, steps);
-  return result;
+  write_folder(comm, options.path, steps);
+  return bytes;
 }
 
-SaveResult save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
-  SaveResult result;
+uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
   std::vector<WriteEntry> entries = whole_entries(store, options);
   const std::string head = lay_out(entries, false);
   FolderSteps steps;
@@ -128,14 +128,14 @@ SaveResult save_consolidated(Comm& comm, const ShardStore& store, const SaveOpti
                  [&](uint64_t where, const void* data, uint64_t count) {
                    write_run(writer, data, count, entry.offset + where, options.staging);
                  });
-        result.bytes += elements_in(held.box);
+        bytes += elements_in(held.box);
       }
     }
     flush(writer);
     sync_file(file);
   };
-  result.fault = write_file_together(comm, options.path, steps);
-  return result;
+  write_file_together(comm, options.path, steps);
+  return bytes;
 }
 
 }  // namespace tpplan

@@ -18,19 +18,15 @@ struct SaveOptions {
   uint64_t staging = uint64_t{4} << 20;
 };
 
-struct SaveResult {
-  std::string fault;   // why nothing was written; empty: all of it stands there
-  uint64_t bytes = 0;  // that this rank wrote
-};
-
 // Called by all ranks. Writes `path` as torch's distributed checkpoint does (shard_folder.h): every element by the
 // first of the ranks that hold it, a shard of several runs (fused dims) as one file a run, a tied tensor under each of
 // its names. The files come into a folder beside `path` that is renamed when every rank has succeeded; else it is
-// removed. A `path` that exists is refused unless it is an empty folder.
-SaveResult save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options);
+// removed. A `path` that exists is refused unless it is an empty folder (TP8031). Returns the bytes that this rank
+// wrote; throws where nothing is written.
+uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 // Called by all ranks. One safetensors file with whole tensors; each rank writes what it holds first. Replaces a file
 // at `path` once all ranks have succeeded.
-SaveResult save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
+uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 }  // namespace tpplan

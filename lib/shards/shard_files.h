@@ -28,7 +28,7 @@ std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
 
 // The files of a rank: the first has the first box of every shard, the next one the second boxes of those that have
 // several runs (a file holds a name once), and so on. What is `left_out`, by number, is in none. Throws
-// std::runtime_error where the format has no such type.
+// TP8033 where the format has no such type.
 std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
 
 }  // namespace tpplan

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <stdexcept>
 
 #include "base/read_file.h"
 #include "base/text.h"
 #include "base/write_file.h"
+#include "diagnostics/fault.h"
 #include "syntax/json_reader.h"
 #include "syntax/json_writer.h"
 
@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::string_view kNoteFormat = "tpplan.shards/1";
 constexpr uint64_t kMaxNoteBytes = 64 * 1024;
+
+Fault unusable(std::string message, const std::string& place, std::string help = {}) {
+  return {.code = Code::TP8021, .message = std::move(message), .help = std::move(help), .place = place};
+}
 
 std::string first_finding(const Diagnostics& diagnostics) {
   return diagnostics.list.empty() ? "it does not say so" : diagnostics.list.front().message;
@@ -53,12 +57,10 @@ std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
 }  // namespace
 
 bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files,
-                        std::vector<SavedOffsets>& offsets, std::string& fault) {
+                        std::vector<SavedOffsets>& offsets) {
   namespace fs = std::filesystem;
-  if (names.size() > kMaxShardFiles) {
-    fault = fmt::format("{}: holds {} files, more than {}", escape_for_terminal(folder), names.size(), kMaxShardFiles);
-    return false;
-  }
+  if (names.size() > kMaxShardFiles)
+    throw unusable(fmt::format("it holds {} files, more than {}", names.size(), kMaxShardFiles), folder);
   uint64_t left = kMaxHeaderBytesTogether;
   for (const std::string& name : names) {
     SafetensorsHeader& header = files.headers.emplace_back();
@@ -66,27 +68,18 @@ bool read_shard_headers(const std::string& folder, std::span<const std::string> 
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
-    if (error || target.parent_path() != home) {
-      fault =
-          fmt::format("{}: a link that leads out of its folder; put the file itself there", escape_for_terminal(path));
-      return false;
-    }
+    if (error || target.parent_path() != home)
+      throw unusable("a link that leads out of its folder", path, "put the file itself there");
     if (!read_safetensors_header(path, header, findings.diagnostics, std::min(left, kMaxHeaderBytes))) return false;
     left -= header.source.text.size();
     const auto info =
         std::ranges::find(header.metadata, kShardingInfoKey, [](const auto& entry) { return entry.first; });
-    if (info == header.metadata.end()) {
-      fault = fmt::format(
-          "{}: one of {} files of the folder, and it does not say which pieces it holds ({}); give the index of the "
-          "checkpoint",
-          escape_for_terminal(path), names.size(), kShardingInfoKey);
-      return false;
-    }
+    if (info == header.metadata.end())
+      throw unusable(fmt::format("one of {} files of the folder, and it does not say which pieces it holds ({})",
+                                 names.size(), kShardingInfoKey),
+                     path, "give the index of the checkpoint");
     const std::string unread = read_offsets(info->second, offsets.emplace_back());
-    if (!unread.empty()) {
-      fault = fmt::format("{}: its {} cannot be read: {}", escape_for_terminal(path), kShardingInfoKey, unread);
-      return false;
-    }
+    if (!unread.empty()) throw unusable(fmt::format("its {} cannot be read: {}", kShardingInfoKey, unread), path);
     const uint32_t index = static_cast<uint32_t>(files.headers.size() - 1);
     for (uint32_t t = 0; t < header.tensors.size(); ++t) files.tensors.push_back({index, t});
   }
@@ -108,19 +101,18 @@ void write_note(const std::string& folder, std::string_view manifest_sha256, con
                                        kNoteFormat, manifest_sha256, axes);
   const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
   const std::string fault = write_output(path, [&](const Sink& sink) { return sink(text); });
-  if (!fault.empty()) throw std::runtime_error(fmt::format("{}: {}", escape_for_terminal(path), fault));
+  if (!fault.empty()) throw Fault{.code = Code::TP8032, .message = fault, .place = path};
 }
 
-std::string read_note(const std::string& folder, std::string& manifest_sha256) {
-  const std::filesystem::path path = std::filesystem::path(folder) / kFolderNote;
+std::string read_note(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return "";
-  const ReadResult result = read_file(path.string(), kMaxNoteBytes);
-  const std::string shown = escape_for_terminal(path.string());
-  if (result.fault != ReadFault::None) return fmt::format("{}: cannot read the note: {}", shown, result.reason);
+  const ReadResult result = read_file(path, kMaxNoteBytes);
+  if (result.fault != ReadFault::None) throw unusable(fmt::format("cannot read the note: {}", result.reason), path);
   std::deque<std::string> strings;
   Diagnostics diagnostics;
-  std::string format;
+  std::string format, manifest_sha256;
   const auto read_one = [&](std::string_view key, const JsonTree& tree) {
     if (tree.nodes[0].kind != JsonKind::String) return true;
     if (key == "format") format = tree.nodes[0].text;
@@ -129,10 +121,10 @@ std::string read_note(const std::string& folder, std::string& manifest_sha256) {
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
   if (!read_json(result.file, Source::Model, visitor, strings, diagnostics))
-    return fmt::format("{}: {}", shown, first_finding(diagnostics));
+    throw unusable(first_finding(diagnostics), path);
   if (format != kNoteFormat || manifest_sha256.size() != 64)
-    return fmt::format("{}: this is no note of format {}", shown, kNoteFormat);
-  return "";
+    throw unusable(fmt::format("this is no note of format {}", kNoteFormat), path);
+  return manifest_sha256;
 }
 
 }  // namespace tpplan

@@ -23,17 +23,17 @@ inline constexpr size_t kMaxShardFiles = 100000;
 // Where the pieces of a file begin, by tensor.
 using SavedOffsets = std::unordered_map<std::string, std::vector<uint64_t>>;
 
-// Reads the headers of these files of `folder`, and of each where its pieces begin. False after any error: those of
-// headers stand in files.findings, others in `fault`.
+// Reads the headers of these files of `folder`, and of each where its pieces begin. False when a header is wrong: see
+// files.findings. Throws TP8021 for a folder that cannot be used as one of shards.
 bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files,
-                        std::vector<SavedOffsets>& offsets, std::string& fault);
+                        std::vector<SavedOffsets>& offsets);
 
 // "shard-00002-model-00001-of-00001.safetensors": file `part` of `parts` of a rank; torch counts all of them from 1.
 std::string shard_file_name(int rank, size_t part, size_t parts);
 
-// Writes the note; throws std::runtime_error. Reads its manifest hash back: returns the fault, or empty. A folder
-// without a note was written by torch: `manifest_sha256` stays empty.
+// Writes the note; throws TP8032. Reads its manifest hash back: empty where a folder has no note, as torch writes them;
+// throws TP8021.
 void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh);
-std::string read_note(const std::string& folder, std::string& manifest_sha256);
+std::string read_note(const std::string& folder);
 
 }  // namespace tpplan

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 #include "base/text.h"
+#include "diagnostics/fault.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -44,26 +44,28 @@ uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
     const uint64_t more = bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate));
     if (more > kTooManyBytes - alignment ||
         __builtin_add_overflow(bytes, (more + alignment - 1) / alignment * alignment, &bytes))
-      throw std::runtime_error(fmt::format("the shards of rank {} take more bytes than 64 bits count", rank));
+      throw Fault{.code = Code::TP9001,
+                  .message = fmt::format("the shards of rank {} take more bytes than 64 bits count", rank),
+                  .rank = rank};
   }
   return bytes;
 }
 
 }  // namespace
 
-std::string packing_fault(const Manifest& manifest) {
+void check_packing(const Manifest& manifest) {
   for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
     const ManifestParam& param = tensor_of(manifest, i);
     const ParamLayout& layout = layout_of(manifest, param);
     const uint64_t bits = dtypes()[layout.dtype].bits;
     if (bits >= 8 || layout.shape.empty() || static_cast<uint64_t>(layout.shape.back()) % 8 * bits % 8 == 0) continue;
-    return fmt::format(
-        "`{}` is {} of [{}], {} bits an element: its rows end inside a byte, and only whole bytes are moved; pad its "
-        "last dim",
-        escape_for_terminal(path_of(manifest, param)), dtypes()[layout.dtype].name, fmt::join(layout.shape, ", "),
-        bits);
+    throw Fault{.code = Code::TP8027,
+                .message = fmt::format("`{}` is {} of [{}], {} bits an element: its rows end inside a byte, and only "
+                                       "whole bytes are moved",
+                                       escape_for_terminal(path_of(manifest, param)), dtypes()[layout.dtype].name,
+                                       fmt::join(layout.shape, ", "), bits),
+                .help = "pad its last dim"};
   }
-  return "";
 }
 
 uint64_t bytes_of_rank(const Manifest& manifest, int rank) { return add_up(manifest, rank, 1); }
@@ -88,9 +90,11 @@ ShardStore describe_shards(const Manifest& manifest, int rank) {
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device) {
   const uint64_t needed = memory_of_rank(manifest, rank), free = device.free_bytes();
   const auto refuse = [&] {
-    return std::runtime_error(fmt::format(
-        "the shards of rank {} take {}, and {} of memory are free on the {}; use more ranks, or free memory", rank,
-        human_bytes(needed), human_bytes(free), device.memory));
+    return Fault{.code = Code::TP8012,
+                 .message = fmt::format("the shards of rank {} take {}, and {} of memory are free on the {}", rank,
+                                        human_bytes(needed), human_bytes(free), device.memory),
+                 .help = "use more ranks, or free memory",
+                 .rank = rank};
   };
   if (needed > free) throw refuse();
   ShardStore store = describe_shards(manifest, rank);

@@ -33,15 +33,15 @@ struct ShardStore {
   std::vector<std::shared_ptr<void>> memory;
 };
 
-// The rank's shards with memory, not filled. `needed` says first what allocate must give; throws std::runtime_error,
-// before anything is allocated, when the device has less than that free.
+// The rank's shards with memory, not filled. Throws TP8012, before anything is allocated, when the device has
+// less free than they take.
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
 // The same without memory: data is nullptr everywhere.
 ShardStore describe_shards(const Manifest& manifest, int rank);
 
-// Why a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it ends inside a
-// byte. Empty when all can.
-std::string packing_fault(const Manifest& manifest);
+// Throws TP8027 where a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it
+// ends inside a byte.
+void check_packing(const Manifest& manifest);
 
 // Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them
 // aligned.

@@ -35,7 +35,7 @@ struct Block {
 
 struct Difference {
   uint64_t block = UINT64_MAX;  // number of the block that it was found in
-  std::string text;
+  std::optional<Fault> fault;
 };
 
 std::string hex(const char* bytes, uint64_t count) {
@@ -55,9 +55,9 @@ std::vector<Held> holders_of(std::span<const ShardStore> stores, size_t tensor) 
 }
 
 // Names the first element that differs in bytes [column, column + count) of a row.
-std::string describe(const ParamLayout& layout, std::string_view path, const Held& held, const SourceFileHandle& file,
-                     uint64_t file_offset, std::span<const uint64_t> index, const char* mine, const char* theirs,
-                     uint64_t count) {
+Fault describe(const ParamLayout& layout, std::string_view path, const Held& held, const SourceFileHandle& file,
+               uint64_t file_offset, std::span<const uint64_t> index, const char* mine, const char* theirs,
+               uint64_t count) {
   uint64_t at = 0;
   while (at + 1 < count && mine[at] == theirs[at]) ++at;
   const uint64_t width = std::max<uint64_t>(1, dtypes()[layout.dtype].bits / 8),
@@ -66,9 +66,12 @@ std::string describe(const ParamLayout& layout, std::string_view path, const Hel
   std::vector<uint64_t> element(index.begin(), index.end());
   element.back() = (index.back() + at) * 8 / dtypes()[layout.dtype].bits;
   if (layout.shape.empty()) element.clear();
-  return fmt::format("rank {}: `{}`[{}] is {} in the shard and {} in {} at byte {}", held.rank,
-                     escape_for_terminal(path), fmt::join(element, ", "), hex(mine + begin, bytes),
-                     hex(theirs + begin, bytes), escape_for_terminal(file.path), file_offset + begin);
+  return {.code = Code::TP8042,
+          .message = fmt::format("rank {}: `{}`[{}] is {} in the shard and {} in {} at byte {}", held.rank,
+                                 escape_for_terminal(path), fmt::join(element, ", "), hex(mine + begin, bytes),
+                                 hex(theirs + begin, bytes), escape_for_terminal(file.path), file_offset + begin),
+          .help = "load or save the shards again; if they come from other weights, verify them against those",
+          .rank = held.rank};
 }
 
 struct Verifier {
@@ -81,7 +84,8 @@ struct Verifier {
 };
 
 // Compares a block, which stands in `bytes`, row by row with every holder. Returns the first difference.
-std::string compare_block(Verifier& verifier, const Block& block, std::span<const Held> holders, const char* bytes) {
+std::optional<Fault> compare_block(Verifier& verifier, const Block& block, std::span<const Held> holders,
+                                   const char* bytes) {
   const SourcePiece& piece = verifier.source.tensors[block.tensor].pieces[block.piece];
   const size_t last = piece.box.begin.size() - 1;
   const uint64_t row = piece.box.end[last] - piece.box.begin[last];
@@ -116,7 +120,7 @@ std::string compare_block(Verifier& verifier, const Block& block, std::span<cons
     for (size_t d = last; d > 0 && ++index[d - 1] == piece.box.end[d - 1]; --d) index[d - 1] = piece.box.begin[d - 1];
   }
   verifier.compared += compared;
-  return "";
+  return std::nullopt;
 }
 
 // True when one of the boxes has rows of the block: only then it is read.
@@ -161,9 +165,9 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
     const SourcePiece& piece = verifier.source.tensors[tensor].pieces[block.piece];
     read_exactly(verifier.source.files[piece.file], piece.offset + block.begin, bytes.data(), block.end - block.begin,
                  verifier.source.tensors[tensor].name);
-    std::string difference = compare_block(verifier, block, holders, bytes.data());
+    std::optional<Fault> difference = compare_block(verifier, block, holders, bytes.data());
     queue.done_bytes += block.end - block.begin;
-    if (difference.empty()) continue;
+    if (!difference) continue;
     // Blocks are taken in order, and those before this one are compared to their end: the least number is the first.
     const std::lock_guard lock(verifier.mutex);
     if (number < verifier.first.block) verifier.first = {number, std::move(difference)};
@@ -173,8 +177,8 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
 
 }  // namespace
 
-std::vector<std::string> tiling_faults(const Manifest& manifest) {
-  std::vector<std::string> faults;
+std::vector<Fault> tiling_faults(const Manifest& manifest) {
+  std::vector<Fault> faults;
   std::set<const ParamLayout*> seen;
   const int64_t ranks = device_count(manifest.mesh);
   for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
@@ -191,8 +195,10 @@ std::vector<std::string> tiling_faults(const Manifest& manifest) {
     }
     const std::string fault = tiling_fault(byte_sizes(layout.shape, layout.dtype), boxes);
     if (!fault.empty())
-      faults.push_back(
-          fmt::format("`{}`: its shards do not tile it: {}", escape_for_terminal(path_of(manifest, param)), fault));
+      faults.push_back({.code = Code::TP8041,
+                        .message = fmt::format("`{}`: its shards do not tile it: {}",
+                                               escape_for_terminal(path_of(manifest, param)), fault),
+                        .help = "compile the plan again"});
   }
   return faults;
 }
@@ -212,12 +218,9 @@ VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<con
     use_device(comm);
     verify_blocks(verifier, stores, work);
   });
-  const std::string fault =
-      alone ? finish_work(queue, progress ? "verifying" : "", total) : finish_together(comm, queue);
-  if (!fault.empty()) throw std::runtime_error(fault);
-  const std::string changed = changed_file(source);
-  if (!changed.empty()) throw std::runtime_error(changed);
-  return {.difference = verifier.first.text,
+  alone ? finish_work(queue, progress ? "verifying" : "", total) : finish_together(comm, queue);
+  check_unchanged(source);
+  return {.difference = verifier.first.fault,
           .compared_bytes = verifier.compared,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,19 +13,19 @@
 
 namespace tpplan {
 
-// From the manifest alone: for each layout whose shards, over all ranks, do not hold every byte exactly once (replicas
-// apart), a message that names a tensor of it.
-std::vector<std::string> tiling_faults(const Manifest& manifest);
+// From the manifest alone: TP8041 for each layout whose shards, over all ranks, do not hold every byte exactly once
+// (replicas apart), with a tensor of it.
+std::vector<Fault> tiling_faults(const Manifest& manifest);
 
 struct VerifyResult {
-  std::string difference;       // the first, by the order of the manifest: rank, tensor, index, bytes; empty: none
-  uint64_t compared_bytes = 0;  // of shards
+  std::optional<Fault> difference;  // TP8042, the first by the order of the manifest: rank, tensor, index, bytes
+  uint64_t compared_bytes = 0;      // of shards
   double seconds = 0;
 };
 
 // Reads the source again, from its first byte to its last and without the plan that the shards were filled by, and
 // compares it with what the ranks of this process hold of it. A tied tensor is compared with all the names under which
-// it is stored. Called by all ranks of the job. Throws std::runtime_error when a file cannot be read or a rank failed.
+// it is stored. Called by all ranks of the job. Throws as load_shards does.
 VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads,
                            bool progress);
 

@@ -19,10 +19,8 @@ constexpr double kBarSeconds = 0.1;
 void run_worker(WorkQueue& queue, const Worker& worker) {
   try {
     worker(queue);
-  } catch (const std::bad_alloc&) {
-    stop_work(queue, "out of memory");
-  } catch (const std::exception& error) {
-    stop_work(queue, error.what());
+  } catch (...) {
+    stop_work(queue, current_fault());
   }
   --queue.running;
 }
@@ -36,7 +34,10 @@ void start_work(WorkQueue& queue, int threads, const Worker& worker) {
       queue.threads.emplace_back(run_worker, std::ref(queue), worker);
     } catch (const std::exception& error) {  // no more threads: those that run do the work
       queue.running -= threads - i;
-      if (i == 0) stop_work(queue, error.what());
+      if (i == 0)
+        stop_work(queue, Fault{.code = Code::TP8012,
+                               .message = std::string("no thread can be started: ") + error.what(),
+                               .help = "see ulimit -u and ulimit -v"});
       return;
     }
   }
@@ -48,9 +49,9 @@ bool take_work(WorkQueue& queue, uint64_t& number) {
   return number < queue.count;
 }
 
-void stop_work(WorkQueue& queue, std::string fault) {
+void stop_work(WorkQueue& queue, std::optional<Fault> fault) {
   const std::lock_guard lock(queue.mutex);
-  if (queue.fault.empty()) queue.fault = std::move(fault);
+  if (!queue.fault) queue.fault = std::move(fault);
   queue.stop = true;
 }
 
@@ -60,15 +61,19 @@ bool wait_for_work(WorkQueue& queue, double seconds) {
   return queue.running == 0;
 }
 
-std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes) {
+void join_work(WorkQueue& queue) {
+  for (std::jthread& thread : queue.threads) thread.join();
+  queue.threads.clear();
+}
+
+void finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes) {
   const auto start = std::chrono::steady_clock::now();
   while (!title.empty() && !wait_for_work(queue, kBarSeconds))
     show_bar(title, queue.done_bytes, total_bytes,
              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  for (std::jthread& thread : queue.threads) thread.join();
-  queue.threads.clear();
+  join_work(queue);
   if (!title.empty()) clear_bar();
-  return queue.fault;
+  if (queue.fault) throw *queue.fault;
 }
 
 void show_bar(std::string_view title, uint64_t done, uint64_t total, double seconds) {

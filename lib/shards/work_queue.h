@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "diagnostics/fault.h"
 
 namespace tpplan {
 
@@ -20,7 +23,7 @@ struct WorkQueue {
   std::atomic<uint64_t> done_bytes{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;  // guards fault
-  std::string fault;
+  std::optional<Fault> fault;
   std::vector<std::jthread> threads;  // joined at the latest with the queue
 };
 
@@ -29,13 +32,15 @@ using Worker = std::function<void(WorkQueue& queue)>;
 
 void start_work(WorkQueue& queue, int threads, const Worker& worker);
 bool take_work(WorkQueue& queue, uint64_t& number);
-void stop_work(WorkQueue& queue, std::string fault);
+void stop_work(WorkQueue& queue, std::optional<Fault> fault = std::nullopt);
 
 // Waits for at most `seconds`; true when all threads have ended.
 bool wait_for_work(WorkQueue& queue, double seconds);
 
-// Joins the threads and returns the fault, empty without one. `title` empty: no bar.
-std::string finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes);
+// Joins the threads.
+void join_work(WorkQueue& queue);
+// Joins them behind a bar (`title` empty: none) and throws the fault.
+void finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes);
 
 // "loading [#####.....] 1.2 GiB of 2.0 GiB, 3.4 GB/s" over the last line of standard error, as wide as the terminal;
 // nothing where standard error is no terminal. clear_bar wipes it.

@@ -1,47 +1,56 @@
 #include "shards/work_together.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
+#include <tuple>
 #include <vector>
+
+#include "ranks/gather.h"
 
 namespace tpplan {
 namespace {
 
 constexpr double kHeartbeat = 0.1;  // seconds between signs of life
-constexpr std::string_view kBusy = "busy", kDone = "done", kFailed = "failed: ";
+
+// What a rank says of its work.
+struct WorkState {
+  bool is_busy = false;
+  std::optional<Fault> fault;
+};
+auto members(WorkState& state) { return std::tie(state.is_busy, state.fault); }
+
+WorkState state_of(const Comm& comm, WorkQueue& queue) {
+  WorkState state{.is_busy = !wait_for_work(queue, kHeartbeat), .fault = {}};
+  if (!state.is_busy && queue.fault) state.fault = located(comm, *queue.fault);
+  return state;
+}
 
 }  // namespace
 
-std::string finish_together(Comm& comm, WorkQueue& queue) {
-  std::string fault;
-  std::vector<std::string> all;
+void finish_together(Comm& comm, WorkQueue& queue) {
+  std::optional<Fault> fault;
   for (bool busy = true; busy;) {
-    const bool ended = wait_for_work(queue, kHeartbeat);
-    const std::string mine = !ended                ? std::string(kBusy)
-                             : queue.fault.empty() ? std::string(kDone)
-                                                   : std::string(kFailed) + queue.fault;
-    if (!comm.backend->gather_texts(comm, mine, all)) {
-      stop_work(queue, "stopped");
-      finish_work(queue, "", 0);
-      return comm.fault;
+    std::vector<WorkState> all;
+    try {
+      all = gather(comm, state_of(comm, queue));
+    } catch (...) {
+      stop_work(queue);
+      join_work(queue);
+      throw;
     }
-    busy = std::ranges::find(all, kBusy) != all.end();
-    for (size_t rank = 0; rank < all.size() && fault.empty(); ++rank) {
-      if (all[rank].starts_with(kFailed))
-        fault = fmt::format("rank {}: {}", rank, std::string_view(all[rank]).substr(kFailed.size()));
-    }
-    if (!fault.empty()) stop_work(queue, "stopped");
+    busy = std::ranges::any_of(all, &WorkState::is_busy);
+    const auto failed = std::ranges::find_if(all, [](const WorkState& state) { return state.fault.has_value(); });
+    if (!fault && failed != all.end()) fault = failed->fault;
+    if (fault) stop_work(queue);
   }
-  finish_work(queue, "", 0);
-  return fault;
+  join_work(queue);
+  if (fault) throw *fault;
 }
 
-std::string work_together(Comm& comm, std::string step, const std::function<void()>& work) {
+void work_together(Comm& comm, std::string step, const std::function<void()>& work) {
   begin_step(comm, std::move(step));
   WorkQueue queue;
   start_work(queue, 1, [&work](WorkQueue&) { work(); });
-  return finish_together(comm, queue);
+  finish_together(comm, queue);
 }
 
 }  // namespace tpplan

@@ -10,10 +10,10 @@
 namespace tpplan {
 
 // Waits until the threads of every rank's queue have ended, while the ranks tell each other that they are alive. Called
-// by all ranks. When one fails all stop. Returns the first fault, naming its rank; empty when all ranks succeeded.
-std::string finish_together(Comm& comm, WorkQueue& queue);
+// by all ranks. When one fails all stop. Throws, the same on every rank, the first fault with its rank and step.
+void finish_together(Comm& comm, WorkQueue& queue);
 
 // The same for a piece of work that runs on one thread; what it throws is the rank's fault.
-std::string work_together(Comm& comm, std::string step, const std::function<void()>& work);
+void work_together(Comm& comm, std::string step, const std::function<void()>& work);
 
 }  // namespace tpplan

@@ -3,10 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <tuple>
 
 #include "base/text.h"
+#include "diagnostics/fault.h"
 #include "shards/shard_folder.h"
 #include "syntax/json_writer.h"
 
@@ -16,7 +16,8 @@ WeightType weight_type_of(DType dtype) {
   const std::string_view name = dtypes()[dtype].name;
   const std::span<const WeightTypeRow> rows = weight_types();
   const auto row = std::ranges::find(rows, name, &WeightTypeRow::dtype);
-  if (row == rows.end()) throw std::runtime_error(fmt::format("safetensors has no type for {}", name));
+  if (row == rows.end())
+    throw Fault{.code = Code::TP8033, .message = fmt::format("safetensors has no type for {}", name)};
   return static_cast<WeightType>(row - rows.begin());
 }
 
@@ -40,10 +41,11 @@ std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
     std::string text;
     append_json_string(text, info + "}");
     if (text.size() > kMaxHeaderText) {  // readers take no more, ours among them
-      throw std::runtime_error(
-          fmt::format("where the pieces of {} begin takes {} of a header, more than {}: write fewer tensors a file, "
-                      "with --consolidated or more ranks",
-                      counted(entries.size(), "tensor"), human_bytes(text.size()), human_bytes(kMaxHeaderText)));
+      throw Fault{.code = Code::TP8033,
+                  .message = fmt::format("where the pieces of {} begin takes {} of a header, more than {}",
+                                         counted(entries.size(), "tensor"), human_bytes(text.size()),
+                                         human_bytes(kMaxHeaderText)),
+                  .help = "write fewer tensors a file, with --consolidated or more ranks"};
     }
     json += fmt::format("\"{}\":{}", kShardingInfoKey, text);
     json += ",\"DCP_VERSION\":\"1.0\",";
@@ -51,8 +53,9 @@ std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
   json += "\"format\":\"pt\"}" + tensors + "}";
   json.resize((json.size() + 7) / 8 * 8, ' ');
   if (json.size() > kMaxHeaderBytes)
-    throw std::runtime_error(fmt::format("a header of {} is more than the format's {}", human_bytes(json.size()),
-                                         human_bytes(kMaxHeaderBytes)));
+    throw Fault{.code = Code::TP8033,
+                .message = fmt::format("a header of {} is more than the format's {}", human_bytes(json.size()),
+                                       human_bytes(kMaxHeaderBytes))};
   std::string head;
   for (size_t i = 0; i < 8; ++i) head += static_cast<char>(json.size() >> (8 * i) & 0xff);
   head += json;

@@ -22,12 +22,12 @@ struct WriteEntry {
   uint64_t offset = 0;  // in the file; lay_out sets it
 };
 
-// The type's name in a header. Throws std::runtime_error for a dtype that the format lacks.
+// The type's name in a header. Throws TP8033 for a dtype that the format lacks.
 WeightType weight_type_of(DType dtype);
 
 // Orders the entries as the reference writer does (wide types first, then by name), gives each its offset in the file,
 // and returns the bytes that stand before the first: length and header, padded with spaces to 8. `are_pieces`: with the
-// metadata of torch's distributed checkpoint. Throws std::runtime_error when the header would pass the format's limit.
+// metadata of torch's distributed checkpoint. Throws TP8033 when the header would pass the format's limit.
 std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces);
 
 }  // namespace tpplan

@@ -203,8 +203,7 @@ int main(int argc, char** argv) {
                               .world = std::atoi(argv[3]),
                               .deadline = std::atof(argv[4]),
                               .agreement = "driver"};
-  std::string fault;
-  const int status = run_ranks(options, body, fault);
-  if (!fault.empty()) std::fprintf(stderr, "%s\n", fault.c_str());
-  return status;
+  const JobEnd end = run_ranks(options, body);
+  if (end.fault) std::fprintf(stderr, "%s\n", to_text(*end.fault).c_str());
+  return end.status;
 }

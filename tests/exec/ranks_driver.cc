@@ -29,9 +29,9 @@ Mesh mesh_of(std::string_view text) {
 }
 
 int report(Comm& comm, const std::string& results) {
-  std::vector<std::string> all;
   begin_step(comm, "gather the results");
-  if (!comm.backend->gather_texts(comm, sha256_hex(results), all)) return 1;
+  std::vector<std::string> all;
+  require(comm, comm.backend->gather_texts(comm, sha256_hex(results), all));
   if (comm.rank != 0) return 0;
   for (size_t rank = 0; rank < all.size(); ++rank) std::printf("rank %zu %s\n", rank, all[rank].c_str());
   std::fflush(stdout);
@@ -97,15 +97,9 @@ int main(int argc, char** argv) {
                         .deadline = argc > 4 ? std::atof(argv[4]) : 20};
   if (const char* device = std::getenv("TPPLAN_EXEC_DEVICE"); device != nullptr) options.device = device;
   options.agreement = argc > 5 ? argv[5] : "manifest sha256 0";
-  std::string fault;
-  const int status = run_ranks(
-      options,
-      [&](Comm& comm) {
-        return what == "cases"   ? run_cases(comm, mesh)
-               : what == "sizes" ? run_sizes(comm, mesh)
-                                 : run_steps(comm, mesh);
-      },
-      fault);
-  if (!fault.empty()) std::fprintf(stderr, "fault: %s\n", fault.c_str());
-  return status;
+  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+    return what == "cases" ? run_cases(comm, mesh) : what == "sizes" ? run_sizes(comm, mesh) : run_steps(comm, mesh);
+  });
+  if (end.fault) std::fprintf(stderr, "fault: %s\n", to_text(*end.fault).c_str());
+  return end.status;
 }

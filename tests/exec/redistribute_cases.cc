@@ -266,7 +266,7 @@ LocalTensor first_tensor(Comm& comm, const Mesh& mesh, const RedistributeCase& o
   if (!allocate_local(comm, mesh, tensor)) return tensor;
   const std::string bytes = expected_bytes(one, one.from, mesh, comm.rank);
   if (bytes.size() != tensor.bytes) {
-    fail(comm, "the tensor takes " + std::to_string(tensor.bytes) + " bytes and not " + std::to_string(bytes.size()));
+    fail(comm, Code::TP8061, "the tensor takes " + std::to_string(tensor.bytes) + " bytes and not " + std::to_string(bytes.size()));
   } else if (tensor.bytes != 0) {
     comm.device->from_host(tensor.data.get(), bytes.data(), bytes.size());
     comm.device->synchronize();
@@ -279,7 +279,7 @@ std::string run_case(Comm& comm, const Mesh& mesh, const RedistributeCase& one, 
   const auto steps = redistribute(one.from, one.to);
   for (const Collective& step : *steps) {
     if (!redistribute_step(comm, mesh, step, tensor, placement_after(step, one.to)))
-      return to_text(one, mesh) + ": " + comm.fault;
+      return to_text(one, mesh) + ": " + to_text(*comm.fault);
   }
   bytes.resize(tensor.bytes);
   if (tensor.bytes != 0) comm.device->to_host(bytes.data(), tensor.data.get(), tensor.bytes);

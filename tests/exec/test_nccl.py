@@ -79,7 +79,7 @@ def test_an_error_of_the_library_names_rank_step_and_call_on_every_rank(tmp_path
     assert job.statuses == [1, 1, 1]
     for error in job.errors:
         assert error == ("rank 1 failed at step 6 (all_to_all over all): ncclSend and ncclRecv: the stand-in's error: the test asks for this "
-                         "error\n")
+                         "error: NCCL_DEBUG=WARN says more\n")
     assert job.seconds < DEADLINE + GRACE
     assert {line.split()[1] for line in job.log if "CommAbort" in line} == {"0", "1", "2"}
 

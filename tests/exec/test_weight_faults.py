@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -22,11 +23,26 @@ def manifest(tmp_path):
 
 
 def refused(status, *arguments, **more):
-    """Runs, checks the status and that every line says where it comes from; returns what was said."""
+    """Runs, checks the status and that what is said begins with a place and has a code, but for usage; returns it."""
     result = execute(*arguments, **more)
     assert result.returncode == status, (result.returncode, result.stderr)
     assert result.stderr and "\x1b" not in result.stderr
+    coded = re.match(r"^\S.*: error\[TP\d{4}\]: \S", result.stderr)
+    is_usage = result.stderr.startswith("tpplan-exec: error: ") or "Run with --help" in result.stderr
+    assert coded or (status == 2 and is_usage), result.stderr
     return result.stderr
+
+
+def test_a_fault_is_said_as_the_compiler_says_it_with_rank_step_and_help(manifest, tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    said = refused(1, "load", manifest, "--weights", tmp_path / "w.safetensors", env={"TPPLAN_EXEC_FAULT": "rank=1,step=1,kind=throw"})
+    assert said == f"""{manifest}: error[TP8014]: TPPLAN_EXEC_FAULT asks for this failure
+  = note: rank 1 failed at step 1 (asking for memory)
+  = help: unset it
+"""
+    said = refused(1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "no" / "folder")
+    assert said.startswith(f"{tmp_path / 'no' / 'folder'}") and ": error[TP8032]: No such file or directory\n  = note: rank 0 failed at step " in said
+    assert "  = help: nothing is written at" in said
 
 
 def test_all_that_does_not_fit_is_said_together(manifest, tmp_path):

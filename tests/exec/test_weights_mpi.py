@@ -54,7 +54,7 @@ def test_what_changes_nothing_is_said_once_a_job(tmp_path):
     result = on_ranks(3, "load", manifest, "--weights", tmp_path / "w.safetensors")
     assert result.returncode == 0, result.stderr
     assert [line for line in result.stderr.splitlines() if "warning" in line] == [
-        'tpplan-exec: warning: the weights hold 1 tensor that the manifest lacks, left unread: more']
+        f"{tmp_path / 'w.safetensors'}: warning[TP8026]: the weights hold 1 tensor that the manifest lacks, left unread: more"]
 
 
 def test_ranks_in_processes_reshard_as_threads_do(tmp_path):

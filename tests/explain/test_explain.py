@@ -1,7 +1,8 @@
 """The pages of `tpplan explain CODE`: one for each code, and their examples do what they say.
 
 A fenced block's info string says what it holds: `yaml plan`, `json model`, `json manifest`, or `sh`, a script in which
-`tpplan` is the program. An example runs in a folder with model.json and plan.yaml: the defaults that stand beside this
+`tpplan` and `tpplan-exec` are the programs. `console` shows what cannot be brought about on every machine (a rank that is
+gone, a disk that fails); it is not run, and stands on pages of the executor only. An example runs in a folder with model.json and plan.yaml: the defaults that stand beside this
 file, or the blocks of the page. What a Right example does not show stays as in Wrong. Plans of a page are fragments: what
 neighbours lack in them counts only on the pages that are about it.
 """
@@ -13,7 +14,7 @@ import subprocess
 
 import pytest
 
-from conftest import NEIGHBOURS, PROGRAM, ROOT, run
+from conftest import EXECUTOR, NEIGHBOURS, PROGRAM, ROOT, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGES = ROOT / "lib" / "diagnostics" / "explain"
@@ -21,8 +22,14 @@ KINDS = ROOT / "lib" / "diagnostics" / "diagnostic_kinds.def"
 ROW = re.compile(r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (Error|Warning), (Content|Input|Limit), "(.*)"\)$', re.MULTILINE)
 TABLE = KINDS.read_text(encoding="utf-8")
 ROWS = {code: (severity.lower(), failure, title) for code, severity, failure, title in ROW.findall(TABLE)}
-FILES = {"yaml plan": "plan.yaml", "json model": "model.json", "json manifest": "manifest.json", "sh": "example.sh"}
+FILES = {"yaml plan": "plan.yaml", "json model": "model.json", "json manifest": "manifest.json", "sh": "example.sh", "console": "shown.txt"}
 EXIT_STATUS = {"Content": 1, "Input": 2, "Limit": 3}
+
+# Of other machines, other processes, or a program that is wrong: tests/exec holds what they say.
+SHOWN = ("TP8005", "TP8006", "TP8007", "TP8009", "TP8010", "TP8011", "TP8013", "TP8015", "TP8028", "TP8029", "TP8041", "TP8061")
+
+# Variables of a launcher that started these tests, which would make a rank of an example.
+LAUNCHERS = ("TPPLAN_EXEC", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")
 
 each_code = pytest.mark.parametrize("code", ROWS)
 
@@ -57,8 +64,9 @@ def run_example(folder, blocks, about):
 
 
 def run_script(folder):
-    script = 'tpplan() { "$TPPLAN" "$@"; }\n. ./example.sh'
-    env = os.environ | {"TPPLAN": str(pathlib.Path(PROGRAM).resolve()), "NO_COLOR": "1"}
+    script = 'tpplan() { "$TPPLAN" "$@"; }\ntpplan-exec() { "$TPPLAN_EXEC" "$@"; }\n. ./example.sh'
+    programs = {"TPPLAN": str(pathlib.Path(PROGRAM).resolve()), "TPPLAN_EXEC": str(pathlib.Path(EXECUTOR).resolve())}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)} | programs | {"NO_COLOR": "1"}
     return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, env=env, timeout=60)
 
 
@@ -83,6 +91,13 @@ def test_explain_prints_the_page(code):
         result = run("explain", name)
         assert (result.returncode, result.stderr) == (0, b"")
         assert result.stdout.decode() == page(code)
+
+
+@pytest.mark.parametrize("code", ["TP8008", "tp8022", "TP4001"])
+def test_the_executor_prints_it_too(code):
+    result = subprocess.run([EXECUTOR, "explain", code], capture_output=True, timeout=20)
+    assert (result.returncode, result.stdout.decode(), result.stderr) == (0, page(code.upper()), b"")
+    assert subprocess.run([EXECUTOR, "explain", "TP0000"], capture_output=True, timeout=20).returncode == 2
 
 
 @pytest.mark.parametrize("name", ["TP0000", "TP9999", "TP400", "TP40011", "4001", "", "TP4001.md"])
@@ -119,7 +134,21 @@ def test_a_warning_says_that_it_is_one(code):
     assert ("warning" in introduction) == (ROWS[code][0] == "warning")
 
 
-@each_code
+def shows_only(code, name):
+    return list(section(page(code), name)) == ["shown.txt"]
+
+
+def test_pages_that_only_show_are_those_that_cannot_be_run():
+    assert tuple(code for code in ROWS if shows_only(code, "Wrong")) == SHOWN
+    for code in SHOWN:
+        assert re.findall(r"\b(?:error|warning)\[(TP\d{4})\]", section(page(code), "Wrong")["shown.txt"]) == [code]
+        assert shows_only(code, "Right") and "error[" not in section(page(code), "Right")["shown.txt"]
+
+
+each_run_code = pytest.mark.parametrize("code", [code for code in ROWS if code not in SHOWN])
+
+
+@each_run_code
 def test_the_wrong_example_has_this_finding_and_no_other(code, folder):
     severity, failure, _ = ROWS[code]
     status, found = run_example(folder, section(page(code), "Wrong"), code)
@@ -127,7 +156,7 @@ def test_the_wrong_example_has_this_finding_and_no_other(code, folder):
     assert status == (EXIT_STATUS[failure] if severity == "error" else 0)
 
 
-@each_code
+@each_run_code
 def test_the_right_example_has_no_finding(code, folder):
     put(folder, section(page(code), "Wrong"))
     status, found = run_example(folder, section(page(code), "Right"), code)

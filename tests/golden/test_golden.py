@@ -2,24 +2,42 @@
 
 PHASE/CASE holds model.json, plan.yaml and expected.txt: what `tpplan compile --print PHASE` writes and, where there are
 any, the warnings behind it. diagnostics/CASE holds what `tpplan check` writes, at 80 columns and without colour, and
-its exit status. With TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the difference.
+its exit status. schedule/CASE and reads/CASE hold what `tpplan-exec run` and `load` print of the compiled case. With TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the difference.
 """
 
 import os
 import pathlib
+import subprocess
 
 import pytest
 
-from conftest import NEIGHBOURS, run
+from conftest import EXECUTOR, NEIGHBOURS, run
 
 HERE = pathlib.Path(__file__).resolve().parent
+EXECUTED = {"schedule": ("run", "manifest.json"), "reads": ("load", "manifest.json", "--weights", "weights.safetensors")}
 PHASES = ("model", "plan", "matches", "shardings", "boundaries", "manifest")
 CASES = sorted(str(path.parent.relative_to(HERE)) for path in HERE.glob("*/*/plan.yaml"))
 
 
-def printed(case):
+def printed_by_executor(case, folder):
+    """What `tpplan-exec` would do with a case's manifest; the weights are its own."""
+    topic = case.split("/")[0]
+    for name in ("model.json", "plan.yaml"):
+        (folder / name).write_bytes((HERE / case / name).read_bytes())
+    assert run("compile", "model.json", "plan.yaml", "--quiet", "-o", "manifest.json", cwd=folder).returncode == 0
+    if topic == "reads":
+        subprocess.run([EXECUTOR, "init", "manifest.json", "--quiet", "--seed", "1", "--consolidated", "weights.safetensors"], cwd=folder, check=True, timeout=60)
+    command, *arguments = EXECUTED[topic]
+    result = subprocess.run([EXECUTOR, command, *arguments, "--print", topic], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def printed(case, folder):
     """What the program says about a case."""
     topic = case.split("/")[0]
+    if topic in EXECUTED:
+        return printed_by_executor(case, folder)
     if topic == "diagnostics":
         result = run("check", "model.json", "plan.yaml", "--color", "never", cwd=HERE / case)
         return result.stdout.decode() + f"exit status {result.returncode}\n"
@@ -31,9 +49,9 @@ def printed(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_output_is_the_recorded_one(case):
+def test_output_is_the_recorded_one(case, tmp_path):
     expected = HERE / case / "expected.txt"
-    text = printed(case)
+    text = printed(case, tmp_path)
     if os.environ.get("TPPLAN_UPDATE_GOLDEN") == "1":
         expected.write_text(text, encoding="utf-8")
     assert text == expected.read_text(encoding="utf-8")
@@ -41,6 +59,6 @@ def test_output_is_the_recorded_one(case):
 
 def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
     topics = {path.name for path in HERE.iterdir() if path.is_dir() and not path.name.startswith("__")}
-    assert topics == {*PHASES, "diagnostics"}
+    assert topics == {*PHASES, *EXECUTED, "diagnostics"}
     for case in CASES:
         assert {path.name for path in (HERE / case).iterdir()} == {"model.json", "plan.yaml", "expected.txt"}, case

@@ -20,10 +20,10 @@ LAYERS = {
     "weights": {"base", "diagnostics", "syntax", "sharding", "model"},
     "emit": {"base", "diagnostics", "syntax", "sharding", "manifest", "plan"},
     "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit"},
-    "device": {"base", "sharding"},
-    "ranks": {"base", "sharding", "manifest", "device"},
+    "device": {"base", "diagnostics", "sharding"},
+    "ranks": {"base", "diagnostics", "render", "sharding", "manifest", "device"},
     "shards": {"base", "diagnostics", "syntax", "sharding", "manifest", "weights", "device", "ranks"},
-    "run": {"base", "sharding", "manifest", "device", "ranks"},
+    "run": {"base", "diagnostics", "sharding", "manifest", "device", "ranks"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
     "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
 }
@@ -41,7 +41,7 @@ THIRD_PARTY = {
 
 
 def sources():
-    found = [p for folder in ("lib", "tools") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cc")]
+    found = [p for folder in ("lib", "tools") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cc", ".cu")]
     return [p for p in found if p.parent != ROOT / "tools/cmake"]  # what the configuration tries, and no program holds
 
 

@@ -1,11 +1,15 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
+#include <numeric>
+#include <tuple>
 
 #include "base/text.h"
 #include "commands.h"
 #include "job.h"
+#include "ranks/gather.h"
+#include "shards/print_reads.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -17,18 +21,19 @@ struct LoadSummary {
   std::vector<uint64_t> rank_bytes;
 };
 
-// What rank 0 learns of the others: "read seconds bytes".
-LoadSummary summarise(const std::vector<std::string>& texts, size_t processes_of_one, uint64_t needed) {
+// What rank 0 learns of the others.
+struct RankLoad {
+  uint64_t read = 0, bytes = 0;
+  double seconds = 0;
+};
+auto members(RankLoad& load) { return std::tie(load.read, load.bytes, load.seconds); }
+
+LoadSummary summarise(const std::vector<RankLoad>& ranks, size_t processes_of_one, uint64_t needed) {
   LoadSummary summary{.needed = needed};
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    const std::vector<std::string_view> parts = split(texts[rank], ' ');
-    int64_t read = 0, micros = 0, bytes = 0;
-    if (parts.size() != 3 || !parse_decimal(parts[0], read) || !parse_decimal(parts[1], micros) ||
-        !parse_decimal(parts[2], bytes))
-      continue;
-    if (rank % processes_of_one == 0) summary.read += static_cast<uint64_t>(read);
-    summary.seconds = std::max(summary.seconds, static_cast<double>(micros) / 1e6);
-    summary.rank_bytes.push_back(static_cast<uint64_t>(bytes));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (rank % processes_of_one == 0) summary.read += ranks[rank].read;
+    summary.seconds = std::max(summary.seconds, ranks[rank].seconds);
+    summary.rank_bytes.push_back(ranks[rank].bytes);
   }
   return summary;
 }
@@ -59,14 +64,17 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   WeightSource source;
   status = open_source(arguments.weights, input.manifest, job, source);
   if (status != 0) return status;
+  if (arguments.print == "reads") {
+    std::vector<int> ranks(static_cast<size_t>(device_count(input.manifest.mesh)));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return print(STDOUT_FILENO, print_reads(plan_reads(input.manifest, source, ranks), source)) ? 0 : 2;
+  }
   SharedShards shared;
   return run_job(input, job, "load", [&](Comm& comm) {
-    if (load_once(comm, input.manifest, source, job, shared) == nullptr) return kShortOfMemory;
-    std::vector<std::string> all;
-    const std::string mine =
-        fmt::format("{} {} {}", shared.loaded.read_bytes, static_cast<uint64_t>(shared.loaded.seconds * 1e6),
-                    bytes_of_rank(input.manifest, comm.rank));
-    if (!comm.backend->gather_texts(comm, mine, all)) return 1;
+    load_once(comm, input.manifest, source, job, shared);
+    const std::vector<RankLoad> all = gather(comm, RankLoad{.read = shared.loaded.read_bytes,
+                                                            .bytes = bytes_of_rank(input.manifest, comm.rank),
+                                                            .seconds = shared.loaded.seconds});
     if (comm.rank == 0) print_summary(summarise(all, comm.process.size(), shared.loaded.needed_bytes), job);
     return 0;
   });

@@ -1,13 +1,24 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <tuple>
+
 #include "base/text.h"
 #include "commands.h"
 #include "job.h"
+#include "ranks/gather.h"
 #include "shards/reshard.h"
 #include "terminal.h"
 
 namespace tpplan {
+namespace {
+
+struct RankBytes {
+  uint64_t read = 0, written = 0;
+};
+auto members(RankBytes& bytes) { return std::tie(bytes.read, bytes.written); }
+
+}  // namespace
 
 int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   ManifestInput before, after;
@@ -17,17 +28,16 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   WeightSource saved, source;
   status = open_saved(arguments.from, before, job, saved);
   if (status != 0) return status;
-  status = open_source(arguments.from, after.manifest, job, source, saved.warnings);
+  status = open_source(arguments.from, after.manifest, job, source, &saved);
   if (status != 0) return status;
   return run_job(after, job, fmt::format("reshard from {}", before.sha256), [&](Comm& comm) {
     const ReshardResult result = reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);
-    if (!result.fault.empty())
-      return comm.rank == comm.process.front() ? refuse(1, fmt::format("{}; the folder is not written", result.fault))
-                                               : 1;
-    std::vector<std::string> all;
-    if (!comm.backend->gather_texts(comm, fmt::format("{} {}", result.read_bytes, result.written_bytes), all)) return 1;
+    uint64_t read = 0, written = 0;
+    for (const RankBytes& rank : gather(comm, RankBytes{result.read_bytes, result.written_bytes})) {
+      read += rank.read;
+      written += rank.written;
+    }
     if (comm.rank != 0) return 0;
-    const auto [read, written] = add_up(all);
     if (job.json)
       print(STDOUT_FILENO, fmt::format("{{\"read_bytes\": {}, \"written_bytes\": {}}}\n", read, written));
     else if (!job.quiet)

@@ -3,13 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <tuple>
 
 #include "base/text.h"
 #include "commands.h"
 #include "job.h"
 #include "manifest/manifest_json.h"
+#include "ranks/gather.h"
 #include "run/bandwidth.h"
+#include "run/print_schedule.h"
 #include "run/run_products.h"
 #include "run/run_schedule.h"
 #include "terminal.h"
@@ -17,7 +19,7 @@
 namespace tpplan {
 namespace {
 
-// What all ranks saw together: sums of elements, the slowest rank's time.
+// What was run, and what came of it.
 struct Outcome {
   std::vector<ScheduleEntry> schedule;
   ScheduleResult redistributions;
@@ -26,59 +28,73 @@ struct Outcome {
   std::string device;
 };
 
-// Numbers between blanks.
-std::vector<double> numbers_of(std::string_view text) {
-  std::vector<double> numbers;
-  for (const std::string_view word : split(text, ' ')) {
-    double value = 0;
-    if (std::from_chars(word.data(), word.data() + word.size(), value).ec == std::errc{}) numbers.push_back(value);
-  }
-  return numbers;
-}
+// The numbers that ranks tell each other: of redistributions, of collectives, of products, in the schedule's order.
+struct RankResults {
+  std::vector<uint64_t> elements, wrong;  // of an entry; of a product's y, dx and dw
+  std::vector<double> seconds;            // of a collective; of a product
+};
+auto members(RankResults& r) { return std::tie(r.elements, r.wrong, r.seconds); }
 
-// Applies `visit` to every number of the results, in one order, with what to do across ranks: add up or take the
-// largest.
-template <typename Visit>
-void for_each_number(Outcome& outcome, Visit visit) {
-  const auto whole = [&](uint64_t& number) {
-    double value = static_cast<double>(number);
-    visit(value, false);
-    number = static_cast<uint64_t>(value);
-  };
-  for (EntryResult& entry : outcome.redistributions.entries) {
-    whole(entry.elements);
-    whole(entry.wrong);
-  }
-  for (CollectiveResult& collective : outcome.redistributions.collectives) visit(collective.seconds, true);
+// Calls visit_count(elements, wrong) and visit_seconds(seconds) for every number of an outcome, in one order.
+template <typename VisitCount, typename VisitSeconds>
+void for_each_number(Outcome& outcome, VisitCount visit_count, VisitSeconds visit_seconds) {
+  for (EntryResult& entry : outcome.redistributions.entries) visit_count(entry.elements, entry.wrong);
+  for (CollectiveResult& collective : outcome.redistributions.collectives) visit_seconds(collective.seconds);
   for (ProductResult& product : outcome.results) {
-    for (uint64_t* number : {&product.elements, &product.wrong, &product.input_elements, &product.input_wrong,
-                             &product.weight_elements, &product.weight_wrong})
-      whole(*number);
-    visit(product.seconds, true);
+    visit_count(product.elements, product.wrong);
+    visit_count(product.input_elements, product.input_wrong);
+    visit_count(product.weight_elements, product.weight_wrong);
+    visit_seconds(product.seconds);
   }
 }
 
-// Gathers all ranks' numbers into this rank's outcome.
-bool combine(Comm& comm, Outcome& outcome) {
-  std::string mine;  // this rank's numbers, as numbers_of reads them
-  for_each_number(outcome, [&](double& value, bool) { fmt::format_to(std::back_inserter(mine), "{} ", value); });
-  std::vector<std::string> all;
+RankResults results_of(Outcome& outcome) {
+  RankResults results;
+  for_each_number(
+      outcome,
+      [&](uint64_t elements, uint64_t wrong) {
+        results.elements.push_back(elements);
+        results.wrong.push_back(wrong);
+      },
+      [&](double seconds) { results.seconds.push_back(seconds); });
+  return results;
+}
+
+// Sums of elements, the longest times; false where the two are not of one schedule.
+bool add(RankResults& total, const RankResults& more) {
+  if (total.elements.size() != more.elements.size() || total.wrong.size() != more.wrong.size() ||
+      total.seconds.size() != more.seconds.size())
+    return false;
+  for (size_t i = 0; i < more.elements.size(); ++i) total.elements[i] += more.elements[i];
+  for (size_t i = 0; i < more.wrong.size(); ++i) total.wrong[i] += more.wrong[i];
+  for (size_t i = 0; i < more.seconds.size(); ++i) total.seconds[i] = std::max(total.seconds[i], more.seconds[i]);
+  return true;
+}
+
+void put(const RankResults& results, Outcome& outcome) {
+  size_t count = 0, time = 0;
+  for_each_number(
+      outcome,
+      [&](uint64_t& elements, uint64_t& wrong) {
+        elements = results.elements[count];
+        wrong = results.wrong[count++];
+      },
+      [&](double& seconds) { seconds = results.seconds[time++]; });
+}
+
+// Gathers all ranks' numbers into this rank's outcome: sums of elements, the slowest rank's times.
+void combine(Comm& comm, Outcome& outcome) {
   begin_step(comm, "results of all ranks");
-  if (!comm.backend->gather_texts(comm, mine, all)) return false;
-  std::vector<std::vector<double>> numbers;
-  for (const std::string& text : all) numbers.push_back(numbers_of(text));
-  size_t at = 0;
-  bool complete = true;
-  for_each_number(outcome, [&](double& value, bool largest) {
-    value = 0;
-    for (const std::vector<double>& rank : numbers) {
-      complete = complete && at < rank.size();
-      if (at < rank.size()) value = largest ? std::max(value, rank[at]) : value + rank[at];
-    }
-    ++at;
-  });
-  if (!complete) fail(comm, "the ranks ran schedules of different length");
-  return complete;
+  const std::vector<RankResults> all = gather(comm, results_of(outcome));
+  RankResults total = all.front();
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (!add(total, all[rank]))
+      throw Fault{.code = Code::TP8013,
+                  .message = fmt::format("rank {} ran another schedule than rank 0", rank),
+                  .help = "install one version everywhere; if it is one already, report it",
+                  .rank = static_cast<int>(rank)};
+  }
+  put(total, outcome);
 }
 
 std::string axis_text(const Mesh& mesh, const Collective& c) {
@@ -219,7 +235,24 @@ bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments
   for (size_t i = 0; i < outcome.products.size(); ++i) {
     if (!run_product(comm, manifest, outcome.products[i], arguments.tokens, outcome.results[i])) return false;
   }
-  return combine(comm, outcome);
+  combine(comm, outcome);
+  return true;
+}
+
+// What differs from the unsharded results, as a finding.
+Fault wrong_fault(const Outcome& outcome) {
+  const auto entry =
+      std::ranges::find_if(outcome.redistributions.entries, [](const EntryResult& e) { return e.wrong != 0; });
+  const auto product = std::ranges::find_if(outcome.results, [](const ProductResult& r) { return is_wrong(r); });
+  const std::string first =
+      entry != outcome.redistributions.entries.end()
+          ? outcome.schedule[static_cast<size_t>(entry - outcome.redistributions.entries.begin())].path
+          : outcome.products[static_cast<size_t>(product - outcome.results.begin())].path;
+  return {.code = Code::TP8062,
+          .message = fmt::format(
+              "{} of {} redistributions and products differ from the unsharded result, first of `{}`",
+              count_wrong_steps(outcome), outcome.schedule.size() + outcome.results.size(), escape_for_terminal(first)),
+          .help = "see WRONG in the table: the plan's layouts there do not make up the whole"};
 }
 
 }  // namespace
@@ -230,11 +263,12 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
     return status;
   const Manifest& manifest = input.manifest;
   Outcome plan{.schedule = build_schedule(manifest, {.tokens = arguments.tokens}), .products = list_products(manifest)};
+  if (arguments.print == "schedule") return print(STDOUT_FILENO, print_schedule(plan.schedule, manifest.mesh)) ? 0 : 2;
   const std::string command = fmt::format("run --iterations {} --warmup {} --tokens {}", arguments.iterations,
                                           arguments.warmup, arguments.tokens);
   return run_job(input, job, command, [&](Comm& comm) {
     Outcome outcome = plan;
-    if (!run_all(comm, manifest, arguments, outcome)) return 1;
+    require(comm, run_all(comm, manifest, arguments, outcome));
     if (comm.rank != 0) return count_wrong_steps(outcome) == 0 ? 0 : 1;
     const std::string head = fmt::format("{} on {}: {} ranks, {} on {}\n\n", escape_for_terminal(manifest.model_name),
                                          to_text(manifest.mesh), comm.world, comm.backend->name, comm.device->name);
@@ -244,7 +278,7 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
             : (job.quiet ? "" : head + redistributions_text(manifest, outcome) + products_text(manifest, outcome)) +
                   summary_text(outcome);
     if (!print(STDOUT_FILENO, text)) return 2;
-    return count_wrong_steps(outcome) == 0 ? 0 : 1;
+    return count_wrong_steps(outcome) == 0 ? 0 : report(wrong_fault(outcome), input.file.name);
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "device/device.h"
+#include "job.h"
 #include "number_options.h"
 #include "parse_line.h"
 #include "program.h"
@@ -20,12 +22,18 @@ constexpr const char* kFooter =
     "or a\n"
     "resource limit. Nothing is left half written.";
 
+std::vector<std::string> device_names() {
+  std::vector<std::string> names{"auto"};
+  for (const DeviceRow& row : device_rows()) names.emplace_back(row.name);
+  return names;
+}
+
 void add_job(CLI::App& command, JobArguments& job) {
   command.add_option("--backend", job.backend, "local: all ranks in this process; nccl: a rank a GPU; mpi: Open MPI")
-      ->check(CLI::IsMember({"local", "nccl", "mpi"}))
+      ->check(CLI::IsMember(backend_names()))
       ->envname("TPPLAN_EXEC_BACKEND");
   command.add_option("--device", job.device, "auto: a GPU with nccl, the CPU otherwise")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->check(CLI::IsMember(device_names()))
       ->envname("TPPLAN_EXEC_DEVICE");
   take_number(command.add_option("--deadline", job.deadline, "seconds that a step waits for another rank")
                   ->type_name("SECONDS")
@@ -67,12 +75,18 @@ int run(int argc, char** argv) {
       app.add_subcommand("doctor", "say what of GPUs, NCCL, MPI and launchers is found here, and what is missing");
   doctor->add_flag("--json", job.json, "as JSON");
 
+  std::string code;
+  CLI::App* explain = app.add_subcommand("explain", "say what a diagnostic means, with a wrong and a right example");
+  explain->add_option("CODE", code, "number of the diagnostic, such as TP8022")->required();
+
   CLI::App* load = app.add_subcommand("load", "load each rank's shards from safetensors, and say how fast");
   load->add_option("MANIFEST", load_arguments.manifest, "manifest of `tpplan compile`")->required();
   load->add_option("--weights", load_arguments.weights,
                    "safetensors file, its index (.json), or a folder that holds either, or shards of `save`")
       ->required()
       ->type_name("PATH");
+  load->add_option("--print", load_arguments.print, "print what would be read and where it goes, and stop")
+      ->check(CLI::IsMember({"reads"}));
   add_staging(*load, job);
 
   CLI::App* init = app.add_subcommand("init", "initialise without a checkpoint: the same values on every mesh");
@@ -99,18 +113,19 @@ int run(int argc, char** argv) {
       ->type_name("FILE");
   add_staging(*verify, job);
 
-  CLI::App* run_command = app.add_subcommand(
+  CLI::App* runs = app.add_subcommand(
       "run", "run the manifest's redistributions and products, compare with the unsharded result, and time them");
-  run_command->add_option("MANIFEST", run_arguments.manifest, "manifest of `tpplan compile`")->required();
-  take_whole_number(run_command->add_option("--iterations", run_arguments.iterations, "timed repetitions of a step")
-                        ->capture_default_str(),
-                    1, 100000);
+  runs->add_option("MANIFEST", run_arguments.manifest, "manifest of `tpplan compile`")->required();
   take_whole_number(
-      run_command->add_option("--warmup", run_arguments.warmup, "repetitions before them")->capture_default_str(), 0,
-      100000);
+      runs->add_option("--iterations", run_arguments.iterations, "timed repetitions of a step")->capture_default_str(),
+      1, 100000);
   take_whole_number(
-      run_command->add_option("--tokens", run_arguments.tokens, "rows of the activations")->capture_default_str(), 1,
-      1 << 20);
+      runs->add_option("--warmup", run_arguments.warmup, "repetitions before them")->capture_default_str(), 0, 100000);
+  take_whole_number(
+      runs->add_option("--tokens", run_arguments.tokens, "rows of the activations")->capture_default_str(), 1, 1 << 20);
+
+  runs->add_option("--print", run_arguments.print, "print what would be run, and stop")
+      ->check(CLI::IsMember({"schedule"}));
 
   CLI::App* save =
       app.add_subcommand("save", "write each rank's shards as safetensors that torch's distributed checkpoint reads");
@@ -133,16 +148,17 @@ int run(int argc, char** argv) {
   ShellCommands for_shell;
   add_shell_commands(app, for_shell);
 
-  for (CLI::App* command : {load, init, verify, run_command, save, reshard}) add_job(*command, job);
+  for (CLI::App* command : {load, init, verify, runs, save, reshard}) add_job(*command, job);
   if (const ParsedLine line = parse_line(app, argc, argv); line.status) return *line.status;
   if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
   if (*doctor) return cmd_doctor(job);
-  if (*load) return cmd_load(load_arguments, job);
-  if (*init) return cmd_init(init_arguments, job);
-  if (*verify) return cmd_verify(verify_arguments, job);
-  if (*run_command) return cmd_run(run_arguments, job);
-  if (*save) return cmd_save(save_arguments, job);
-  return cmd_reshard(reshard_arguments, job);
+  if (*explain) return cmd_explain(code);
+  if (*load) return run_command(load_arguments.manifest, [&] { return cmd_load(load_arguments, job); });
+  if (*init) return run_command(init_arguments.manifest, [&] { return cmd_init(init_arguments, job); });
+  if (*verify) return run_command(verify_arguments.manifest, [&] { return cmd_verify(verify_arguments, job); });
+  if (*runs) return run_command(run_arguments.manifest, [&] { return cmd_run(run_arguments, job); });
+  if (*save) return run_command(save_arguments.manifest, [&] { return cmd_save(save_arguments, job); });
+  return run_command(reshard_arguments.before, [&] { return cmd_reshard(reshard_arguments, job); });
 }
 
 }  // namespace

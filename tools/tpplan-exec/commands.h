@@ -22,6 +22,7 @@ struct JobArguments {
 
 struct LoadArguments {
   std::string manifest, weights;
+  std::string print;  // "reads": the plan of what is read, instead of loading
 };
 
 struct InitArguments {
@@ -52,9 +53,11 @@ struct RunArguments {
   std::string manifest;
   int iterations = 5, warmup = 1;
   int64_t tokens = 8;  // rows of the activations, before anything cuts them
+  std::string print;   // "schedule": what would be run, instead of running it
 };
 
 int cmd_doctor(const JobArguments& job);
+int cmd_explain(const std::string& code);
 int cmd_load(const LoadArguments& arguments, const JobArguments& job);
 int cmd_init(const InitArguments& arguments, const JobArguments& job);
 int cmd_verify(const VerifyArguments& arguments, const JobArguments& job);
@@ -64,6 +67,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job);
 
 // ---- shared by the commands (inputs.cc) ----
 
+struct Fault;
 struct Manifest;
 struct SourceFile;
 
@@ -71,7 +75,11 @@ struct SourceFile;
 // right. `sha256` becomes the hash of its text.
 int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest, std::string& sha256);
 
-// `tpplan-exec: error: message` on standard error; returns `status`.
-int refuse(int status, std::string_view message);
+// Prints a fault on standard error as the compiler prints findings; returns the exit status that it calls for. `place`
+// stands where the fault names none.
+int report(const Fault& fault, std::string_view place = "tpplan-exec");
+
+// `tpplan-exec: error: message` on standard error; returns the status of a command line that cannot be carried out.
+int usage_error(std::string_view message);
 
 }  // namespace tpplan

@@ -11,16 +11,25 @@
 
 namespace tpplan {
 
-int refuse(int status, std::string_view message) {
+int report(const Fault& fault, std::string_view place) {
+  print(STDERR_FILENO, render_human(fault, place, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  return exit_status(fault);
+}
+
+int usage_error(std::string_view message) {
   print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", message));
-  return status;
+  return exit_status(Failure::Input);
 }
 
 int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest, std::string& sha256) {
   ReadResult result = read_file(path, kMaxManifestBytes);
+  if (result.fault == ReadFault::TooLarge)
+    return report({.code = Code::TP1002,
+                   .message = fmt::format("the manifest is larger than {}", human_bytes(kMaxManifestBytes)),
+                   .place = path});
   if (result.fault != ReadFault::None)
-    return refuse(2, fmt::format("{}: cannot read the manifest: {}", escape_for_terminal(path),
-                                 result.fault == ReadFault::TooLarge ? "it is too large" : result.reason));
+    return report(
+        {.code = Code::TP1001, .message = fmt::format("cannot read the manifest: {}", result.reason), .place = path});
   file = std::move(result.file);
   Diagnostics diagnostics;
   manifest = read_manifest(file, diagnostics);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 
 #include "base/text.h"
 #include "base/write_file.h"
@@ -32,24 +31,28 @@ void print_header_findings(WeightFiles& weights, int& status) {
 }  // namespace
 
 bool speaks_for_the_job() {
-  RankIdentity who;
-  std::string fault;  // of its variables, which run_ranks will refuse
-  return !find_rank(std::getenv, who, fault) || who.rank == 0;
+  try {
+    return find_rank(std::getenv).rank == 0;
+  } catch (const Fault&) {  // of its variables, which run_ranks will refuse
+    return true;
+  }
 }
 
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
-                std::span<const std::string> said) {
+                const WeightSource* said) {
   const bool good = open_weights(path, manifest, source);
-  int status = 0;
+  const auto is_said = [&](const Fault& finding) {
+    return said != nullptr &&
+           std::ranges::find(said->findings, finding.message, &Fault::message) != said->findings.end();
+  };
+  int status = good ? 0 : 1;
   print_header_findings(source.weights, status);
-  for (const std::string& fault : source.faults) print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", fault));
-  if (good && !job.quiet && speaks_for_the_job()) {
-    for (const std::string& warning : source.warnings) {
-      if (std::ranges::find(said, warning) == said.end())
-        print(STDERR_FILENO, fmt::format("tpplan-exec: warning: {}\n", warning));
-    }
+  for (const Fault& finding : source.findings) {
+    const bool is_warning = exit_status(finding) == 0;
+    if (is_warning && (!good || job.quiet || !speaks_for_the_job() || is_said(finding))) continue;
+    status = std::max(status, report(finding));
   }
-  return good ? status : std::max(status, source.status);
+  return status;
 }
 
 std::vector<std::string> files_of(const WeightSource& source) {
@@ -62,51 +65,47 @@ std::vector<std::string> files_of(const WeightSource& source) {
   return files;
 }
 
-std::string output_fault(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs) {
+void check_output(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs) {
   if (output == "-")
-    return fmt::format("{}: is written in pieces, which standard output does not take: name a file", flag);
+    throw Fault{.code = Code::TP1009,
+                .message = fmt::format("{}: it is written in pieces, which standard output does not take", flag),
+                .help = "name a file",
+                .place = "<stdout>"};
   if (!output.empty() && is_same_file(output, inputs))
-    return fmt::format("{}: {} is one of the inputs; name another file", flag, escape_for_terminal(output));
-  return "";
+    throw Fault{.code = Code::TP1010,
+                .message = fmt::format("{}: the output is one of the inputs", flag),
+                .help = "name another file",
+                .place = output};
 }
 
 int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
-               std::span<const std::string> said) {
-  std::string written_by;
-  const std::string fault = read_note(folder, written_by);
-  if (!fault.empty()) return refuse(2, fault);
+               const WeightSource* said) {
+  const std::string written_by = read_note(folder);
   if (!written_by.empty() && written_by != input.sha256)
-    return refuse(1, fmt::format("{}: was written by another manifest: its SHA-256 is {}..., that of {} is {}...",
-                                 escape_for_terminal(folder), written_by.substr(0, 12),
-                                 escape_for_terminal(input.file.name), input.sha256.substr(0, 12)));
+    throw Fault{.code = Code::TP8030,
+                .message = fmt::format("it was written by another manifest: its SHA-256 is {}..., that of {} is {}...",
+                                       written_by.substr(0, 12), escape_for_terminal(input.file.name),
+                                       input.sha256.substr(0, 12)),
+                .help = "give the manifest that it was saved by; `tpplan-exec reshard` moves shards to another",
+                .place = folder};
   return open_source(folder, input.manifest, job, source, said);
 }
 
-bool has_memory(Comm& comm, const Manifest& manifest) {
-  std::string shortage;
-  if (!ask_for_memory(comm, manifest, shortage)) throw std::runtime_error(comm.fault);
-  if (!shortage.empty() && comm.rank == 0) refuse(kShortOfMemory, shortage);
-  return shortage.empty();
-}
-
-ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
-                      SharedShards& shared) {
-  if (!has_memory(comm, manifest)) return nullptr;
+const ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
+                            SharedShards& shared) {
+  ask_for_memory(comm, manifest);
   std::call_once(shared.filled, [&] {
     try {
       for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
       const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
       shared.loaded = load_shards(comm, source, shared.stores,
                                   {.staging = job.staging, .threads = job.threads, .progress = progress});
-    } catch (const std::bad_alloc&) {
-      shared.fault = "out of memory";
-    } catch (const std::exception& error) {
-      shared.fault = error.what();
+    } catch (...) {
+      shared.fault = current_fault();
     }
   });
-  if (!shared.fault.empty()) throw std::runtime_error(shared.fault);
-  const auto store = std::ranges::find(shared.stores, comm.rank, &ShardStore::rank);
-  return &*store;
+  if (shared.fault) throw *shared.fault;
+  return *std::ranges::find(shared.stores, comm.rank, &ShardStore::rank);
 }
 
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body) {
@@ -115,21 +114,16 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                               .world = static_cast<int>(device_count(input.manifest.mesh)),
                               .deadline = job.deadline,
                               .agreement = fmt::format("manifest {}, {}, {}", input.sha256, kExecVersion, command)};
-  std::string fault;
-  const int status = run_ranks(options, body, fault);
-  return fault.empty() ? status : refuse(std::max(status, 1), fault);
+  const JobEnd end = run_ranks(options, body);
+  return end.fault ? std::max(end.status, report(*end.fault, input.file.name)) : end.status;
 }
 
-TwoTotals add_up(std::span<const std::string> texts) {
-  TwoTotals totals;
-  for (const std::string& text : texts) {
-    const std::vector<std::string_view> parts = split(text, ' ');
-    int64_t first = 0, second = 0;
-    if (parts.size() != 2 || !parse_decimal(parts[0], first) || !parse_decimal(parts[1], second)) continue;
-    totals.first += static_cast<uint64_t>(first);
-    totals.second += static_cast<uint64_t>(second);
+int run_command(const std::string& manifest, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (...) {
+    return report(current_fault(), manifest);
   }
-  return totals;
 }
 
 std::string speed_text(uint64_t bytes, double seconds) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,49 +29,40 @@ struct ManifestInput {
 // files may stand on another machine.
 bool speaks_for_the_job();
 
-// Opens weights for a manifest and prints what is found, but for warnings that were said; the exit status that it calls
-// for, 0 when they fit.
+// Opens weights for a manifest and prints what is found, but for warnings that were said of another source; the exit
+// status that it calls for, 0 when they fit.
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
-                std::span<const std::string> said = {});
+                const WeightSource* said = nullptr);
 
 // The files that were opened for a job: those of the weights, and what stands beside them and says what they are.
 std::vector<std::string> files_of(const WeightSource& source);
 
-// Why `output`, which the option `flag` names, cannot be written: it is one of the inputs, or standard output. Empty:
-// it can.
-std::string output_fault(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs);
+// Throws where `output`, which the option `flag` names, cannot be written: it is one of the inputs, or standard output.
+void check_output(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs);
 
 // The same for a folder of shards, which must have been written by this manifest if it says by which.
 int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
-               std::span<const std::string> said = {});
+               const WeightSource* said = nullptr);
 
 // The shards of the ranks of this process: filled by the first of their threads that comes, while the others wait.
 struct SharedShards {
   std::once_flag filled;
   std::vector<ShardStore> stores;  // in the order of Comm::process
   LoadResult loaded;
-  std::string fault;
+  std::optional<Fault> fault;
 };
 
-constexpr int kShortOfMemory = 3;  // exit status of a job that was refused for it, before anything was allocated
-
-// Whether the shards of every rank fit, the same answer on all of them; rank 0 says what does not.
-bool has_memory(Comm& comm, const Manifest& manifest);
-
-// This rank's shards, loaded; nullptr when memory is short (has_memory). Throws std::runtime_error with any other
-// fault, on every rank of the process.
-ShardStore* load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
-                      SharedShards& shared);
+// This rank's shards, loaded. Throws what loading throws, on every rank of the process; TP8012 before anything is
+// allocated, on every rank of the job.
+const ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
+                            SharedShards& shared);
 
 // Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on
 // manifest hash, program and command first. After the body every rank knows whether all of them succeeded.
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body);
 
-// What all ranks together counted, of texts "A B" by rank.
-struct TwoTotals {
-  uint64_t first = 0, second = 0;
-};
-TwoTotals add_up(std::span<const std::string> texts);
+// Runs a command: what it throws is printed, with the manifest's name where it names no place.
+int run_command(const std::string& manifest, const std::function<int()>& command);
 
 // "2.0 GiB in 0.31 s, 6.9 GB/s"
 std::string speed_text(uint64_t bytes, double seconds);

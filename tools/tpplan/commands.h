@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compile.h"
+#include "embedded.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -132,10 +133,5 @@ Sources sources_of(const Session& session);
 
 // The two or three lines that a successful compile says about its manifest.
 std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);
-
-// Texts that stand in the binary: schemas by kind ("plan"), pages by diagnostic code ("TP4001"); nullptr when there is
-// none.
-const char* embedded_schema(std::string_view kind);
-const char* embedded_page(std::string_view code);
 
 }  // namespace tpplan

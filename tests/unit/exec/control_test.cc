@@ -27,8 +27,7 @@ struct Outcome {
 // Each rank in a thread with connections of its own, as a process has them.
 std::vector<Outcome> run_job(int world, double deadline, const std::function<void(Comm&)>& body) {
   int port = 0;
-  std::string reason;
-  close(listen_at("127.0.0.1", port, reason));
+  close(listen_at("127.0.0.1", port));
   std::vector<Outcome> outcomes(static_cast<size_t>(world));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world; ++rank) {
@@ -40,12 +39,16 @@ std::vector<Outcome> run_job(int world, double deadline, const std::function<voi
                 .backend = &kTexts,
                 .device = &cpu_device(),
                 .deadline = deadline};
-      outcome.joined = join_job(
-          comm, {.rank = rank, .world = world, .address = "127.0.0.1", .port = port, .deadline = 20}, outcome.fault);
-      if (!outcome.joined) return;
+      try {
+        join_job(comm, {.rank = rank, .world = world, .address = "127.0.0.1", .port = port, .deadline = 20});
+        outcome.joined = true;
+      } catch (const Fault& fault) {
+        outcome.fault = to_text(fault);
+        return;
+      }
       const Clock::time_point start = Clock::now();
       body(comm);
-      outcome.fault = comm.fault;
+      if (comm.fault) outcome.fault = to_text(*comm.fault);
       outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     });
   }
@@ -95,7 +98,7 @@ TEST_CASE("a rank that fails is heard at once by ranks that wait, in the same wo
     const std::vector<Outcome> outcomes = run_job(4, 20, [&](Comm& comm) {
       begin_step(comm, "load x");
       std::vector<std::string> all;
-      if (comm.rank == culprit) return fail(comm, "the disk is on fire");
+      if (comm.rank == culprit) return fail(comm, Code::TP8029, "the disk is on fire");
       comm.backend->gather_texts(comm, "", all);
     });
     for (const Outcome& outcome : outcomes) {

@@ -28,18 +28,18 @@ std::shared_ptr<fs::path> temporary_folder() {
 
 // Three ranks write a folder; the exit status of the job.
 int write_as_job(const fs::path& out) {
-  std::string fault;
-  return run_ranks(
-      {.backend = "local", .device = "cpu", .world = kWorld, .deadline = 20, .agreement = "test"},
-      [&](Comm& comm) {
-        FolderSteps steps;
-        steps.write = [&](const std::string& folder) {
-          for (int i = 0; i < kFilesOfARank; ++i)
-            create_file(folder + "/" + std::to_string(comm.rank) + "-" + std::to_string(i));
-        };
-        return write_folder(comm, out.string(), steps).empty() ? 0 : 1;
-      },
-      fault);
+  const LaunchOptions options{
+      .backend = "local", .device = "cpu", .world = kWorld, .deadline = 20, .agreement = "test"};
+  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+    FolderSteps steps;
+    steps.write = [&](const std::string& folder) {
+      for (int i = 0; i < kFilesOfARank; ++i)
+        create_file(folder + "/" + std::to_string(comm.rank) + "-" + std::to_string(i));
+    };
+    write_folder(comm, out.string(), steps);
+    return 0;
+  });
+  return end.status;
 }
 
 size_t files_in(const fs::path& folder) {

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "diagnostics/fault.h"
+
 using namespace tpplan;
 
 namespace {
@@ -18,12 +20,16 @@ struct Found {
 
 Found find(const Variables& variables) {
   Found found;
-  found.fine = find_rank(
-      [&](const char* name) {
-        const auto at = variables.find(name);
-        return at == variables.end() ? nullptr : at->second.c_str();
-      },
-      found.identity, found.fault);
+  try {
+    found.identity = find_rank([&](const char* name) {
+      const auto at = variables.find(name);
+      return at == variables.end() ? nullptr : at->second.c_str();
+    });
+    found.fine = true;
+  } catch (const Fault& fault) {
+    CHECK(fault.code == Code::TP8004);
+    found.fault = to_text(fault);
+  }
   return found;
 }
 

@@ -22,16 +22,12 @@ LaunchOptions options_of(const Mesh& mesh) { return {.world = static_cast<int>(d
 
 // Runs one step on all ranks and returns the job's fault.
 std::string fault_of(const Mesh& mesh, const RedistributeCase& one, const Collective& step) {
-  std::string fault;
-  run_ranks(
-      options_of(mesh),
-      [&](Comm& comm) {
-        LocalTensor tensor = first_tensor(comm, mesh, one);
-        begin_step(comm, "the step");
-        return redistribute_step(comm, mesh, step, tensor) ? 0 : 1;
-      },
-      fault);
-  return fault;
+  const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+    LocalTensor tensor = first_tensor(comm, mesh, one);
+    begin_step(comm, "the step");
+    return redistribute_step(comm, mesh, step, tensor) ? 0 : 1;
+  });
+  return end.fault ? to_text(*end.fault) : "";
 }
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -50,23 +46,20 @@ TEST_CASE("every redistribution gives what the unsharded tensor says, on one and
     }
     ran += cases.size();
     std::mutex mutex;
-    std::string wrong, fault;
-    const int status = run_ranks(
-        options_of(mesh),
-        [&](Comm& comm) {
-          for (const RedistributeCase& one : cases) {
-            begin_step(comm, "a case");
-            std::string bytes;
-            const std::string text = run_case(comm, mesh, one, bytes);
-            if (text.empty()) continue;
-            const std::lock_guard lock(mutex);
-            if (wrong.empty()) wrong = text;
-            return 1;
-          }
-          return 0;
-        },
-        fault);
-    CHECK_MESSAGE(status == 0, wrong, " ", fault);
+    std::string wrong;
+    const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+      for (const RedistributeCase& one : cases) {
+        begin_step(comm, "a case");
+        std::string bytes;
+        const std::string text = run_case(comm, mesh, one, bytes);
+        if (text.empty()) continue;
+        const std::lock_guard lock(mutex);
+        if (wrong.empty()) wrong = text;
+        return 1;
+      }
+      return 0;
+    });
+    CHECK_MESSAGE(end.status == 0, wrong, " ", end.fault.value_or(Fault{}).message);
   }
   CHECK(ran > 4000);
 }
@@ -76,15 +69,14 @@ TEST_CASE("a step whose group lacks elements is an error that says what to do") 
   size_t refused = 0;
   for (const RedistributeCase& one : all_cases(mesh)) {
     if (one.shape != std::vector<int64_t>{7, 3} || is_servable(one, mesh)) continue;
-    std::string fault;
-    const int status = run_ranks(
-        options_of(mesh),
-        [&](Comm& comm) {
-          std::string bytes;
-          return run_case(comm, mesh, one, bytes).empty() ? 0 : 1;
-        },
-        fault);
-    CHECK(status == 1);
+    const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+      std::string bytes;
+      return run_case(comm, mesh, one, bytes).empty() ? 0 : 1;
+    });
+    CHECK(end.status == 1);
+    REQUIRE(end.fault);
+    CHECK(end.fault->code == Code::TP8061);
+    const std::string fault = to_text(*end.fault);
     CHECK_MESSAGE(contains(fault, "has to be gathered first"), to_text(one, mesh), ": ", fault);
     ++refused;
   }
@@ -123,53 +115,46 @@ TEST_CASE("an average is the sum over the group's size, and old memory is left a
   const Mesh mesh{.axes = {{"dp", 4}}};
   DType dtype = 0;
   find_dtype("float32", dtype);
-  std::string fault;
   std::atomic<int> right = 0;
-  run_ranks(
-      options_of(mesh),
-      [&](Comm& comm) {
-        for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
-          LocalTensor tensor{.name = "x",
-                             .shape = {8},
-                             .dtype = dtype,
-                             .placements = {{.kind = PlacementKind::Partial, .op = ReduceOp::Avg}}};
-          if (!allocate_local(comm, mesh, tensor)) return 1;
-          auto* values = static_cast<float*>(tensor.data.get());
-          for (int i = 0; i < 8; ++i) values[i] = static_cast<float>(i + comm.rank);
-          const LocalTensor before = tensor;
-          if (!redistribute_step(comm, mesh, {kind, 0, 0, 0}, tensor)) return 1;
-          const auto* result = static_cast<const float*>(tensor.data.get());
-          const int first = kind == CollectiveKind::AllReduce ? 0 : comm.rank * 2;
-          right += result[0] == static_cast<float>(first) + 1.5f && result[1] == static_cast<float>(first) + 2.5f;
-          right += static_cast<const float*>(before.data.get())[7] == static_cast<float>(7 + comm.rank);
-        }
-        return 0;
-      },
-      fault);
-  CHECK(fault.empty());
+  const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+    for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
+      LocalTensor tensor{.name = "x",
+                         .shape = {8},
+                         .dtype = dtype,
+                         .placements = {{.kind = PlacementKind::Partial, .op = ReduceOp::Avg}}};
+      if (!allocate_local(comm, mesh, tensor)) return 1;
+      auto* values = static_cast<float*>(tensor.data.get());
+      for (int i = 0; i < 8; ++i) values[i] = static_cast<float>(i + comm.rank);
+      const LocalTensor before = tensor;
+      if (!redistribute_step(comm, mesh, {kind, 0, 0, 0}, tensor)) return 1;
+      const auto* result = static_cast<const float*>(tensor.data.get());
+      const int first = kind == CollectiveKind::AllReduce ? 0 : comm.rank * 2;
+      right += result[0] == static_cast<float>(first) + 1.5f && result[1] == static_cast<float>(first) + 2.5f;
+      right += static_cast<const float*>(before.data.get())[7] == static_cast<float>(7 + comm.rank);
+    }
+    return 0;
+  });
+  CHECK(!end.fault);
   CHECK(right == 16);
 }
 
 TEST_CASE("64 ranks meet on few processors") {
   const Mesh mesh{.axes = {{"a", 8}, {"b", 8}}};
-  std::string fault, wrong;
+  std::string wrong;
   std::mutex mutex;
-  const int status = run_ranks(
-      options_of(mesh),
-      [&](Comm& comm) {
-        for (int i = 0; i < 5; ++i) {
-          for (const RedistributeCase& one :
-               {RedistributeCase{{17, 5}, 1, {shard(0), kPartial}, {Placement{}, shard(1)}},
-                RedistributeCase{{9, 64}, 1, {shard(0), shard(1)}, {Placement{}, Placement{}}}}) {
-            std::string bytes;
-            const std::string text = run_case(comm, mesh, one, bytes);
-            const std::lock_guard lock(mutex);
-            if (!text.empty()) wrong = text;
-          }
-        }
-        return 0;
-      },
-      fault);
-  CHECK_MESSAGE(status == 0, fault);
+  const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+    for (int i = 0; i < 5; ++i) {
+      for (const RedistributeCase& one :
+           {RedistributeCase{{17, 5}, 1, {shard(0), kPartial}, {Placement{}, shard(1)}},
+            RedistributeCase{{9, 64}, 1, {shard(0), shard(1)}, {Placement{}, Placement{}}}}) {
+        std::string bytes;
+        const std::string text = run_case(comm, mesh, one, bytes);
+        const std::lock_guard lock(mutex);
+        if (!text.empty()) wrong = text;
+      }
+    }
+    return 0;
+  });
+  CHECK(end.status == 0);
   CHECK_MESSAGE(wrong.empty(), wrong);
 }

@@ -76,8 +76,8 @@ std::string fault_of_loading(const Manifest& manifest, const WeightSource& sourc
   std::vector<ShardStore> stores = stores_of(manifest);
   try {
     load_shards(comm, source, stores, {.staging = staging, .threads = 2});
-  } catch (const std::exception& error) {
-    return error.what();
+  } catch (const Fault& fault) {
+    return to_text(fault);
   }
   return "";
 }
@@ -106,7 +106,7 @@ TEST_CASE("a file that changes while it is read is found by its time and size") 
   CHECK(fault_of_loading(manifest, source).find("changed while it was read") != std::string::npos);
   std::vector<ShardStore> stores = stores_of(manifest);
   Comm comm = alone(manifest);
-  CHECK_THROWS_AS(verify_shards(comm, source, stores, 1, false), std::runtime_error);
+  CHECK_THROWS_AS(verify_shards(comm, source, stores, 1, false), Fault);
 }
 
 TEST_CASE("too little staging is refused, and little suffices") {
@@ -190,13 +190,14 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
       }
     }
     Comm comm = alone(manifest);
-    CHECK(verify_shards(comm, source, stores, 2, false).difference == "");
+    CHECK(!verify_shards(comm, source, stores, 2, false).difference);
     ShardStore& last = stores.back();
     if (last.shards[0].bytes == 0) continue;
     static_cast<char*>(last.shards[0].data)[last.shards[0].bytes - 1] ^= 1;
-    CHECK(
-        verify_shards(comm, source, stores, 2, false).difference.find("rank " + std::to_string(last.rank) + ": `w`[") ==
-        0);
+    const std::optional<Fault> difference = verify_shards(comm, source, stores, 2, false).difference;
+    REQUIRE(difference);
+    CHECK(difference->code == Code::TP8042);
+    CHECK(difference->message.find("rank " + std::to_string(last.rank) + ": `w`[") == 0);
   }
 }
 

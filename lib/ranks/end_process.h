@@ -1,0 +1,11 @@
+// The last word of a process that cannot be taken down in order.
+#pragma once
+
+#include "diagnostics/fault.h"
+
+namespace tpplan {
+
+// Says the fault on standard error and ends the process with its status, whatever its threads are at.
+[[noreturn]] void end_process(const Fault& fault);
+
+}  // namespace tpplan
