@@ -7,18 +7,43 @@
 
 namespace tpplan {
 
+namespace {
+
+// What transformers refuses, it refuses when the plan is applied.
+void mark_refused(const TpPlan& plan, Diagnostics& diagnostics) {
+  if (plan.dialect->runtime != PlanRuntime::Transformers) return;
+  for (Diagnostic& d : diagnostics.list) {
+    const bool refused = d.severity == Severity::Error && kind_of(d.code).failure == Failure::Content;
+    if (refused && d.fails.empty()) d.fails = "apply";
+  }
+}
+
+}  // namespace
+
 Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   Compilation c;
   c.graph = read_model(inputs.model, diagnostics);
   c.plan = read_plan(inputs.plan, inputs.mesh_sizes, diagnostics);  // both, so that both files' faults are seen
   if (inputs.last == Phase::Model) return c;
   c.reached = Phase::Plan;
+  mark_refused(c.plan, diagnostics);
   if (inputs.last == Phase::Plan || has_errors(diagnostics)) return c;
-  c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last);
+  c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last, inputs.walk);
   c.reached = c.judgement.reached;
+  mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
                               c.judgement.init);
+  for (const ForecastCall& call : c.judgement.forecast.calls) {
+    c.manifest.collectives.push_back({.backward = call.backward,
+                                      .kind = std::string(kForecastNames[static_cast<size_t>(call.kind)]),
+                                      .axis = call.axis,
+                                      .module = std::string(call.module),
+                                      .shape = call.shape,
+                                      .dtype = std::string(call.dtype),
+                                      .bytes = call.bytes});
+  }
+  c.manifest.has_collectives = c.judgement.forecast.is_there;
   c.manifest.model_sha256 = sha256_hex(inputs.model.text);
   c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   c.reached = Phase::Manifest;

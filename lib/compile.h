@@ -15,6 +15,7 @@ struct CompileInputs {
   const SourceFile& plan;
   MeshSizes mesh_sizes;  // replace those in the plan
   Phase last = Phase::Manifest;
+  WalkOptions walk;
 };
 
 // Every product that was made, in order. Views point into the inputs.

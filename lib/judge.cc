@@ -10,7 +10,8 @@
 
 namespace tpplan {
 
-Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last) {
+Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
+                const WalkOptions& walk) {
   Judgement j;
   const auto done = [&](Phase phase) {
     j.reached = phase;
@@ -26,9 +27,13 @@ Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagno
   apply_fsdp(plan, graph, j.matches, j.shardings, diagnostics);
   check_coverage(plan, graph, j.matches, j.shardings, diagnostics);
   check_limits(plan, graph, j.shardings, diagnostics);
-  check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
+  // What the tree of modules lets one guess counts only where nobody walks the operations.
+  const PlanRuntime runtime = walk.runtime.value_or(plan.dialect->runtime);
+  if (!graph.operations.is_there || runtime != PlanRuntime::Transformers)
+    check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
   if (done(Phase::Shardings)) return j;
   j.boundaries = infer_boundaries(plan, graph, j.matches, diagnostics);
+  j.forecast = walk_graph(plan, graph, j.matches, j.shardings, walk, diagnostics);
   if (done(Phase::Boundaries)) return j;
   j.init = apply_init(plan, graph, j.matches, j.shardings, diagnostics);
   return j;

@@ -10,6 +10,7 @@
 #include "model/model_graph.h"
 #include "phase.h"
 #include "plan/tp_plan.h"
+#include "walk/walk_graph.h"
 
 namespace tpplan {
 
@@ -19,6 +20,7 @@ struct Judgement {
   ShardingTable shardings;
   BoundaryTable boundaries;
   InitTable init;               // with the boundaries
+  Forecast forecast;            // with the boundaries, where the model has a graph
   Phase reached = Phase::Plan;  // the last phase that ran
 };
 
@@ -26,6 +28,7 @@ struct Judgement {
 // reported and Phase::Boundaries was reached.
 // @pre no error has been reported yet. The plan holds what read_plan lets pass: styles of its own dialect, axes of its
 // mesh, a desired layout for each layout. Its spans, as the graph's, may say nothing: findings then have no place.
-Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last = Phase::Manifest);
+Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last = Phase::Manifest,
+                const WalkOptions& walk = {});
 
 }  // namespace tpplan

@@ -59,10 +59,11 @@ struct Diagnostic {
   std::string message;  // lower case, no full stop, what was observed with its numbers
   std::string label;    // stands under the carets
   std::vector<Note> notes;
-  std::string help;       // one action
-  uint64_t count = 1;     // how often the same cause was seen
-  std::string counted;    // what is counted: "parameter"
-  uint64_t unlisted = 0;  // how many further findings of the same code are counted here and not listed
+  std::string help;        // one action
+  uint64_t count = 1;      // how often the same cause was seen
+  std::string counted;     // what is counted: "parameter"
+  std::string_view fails;  // of a run under this plan, what would fail first: "apply", "forward", "output", "gradient"
+  uint64_t unlisted = 0;   // how many further findings of the same code are counted here and not listed
 };
 
 // How many findings of one code are listed; an input of a million faults is answered with the first of them.

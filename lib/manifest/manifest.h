@@ -104,6 +104,17 @@ struct ManifestData {
   int dim = 0;
 };
 
+// One call of one training step, as rank 0 makes it.
+struct ManifestCollective {
+  bool backward = false;
+  std::string kind;  // "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
+  AxisId axis = 0;
+  std::string module;
+  std::vector<int64_t> shape;  // of its input
+  std::string dtype;
+  int64_t bytes = 0;
+};
+
 struct ManifestTotals {
   uint64_t parameters = 0;  // tensors: tied names count once
   uint64_t elements = 0;
@@ -132,6 +143,8 @@ struct Manifest {
   std::optional<ManifestFsdp> fsdp;
   std::vector<std::string> remat;
   std::vector<Distribution> distributions;
+  bool has_collectives = false;  // the model had a graph of operations
+  std::vector<ManifestCollective> collectives;
   ManifestTotals totals;
 };
 

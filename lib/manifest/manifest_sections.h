@@ -22,4 +22,7 @@ bool read_tie(ManifestReader& reader, const JsonTree& tree);
 bool read_module(ManifestReader& reader, const JsonTree& tree);
 bool read_init(ManifestReader& reader, const JsonTree& tree);
 
+// read_collective.cc: one call of the forecast.
+bool read_collective(ManifestReader& reader, const JsonTree& tree);
+
 }  // namespace tpplan

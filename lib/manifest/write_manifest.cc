@@ -141,6 +141,19 @@ std::vector<std::string> layout_texts(const std::vector<Layout>& layouts, const 
   return texts;
 }
 
+void write_collective(JsonWriter& json, const ManifestCollective& call, const Mesh& mesh) {
+  begin_object(json);
+  write_member(json, "phase", call.backward ? "backward" : "forward");
+  write_member(json, "kind", call.kind);
+  write_member(json, "axis", mesh.axes[call.axis].name);
+  write_member(json, "module", call.module);
+  write_key(json, "shape");
+  write_array(json, call.shape);
+  write_member(json, "dtype", call.dtype);
+  write_member(json, "bytes", call.bytes);
+  end_object(json);
+}
+
 }  // namespace
 
 bool write_manifest(const Manifest& manifest, const Sink& sink) {
@@ -167,6 +180,9 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_lines(json, "tied", manifest.tied, [&](const std::vector<uint32_t>& tie) {
     write_array(json, tie, [&](uint32_t p) { write_value(json, path_of(manifest, manifest.parameters[p])); });
   });
+  if (manifest.has_collectives)
+    write_lines(json, "collectives", manifest.collectives,
+                [&](const ManifestCollective& call) { write_collective(json, call, manifest.mesh); });
   write_top_key(json, "data");
   write_data(json, manifest.data, manifest.mesh);
   write_top_key(json, "fsdp");

@@ -10,6 +10,7 @@
 
 #include "base/string_index.h"
 #include "diagnostics/diagnostics.h"
+#include "graph/op_graph.h"
 #include "sharding/dtype.h"
 #include "sharding/partition_spec.h"
 
@@ -59,6 +60,7 @@ struct ModuleAttributes {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t num_experts = 0;
+  int64_t rope_dim = 0;  // `qk_rope_head_dim` of the config, on the root: what mla_kv_a_proj splits off
 };
 
 struct Module {
@@ -94,6 +96,7 @@ struct ModelGraph {
   std::vector<Tie> ties;
   std::deque<std::string> strings;  // text that does not stand in the file as it is
   StringIndex module_index;
+  OpGraph operations;  // what the model computes, where the file says it
 };
 
 inline char separator(Framework framework) { return framework == Framework::Keras ? '/' : '.'; }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/read_graph.h"
 #include "model/complete_graph.h"
+#include "model/prove_graph.h"
 #include "model/read_module.h"
 
 namespace tpplan {
@@ -59,6 +61,11 @@ void read_tie(ModelReader& reader, const JsonTree& tree) {
   reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(group.offset));
 }
 
+// Comes here only where it is no object: what is in it goes to graph_visitor.
+void read_no_graph(ModelReader& reader, const JsonTree& tree) {
+  fault(reader, Code::TP2003, tree.nodes[0], "`graph` is not an object");
+}
+
 struct MemberRow {
   std::string_view key;
   JsonMember mode;
@@ -72,7 +79,7 @@ constexpr MemberRow kMembers[] = {
     {"framework", JsonMember::Whole, read_framework, true},
     {"modules", JsonMember::Elements, read_module, true},
     {"tied", JsonMember::Elements, read_tie},
-    {"graph", JsonMember::Skip, nullptr},
+    {"graph", JsonMember::Members, read_no_graph},
     {"$schema", JsonMember::Skip, nullptr},
     {"metadata", JsonMember::Skip, nullptr},
 };
@@ -99,13 +106,6 @@ void read_member(ModelReader& reader, const MemberRow& row, const JsonTree& tree
     row.read(reader, tree);
 }
 
-// The graph itself is not read.
-void check_graph(ModelReader& reader, Span key) {
-  const size_t value = reader.text.find_first_not_of(" \t\r\n:", key.offset + key.length);
-  if (value == std::string_view::npos || reader.text[value] == '{') return;
-  fault(reader, Code::TP2003, {Source::Model, value, 1}, "`graph` is not an object");
-}
-
 void check_required(ModelReader& reader, std::span<const bool> is_there) {
   for (size_t i = 0; i < std::size(kMembers); ++i) {
     if (!kMembers[i].is_required || is_there[i]) continue;
@@ -123,6 +123,8 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   ModelReader reader{
       .graph = graph, .text = file.text, .diagnostics = diagnostics, .type_index = {}, .pending = {}, .ties = {}};
   std::array<bool, std::size(kMembers)> is_there{};
+  GraphReader graph_reader{.graph = graph.operations, .diagnostics = diagnostics};
+  const JsonVisitor inner = graph_visitor(graph_reader);
   const JsonVisitor visitor{.member =
                                 [&](std::string_view key, Span span) {
                                   const size_t row = find_row(key);
@@ -131,7 +133,7 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                     return JsonMember::Skip;
                                   }
                                   is_there[row] = true;
-                                  if (key == "graph") check_graph(reader, span);
+                                  if (key == "graph") graph.operations.offset = static_cast<uint32_t>(span.offset);
                                   return kMembers[row].mode;
                                 },
                             .value =
@@ -139,10 +141,13 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                   read_member(reader, kMembers[find_row(key)], tree);
                                   return !reader.is_another_file && !too_many_faults(reader);
                                 },
+                            .inner = &inner,
                             .kind_help = "a model starts with `{\"format\": ...`"};
   if (!read_json(file, Source::Model, visitor, graph.strings, diagnostics)) return graph;
   check_required(reader, is_there);
   if (!has_errors(diagnostics)) complete_graph(reader);
+  graph.operations.is_there =
+      !has_errors(diagnostics) && !graph.operations.nodes.empty() && prove_graph(graph.operations, graph, diagnostics);
   return graph;
 }
 

@@ -16,6 +16,7 @@ constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[]
     {"num_kv_heads", &ModuleAttributes::num_kv_heads},
     {"head_dim", &ModuleAttributes::head_dim},
     {"num_experts", &ModuleAttributes::num_experts},
+    {"qk_rope_head_dim", &ModuleAttributes::rope_dim},
 };
 
 void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Module& module) {

@@ -130,6 +130,7 @@ void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources
     end_object(json);
   });
   if (!d.help.empty()) write_member(json, "help", d.help);
+  if (!d.fails.empty()) write_member(json, "fails", d.fails);
   end_object(json);
 }
 

@@ -14,7 +14,8 @@ LAYERS = {
     "render": {"base", "diagnostics", "syntax"},
     "sharding": set(),
     "manifest": {"base", "diagnostics", "syntax", "sharding"},
-    "model": {"base", "diagnostics", "syntax", "sharding"},
+    "graph": {"base", "diagnostics", "syntax"},
+    "model": {"base", "diagnostics", "syntax", "sharding", "graph"},
     "plan": {"base", "diagnostics", "syntax", "sharding"},
     "match": {"base", "diagnostics", "sharding", "model", "plan"},
     "weights": {"base", "diagnostics", "syntax", "sharding", "model"},
@@ -25,6 +26,8 @@ LAYERS = {
     "shards": {"base", "diagnostics", "syntax", "sharding", "manifest", "weights", "device", "ranks"},
     "run": {"base", "diagnostics", "sharding", "manifest", "device", "ranks"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
+    "ops": {"base", "diagnostics", "sharding", "graph"},
+    "walk": {"base", "diagnostics", "sharding", "graph", "ops", "model", "plan", "match", "infer"},
     "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
 }
 

@@ -30,6 +30,12 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) 
   command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
+  command
+      .add_option("--runtime", inputs.runtime,
+                  "what runs the plan: transformers, torch or tpplan; by the dialect without it")
+      ->check(CLI::IsMember({"transformers", "torch", "tpplan"}));
+  command.add_option("--mode", inputs.mode, "whether gradients are recorded: train or infer")
+      ->check(CLI::IsMember({"train", "infer"}));
   add_severity(command, gate);
   add_max_replicated(command, gate);
 }

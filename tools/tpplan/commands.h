@@ -25,6 +25,7 @@ struct CommonArguments {
 struct InputArguments {
   std::string model, plan;
   std::vector<std::string> mesh;  // "tp=8", "fsdp=4,tp=8"
+  std::string runtime, mode;  // of the walk over operations; empty: by the dialect, train
   SeverityRules severity;
   double max_replicated = 1;  // more of the model on every rank is an error
 };

@@ -92,8 +92,14 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
                      "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
       return;
     }
+    WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer"};
+    if (!inputs.runtime.empty())
+      walk.runtime = inputs.runtime == "torch"    ? PlanRuntime::Torch
+                     : inputs.runtime == "tpplan" ? PlanRuntime::Tpplan
+                                                  : PlanRuntime::Transformers;
     session.compilation =
-        compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last}, session.diagnostics);
+        compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last, .walk = walk},
+                session.diagnostics);
     trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
     const Mesh& mesh = session.compilation.plan.mesh;
     if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;

@@ -1,0 +1,40 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "manifest/manifest_sections.h"
+
+namespace tpplan {
+
+bool read_collective(ManifestReader& reader, const JsonTree& tree) {
+  constexpr std::string_view kKinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, "an entry of `collectives`")) return false;
+  const uint32_t phase = member(reader, tree, 0, "phase", JsonKind::String),
+                 kind = member(reader, tree, 0, "kind", JsonKind::String),
+                 axis = member(reader, tree, 0, "axis", JsonKind::String),
+                 module = member(reader, tree, 0, "module", JsonKind::String),
+                 shape = member(reader, tree, 0, "shape", JsonKind::Array),
+                 dtype = member(reader, tree, 0, "dtype", JsonKind::String),
+                 bytes = member(reader, tree, 0, "bytes", JsonKind::Integer);
+  if (phase == 0 || kind == 0 || axis == 0 || module == 0 || shape == 0 || dtype == 0 || bytes == 0) return false;
+  ManifestCollective call;
+  if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")
+    return fault(reader, Code::TP7001, tree.nodes[phase], fmt::format("unknown phase `{}`", tree.nodes[phase].text));
+  if (std::find(std::begin(kKinds), std::end(kKinds), tree.nodes[kind].text) == std::end(kKinds))
+    return fault(reader, Code::TP7001, tree.nodes[kind], fmt::format("unknown collective `{}`", tree.nodes[kind].text));
+  call.backward = tree.nodes[phase].text == "backward";
+  call.kind = tree.nodes[kind].text;
+  call.module = tree.nodes[module].text;
+  call.dtype = tree.nodes[dtype].text;
+  call.bytes = tree.nodes[bytes].integer;
+  if (!read_axis(reader, tree.nodes[axis], call.axis)) return false;
+  for (uint32_t i = shape + 1; i < tree.nodes[shape].end; i = tree.nodes[i].end) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Integer, "a size")) return false;
+    call.shape.push_back(tree.nodes[i].integer);
+  }
+  reader.manifest.has_collectives = true;
+  reader.manifest.collectives.push_back(std::move(call));
+  return true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,147 @@
+// Operations that go along dims: sums leave an open sum where the dim is cut, everything else needs the dim whole.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+
+namespace tpplan {
+namespace {
+
+enum class Along : uint8_t { Sum, Whole };
+enum class Shape : uint8_t { Same, Drops, Resized, Appends };  // what becomes of the dim
+
+constexpr int kAll = 100;  // where no dim is given: all of them
+
+struct DimRow {
+  std::string_view name;
+  Along along;
+  Shape shape;
+  int8_t dim_at;           // position of the argument
+  int absent;              // the dim where none is given
+  bool is_linear = false;  // of an open sum it makes the open sum of what it makes of the terms
+  int8_t keep_at = -1;
+};
+
+constexpr DimRow kDimRows[] = {
+    {"sum", Along::Sum, Shape::Drops, 1, kAll, true, 2},
+    {"mean", Along::Whole, Shape::Drops, 1, kAll, true, 2},
+    {"softmax", Along::Whole, Shape::Same, 1, -1},
+    {"log_softmax", Along::Whole, Shape::Same, 1, -1},
+    {"softmin", Along::Whole, Shape::Same, 1, -1},
+    {"normalize", Along::Whole, Shape::Same, 2, 1},
+    {"cumsum", Along::Whole, Shape::Same, 1, 0, true},
+    {"cumprod", Along::Whole, Shape::Same, 1, 0},
+    {"logcumsumexp", Along::Whole, Shape::Same, 1, 0},
+    {"flip", Along::Whole, Shape::Same, 1, kAll, true},
+    {"roll", Along::Whole, Shape::Same, 2, kAll, true},
+    {"sort", Along::Whole, Shape::Same, 1, -1},
+    {"argsort", Along::Whole, Shape::Same, 1, -1},
+    {"diff", Along::Whole, Shape::Resized, 2, -1, true},
+    {"topk", Along::Whole, Shape::Resized, 2, -1},
+    {"kthvalue", Along::Whole, Shape::Drops, 2, -1, false, 3},
+    {"max", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"min", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"amax", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"amin", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"argmax", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"argmin", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"all", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"any", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"std", Along::Whole, Shape::Drops, 1, kAll, false, 3},
+    {"var", Along::Whole, Shape::Drops, 1, kAll, false, 3},
+    {"norm", Along::Whole, Shape::Drops, 2, kAll, false, 3},
+    {"linalg_vector_norm", Along::Whole, Shape::Drops, 2, kAll, false, 3},
+    {"logsumexp", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"prod", Along::Whole, Shape::Drops, 1, kAll, false, 2},
+    {"count_nonzero", Along::Whole, Shape::Drops, 1, kAll},
+    {"one_hot", Along::Whole, Shape::Appends, 100, kAll},
+    {"unfold", Along::Whole, Shape::Resized, 1, 0, true},
+    {"glu", Along::Whole, Shape::Resized, 1, -1},
+};
+
+const DimRow* find_row(std::string_view name) {
+  const auto* row =
+      std::find_if(std::begin(kDimRows), std::end(kDimRows), [name](const DimRow& r) { return r.name == name; });
+  return row == std::end(kDimRows) ? nullptr : row;
+}
+
+}  // namespace
+
+bool is_dim_op(std::string_view name) { return find_row(name) != nullptr; }
+
+void rule_dim(OpCall& call, OpResult& result) {
+  const DimRow& row = *find_row(call.name);
+  const auto x = tensor_at(call, 0);
+  if (!x) return;
+  const size_t ndim = x->layout->dims.size();
+  std::vector<bool> named(ndim, false);
+  uint32_t index = 0;
+  const std::string_view keyword = call.name == "flip" || call.name == "roll" ? "dims"
+                                   : call.name == "unfold"                    ? "dimension"
+                                                                              : "dim";
+  const GraphArg* arg =
+      row.shape == Shape::Appends ? nullptr : find_arg(call, static_cast<size_t>(row.dim_at), keyword, &index);
+  // `max(x, y)` of two tensors goes by elements.
+  if (arg != nullptr && arg->kind == ArgKind::Value) return rule_pointwise(call, result);
+  std::vector<RankNumber> dims;
+  if (arg != nullptr && (is_number(arg) || arg->kind == ArgKind::Tuple))
+    dims = numbers_at(call, static_cast<size_t>(row.dim_at), keyword);
+  if (row.shape == Shape::Appends) {
+    // By element, and one dim more.
+  } else if (dims.empty()) {
+    for (size_t dim = 0; dim < ndim; ++dim) named[dim] = row.absent == kAll || from_end(row.absent, ndim) == dim;
+  } else {
+    for (const RankNumber& n : dims) {
+      if (from_end(n.traced, ndim) < ndim) named[from_end(n.traced, ndim)] = true;
+    }
+  }
+  Spread out;
+  out.partial = x->layout->partial;
+  if (x->layout->partial && !row.is_linear)
+    make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name_of(call)));
+  out.zero = x->layout->zero && (row.is_linear || row.along == Along::Sum);
+  bool keep = row.keep_at >= 0 && bool_at(call, static_cast<size_t>(row.keep_at), "keepdim", false);
+  bool summed = false, kept_piece = false;
+  const auto target = out_shape(call);
+  for (size_t dim = 0; dim < ndim; ++dim) {
+    const MapId map = x->layout->dims[dim];
+    const DimMap held = call.table.maps.maps[map];
+    if (!named[dim]) {
+      kept_piece = kept_piece || (held.kind == MapKind::Cut && !held.is_complete);
+      out.dims.push_back(map);
+      continue;
+    }
+    if (!held.is_complete) {
+      if (row.along == Along::Sum && held.tiles)
+        summed = true;
+      else
+        make_wrong(result, Code::TP5113,
+                   fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
+                               map_text(call.table.maps, map)));
+    } else if (held.kind != MapKind::Whole && row.shape == Shape::Same) {
+      make_wrong(result, Code::TP5113,
+                 fmt::format("{} along dim {}, whose elements are in another order", name_of(call), dim));
+    }
+    if (row.shape == Shape::Same) {
+      out.dims.push_back(held.kind == MapKind::Whole ? map : any_map(call.table.maps, held.size, held.local));
+    } else if (row.shape == Shape::Resized) {
+      out.dims.push_back(whole_map(call.table.maps, dim < target.size() ? target[dim] : 1));
+    } else if (keep) {
+      out.dims.push_back(whole_map(call.table.maps, 1));
+    }
+  }
+  if (row.shape == Shape::Appends || call.name == "unfold")
+    out.dims.push_back(whole_map(call.table.maps, target.back()));
+  if (summed) {
+    if (out.partial) make_wrong(result, Code::TP5108, "a cut sum that is still open is summed");
+    if (kept_piece)
+      make_wrong(result, Code::TP5107, fmt::format("{} over one cut dim, and another dim is cut too", name_of(call)));
+    out.partial = true;
+  }
+  check_layout(call, result, out);
+  const size_t outs = call.node.out_end - call.node.out_begin;
+  for (size_t i = 0; i < outs; ++i) give(result, out);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,180 @@
+#include "ops/op_call.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace tpplan {
+
+void crash(OpResult& result, Code code, std::string reason) {
+  if (!result.crash.empty()) return;
+  result.crash = std::move(reason);
+  result.code = code;
+}
+
+void make_wrong(OpResult& result, Code code, std::string reason) {
+  if (!result.wrong.empty() || !result.crash.empty()) return;
+  result.wrong = std::move(reason);
+  result.code = code;
+}
+
+std::string_view keyword_name(const OpCall& call, uint32_t keyword) {
+  return call.graph.strings[call.graph.keywords[keyword].name];
+}
+
+const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword, uint32_t* index) {
+  uint32_t at = kNoId;
+  if (position < call.args.size()) at = call.args[position];
+  for (uint32_t k = call.node.keywords_begin; at == kNoId && k < call.node.keywords_end; ++k) {
+    if (keyword_name(call, k) == keyword) at = call.graph.keywords[k].arg;
+  }
+  if (index != nullptr) *index = at;
+  return at == kNoId ? nullptr : &call.graph.args[at];
+}
+
+bool is_number(const GraphArg* arg) {
+  return arg != nullptr && (arg->kind == ArgKind::Int || arg->kind == ArgKind::Size || arg->kind == ArgKind::Bool ||
+                            arg->kind == ArgKind::Host || arg->kind == ArgKind::Number);
+}
+
+RankNumber number_of(const OpCall& call, const GraphArg& arg) {
+  if (arg.kind == ArgKind::Size) return {call.numbers[call.size_numbers[arg.id]], call.graph.sizes[arg.id].traced};
+  const int64_t number =
+      arg.kind == ArgKind::Int || arg.kind == ArgKind::Bool ? arg.integer : static_cast<int64_t>(arg.number);
+  return {std::vector<int64_t>(call.table.maps.ranks, number), number};
+}
+
+RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
+  const GraphArg* arg = find_arg(call, position, keyword);
+  if (is_number(arg)) return number_of(call, *arg);
+  return {std::vector<int64_t>(call.table.maps.ranks, absent), absent};
+}
+
+std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword) {
+  uint32_t index = 0;
+  const GraphArg* arg = find_arg(call, position, keyword, &index);
+  std::vector<RankNumber> numbers;
+  if (arg == nullptr) return numbers;
+  if (is_number(arg)) return {number_of(call, *arg)};
+  if (arg->kind != ArgKind::Tuple) return numbers;
+  for (uint32_t i = index + 1; i < arg->end; i = call.graph.args[i].end)
+    numbers.push_back(number_of(call, call.graph.args[i]));
+  return numbers;
+}
+
+bool bool_at(const OpCall& call, size_t position, std::string_view keyword, bool absent) {
+  const GraphArg* arg = find_arg(call, position, keyword);
+  return is_number(arg) ? arg->integer != 0 : absent;
+}
+
+Operand operand_of(const OpCall& call, ValueId value) {
+  return {value, &call.table.layouts[call.layouts[value]], shape_of(call.graph, value)};
+}
+
+std::optional<Operand> tensor_at(const OpCall& call, size_t position, std::string_view keyword) {
+  const GraphArg* arg = find_arg(call, position, keyword);
+  if (arg == nullptr || arg->kind != ArgKind::Value) return std::nullopt;
+  return operand_of(call, arg->id);
+}
+
+std::vector<Operand> tensors_of(const OpCall& call) {
+  std::vector<Operand> operands;
+  const auto add = [&](uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; ++i) {
+      if (call.graph.args[i].kind == ArgKind::Value) operands.push_back(operand_of(call, call.graph.args[i].id));
+    }
+  };
+  add(call.node.args_begin, call.node.args_end);
+  for (uint32_t k = call.node.keywords_begin; k < call.node.keywords_end; ++k)
+    add(call.graph.keywords[k].arg, call.graph.args[call.graph.keywords[k].arg].end);
+  return operands;
+}
+
+std::span<const int64_t> out_shape(const OpCall& call, size_t out) {
+  return shape_of(call.graph, call.graph.outs[call.node.out_begin + out]);
+}
+
+MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast, std::string_view what) {
+  if (a == b) return a;
+  const DimMap one = call.table.maps.maps[a], other = call.table.maps.maps[b];
+  std::vector<int64_t> sizes(call.table.maps.ranks);
+  bool equal = true;
+  for (size_t rank = 0; rank < sizes.size(); ++rank) {
+    const int64_t x = one.local[rank], y = other.local[rank];
+    equal = equal && x == y;
+    sizes[rank] = x == 1 ? y : x;
+    if (x != y && !(may_broadcast && (x == 1 || y == 1))) {
+      crash(result, Code::TP5102,
+            fmt::format("{} is {} in one operand and {} in another on rank {} ({} and {} in the whole model)", what, x,
+                        y, rank, one.size, other.size));
+      sizes[rank] = std::max(x, y);
+    }
+  }
+  if (may_broadcast && one.size == 1) return b;
+  if (may_broadcast && other.size == 1) return a;
+  if (equal && one.kind == MapKind::Any) return b;
+  if (equal && other.kind == MapKind::Any) return a;
+  make_wrong(result, Code::TP5107,
+             equal ? fmt::format("{} holds different pieces: {} and {}", what, map_text(call.table.maps, a),
+                                 map_text(call.table.maps, b))
+                   : fmt::format("{} is 1 on some rank and is repeated: {} and {}", what, map_text(call.table.maps, a),
+                                 map_text(call.table.maps, b)));
+  return any_map(call.table.maps, std::max(one.size, other.size), std::move(sizes));
+}
+
+void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
+                  bool number_added, Spread& out) {
+  size_t open = 0, complete = 0, zero = 0;
+  for (const Operand& operand : operands) {
+    open += operand.layout->partial;
+    zero += !operand.layout->partial && operand.layout->zero;
+    complete += !operand.layout->partial && !operand.layout->zero;
+  }
+  out.zero = zero > 0 && (linearity == Linearity::Mul
+                              ? true
+                              : linearity != Linearity::Other && open == 0 && complete == 0 && !number_added);
+  if (linearity == Linearity::Div) out.zero = !operands.empty() && operands[0].layout->zero;
+  out.partial = open > 0;
+  if (open == 0) return;
+  const auto say = [&](Code code, std::string reason) { make_wrong(result, code, std::move(reason)); };
+  switch (linearity) {
+    case Linearity::Linear:
+      return;
+    case Linearity::Add:
+      if (complete > 0 || number_added)
+        say(Code::TP5109, fmt::format("{} adds a complete value to a sum that is still open: it is counted {} times",
+                                      name_of(call), call.table.maps.ranks));
+      return;
+    case Linearity::Mul:
+      if (open > 1) say(Code::TP5108, fmt::format("{} multiplies two sums that are still open", name_of(call)));
+      return;
+    case Linearity::Div:
+      if (open > 1 || !operands[0].layout->partial)
+        say(Code::TP5108, fmt::format("{} divides by a sum that is still open", name_of(call)));
+      return;
+    case Linearity::Other:
+      say(Code::TP5108,
+          fmt::format("{} of a sum that is still open is not the sum of what it makes of the terms", name_of(call)));
+      return;
+  }
+}
+
+void check_layout(OpCall& call, OpResult& result, Spread& out) {
+  size_t cut = 0;
+  for (const MapId map : out.dims)
+    cut += call.table.maps.maps[map].kind == MapKind::Cut && is_piece(call.table.maps, map);
+  if (cut > 1)
+    make_wrong(
+        result, Code::TP5107,
+        fmt::format("{} combines pieces of two dims: each rank has only its block of the diagonal", name_of(call)));
+  if (cut > 0 && out.partial)
+    make_wrong(result, Code::TP5108,
+               fmt::format("{} cuts a sum that is still open: what the other ranks have of a piece is missing",
+                           name_of(call)));
+}
+
+void give(OpResult& result, Spread out) { result.outs.push_back(std::move(out)); }
+
+std::string name_of(const OpCall& call) { return std::string(call.graph.strings[call.node.name]); }
+
+}  // namespace tpplan

@@ -1,0 +1,82 @@
+#include "ops/op_rules.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace tpplan {
+namespace {
+
+struct RuleRow {
+  std::string_view names;  // between blanks
+  OpRule rule;
+};
+
+constexpr RuleRow kRules[] = {
+    {" view reshape flatten unflatten view_as reshape_as ", rule_view},
+    {" expand expand_as broadcast_to ", rule_expand},
+    {" permute transpose T t mT mH adjoint swapaxes swapdims movedim moveaxis unsqueeze squeeze ", rule_permute},
+    {" __getitem__ ", rule_getitem},
+    {" __setitem__ ", rule_setitem},
+    {" split split_with_sizes chunk unbind tensor_split narrow select ", rule_pieces},
+    {" cat concat concatenate stack ", rule_cat},
+    {" repeat tile repeat_interleave ", rule_repeat},
+    {" zeros ones empty full new_zeros new_ones new_empty new_full zeros_like ones_like empty_like full_like rand_like "
+     "randn_like arange linspace eye rand randn tensor scalar_tensor ",
+     rule_fill},
+    {" linear bmm mm mv addmm baddbmm outer embedding _grouped_mm grouped_mm layer_norm rms_norm conv1d "
+     "scaled_dot_product_attention gather "
+     "scatter scatter_add index_add index_select take_along_dim index_copy linalg_solve_triangular pad tril triu "
+     "view_as_complex view_as_real ",
+     rule_factors},
+    {" matmul ", rule_matmul},
+    {" einsum ", rule_einsum},
+};
+
+}  // namespace
+
+OpRule find_rule(std::string_view name) {
+  const std::string key = fmt::format(" {} ", name);
+  for (const RuleRow& row : kRules) {
+    if (row.names.find(key) != std::string_view::npos) return row.rule;
+  }
+  Linearity linearity;
+  if (is_dim_op(name)) return rule_dim;
+  if (find_pointwise(name, linearity)) return rule_pointwise;
+  return nullptr;
+}
+
+OpResult run_rule(OpCall& call) {
+  OpResult result;
+  call.name = call.graph.strings[call.node.name];
+  if (!call.name.starts_with("__") && call.name.ends_with('_') && call.name.size() > 1) {
+    call.name.remove_suffix(1);
+    result.is_write = true;
+  }
+  call.args.clear();
+  for (uint32_t i = call.node.args_begin; i < call.node.args_end; i = call.graph.args[i].end) call.args.push_back(i);
+  const size_t outs = call.node.out_end - call.node.out_begin;
+  const auto own = std::find_if(call.graph.rules.begin(), call.graph.rules.end(),
+                                [&](const auto& rule) { return rule.first == call.name; });
+  if (own != call.graph.rules.end())
+    apply_notation(call, result, own->second);
+  else if (const OpRule rule = find_rule(call.name))
+    rule(call, result);
+  else
+    result.unknown = true;
+  // Results beyond what the rule made of them, or with other dims than recorded, are not known.
+  if (result.outs.size() > outs) result.outs.resize(outs);
+  for (size_t i = 0; i < outs; ++i) {
+    if (i < result.outs.size() && result.outs[i].dims.size() == out_shape(call, i).size()) continue;
+    const bool said = !result.crash.empty() || !result.wrong.empty();
+    result.unknown = result.unknown || !said;
+    Spread whole = whole_layout(call.table, out_shape(call, i));
+    if (i < result.outs.size())
+      result.outs[i] = std::move(whole);
+    else
+      result.outs.push_back(std::move(whole));
+  }
+  return result;
+}
+
+}  // namespace tpplan

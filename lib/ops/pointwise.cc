@@ -1,0 +1,118 @@
+// Operations on elements: one row, four columns of how they treat an open sum.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+
+namespace tpplan {
+namespace {
+
+struct PointwiseRow {
+  Linearity linearity;
+  std::string_view names;  // between blanks
+};
+
+constexpr PointwiseRow kPointwise[] = {
+    {Linearity::Linear,
+     " neg clone contiguous to float double half bfloat16 type type_as dropout detach data positive real imag conj "
+     "view_as_complex_ "
+     "requires_grad_ cpu cuda nan_to_num_ alias identity "},
+    {Linearity::Add, " add sub where copy lerp_ "},
+    {Linearity::Mul, " mul "},
+    {Linearity::Div, " div "},
+    {Linearity::Other,
+     " pow rsqrt sqrt square exp exp2 expm1 log log1p log2 log_sigmoid logsigmoid sigmoid tanh relu relu6 silu gelu "
+     "softplus leaky_relu elu selu "
+     "hardswish hardsigmoid mish cos sin tan acos asin atan atan2 cosh sinh erf erfinv erfc abs floor ceil round trunc "
+     "sign sgn reciprocal clamp clip clamp_min "
+     "clamp_max maximum minimum fmod remainder floor_divide eq ne lt le gt ge bitwise_and bitwise_or bitwise_not "
+     "bitwise_xor logical_and logical_or "
+     "logical_not logical_xor bool int long short byte isnan isinf isfinite polar nan_to_num threshold softsign hypot "
+     "addcmul addcdiv lerp bitwise_left_shift "
+     "bitwise_right_shift xlogy frac celu glu_ masked_fill heaviside isclose "},
+};
+
+bool names(std::string_view list, std::string_view name) {
+  const std::string key = fmt::format(" {} ", name);
+  return list.find(key) != std::string_view::npos;
+}
+
+// True when some number among the arguments is not 0 (of `where` and sums).
+bool adds_number(const OpCall& call) {
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const GraphArg& arg = call.graph.args[call.args[i]];
+    if ((is_number(&arg) && arg.kind == ArgKind::Size) ||
+        ((is_number(&arg) || arg.kind == ArgKind::Float) && arg.number != 0))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool find_pointwise(std::string_view name, Linearity& linearity) {
+  for (const PointwiseRow& row : kPointwise) {
+    if (!names(row.names, name)) continue;
+    linearity = row.linearity;
+    return true;
+  }
+  return false;
+}
+
+void rule_pointwise(OpCall& call, OpResult& result) {
+  Linearity linearity = Linearity::Other;
+  find_pointwise(call.name, linearity);
+  std::vector<Operand> operands = tensors_of(call);
+  if (operands.empty()) return give(result, whole_layout(call.table, out_shape(call)));
+  if (call.name == "type_as" || (linearity == Linearity::Linear && operands.size() > 1)) operands.resize(1);
+  size_t ndim = 0;
+  for (const Operand& operand : operands) ndim = std::max(ndim, operand.layout->dims.size());
+  Spread out;
+  for (size_t dim = 0; dim < ndim; ++dim) {
+    bool first = true;
+    MapId joined = 0;
+    for (const Operand& operand : operands) {
+      const size_t missing = ndim - operand.layout->dims.size();
+      if (dim < missing) continue;
+      const MapId map = operand.layout->dims[dim - missing];
+      joined = first ? map : join(call, result, joined, map, true, fmt::format("dim {}", dim));
+      first = false;
+    }
+    out.dims.push_back(joined);
+  }
+  // A constant that is chosen where a condition holds: the condition itself must be complete.
+  std::span<const Operand> summed = operands;
+  bool number_added = linearity == Linearity::Add && adds_number(call);
+  if (call.name == "where" || call.name == "masked_fill") {
+    const size_t condition = call.name == "where" ? 0 : 1;
+    if (condition < operands.size() && operands[condition].layout->partial)
+      make_wrong(result, Code::TP5108, fmt::format("{} goes by a sum that is still open", call.name));
+    if (call.name == "masked_fill") {
+      linearity = Linearity::Add;
+      const GraphArg* value = find_arg(call, 2, "value");
+      number_added = value != nullptr && value->kind != ArgKind::Value && value->number != 0;
+      operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(1, operands.size() - 1)));
+      summed = operands;
+    } else {
+      summed = std::span(operands).subspan(std::min<size_t>(1, operands.size()));
+    }
+  }
+  if (call.name == "copy") summed = std::span(operands).subspan(operands.size() > 1 ? 1 : 0);
+  combine_sums(call, result, summed, linearity, number_added, out);
+  if (call.name == "contiguous" || call.name == "to" || call.name == "dropout" || call.name == "type" ||
+      call.name == "float")
+    out.local_view = operands[0].layout->local_view && call.name != "float";
+  if (call.graph.strings[call.node.name].ends_with('_') && !operands.empty()) {
+    // In place: the target keeps its size.
+    const Spread& target = *operands[0].layout;
+    for (size_t dim = 0; dim < out.dims.size() && dim < target.dims.size(); ++dim) {
+      if (!same_sizes(call.table.maps, out.dims[out.dims.size() - 1 - dim], target.dims[target.dims.size() - 1 - dim]))
+        crash(result, Code::TP5102, fmt::format("{} writes into a tensor of another size", name_of(call)));
+    }
+  }
+  check_layout(call, result, out);
+  give(result, std::move(out));
+}
+
+}  // namespace tpplan

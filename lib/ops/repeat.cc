@@ -1,0 +1,92 @@
+// repeat, tile, repeat_interleave: elements several times.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+
+namespace tpplan {
+namespace {
+
+void interleave(OpCall& call, OpResult& result, const Operand& x) {
+  const auto target = out_shape(call);
+  Spread out = *x.layout;
+  out.is_dtensor = false;
+  out.wrong = false;
+  out.local_view = false;
+  const GraphArg* count = find_arg(call, 1, "repeats");
+  const size_t dim = from_end(number_at(call, 2, "dim", 0).traced, x.shape.size());
+  if (dim >= x.shape.size()) return give(result, whole_layout(call.table, target));
+  const DimMap held = call.table.maps.maps[x.layout->dims[dim]];
+  if (!is_number(count)) {
+    if (held.kind != MapKind::Whole)
+      make_wrong(result, Code::TP5113, fmt::format("repeats of dim {} by a tensor, of which ranks hold pieces", dim));
+    out.dims[dim] = whole_map(call.table.maps, target[dim]);
+    return give(result, std::move(out));
+  }
+  const RankNumber n = number_of(call, *count);
+  std::vector<int64_t> sizes;
+  RankRuns runs(call.table.maps.ranks);
+  bool same = true;
+  for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
+    same = same && n.local[rank] == n.traced;
+    sizes.push_back(held.local[rank] * n.local[rank]);
+    for (const Interval& run : runs_of(held, rank)) runs[rank].push_back({run.begin * n.traced, run.end * n.traced});
+  }
+  if (held.kind == MapKind::Any || !same) {
+    if (!same && held.kind != MapKind::Any)
+      make_wrong(result, Code::TP5107,
+                 fmt::format("{} repeats dim {} {} times, and {} times in the whole model", name_of(call), dim,
+                             n.local[0], n.traced));
+    out.dims[dim] = any_map(call.table.maps, target[dim], std::move(sizes));
+  } else {
+    out.dims[dim] = runs_map(call.table.maps, target[dim], std::move(runs));
+  }
+  give(result, std::move(out));
+}
+
+}  // namespace
+
+void rule_repeat(OpCall& call, OpResult& result) {
+  const auto x = tensor_at(call, 0);
+  if (!x) return;
+  if (call.name == "repeat_interleave") return interleave(call, result, *x);
+  const auto target = out_shape(call);
+  const std::vector<RankNumber> repeats = numbers_at(call, 1, call.name == "tile" ? "dims" : "repeats");
+  Spread out;
+  out.partial = x->layout->partial;
+  out.zero = x->layout->zero;
+  for (size_t dim = 0; dim < target.size(); ++dim) {
+    const size_t from_back = target.size() - 1 - dim;
+    const bool has_dim = from_back < x->layout->dims.size();
+    const MapId map = has_dim ? x->layout->dims[x->layout->dims.size() - 1 - from_back] : whole_map(call.table.maps, 1);
+    const RankNumber n = from_back < repeats.size() ? repeats[repeats.size() - 1 - from_back]
+                                                    : RankNumber{std::vector<int64_t>(call.table.maps.ranks, 1), 1};
+    const DimMap held = call.table.maps.maps[map];
+    const bool same = std::all_of(n.local.begin(), n.local.end(), [&](int64_t k) { return k == n.traced; });
+    if (n.traced == 1 && same) {
+      out.dims.push_back(map);
+      continue;
+    }
+    std::vector<int64_t> sizes;
+    for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) sizes.push_back(held.local[rank] * n.local[rank]);
+    if (held.size != 1 && held.kind == MapKind::Cut) {
+      const std::vector<MapId> copies(static_cast<size_t>(std::clamp<int64_t>(n.traced, 0, 1024)), map);
+      const auto joined = same ? concat_maps(call.table.maps, copies) : std::nullopt;
+      if (!joined)
+        make_wrong(
+            result, Code::TP5107,
+            fmt::format("{} of dim {} repeats pieces another number of times than the whole", name_of(call), dim));
+      out.dims.push_back(joined ? *joined : any_map(call.table.maps, target[dim], std::move(sizes)));
+      continue;
+    }
+    if (held.size != 1 && !same)
+      make_wrong(
+          result, Code::TP5107,
+          fmt::format("{} of dim {} repeats another number of times than the whole model does", name_of(call), dim));
+    out.dims.push_back(any_map(call.table.maps, target[dim], std::move(sizes)));
+  }
+  give(result, std::move(out));
+}
+
+}  // namespace tpplan

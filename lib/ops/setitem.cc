@@ -1,0 +1,89 @@
+// x[...] = y: a new x, whose indexed part is y.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "ops/index_items.h"
+#include "ops/op_rules.h"
+
+namespace tpplan {
+
+void rule_setitem(OpCall& call, OpResult& result) {
+  const auto x = tensor_at(call, 0);
+  if (!x) return;
+  const auto y = tensor_at(call, 2, "value");
+  result.is_write = true;
+  Spread out = *x->layout;
+  out.is_dtensor = false;
+  out.wrong = false;
+  // The part that is written, with the dim of x that each of its dims is, or none.
+  std::vector<MapId> part;
+  std::vector<size_t> dims;
+  bool advanced = false, all_kept = true;
+  for (const IndexItem& item : read_index(call, x->shape.size())) {
+    if (item.kind == IndexKind::NewAxis) {
+      part.push_back(whole_map(call.table.maps, 1));
+      dims.push_back(x->shape.size());
+    } else if (item.kind == IndexKind::Slice) {
+      MapId sliced = x->layout->dims[item.dim];
+      if (!takes_all(item)) slice_dim(call, result, item, x->layout->dims[item.dim], sliced);
+      all_kept = all_kept && takes_all(item);
+      part.push_back(sliced);
+      dims.push_back(takes_all(item) ? item.dim : x->shape.size());
+    } else if (item.kind == IndexKind::Mask && !y) {
+      for (size_t d = 0; d < item.dims; ++d)
+        join(call, result, x->layout->dims[item.dim + d], item.tensor->layout->dims[d], false,
+             fmt::format("dim {}", item.dim + d));
+      if (item.tensor->layout->partial) make_wrong(result, Code::TP5108, "a mask is a sum that is still open");
+      all_kept = false;
+    } else {
+      advanced = true;
+      all_kept = false;
+      for (size_t d = 0; d < item.dims; ++d) {
+        if (!is_whole(call.table.maps, x->layout->dims[item.dim + d]))
+          make_wrong(result, Code::TP5113,
+                     fmt::format("a write by index to dim {}, of which ranks hold pieces", item.dim + d));
+      }
+    }
+  }
+  if (y && !advanced) {
+    const size_t ndim = std::min(part.size(), y->layout->dims.size());
+    for (size_t i = 0; i < ndim; ++i) {
+      const size_t at = part.size() - 1 - i;
+      const MapId given = y->layout->dims[y->layout->dims.size() - 1 - i];
+      const DimMap held = call.table.maps.maps[part[at]];
+      const DimMap written = call.table.maps.maps[given];
+      for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
+        if (written.local[rank] != 1 && written.local[rank] != held.local[rank]) {
+          crash(result, Code::TP5102,
+                fmt::format("dim {} of what is written is {} on rank {}, and the place for it {}", at,
+                            written.local[rank], rank, held.local[rank]));
+          break;
+        }
+      }
+      const MapId joined = join(call, result, part[at], given, true, fmt::format("dim {}", at));
+      if (dims[at] < x->shape.size() && written.size != 1) out.dims[dims[at]] = joined;
+    }
+  }
+  // Memory that nobody has filled takes the value's sum; else both must be alike.
+  const GraphArg* number = find_arg(call, 2, "value");
+  const bool writes_nonzero = !y && number != nullptr && number->number != 0;
+  const bool y_partial = y && y->layout->partial, y_zero = y ? y->layout->zero : !writes_nonzero;
+  if (all_kept && y) {
+    out.partial = y_partial;
+    out.zero = y_zero;
+  } else if (y_partial) {
+    if (!x->layout->partial && !x->layout->zero)
+      make_wrong(result, Code::TP5109, "an open sum is written into a complete tensor");
+    out.partial = true;
+    out.zero = false;
+  } else {
+    if (x->layout->partial && !y_zero)
+      make_wrong(result, Code::TP5109, "a complete value is written into a sum that is still open");
+    out.zero = x->layout->zero && y_zero;
+  }
+  check_layout(call, result, out);
+  give(result, std::move(out));
+}
+
+}  // namespace tpplan

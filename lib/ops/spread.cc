@@ -1,0 +1,71 @@
+#include "ops/spread.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+namespace tpplan {
+
+SpreadId intern(SpreadTable& table, const Spread& layout) {
+  std::string key;
+  const auto put = [&key](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  put(layout.partial | layout.zero << 1 | layout.wrong << 2 | layout.local_view << 3 | layout.is_dtensor << 4 |
+      static_cast<int64_t>(layout.dims.size()) << 8);
+  for (const MapId map : layout.dims) put(map);
+  if (layout.is_dtensor) {
+    put(static_cast<int64_t>(layout.claim.kind));
+    put(layout.claim.dim);
+    put(layout.claim.split_factor);
+    for (const int64_t size : layout.claimed_shape) put(size);
+  }
+  const auto [entry, is_new] = table.index.try_emplace(std::move(key), static_cast<SpreadId>(table.layouts.size()));
+  if (is_new) {
+    table.layouts.push_back(layout);
+    table.is_plain.push_back(!layout.partial && !layout.zero && !layout.wrong && !layout.local_view &&
+                             !layout.is_dtensor && is_all_whole(table, layout));
+  }
+  return entry->second;
+}
+
+Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape) {
+  Spread layout;
+  for (const int64_t size : shape) layout.dims.push_back(whole_map(table.maps, size));
+  return layout;
+}
+
+Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Placement& placement) {
+  Spread layout = whole_layout(table, shape);
+  const auto dim =
+      static_cast<size_t>(placement.dim < 0 ? placement.dim + static_cast<int>(shape.size()) : placement.dim);
+  if (is_shard(placement) && dim < shape.size())
+    layout.dims[dim] =
+        chunked_map(table.maps, shape[dim], placement.kind == PlacementKind::StridedShard ? placement.split_factor : 1);
+  layout.partial = placement.kind == PlacementKind::Partial;
+  return layout;
+}
+
+std::vector<int64_t> local_shape(const SpreadTable& table, const Spread& layout, size_t rank) {
+  std::vector<int64_t> shape;
+  for (size_t dim = 0; dim < layout.dims.size(); ++dim) shape.push_back(local_size(table, layout, dim, rank));
+  return shape;
+}
+
+bool is_sharded(const SpreadTable& table, const Spread& layout) {
+  return std::any_of(layout.dims.begin(), layout.dims.end(), [&](MapId map) { return is_piece(table.maps, map); });
+}
+
+bool is_all_whole(const SpreadTable& table, const Spread& layout) {
+  return std::all_of(layout.dims.begin(), layout.dims.end(), [&](MapId map) { return is_whole(table.maps, map); });
+}
+
+std::string layout_text(const SpreadTable& table, const Spread& layout) {
+  std::string out;
+  for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
+    if (is_whole(table.maps, layout.dims[dim])) continue;
+    out += fmt::format("{}dim {}: {}", out.empty() ? "" : "; ", dim, map_text(table.maps, layout.dims[dim]));
+  }
+  if (layout.partial) out += out.empty() ? "a sum that is still open" : ", a sum that is still open";
+  return out.empty() ? "whole" : out;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,58 @@
+// What the ranks of one mesh axis hold of a value, and what the code believes that they hold.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ops/dim_map.h"
+#include "sharding/placement.h"
+
+namespace tpplan {
+
+using SpreadId = uint32_t;
+
+// The truth: `dims` and the flags, told by the recorded value. The claim: a value may be a DTensor, whose placement and
+// shape nobody checks against the truth.
+struct Spread {
+  std::vector<MapId> dims;
+  bool partial = false;     // the value is the sum of what the ranks hold
+  bool zero = false;        // constant 0, or memory that nobody has filled: fits to complete and to partial
+  bool wrong = false;       // not the value of the recorded run, for a reason that was said where it became so
+  bool local_view = false;  // made by to_local(): a view that must not be written to
+  bool is_dtensor = false;
+  Placement claim{};
+  std::vector<int64_t> claimed_shape;
+  bool operator==(const Spread&) const = default;
+};
+
+struct SpreadTable {
+  MapTable maps;
+  std::vector<Spread> layouts;
+  std::vector<uint8_t> is_plain;  // whole, complete and no DTensor: nothing is different from the recorded run
+  std::unordered_map<std::string, SpreadId> index;
+};
+
+SpreadId intern(SpreadTable& table, const Spread& layout);
+
+// Every rank holds all of it.
+Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape);
+
+// As a DTensor's placement on this axis has it.
+Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Placement& placement);
+
+inline int64_t local_size(const SpreadTable& table, const Spread& layout, size_t dim, size_t rank) {
+  return table.maps.maps[layout.dims[dim]].local[rank];
+}
+std::vector<int64_t> local_shape(const SpreadTable& table, const Spread& layout, size_t rank);
+
+// True when some dim is a piece: not all of it is on every rank.
+bool is_sharded(const SpreadTable& table, const Spread& layout);
+// True when all dims are whole in order.
+bool is_all_whole(const SpreadTable& table, const Spread& layout);
+
+// "whole", "dim 2: 0..63 | 64..127", "partial sum".
+std::string layout_text(const SpreadTable& table, const Spread& layout);
+
+}  // namespace tpplan

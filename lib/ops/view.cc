@@ -1,0 +1,141 @@
+// view, reshape, flatten, unflatten, view_as: elements in the same order under other dims.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+
+namespace tpplan {
+namespace {
+
+int64_t product(std::span<const int64_t> sizes) {
+  int64_t all = 1;
+  for (const int64_t size : sizes) all *= size;
+  return all;
+}
+
+// The sizes that each rank asks for, [dim][rank]; -1 is worked out from what the rank holds.
+std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, const Operand& x,
+                                               std::span<const int64_t> target) {
+  const size_t ranks = call.table.maps.ranks;
+  std::vector<std::vector<int64_t>> wanted(target.size(), std::vector<int64_t>(ranks));
+  std::vector<RankNumber> numbers;
+  const auto dims_from = [&](size_t first, size_t count) {
+    numbers.clear();
+    for (size_t dim = 0; dim < first; ++dim)
+      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim]});
+    (void)count;
+  };
+  if (call.name == "flatten") {
+    const auto start = from_end(number_at(call, 1, "start_dim", 0).traced, x.shape.size());
+    const auto end = from_end(number_at(call, 2, "end_dim", -1).traced, x.shape.size());
+    dims_from(start, 0);
+    numbers.push_back({std::vector<int64_t>(ranks, -1), -1});
+    for (size_t dim = end + 1; dim < x.shape.size(); ++dim)
+      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim]});
+  } else if (call.name == "unflatten") {
+    const auto at = from_end(number_at(call, 1, "dim", 0).traced, x.shape.size());
+    dims_from(at, 0);
+    for (const RankNumber& n : numbers_at(call, 2, "sizes")) numbers.push_back(n);
+    for (size_t dim = at + 1; dim < x.shape.size(); ++dim)
+      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim]});
+  } else if (call.name == "view_as" || call.name == "reshape_as") {
+    if (const auto other = tensor_at(call, 1, "other")) {
+      for (size_t dim = 0; dim < other->shape.size(); ++dim)
+        numbers.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim]});
+    }
+  } else {
+    numbers = numbers_at(call, 1, "shape");
+  }
+  if (numbers.size() != target.size()) {
+    crash(result, Code::TP5103,
+          fmt::format("{} to {} dims, and the recorded result has {}", name_of(call), numbers.size(), target.size()));
+    return wanted;
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const std::vector<int64_t> local = local_shape(call.table, *x.layout, rank);
+    const int64_t count = product(local);
+    int64_t known = 1;
+    size_t open = target.size();
+    for (size_t dim = 0; dim < target.size(); ++dim) {
+      wanted[dim][rank] = numbers[dim].local[rank];
+      if (wanted[dim][rank] == -1)
+        open = dim;
+      else
+        known *= wanted[dim][rank];
+    }
+    bool fits = open == target.size() ? known == count : known != 0 && count % known == 0;
+    if (open < target.size()) wanted[open][rank] = fits ? count / known : known == 0 && count == 0 ? target[open] : 0;
+    if (open < target.size() && known == 0 && count == 0) fits = true;
+    if (fits) continue;
+    std::string asked;
+    for (const RankNumber& n : numbers) asked += fmt::format("{}{}", asked.empty() ? "" : ", ", n.local[rank]);
+    std::string held;
+    for (const int64_t n : local) held += fmt::format("{}{}", held.empty() ? "" : ", ", n);
+    crash(result, Code::TP5103,
+          fmt::format("{} to [{}], and rank {} has {} elements: [{}]", name_of(call), asked, rank, count, held));
+  }
+  return wanted;
+}
+
+}  // namespace
+
+void rule_view(OpCall& call, OpResult& result) {
+  const auto x = tensor_at(call, 0);
+  const auto target = out_shape(call);
+  if (!x) return;
+  const GraphArg* type = find_arg(call, 1, "dtype");
+  if (type != nullptr && type->kind == ArgKind::DType) return give(result, *x->layout);
+  Spread out;
+  out.partial = x->layout->partial;
+  out.zero = x->layout->zero;
+  out.local_view = x->layout->local_view;
+  const auto wanted = wanted_sizes(call, result, *x, target);
+  const auto give_sizes = [&] {
+    for (size_t dim = 0; dim < target.size(); ++dim)
+      out.dims.push_back(any_map(call.table.maps, target[dim], wanted[dim]));
+    give(result, out);
+  };
+  if (!result.crash.empty()) return give_sizes();
+  if (product(target) == 0) return give_sizes();
+  // Groups of dims with the same product on both sides.
+  size_t i = 0, j = 0;
+  while (i < x->shape.size() || j < target.size()) {
+    const size_t i0 = i, j0 = j;
+    int64_t from = 1, to = 1;
+    if (i < x->shape.size()) from = x->shape[i++];
+    if (j < target.size()) to = target[j++];
+    while (from != to) {
+      if (from < to && i < x->shape.size())
+        from *= x->shape[i++];
+      else if (to < from && j < target.size())
+        to *= target[j++];
+      else
+        break;
+    }
+    while (i < x->shape.size() && x->shape[i] == 1 && (j >= target.size() || target[j] != 1)) ++i;
+    while (j < target.size() && target[j] == 1 && (i >= x->shape.size() || x->shape[i] != 1)) ++j;
+    bool fits = from == to;
+    for (size_t rank = 0; rank < call.table.maps.ranks && fits; ++rank) {
+      int64_t held = 1, asked = 1;
+      for (size_t dim = i0; dim < i; ++dim) held *= local_size(call.table, *x->layout, dim, rank);
+      for (size_t dim = j0; dim < j; ++dim) asked *= wanted[dim][rank];
+      fits = held == asked;
+    }
+    std::string fault = "the pieces are no pieces of the new dims";
+    std::optional<std::vector<MapId>> maps;
+    if (fits)
+      maps = regroup_maps(call.table.maps, std::span(x->layout->dims).subspan(i0, i - i0), target.subspan(j0, j - j0),
+                          std::span(wanted).subspan(j0, j - j0), fault);
+    if (!maps) {
+      make_wrong(result, Code::TP5103, fmt::format("{} goes through the pieces: {}", name_of(call), fault));
+      out.dims.clear();
+      return give_sizes();
+    }
+    out.dims.insert(out.dims.end(), maps->begin(), maps->end());
+  }
+  check_layout(call, result, out);
+  give(result, std::move(out));
+}
+
+}  // namespace tpplan

@@ -1,0 +1,267 @@
+// Operations on DTensors: torch decides by what the operands claim to be, brings them to layouts that fit (with
+// collectives that no plan names), and computes on what the ranks really hold.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "walk/walk_state.h"
+
+namespace tpplan {
+namespace {
+
+struct DtensorRun {
+  Walk& walk;
+  const GraphNode& node;
+  std::vector<ValueId> values;  // operands
+  std::vector<SlotId> slots;    // as the operation sees them
+};
+
+void bring(DtensorRun& run, size_t operand, const Placement& to) {
+  if (layout_of(run.walk, run.slots[operand]).is_dtensor)
+    run.slots[operand] = redistribute_slot(run.walk, run.slots[operand], to, false);
+}
+
+Placement claim_of(const DtensorRun& run, size_t operand) { return layout_of(run.walk, run.slots[operand]).claim; }
+
+// Lets the rules see these operands instead of what stands at their ids, and puts everything back.
+template <typename F>
+void with_layouts(DtensorRun& run, F layout_for, const std::function<void()>& body) {
+  std::vector<SpreadId> before;
+  for (size_t i = 0; i < run.values.size(); ++i) {
+    before.push_back(run.walk.layout_of[run.values[i]]);
+  }
+  for (size_t i = 0; i < run.values.size(); ++i) run.walk.layout_of[run.values[i]] = layout_for(i);
+  body();
+  for (size_t i = 0; i < run.values.size(); ++i) run.walk.layout_of[run.values[i]] = before[i];
+}
+
+SpreadId claimed_layout(DtensorRun& run, size_t operand) {
+  const Spread layout = layout_of(run.walk, run.slots[operand]);
+  if (!layout.is_dtensor)
+    return intern(run.walk.table, whole_layout(run.walk.table, shape_of(run.walk.graph, run.values[operand])));
+  return intern(run.walk.table,
+                placed_layout(run.walk.table, shape_of(run.walk.graph, run.values[operand]), layout.claim));
+}
+
+SpreadId true_layout(DtensorRun& run, size_t operand) {
+  Spread layout = layout_of(run.walk, run.slots[operand]);
+  layout.is_dtensor = false;
+  layout.claim = {};
+  layout.claimed_shape.clear();
+  return intern(run.walk.table, layout);
+}
+
+// The placement that a layout stands for; false where none does.
+bool placement_of(const SpreadTable& table, const Spread& layout, Placement& placement) {
+  placement = {};
+  if (layout.partial) placement.kind = PlacementKind::Partial;
+  size_t cut = 0;
+  for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
+    if (is_whole(table.maps, layout.dims[dim])) continue;
+    placement = {.kind = PlacementKind::Shard, .dim = static_cast<int>(dim)};
+    ++cut;
+  }
+  return cut == 0 || (cut == 1 && !layout.partial);
+}
+
+}  // namespace
+
+void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
+  DtensorRun run{.walk = walk, .node = node, .values = values_in(walk, node), .slots = {}};
+  std::string_view name = walk.graph.strings[node.name];
+  if (!name.starts_with("__") && name.ends_with('_')) name.remove_suffix(1);
+  RuleId dtensor_rule = kNoRule;
+  bool mixed = false;
+  for (const ValueId value : run.values) {
+    const SlotId slot = walk.slot_of[value];
+    run.slots.push_back(slot);
+    const Spread& layout = layout_of(walk, slot);
+    if (layout.is_dtensor) {
+      if (dtensor_rule == kNoRule) dtensor_rule = walk.slots[slot].origin;
+      continue;
+    }
+    int64_t count = 1;
+    for (size_t dim = 0; dim < layout.dims.size(); ++dim) count *= local_size(walk.table, layout, dim, 0);
+    mixed = mixed || count != 1;
+  }
+  const bool reads_size_only = name == "to" || name == "zeros_like" || name == "ones_like" || name == "empty_like" ||
+                               name == "full_like" || name.starts_with("new_");
+  if (mixed && !(reads_size_only && run.values.size() == 1)) {
+    crash_at(walk, Code::TP5104, fmt::format("{} gets a tensor and a DTensor", name), dtensor_rule, kNoRule,
+             std::string(name));
+    return;
+  }
+  MemoEntry entry;
+  Placement claim{};
+  OpResult result;
+  const auto run_true = [&] {
+    // Sizes that the code asked a DTensor for are those that it claims; rules want those that ranks hold.
+    with_layouts(
+        run, [&](size_t i) { return true_layout(run, i); },
+        [&] {
+          OpCall call = call_of(walk, node);
+          result = run_rule(call);
+        });
+  };
+  Linearity linearity{};
+  if (name == "linear" && run.slots.size() >= 2) {
+    const Placement weight = claim_of(run, 1);
+    const int last = static_cast<int>(layout_of(walk, run.slots[0]).dims.size()) - 1;
+    const Placement x = claim_of(run, 0);
+    if (weight.kind == PlacementKind::StridedShard) bring(run, 1, {});
+    const Placement w = claim_of(run, 1);
+    if (w.kind == PlacementKind::Shard && w.dim == 0) {
+      bring(run, 0, {});
+      claim = {.kind = PlacementKind::Shard, .dim = last};
+    } else if (w.kind == PlacementKind::Shard) {
+      bring(run, 0, {.kind = PlacementKind::Shard, .dim = last});
+      claim = {.kind = PlacementKind::Partial};
+    } else if (is_shard(x) && x.dim == last) {
+      bring(run, 1, {.kind = PlacementKind::Shard, .dim = 1});
+      claim = {.kind = PlacementKind::Partial};
+    } else {
+      if (x.kind == PlacementKind::Partial) bring(run, 0, {});
+      claim = claim_of(run, 0);
+    }
+    const bool adds_bias = run.slots.size() > 2;
+    const bool bias_once = adds_bias && claim.kind == PlacementKind::Partial;
+    if (adds_bias)
+      bring(run, 2,
+            claim.kind == PlacementKind::Shard && claim.dim == last ? Placement{.kind = PlacementKind::Shard, .dim = 0}
+                                                                    : Placement{});
+    if (walk.crash != kNoId) return;
+    if (bias_once) {
+      // Added to one term of the open sum: it counts as nothing while the sum is judged.
+      const Spread bias = layout_of(walk, run.slots[2]);
+      with_layouts(
+          run,
+          [&](size_t i) {
+            if (i != 2) return true_layout(run, i);
+            Spread none = whole_layout(walk.table, shape_of(walk.graph, run.values[2]));
+            none.zero = true;
+            return intern(walk.table, none);
+          },
+          [&] {
+            OpCall call = call_of(walk, node);
+            result = run_rule(call);
+          });
+      if (!is_all_whole(walk.table, bias) && result.crash.empty())
+        crash(result, Code::TP5102, "a piece of the bias is added to the whole result");
+    } else {
+      run_true();
+    }
+  } else if (name == "embedding" && run.slots.size() >= 2) {
+    const Placement w = claim_of(run, 1);
+    if (w.kind == PlacementKind::StridedShard) bring(run, 1, {});
+    const Spread weight = layout_of(walk, run.slots[1]);
+    if (weight.claim.kind != PlacementKind::Replicate) bring(run, 0, {});
+    const Spread ids = layout_of(walk, run.slots[0]);
+    Spread out;
+    out.dims = ids.dims;
+    out.dims.push_back(weight.dims[1]);
+    if (ids.partial) make_wrong(result, Code::TP5108, "indices are a sum that is still open");
+    if (weight.claim.kind == PlacementKind::Shard && weight.claim.dim == 0) {
+      claim = {.kind = PlacementKind::Partial};
+      out.partial = is_sharded(walk.table, weight);
+      if (is_sharded(walk.table, ids)) make_wrong(result, Code::TP5107, "a cut table is looked up by cut indices");
+    } else if (weight.claim.kind == PlacementKind::Shard) {
+      claim = {.kind = PlacementKind::Shard, .dim = static_cast<int>(ids.dims.size())};
+    } else {
+      claim = ids.claim;
+    }
+    give(result, std::move(out));
+  } else if (find_pointwise(name, linearity)) {
+    // The first that is cut decides; open sums are closed first.
+    Placement chosen{};
+    size_t ndim = 0;
+    for (const SlotId slot : run.slots) ndim = std::max(ndim, layout_of(walk, slot).dims.size());
+    for (size_t i = 0; i < run.slots.size(); ++i) {
+      if (claim_of(run, i).kind == PlacementKind::Partial) bring(run, i, {});
+      const Placement c = claim_of(run, i);
+      if (!is_shard(chosen) && is_shard(c))
+        chosen = {.kind = c.kind,
+                  .dim = c.dim + static_cast<int>(ndim - layout_of(walk, run.slots[i]).dims.size()),
+                  .split_factor = c.split_factor};
+    }
+    for (size_t i = 0; i < run.slots.size() && is_shard(chosen); ++i) {
+      const auto& dims = layout_of(walk, run.slots[i]).dims;
+      const int own = chosen.dim - static_cast<int>(ndim - dims.size());
+      const bool broadcasts = own < 0 || shape_of(walk.graph, run.values[i])[static_cast<size_t>(own)] == 1;
+      bring(run, i,
+            broadcasts ? Placement{} : Placement{.kind = chosen.kind, .dim = own, .split_factor = chosen.split_factor});
+    }
+    claim = chosen;
+    if (walk.crash != kNoId) return;
+    run_true();
+  } else {
+    // Where the rule of the op has an answer for what the operands claim, that is the result's claim; else all are
+    // gathered first.
+    bool follows = true, cut = false;
+    OpResult claimed;
+    for (size_t i = 0; i < run.slots.size(); ++i) cut = cut || claim_of(run, i).kind != PlacementKind::Replicate;
+    bool sizes = false;
+    for (uint32_t i = node.args_begin; i < node.args_end; ++i)
+      sizes = sizes || walk.graph.args[i].kind == ArgKind::Size;
+    if (cut && !sizes) {
+      with_layouts(
+          run, [&](size_t i) { return claimed_layout(run, i); },
+          [&] {
+            OpCall call = call_of(walk, node);
+            claimed = run_rule(call);
+          });
+      follows = claimed.crash.empty() && claimed.wrong.empty() && !claimed.unknown && !claimed.outs.empty() &&
+                placement_of(walk.table, claimed.outs[0], claim);
+    } else {
+      follows = !cut;
+    }
+    if (!follows) {
+      claim = {};
+      for (size_t i = 0; i < run.slots.size(); ++i) bring(run, i, {});
+    }
+    if (walk.crash != kNoId) return;
+    run_true();
+  }
+  if (walk.crash != kNoId) return;
+  for (Spread& out : result.outs) {
+    out.wrong = false;
+    out.local_view = false;
+    out.is_dtensor = false;
+    out.claim = {};
+    out.claimed_shape.clear();
+  }
+  // Whole values under an op without a rule stay whole.
+  bool whole = true;
+  for (const SlotId slot : run.slots)
+    whole = whole && !layout_of(walk, slot).partial && is_all_whole(walk.table, layout_of(walk, slot));
+  if (whole && result.unknown) result.unknown = false;
+  for (size_t i = 0; i < result.outs.size(); ++i) {
+    Spread& out = result.outs[i];
+    out.is_dtensor = true;
+    out.claim = normalised(claim, out.dims.size());
+    out.claimed_shape = local_shape(walk.table, out, 0);
+    if (is_shard(out.claim) && static_cast<size_t>(out.claim.dim) < out.dims.size()) {
+      int64_t sum = 0;
+      for (const int64_t n : walk.table.maps.maps[out.dims[static_cast<size_t>(out.claim.dim)]].local) sum += n;
+      out.claimed_shape[static_cast<size_t>(out.claim.dim)] = sum;
+    }
+    entry.outs.push_back(intern(walk.table, out));
+  }
+  entry.segments = result.segments;
+  entry.segments_are_arguments = result.segments_are_arguments;
+  entry.is_write = false;
+  entry.unknown = result.unknown;
+  entry.crash = result.crash;
+  entry.wrong = result.wrong;
+  entry.code = result.code;
+  // The tape remembers the layouts that the operation saw, under the slots that gradients go to.
+  std::vector<TapeSlot> ins;
+  for (size_t i = 0; i < run.slots.size(); ++i) {
+    ins.push_back({walk.slot_of[run.values[i]], walk.slots[run.slots[i]].layout});
+    if (walk.slots[run.slots[i]].cause != kNoId && walk.slots[ins[i].slot].cause == kNoId)
+      walk.slots[ins[i].slot].cause = walk.slots[run.slots[i]].cause;
+  }
+  finish_op(walk, node, index, entry, ins);
+}
+
+}  // namespace tpplan

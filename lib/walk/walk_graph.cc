@@ -1,0 +1,215 @@
+#include "walk/walk_graph.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "sharding/dtype.h"
+#include "walk/walk_state.h"
+
+namespace tpplan {
+
+uint32_t add_cause(Walk& walk, Cause cause) {
+  walk.causes.push_back(std::move(cause));
+  return static_cast<uint32_t>(walk.causes.size() - 1);
+}
+
+void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
+  if (walk.crash != kNoId) return;
+  walk.crash = add_cause(walk, {.code = code,
+                                .reason = std::move(reason),
+                                .op = std::move(op),
+                                .module = module_at(walk),
+                                .rule = rule,
+                                .partner = partner,
+                                .layouts = {}});
+}
+
+void record_call(Walk& walk, bool backward, ForecastKind kind, ModuleId module, std::vector<int64_t> shape,
+                 StringId dtype) {
+  ForecastCall call{.backward = backward,
+                    .kind = kind,
+                    .axis = walk.axis,
+                    .module = module == kNone ? std::string_view{} : walk.model.modules[module].path,
+                    .shape = std::move(shape),
+                    .dtype = walk.graph.strings[dtype],
+                    .bytes = 0};
+  int64_t elements = 1;
+  for (const int64_t size : call.shape) elements *= size;
+  DType type{};
+  const std::string_view name = call.dtype;
+  call.bytes =
+      find_dtype(name, type) ? static_cast<int64_t>(byte_size(type, static_cast<uint64_t>(elements))) : elements;
+  walk.calls.push_back(std::move(call));
+}
+
+namespace {
+
+// Layers of one kind are one: numbers in a path are `*`.
+std::string kind_of_path(std::string_view path) {
+  std::string out;
+  for (size_t i = 0; i < path.size();) {
+    const size_t end = std::min(path.find('.', i), path.size());
+    const std::string_view atom = path.substr(i, end - i);
+    const bool number =
+        !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
+    out += out.empty() ? "" : ".";
+    out += number ? std::string_view("*") : atom;
+    i = end + 1;
+  }
+  return out;
+}
+
+void bind_leaves(Walk& walk) {
+  for (const GraphLeaf& leaf : walk.graph.leaves) {
+    const GraphValue& value = walk.graph.values[leaf.value];
+    Slot slot{.layout = walk.whole_of_shape[value.shape],
+              .value = leaf.value,
+              .requires_grad = value.requires_grad && !walk.infer};
+    if (leaf.kind == LeafKind::Param) {
+      const ParamId param = find_param(walk.model, walk.graph.strings[leaf.path]);
+      if (param != kNone) {
+        walk.value_of_param[param] = leaf.value;
+        slot.layout = intern(walk.table, param_layout(walk, param, slot.origin));
+        if (slot.origin == kNoRule && walk.table.layouts[slot.layout].is_dtensor)
+          slot.origin = walk.rule_of_module[walk.model.params[param].module];
+      }
+    }
+    bind(walk, leaf.value, new_slot(walk, slot));
+  }
+  // The other names of a tied tensor are the same value.
+  for (const Tie& tie : walk.model.ties) {
+    ValueId value = kNoId;
+    for (const ParamId id : tie.params) value = walk.value_of_param[id] != kNoId ? walk.value_of_param[id] : value;
+    for (const ParamId id : tie.params) walk.value_of_param[id] = value;
+  }
+}
+
+void judge_output(Walk& walk) {
+  for (const ValueId output : walk.graph.outputs) {
+    const SlotId slot = walk.slot_of[output];
+    const Spread& layout = layout_of(walk, slot);
+    if (layout.wrong) {
+      if (walk.slots[slot].cause != kNoId) report_cause(walk, walk.causes[walk.slots[slot].cause], "output");
+      return;
+    }
+    Spread claimed;
+    if (layout.is_dtensor) {
+      claimed = placed_layout(walk.table, shape_of(walk, slot), layout.claim);
+      if (claimed.dims == layout.dims && claimed.partial == layout.partial) continue;
+    } else if (!layout.partial && is_all_whole(walk.table, layout)) {
+      continue;
+    }
+    report_cause(walk,
+                 {.code = Code::TP5110,
+                  .reason = fmt::format("the model's result is {} on every rank: {}",
+                                        layout.partial ? "a term of a sum that nobody closes" : "a piece",
+                                        layout_text(walk.table, layout)),
+                  .op = {},
+                  .module = kNone,
+                  .rule = walk.slots[slot].origin,
+                  .layouts = {}},
+                 "output");
+    return;
+  }
+}
+
+bool output_is_right(const Walk& walk) {
+  return std::all_of(walk.graph.outputs.begin(), walk.graph.outputs.end(), [&](ValueId output) {
+    const Spread& layout = layout_of(walk, walk.slot_of[output]);
+    return !layout.wrong && (layout.is_dtensor || (!layout.partial && is_all_whole(walk.table, layout)));
+  });
+}
+
+// True when some rule cuts or acts over the axis.
+bool uses_axis(const TpPlan& plan, AxisId axis) {
+  return std::any_of(plan.rules.begin(), plan.rules.end(),
+                     [axis](const PlanRule& rule) { return rule.style != nullptr && rule.axis == axis; });
+}
+
+void walk_axis(Walk& walk, Forecast& forecast) {
+  walk.table.maps.ranks = walk.ranks;
+  for (const GraphShape& shape : walk.graph.shapes)
+    walk.whole_of_shape.push_back(intern(
+        walk.table, whole_layout(walk.table, std::span(walk.graph.shape_sizes).subspan(shape.begin, shape.ndim))));
+  walk.slot_of.assign(walk.graph.values.size(), kNoId);
+  walk.layout_of.assign(walk.graph.values.size(), 0);
+  walk.size_numbers.assign(walk.graph.sizes.size(), kNoId);
+  for (const SizeEntry& entry : walk.graph.sizes)
+    walk.traced_numbers.push_back(number_id(walk, std::vector<int64_t>(walk.ranks, entry.traced)));
+  walk.rule_of_module.assign(walk.model.modules.size(), kNoRule);
+  for (const BoundaryMatch& match : walk.matches.boundaries) {
+    if (walk.plan.rules[match.rule].axis == walk.axis) walk.rule_of_module[match.module] = match.rule;
+  }
+  walk.value_of_param.assign(walk.model.params.size(), kNoId);
+  walk.sum_rule.assign(walk.graph.values.size(), kNoRule);
+  walk.module_of_string.assign(walk.graph.strings.size(), kNone);
+  for (const GraphNode& node : walk.graph.nodes) {
+    if (node.kind != NodeKind::Op && walk.module_of_string[node.name] == kNone)
+      walk.module_of_string[node.name] = find_module(walk.model, walk.graph.strings[node.name]);
+  }
+  bind_leaves(walk);
+  for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
+    const GraphNode& node = walk.graph.nodes[i];
+    if (node.kind == NodeKind::Enter)
+      enter_module(walk, node);
+    else if (node.kind == NodeKind::Exit)
+      exit_module(walk, node);
+    else
+      run_node(walk, node, i);
+  }
+  if (walk.crash != kNoId) {
+    report_cause(walk, walk.causes[walk.crash], "forward");
+    return;
+  }
+  judge_output(walk);
+  if (!walk.infer) walk_backward(walk, output_is_right(walk));
+  forecast.is_there = true;
+  forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
+}
+
+}  // namespace
+
+void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
+  const std::string path =
+      cause.module == kNone ? std::string("the model") : std::string(walk.model.modules[cause.module].path);
+  const auto place = [&](RuleId rule) { return rule == kNoRule ? Span{} : walk.plan.rules[rule].value_span; };
+  const RuleId rule = cause.rule != kNoRule ? cause.rule : cause.partner;
+  Diagnostic* d = report(walk.diagnostics, cause.code, place(rule),
+                         fmt::format("{}/{}/{}/{}/{}", rule, cause.partner, kind_of_path(path), cause.op, fails));
+  if (d == nullptr) return;
+  d->message = fmt::format("{}: {}", path, cause.reason);
+  d->counted = "place";
+  d->fails = cause.unknown ? std::string_view{} : fails;
+  if (!cause.layouts.empty()) d->notes.push_back({cause.layouts, {}});
+  if (cause.partner != kNoRule && cause.partner != rule)
+    d->notes.push_back({"meets what this rule makes", place(cause.partner)});
+  if (cause.unknown)
+    d->help =
+        fmt::format("add a row for `{}` to lib/ops, or a rule string under \"rules\" of the model's graph", cause.op);
+}
+
+Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
+                    const ShardingTable& shardings, const WalkOptions& options, Diagnostics& diagnostics) {
+  Forecast forecast;
+  if (!model.operations.is_there) return forecast;
+  const PlanRuntime runtime = options.runtime ? *options.runtime : plan.dialect->runtime;
+  if (runtime != PlanRuntime::Transformers) return forecast;
+  for (AxisId axis = 0; axis < plan.mesh.axes.size(); ++axis) {
+    if (!uses_axis(plan, axis) || plan.mesh.axes[axis].size < 2) continue;
+    Walk walk{.plan = plan,
+              .model = model,
+              .graph = model.operations,
+              .matches = matches,
+              .shardings = shardings,
+              .diagnostics = diagnostics,
+              .axis = axis,
+              .ranks = static_cast<size_t>(plan.mesh.axes[axis].size),
+              .runtime = runtime,
+              .infer = options.infer};
+    walk_axis(walk, forecast);
+  }
+  return forecast;
+}
+
+}  // namespace tpplan
