@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "model/module_kinds.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 

@@ -13,6 +13,7 @@
 #include "match/rule_scopes.h"
 #include "match/select_modules.h"
 #include "model/module_kinds.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {

@@ -8,6 +8,7 @@
 #include "infer/style_cut.h"
 #include "match/rule_scopes.h"
 #include "model/module_kinds.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {

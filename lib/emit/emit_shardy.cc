@@ -27,57 +27,6 @@ bool is_cut_axis_by_axis(const ParamLayout& layout, const Mesh& mesh) {
   return false;
 }
 
-struct TypeRow {
-  std::string_view dtype;
-  std::string_view mlir;
-};
-
-// Element types of MLIR. Where it has none, the integers that are stored.
-constexpr TypeRow kTypes[] = {
-    {"bfloat16", "bf16"},
-    {"float32", "f32"},
-    {"float16", "f16"},
-    {"float64", "f64"},
-    {"float8_e4m3fn", "f8E4M3FN"},
-    {"float8_e5m2", "f8E5M2"},
-    {"float8_e4m3fnuz", "f8E4M3FNUZ"},
-    {"float8_e5m2fnuz", "f8E5M2FNUZ"},
-    {"float8_e8m0fnu", "f8E8M0FNU"},
-    {"float8_e4m3", "f8E4M3"},
-    {"float8_e3m4", "f8E3M4"},
-    {"float8_e4m3b11fnuz", "f8E4M3B11FNUZ"},
-    {"float4_e2m1fn", "f4E2M1FN"},
-    {"float6_e2m3fn", "f6E2M3FN"},
-    {"float6_e3m2fn", "f6E3M2FN"},
-    {"int8", "i8"},
-    {"uint8", "ui8"},
-    {"int16", "i16"},
-    {"uint16", "ui16"},
-    {"int32", "i32"},
-    {"uint32", "ui32"},
-    {"int64", "i64"},
-    {"uint64", "ui64"},
-    {"int4", "i4"},
-    {"uint4", "ui4"},
-    {"int2", "i2"},
-    {"uint2", "ui2"},
-    {"bool", "i1"},
-    {"complex32", "complex<f16>"},
-    {"complex64", "complex<f32>"},
-    {"complex128", "complex<f64>"},
-    {"qint8", "i8"},
-    {"quint8", "ui8"},
-    {"qint32", "i32"},
-    {"float4_e2m1fn_x2", "ui8"},
-};
-
-std::string_view mlir_type(DType dtype) {
-  const std::string_view name = dtypes()[dtype].name;
-  const auto row =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [name](const TypeRow& r) { return r.dtype == name; });
-  return row == std::end(kTypes) ? "none" : row->mlir;
-}
-
 // A string of MLIR: control characters, quotes and backslashes as two hexadecimal digits.
 std::string mlir_string(std::string_view text) {
   std::string out = "\"";
@@ -106,7 +55,7 @@ std::string tensor_text(const ParamLayout& layout, const Mesh& mesh) {
     for (const AxisId axis : axes) names.push_back(mlir_string(mesh.axes[axis].name));
     dims.push_back(fmt::format("{{{}}}", fmt::join(names, ", ")));
   }
-  return fmt::format("tensor<{}{}> {{sdy.sharding = #sdy.sharding<@mesh, {}>", shape, mlir_type(layout.dtype),
+  return fmt::format("tensor<{}{}> {{sdy.sharding = #sdy.sharding<@mesh, {}>", shape, dtypes()[layout.dtype].mlir,
                      list_text(dims));
 }
 

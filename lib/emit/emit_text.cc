@@ -4,12 +4,11 @@
 
 #include "sharding/check_sharding.h"
 #include "sharding/shard_slice.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 
 std::string list_text(const std::vector<std::string>& items) { return fmt::format("[{}]", fmt::join(items, ", ")); }
-
-std::string sizes_text(std::span<const int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
 
 std::string axis_names_text(const Mesh& mesh) {
   std::vector<std::string> names;
@@ -20,7 +19,7 @@ std::string axis_names_text(const Mesh& mesh) {
 std::string axis_sizes_text(const Mesh& mesh) {
   std::vector<int64_t> sizes;
   for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
-  return sizes_text(sizes);
+  return shape_text(sizes);
 }
 
 bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh) {

@@ -15,7 +15,6 @@ namespace tpplan {
 
 // [a, b, c]
 std::string list_text(const std::vector<std::string>& items);
-std::string sizes_text(std::span<const int64_t> sizes);
 
 // Names and sizes of the mesh axes, in order.
 std::string axis_names_text(const Mesh& mesh);

@@ -51,8 +51,7 @@ bool read_mesh(JsonSpecs& in, const JsonTree& tree) {
 
 bool read_uneven(JsonSpecs& in, const JsonTree& tree) {
   if (!expect_kind(tree.nodes[0], JsonKind::String, "`uneven`", in.diagnostics)) return false;
-  in.specs.uneven = tree.nodes[0].text == "torch" ? UnevenPolicy::Torch : UnevenPolicy::Error;
-  return tree.nodes[0].text == "torch" || tree.nodes[0].text == "error" ||
+  return find_uneven_policy(tree.nodes[0].text, in.specs.uneven) ||
          specs_fault(in.diagnostics, value_span(Source::Plan, tree.nodes[0]), "`uneven` is neither error nor torch");
 }
 

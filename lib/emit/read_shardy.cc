@@ -189,7 +189,7 @@ bool close_attributes(ShardyReader& in, Attributes& attributes) {
 bool read_uneven(ShardyReader& in) {
   std::string value;
   if (!expect(in, "=") || !read_string(in, value)) return false;
-  in.specs.uneven = value == "torch" ? UnevenPolicy::Torch : UnevenPolicy::Error;
+  find_uneven_policy(value, in.specs.uneven);
   return true;
 }
 

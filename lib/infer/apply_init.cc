@@ -26,13 +26,8 @@ constexpr DefaultRow kDefaults[] = {
     {Embedding, "", 2, kNormal},    {Experts, "", 2, kNormal},
 };
 
-bool is_floating(DType dtype) {
-  static constexpr std::string_view names[] = {"bfloat16", "float16", "float32", "float64"};
-  return std::find(std::begin(names), std::end(names), dtypes()[dtype].name) != std::end(names);
-}
-
 const Distribution* default_of(const ModelGraph& graph, const Param& param) {
-  if (param.is_buffer || !is_floating(param.dtype)) return nullptr;
+  if (param.is_buffer || !is_model_type(param.dtype)) return nullptr;
   const ModuleKind kind = graph.modules[param.module].kind;
   const auto fits = [&](const DefaultRow& row) {
     return row.kind == kind && param.name.ends_with(row.ending) && param.ndim >= row.min_dims;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/attention_names.h"
 #include "model/module_kinds.h"
 #include "sharding/tensor_size.h"
 
@@ -74,25 +75,28 @@ bool is_query_key_norm(std::string_view leaf) {
   return std::find(std::begin(names), std::end(names), leaf) != std::end(names);
 }
 
-// True when a projection beside the norm is cut over `out`, so that the norm sees a part of the heads.
-bool beside_cut_projection(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, ModuleId parent) {
-  static constexpr std::string_view names[] = {"q_proj", "k_proj", "query", "key", "wq", "wk"};
-  for (const std::string_view name : names) {
-    std::string path(graph.modules[parent].path);
-    if (!path.empty()) path += separator(graph.framework);
-    path += name;
-    const ModuleId id = find_module(graph, path);
-    if (id == kNone) continue;
-    const Module& module = graph.modules[id];
-    for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
-      const int dim = find_dim(dims_of(graph, module, graph.params[param]), kDimOut);
-      const RuleId rule = table.params[param].rule;
-      if (dim < 0 || rule == kNoRule || plan.rules[rule].axis == kNoAxis) continue;
-      const DimAxes& axes = sharding_of(table, param).spec[static_cast<size_t>(dim)];
-      if (std::find(axes.begin(), axes.end(), plan.rules[rule].axis) != axes.end()) return true;
-    }
+bool is_cut_over_out(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, const Module& module) {
+  for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+    const int dim = find_dim(dims_of(graph, module, graph.params[param]), kDimOut);
+    const RuleId rule = table.params[param].rule;
+    if (dim < 0 || rule == kNoRule || plan.rules[rule].axis == kNoAxis) continue;
+    const DimAxes& axes = sharding_of(table, param).spec[static_cast<size_t>(dim)];
+    if (std::find(axes.begin(), axes.end(), plan.rules[rule].axis) != axes.end()) return true;
   }
   return false;
+}
+
+// True when a projection of queries or keys beside the norm is cut over `out`, so that the norm sees a part of the
+// heads.
+bool beside_cut_projection(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, ModuleId parent) {
+  return std::ranges::any_of(attention_names(), [&](const AttentionName& row) {
+    if (row.role != HeadRole::Query && row.role != HeadRole::Key) return false;
+    std::string path(graph.modules[parent].path);
+    if (!path.empty()) path += separator(graph.framework);
+    path += row.leaf;
+    const ModuleId id = find_module(graph, path);
+    return id != kNone && is_cut_over_out(plan, graph, table, graph.modules[id]);
+  });
 }
 
 void report_unsummed(const TpPlan& plan, const ModelGraph& graph, ModuleId norm, bool sequence,

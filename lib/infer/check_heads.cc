@@ -5,68 +5,12 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/attention_names.h"
 #include "model/module_kinds.h"
 #include "sharding/check_sharding.h"
 
 namespace tpplan {
 namespace {
-
-enum class HeadRole : uint8_t { None, Query, KeyValue, FusedInBlocks, FusedByHead, Output };
-
-struct RoleRow {
-  std::string_view leaf;
-  HeadRole role;
-};
-
-// Names of attention projections in the families that are in use. A name that is not here is not checked.
-constexpr RoleRow kRoles[] = {
-    {"q_proj", HeadRole::Query},
-    {"query", HeadRole::Query},
-    {"wq", HeadRole::Query},
-    {"q", HeadRole::Query},
-    {"q_lin", HeadRole::Query},
-    {"to_q", HeadRole::Query},
-    {"query_proj", HeadRole::Query},
-    {"query_dense", HeadRole::Query},
-    {"k_proj", HeadRole::KeyValue},
-    {"v_proj", HeadRole::KeyValue},
-    {"key", HeadRole::KeyValue},
-    {"value", HeadRole::KeyValue},
-    {"wk", HeadRole::KeyValue},
-    {"wv", HeadRole::KeyValue},
-    {"k", HeadRole::KeyValue},
-    {"v", HeadRole::KeyValue},
-    {"k_lin", HeadRole::KeyValue},
-    {"v_lin", HeadRole::KeyValue},
-    {"to_k", HeadRole::KeyValue},
-    {"to_v", HeadRole::KeyValue},
-    {"key_proj", HeadRole::KeyValue},
-    {"value_proj", HeadRole::KeyValue},
-    {"key_dense", HeadRole::KeyValue},
-    {"value_dense", HeadRole::KeyValue},
-    {"qkv_proj", HeadRole::FusedInBlocks},
-    {"Wqkv", HeadRole::FusedInBlocks},
-    {"c_attn", HeadRole::FusedInBlocks},
-    {"qkv", HeadRole::FusedInBlocks},
-    {"wqkv", HeadRole::FusedInBlocks},
-    {"query_key_value", HeadRole::FusedByHead},
-    {"o_proj", HeadRole::Output},
-    {"out_proj", HeadRole::Output},
-    {"wo", HeadRole::Output},
-    {"o", HeadRole::Output},
-    {"out_lin", HeadRole::Output},
-    {"to_out", HeadRole::Output},
-    {"dense", HeadRole::Output},
-    {"c_proj", HeadRole::Output},
-    {"output_proj", HeadRole::Output},
-    {"output_dense", HeadRole::Output},
-};
-
-HeadRole role_of(std::string_view leaf) {
-  const auto row =
-      std::find_if(std::begin(kRoles), std::end(kRoles), [leaf](const RoleRow& r) { return r.leaf == leaf; });
-  return row == std::end(kRoles) ? HeadRole::None : row->role;
-}
 
 // Attributes of the nearest module at or above with heads: at most two levels up.
 const ModuleAttributes* head_attributes(const ModelGraph& graph, ModuleId id, ModuleId& owner) {
@@ -96,7 +40,8 @@ HeadCount heads_of(HeadRole role, const ModuleAttributes& a, int64_t size) {
     case HeadRole::Query:
     case HeadRole::Output:
       return whole(a.num_heads, a.head_dim, "heads");
-    case HeadRole::KeyValue:
+    case HeadRole::Key:
+    case HeadRole::Value:
       return whole(kv, a.head_dim, "kv heads");
     case HeadRole::FusedByHead:
       return whole(a.num_heads, 3 * a.head_dim, "heads (q, k and v of each together)");

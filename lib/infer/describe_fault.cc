@@ -8,6 +8,7 @@
 #include "infer/check_heads.h"
 #include "model/module_kinds.h"
 #include "sharding/partition_spec.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {

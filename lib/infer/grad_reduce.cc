@@ -15,7 +15,7 @@ std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& shard
                        plan.rules[rule].style->sums_parameter_gradients;
     if (!data && !fsdp && !style) continue;
     reduces.push_back(
-        {axis, uses_axis(sharding.spec, axis) ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce});
+        {axis, uses_axis(sharding.spec, axis) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce});
   }
   return reduces;
 }

@@ -37,14 +37,15 @@ ValueBoundary make_value(const TpPlan& plan, AxisId axis, const AxisBoundary& bo
   if (boundary.to) value.to = over_mesh(plan, axis, *boundary.to);
   if (!value.from || !value.to) return value;
   // Plans in which this fails were refused when they were read.
-  value.forward = redistribute(*value.from, *value.to).value_or(std::vector<Collective>{});
+  const auto collectives = redistribute(*value.from, *value.to).value_or(std::vector<Collective>{});
+  value.forward = value_steps(*value.from, collectives, *value.to, plan.mesh);
   if (!boundary.has_gradient) return value;
   std::vector<Placement> arriving = *value.to;
   for (Placement& placement : arriving) {
     if (placement.kind == PlacementKind::Partial) placement = {};  // the gradient of a sum is whole on every rank
   }
   if (boundary.gradient_is_partial) arriving[axis] = {.kind = PlacementKind::Partial};
-  value.backward = redistribute_gradient(*value.from, arriving);
+  value.backward = value_steps(arriving, redistribute_gradient(*value.from, arriving), *value.from, plan.mesh);
   return value;
 }
 
@@ -240,24 +241,19 @@ std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& grap
 // ---- printing ----
 
 std::string placements_text(const std::optional<std::vector<Placement>>& placements) {
-  if (!placements) return "null";
-  std::vector<std::string> parts;
-  for (const Placement& placement : *placements) parts.push_back(to_text(placement));
-  return fmt::format("[{}]", fmt::join(parts, ", "));
+  return placements ? to_text(*placements) : "null";
 }
 
 void dump_values(std::string& out, std::string_view what, const std::vector<ValueBoundary>& values, const Mesh& mesh) {
-  const auto steps = [&](std::string_view direction, const std::vector<Collective>& collectives) {
-    for (const Collective& step : collectives)
-      out += fmt::format(" {} {}({}{})", direction, to_text(step.kind), mesh.axes[step.axis].name,
-                         step.kind == CollectiveKind::AllReduce ? "" : fmt::format(", {}", step.dim));
+  const auto steps = [&](std::string_view direction, const std::vector<Step>& list) {
+    for (const Step& step : list) out += fmt::format("; {} {}", direction, to_text(step.collective, mesh));
   };
   for (const ValueBoundary& value : values) {
     out += fmt::format("  {} {}: {} -> {}", what, value.kwarg.empty() ? std::to_string(value.arg) : value.kwarg,
                        placements_text(value.from), placements_text(value.to));
     steps("forward", value.forward);
     steps("backward", value.backward);
-    if (value.use_local) out += *value.use_local ? " local" : " DTensor";
+    if (value.use_local) out += *value.use_local ? "; local" : "; DTensor";
     out += '\n';
   }
 }

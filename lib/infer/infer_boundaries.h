@@ -8,7 +8,7 @@
 
 #include "diagnostics/diagnostics.h"
 #include "match/match_plan.h"
-#include "sharding/redistribute.h"
+#include "sharding/steps.h"
 
 namespace tpplan {
 
@@ -19,7 +19,7 @@ struct ValueBoundary {
   std::string kwarg;  // empty: positional
   std::optional<std::vector<Placement>> from, to;
   std::optional<bool> use_local;  // whether the value goes on as a local tensor
-  std::vector<Collective> forward, backward;
+  std::vector<Step> forward, backward;
 };
 
 // What a rule does at the boundary of a kind of module: modules under one rule share one or two of these.

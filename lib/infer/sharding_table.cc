@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "sharding/tensor_size.h"
+
 namespace tpplan {
 
 uint32_t intern(ShardingTable& table, const Sharding& sharding) {

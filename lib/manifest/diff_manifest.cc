@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "manifest/manifest_json.h"
 #include "manifest/path_pattern.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -29,15 +30,12 @@ std::string list_json(const Range& items) {
 std::string list_words(const std::vector<std::string>& words) { return words.empty() ? "none" : join(words, ", "); }
 
 std::string placements_words(const std::optional<std::vector<Placement>>& placements) {
-  if (!placements) return "none";
-  std::vector<std::string> words;
-  for (const Placement& p : *placements) words.push_back(to_text(p));
-  return fmt::format("[{}]", fmt::join(words, ", "));
+  return placements ? to_text(*placements) : "none";
 }
 
 std::string segments_words(const std::vector<DimSegments>& segments) {
   std::vector<std::string> words;
-  for (const DimSegments& s : segments) words.push_back(fmt::format("dim {}: {}", s.dim, list_json(s.sizes)));
+  for (const DimSegments& s : segments) words.push_back(fmt::format("dim {}: {}", s.dim, shape_text(s.sizes)));
   return list_words(words);
 }
 
@@ -52,17 +50,12 @@ std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes) 
   }
   std::vector<std::string> words;
   for (const auto& [shape, count] : runs)
-    words.push_back(list_json(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
+    words.push_back(shape_text(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
   return list_words(words);
 }
 
 std::string grad_reduce_words(const std::vector<GradReduce>& reductions, const Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const GradReduce& r : reductions) {
-    const std::string_view kind = r.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter";
-    words.push_back(fmt::format("{} over {}", kind, mesh.axes[r.axis].name));
-  }
-  return list_words(words);
+  return reductions.empty() ? "none" : to_text(reductions, mesh);
 }
 
 const ManifestRule* rule_at(const Manifest& m, uint32_t index) {
@@ -91,8 +84,8 @@ std::string values_words(const std::vector<ManifestValue>& values, const Mesh& m
     text += fmt::format(" {} to {}", placements_words(value.from), placements_words(value.to));
     for (const auto& [direction, steps] :
          {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
-      for (const Collective& step : *steps) {
-        text += fmt::format(", {} {} over {}", direction, to_text(step.kind), mesh.axes[step.axis].name);
+      for (const Step& step : *steps) {
+        text += fmt::format(", {} {}", direction, to_text(step.collective, mesh));
       }
     }
     if (value.use_local) text += *value.use_local ? ", as a local tensor" : ", as a DTensor";
@@ -151,7 +144,7 @@ using P = ParamLayout;
 constexpr FieldRow<ParamLayout> kParamFields[] = {
     {"shape",
      [](const M&, const P& p) -> Word {
-       return {list_json(p.shape), list_json(p.shape)};
+       return {shape_text(p.shape), shape_text(p.shape)};
      }},
     {"dtype",
      [](const M&, const P& p) -> Word {
@@ -230,8 +223,6 @@ constexpr FieldRow<ModuleLayout> kModuleFields[] = {
      }},
 };
 
-std::string_view uneven_words(UnevenPolicy policy) { return policy == UnevenPolicy::Error ? "error" : "torch"; }
-
 // Groups and names in an order of their own: which name came first is no difference.
 Word ties_word(const Manifest& m) {
   std::vector<std::vector<std::string>> ties;
@@ -259,7 +250,7 @@ constexpr FieldRow<Manifest> kSettings[] = {
      }},
     {"uneven",
      [](const M&, const M& m) -> Word {
-       return {std::string(uneven_words(m.uneven)), json_text(uneven_words(m.uneven))};
+       return {std::string(to_text(m.uneven)), json_text(to_text(m.uneven))};
      }},
     {"data",
      [](const M&, const M& m) -> Word {
@@ -442,44 +433,70 @@ std::vector<RuleChange> compare_rules(const Manifest& old_manifest, const Manife
 
 using CollectiveKey = std::tuple<CommPhase, CollectiveKind, std::string_view>;
 
-std::map<CollectiveKey, uint64_t> count_collectives(const Manifest& m) {
-  std::map<CollectiveKey, uint64_t> counts;
-  std::vector<uint64_t> uses(m.layouts.size()), module_uses(m.module_layouts.size());
-  for (const ManifestParam& param : m.parameters) ++uses[param.layout];
-  for (const ManifestModule& module : m.modules) ++module_uses[module.layout];
-  const auto add = [&](CommPhase phase, const std::vector<Collective>& steps, uint64_t times) {
-    for (const Collective& step : steps) {
-      if (step.kind != CollectiveKind::LocalSlice && times > 0)
-        counts[{phase, step.kind, m.mesh.axes[step.axis].name}] += times;
+struct StepSum {
+  uint64_t count = 0, bytes = 0;  // bytes saturate
+};
+
+void add(StepSum& sum, uint64_t count, uint64_t bytes) {
+  sum.count += count;
+  uint64_t product = 0;
+  if (__builtin_mul_overflow(count, bytes, &product) || __builtin_add_overflow(sum.bytes, product, &sum.bytes))
+    sum.bytes = kTooManyBytes;
+}
+
+using StepSums = std::map<CollectiveKey, StepSum>;
+
+void add_values(const Manifest& m, StepSums& sums) {
+  std::vector<uint64_t> modules(m.module_layouts.size());
+  for (const ManifestModule& module : m.modules) ++modules[module.layout];
+  const auto add_steps = [&](CommPhase phase, const std::vector<Step>& steps, uint64_t times) {
+    for (const Step& step : steps) {
+      const Collective& c = step.collective;
+      if (c.kind != CollectiveKind::LocalSlice && times > 0)
+        add(sums[{phase, c.kind, m.mesh.axes[c.axis].name}], times, 0);
     }
   };
-  for (size_t i = 0; i < module_uses.size(); ++i) {
+  for (size_t i = 0; i < modules.size(); ++i) {
     for (const auto* values : {&m.module_layouts[i].inputs, &m.module_layouts[i].outputs}) {
       for (const ManifestValue& value : *values) {
-        add(CommPhase::Forward, value.forward, module_uses[i]);
-        add(CommPhase::Backward, value.backward, module_uses[i]);
+        add_steps(CommPhase::Forward, value.forward, modules[i]);
+        add_steps(CommPhase::Backward, value.backward, modules[i]);
       }
     }
   }
-  for (size_t i = 0; i < uses.size(); ++i) {
-    for (const GradReduce& r : m.layouts[i].grad_reduce) {
-      const CollectiveKind kind =
-          r.kind == GradReduceKind::AllReduce ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter;
-      if (uses[i] > 0) counts[{CommPhase::Gradient, kind, m.mesh.axes[r.axis].name}] += uses[i];
+}
+
+void add_params(const Manifest& m, StepSums& sums) {
+  const std::vector<uint64_t> tensors = tensors_by_layout(m);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (const ParamStep& step : m.layouts[i].steps) {
+      const Collective& c = step.step.collective;
+      const CommPhase phase = step.part == StepPart::Gather ? CommPhase::Gather : CommPhase::Gradient;
+      if (c.kind == CollectiveKind::LocalSlice || tensors[i] == 0) continue;
+      add(sums[{phase, c.kind, m.mesh.axes[c.axis].name}], tensors[i], payload_bytes(m.layouts[i], step));
     }
   }
-  return counts;
 }
 
 std::vector<CollectiveCount> compare_collectives(const Manifest& old_manifest, const Manifest& new_manifest) {
-  std::map<CollectiveKey, std::pair<uint64_t, uint64_t>> both;
-  for (const auto& [key, count] : count_collectives(old_manifest)) both[key].first = count;
-  for (const auto& [key, count] : count_collectives(new_manifest)) both[key].second = count;
+  StepSums before, after;
+  for (const auto& [manifest, sums] : {std::pair{&old_manifest, &before}, std::pair{&new_manifest, &after}}) {
+    add_values(*manifest, *sums);
+    add_params(*manifest, *sums);
+  }
+  std::map<CollectiveKey, std::pair<StepSum, StepSum>> both;
+  for (const auto& [key, sum] : before) both[key].first = sum;
+  for (const auto& [key, sum] : after) both[key].second = sum;
   std::vector<CollectiveCount> counts;
-  for (const auto& [key, count] : both) {
+  for (const auto& [key, sums] : both) {
     const auto& [phase, kind, axis] = key;
-    counts.push_back(
-        {.phase = phase, .kind = kind, .axis = std::string(axis), .before = count.first, .after = count.second});
+    counts.push_back({.phase = phase,
+                      .kind = kind,
+                      .axis = std::string(axis),
+                      .before = sums.first.count,
+                      .after = sums.second.count,
+                      .bytes_before = sums.first.bytes,
+                      .bytes_after = sums.second.bytes});
   }
   return counts;
 }
@@ -518,7 +535,8 @@ ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_ma
 }
 
 std::string_view to_text(CommPhase phase) {
-  static constexpr std::string_view names[] = {"forward", "backward", "gradient"};
+  static constexpr std::string_view names[] = {"forward", "backward", "gather", "gradient"};
+  static_assert(std::size(names) == static_cast<size_t>(CommPhase::Gradient) + 1);
   return names[static_cast<size_t>(phase)];
 }
 

@@ -48,15 +48,18 @@ struct RuleChange {
   std::optional<uint64_t> before, after;  // what it matches
 };
 
-enum class CommPhase : uint8_t { Forward, Backward, Gradient };
+enum class CommPhase : uint8_t { Forward, Backward, Gather, Gradient };
 
 // How often a collective stands in the manifests: forward and backward once for each value at a module's boundary,
-// gradient once for each parameter. Slices move nothing and do not count.
+// gather and gradient once for each tensor that is gathered for its module, or whose gradient is reduced. Slices move
+// nothing and do not count. `bytes` are the payload on rank 0 of all these tensors; 0 of values, whose sizes a manifest
+// does not know.
 struct CollectiveCount {
   CommPhase phase{};
   CollectiveKind kind{};
   std::string axis;
   uint64_t before = 0, after = 0;
+  uint64_t bytes_before = 0, bytes_after = 0;
 };
 
 struct RankBytes {
@@ -83,7 +86,7 @@ struct ManifestDiff {
 // modules and rules, the lines of rules, the inputs' hashes and the tool's version are no difference.
 ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_manifest);
 
-// "forward", "backward", "gradient".
+// "forward", "backward", "gather", "gradient".
 std::string_view to_text(CommPhase phase);
 
 }  // namespace tpplan

@@ -7,6 +7,15 @@
 
 namespace tpplan {
 
+std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh) {
+  std::string text;
+  for (const GradReduce& reduce : reductions) {
+    text.append(text.empty() ? "" : ", ").append(to_text(reduce.kind)).append(" over ");
+    text += mesh.axes[reduce.axis].name;
+  }
+  return text;
+}
+
 std::string_view path_of(const Manifest& manifest, const ManifestParam& param) {
   return std::string_view(manifest.names).substr(param.name_begin, param.name_length);
 }
@@ -93,10 +102,31 @@ std::vector<bool> counted_params(const Manifest& manifest) {
   return counted;
 }
 
-bool sum_totals(Manifest& manifest) {
+std::vector<uint64_t> tensors_by_layout(const Manifest& manifest) {
   const std::vector<bool> counted = counted_params(manifest);
-  std::vector<uint64_t> uses(manifest.layouts.size());
-  for (size_t i = 0; i < manifest.parameters.size(); ++i) uses[manifest.parameters[i].layout] += counted[i];
+  std::vector<uint64_t> tensors(manifest.layouts.size());
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) tensors[manifest.parameters[i].layout] += counted[i];
+  return tensors;
+}
+
+uint64_t whole_bytes(const ParamLayout& layout) { return bytes_of(layout.dtype, layout.shape); }
+
+std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout) {
+  const std::optional<AxisId> fsdp = manifest.fsdp ? std::optional(manifest.fsdp->axis) : std::nullopt;
+  return param_steps(layout.shape, layout.sharding, layout.grad_reduce, fsdp, manifest.mesh);
+}
+
+uint64_t payload_bytes(const ParamLayout& layout, const ParamStep& step) {
+  return byte_size(layout.dtype, step.elements);
+}
+
+uint64_t sent_bytes(const ParamLayout& layout, const ParamStep& step, const Mesh& mesh) {
+  const Collective& collective = step.step.collective;
+  return ring_bytes(collective.kind, payload_bytes(layout, step), mesh.axes[collective.axis].size);
+}
+
+bool sum_totals(Manifest& manifest) {
+  const std::vector<uint64_t> uses = tensors_by_layout(manifest);
   ManifestTotals totals;
   uint64_t even = 0, uneven_max = 0;
   bool good = true;

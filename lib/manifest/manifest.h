@@ -13,7 +13,7 @@
 #include "sharding/mesh.h"
 #include "sharding/partition_spec.h"
 #include "sharding/placement.h"
-#include "sharding/redistribute.h"
+#include "sharding/steps.h"
 
 namespace tpplan {
 
@@ -29,14 +29,6 @@ inline constexpr uint32_t kNoInit = 0xffffffffu;
 inline constexpr int64_t kMaxLocalShapes = int64_t{1} << 16;
 inline constexpr int64_t kMaxListedRanks = int64_t{1} << 20;
 
-enum class GradReduceKind : uint8_t { AllReduce, ReduceScatter };
-
-struct GradReduce {
-  AxisId axis = kNoAxis;
-  GradReduceKind kind{};
-  bool operator==(const GradReduce&) const = default;
-};
-
 // Everything that the manifest says of a parameter but its path. Parameters that agree share one.
 struct ParamLayout {
   std::vector<int64_t> shape;
@@ -50,6 +42,7 @@ struct ParamLayout {
   std::string reason;               // rule | fsdp | rule+fsdp | default | tied
   int64_t replicas = 1;             // ranks that hold the same element
   std::vector<GradReduce> grad_reduce;
+  std::vector<ParamStep> steps;   // param_steps of the above and of FSDP's axis; a buffer has none
   std::string kind;               // of the module that it belongs to: linear | embedding | norm; empty: none of these
   std::vector<std::string> dims;  // names of the dims, "out" and "in" of a linear or an embedding; empty: nobody says
   uint32_t init = kNoInit;        // into Manifest::distributions; kNoInit: nobody says what it is filled with
@@ -75,7 +68,7 @@ struct ManifestValue {
   std::string kwarg;
   std::optional<std::vector<Placement>> from, to;
   std::optional<bool> use_local;
-  std::vector<Collective> forward, backward;
+  std::vector<Step> forward, backward;
 };
 
 // What happens at a module's boundary. Modules under one rule share one.
@@ -148,6 +141,9 @@ struct Manifest {
   ManifestTotals totals;
 };
 
+// "all_reduce over tp, reduce_scatter over fsdp"; empty for none.
+std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh);
+
 std::string_view path_of(const Manifest& manifest, const ManifestParam& param);
 std::string_view path_of(const Manifest& manifest, const ManifestModule& module);
 const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param);
@@ -166,6 +162,20 @@ const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh
 
 // Of each parameter, false for a name of a tensor that stands under another name already.
 std::vector<bool> counted_params(const Manifest& manifest);
+
+// How many tensors have each layout: parameters, of the names of one tensor the first.
+std::vector<uint64_t> tensors_by_layout(const Manifest& manifest);
+
+// Bytes of all elements of a layout's tensor.
+uint64_t whole_bytes(const ParamLayout& layout);
+
+// The steps of a parameter of this layout.
+std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout);
+
+// What one of its steps moves: the payload, and what a rank sends of it in a ring. Gradients have the type of their
+// parameter.
+uint64_t payload_bytes(const ParamLayout& layout, const ParamStep& step);
+uint64_t sent_bytes(const ParamLayout& layout, const ParamStep& step, const Mesh& mesh);
 
 // Sums over the parameters that count. False when the sums leave 64 bits.
 bool sum_totals(Manifest& manifest);

@@ -7,15 +7,21 @@ void write_axes(JsonWriter& json, const std::vector<AxisId>& axes, const Mesh& m
   write_array(json, axes, [&](AxisId axis) { write_value(json, mesh.axes[axis].name); });
 }
 
-void write_collectives(JsonWriter& json, std::string_view key, const std::vector<Collective>& steps, const Mesh& mesh) {
+// The members of a collective.
+void write_collective(JsonWriter& json, const Collective& collective, const Mesh& mesh) {
+  write_member(json, "kind", to_text(collective.kind));
+  write_member(json, "axis", mesh.axes[collective.axis].name);
+  if (collective.kind != CollectiveKind::AllReduce) write_member(json, "dim", collective.dim);
+  if (collective.kind == CollectiveKind::AllToAll) write_member(json, "from_dim", collective.from_dim);
+}
+
+void write_value_steps(JsonWriter& json, std::string_view key, const std::vector<Step>& steps, const Mesh& mesh) {
   if (steps.empty()) return;
   write_key(json, key);
-  write_array(json, steps, [&](const Collective& step) {
+  write_array(json, steps, [&](const Step& step) {
     begin_object(json);
-    write_member(json, "kind", to_text(step.kind));
-    write_member(json, "axis", mesh.axes[step.axis].name);
-    if (step.kind != CollectiveKind::AllReduce) write_member(json, "dim", step.dim);
-    if (step.kind == CollectiveKind::AllToAll) write_member(json, "from_dim", step.from_dim);
+    write_collective(json, step.collective, mesh);
+    write_member(json, "pieces", step.pieces);
     end_object(json);
   });
 }
@@ -60,11 +66,23 @@ void write_shapes(JsonWriter& json, std::span<const std::vector<int64_t>> shapes
   write_array(json, shapes, [&](const std::vector<int64_t>& shape) { write_array(json, shape); });
 }
 
+void write_param_steps(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh) {
+  write_array(json, layout.steps, [&](const ParamStep& step) {
+    begin_object(json);
+    write_member(json, "part", to_text(step.part));
+    write_collective(json, step.step.collective, mesh);
+    write_member(json, "elements", step.elements);
+    write_member(json, "bytes", payload_bytes(layout, step));
+    write_member(json, "sent", sent_bytes(layout, step, mesh));
+    end_object(json);
+  });
+}
+
 void write_grad_reduce(JsonWriter& json, std::span<const GradReduce> reductions, const Mesh& mesh) {
   write_array(json, reductions, [&](const GradReduce& reduce) {
     begin_object(json);
     write_member(json, "axis", mesh.axes[reduce.axis].name);
-    write_member(json, "kind", reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter");
+    write_member(json, "kind", to_text(reduce.kind));
     end_object(json);
   });
 }
@@ -81,8 +99,8 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
     write_key(json, "to");
     write_placements(json, value.to);
     if (value.use_local) write_member(json, "use_local", *value.use_local);
-    write_collectives(json, "forward", value.forward, mesh);
-    write_collectives(json, "backward", value.backward, mesh);
+    write_value_steps(json, "forward", value.forward, mesh);
+    write_value_steps(json, "backward", value.backward, mesh);
     end_object(json);
   });
 }

@@ -44,6 +44,24 @@ bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
          fault(reader, Code::TP7002, node, fmt::format("`{}` is not an axis of the mesh", node.text));
 }
 
+bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind) {
+  return find_collective(node.text, kind) ||
+         fault(reader, Code::TP7001, node, fmt::format("unknown collective `{}`", node.text));
+}
+
+bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object, Collective& collective) {
+  if (!expect(reader, tree.nodes[object], JsonKind::Object, "a collective")) return false;
+  const uint32_t kind = member(reader, tree, object, "kind", JsonKind::String),
+                 axis = member(reader, tree, object, "axis", JsonKind::String);
+  if (kind == 0 || axis == 0 || !read_collective_kind(reader, tree.nodes[kind], collective.kind)) return false;
+  for (const auto& [name, target] : {std::pair{"dim", &collective.dim}, std::pair{"from_dim", &collective.from_dim}}) {
+    uint32_t dim = 0;
+    if (!optional_member(reader, tree, object, name, JsonKind::Integer, dim)) return false;
+    if (dim != 0) *target = static_cast<int>(tree.nodes[dim].integer);
+  }
+  return read_axis(reader, tree.nodes[axis], collective.axis);
+}
+
 bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule) {
   uint32_t at = 0;
   if (!optional_member(reader, tree, object, "rule", JsonKind::Integer, at)) return false;

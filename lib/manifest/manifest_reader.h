@@ -14,6 +14,19 @@
 
 namespace tpplan {
 
+// The steps of a parameter as they are written, to be proven when FSDP's axis is known, which stands behind them.
+struct WrittenStep {
+  StepPart part{};
+  Collective collective;
+  uint64_t elements = 0, bytes = 0, sent = 0;
+};
+
+struct WrittenSteps {
+  uint32_t layout = 0;  // into Manifest::layouts
+  Span span;
+  std::vector<WrittenStep> steps;
+};
+
 struct ManifestReader {
   Manifest& manifest;
   Diagnostics& diagnostics;
@@ -26,6 +39,7 @@ struct ManifestReader {
   std::unordered_map<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
   StringIndex paths;                                       // of the parameters
   std::vector<bool> is_tied;
+  std::vector<WrittenSteps> steps;
 };
 
 // All that read return false after reporting what is wrong. So does fault, always.
@@ -51,6 +65,9 @@ bool for_each(const JsonTree& tree, uint32_t at, Visit visit) {
 }
 
 bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis);
+bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind);
+// The members of a collective.
+bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object, Collective& collective);
 
 // The index of a rule of the manifest, left alone where it is null.
 bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule);

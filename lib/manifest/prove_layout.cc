@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 namespace tpplan {
 namespace {
 
@@ -34,6 +36,12 @@ bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string
   const auto shapes = list_local_shapes(layout.shape, sharding, mesh);
   if (shapes.empty() || layout.local_shapes != shapes) return contradiction("`local_shape`");
   if (layout.replicas != device_count(mesh) / shard_count(sharding.spec, mesh)) return contradiction("`replicas`");
+  for (const GradReduce& reduce : layout.grad_reduce) {
+    const bool cuts = uses_axis(sharding.spec, reduce.axis);
+    if (reduce.kind != (cuts ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce) ||
+        std::ranges::count(layout.grad_reduce, reduce.axis, &GradReduce::axis) != 1)
+      return contradiction("`grad_reduce`");
+  }
   return true;
 }
 

@@ -49,10 +49,32 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
                           kind = member(reader, tree, i, "kind", JsonKind::String);
            if (axis == 0 || kind == 0) return false;
            GradReduce& reduce = layout.grad_reduce.emplace_back();
-           reduce.kind =
-               tree.nodes[kind].text == "reduce_scatter" ? GradReduceKind::ReduceScatter : GradReduceKind::AllReduce;
-           return read_axis(reader, tree.nodes[axis], reduce.axis);
+           return read_collective_kind(reader, tree.nodes[kind], reduce.kind) &&
+                  read_axis(reader, tree.nodes[axis], reduce.axis);
          });
+}
+
+bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
+  WrittenSteps& written = reader.steps.emplace_back();
+  written.layout = static_cast<uint32_t>(reader.manifest.layouts.size());
+  written.span = value_span(Source::Manifest, tree.nodes[at]);
+  return for_each(tree, at, [&](uint32_t i) {
+    WrittenStep& step = written.steps.emplace_back();
+    if (!read_collective(reader, tree, i, step.collective)) return false;
+    const uint32_t part = member(reader, tree, i, "part", JsonKind::String);
+    if (part == 0) return false;
+    if (!find_step_part(tree.nodes[part].text, step.part)) {
+      return fault(reader, Code::TP7001, tree.nodes[part],
+                   fmt::format("unknown part of a step `{}`", tree.nodes[part].text));
+    }
+    for (const auto& [name, target] :
+         {std::pair{"elements", &step.elements}, std::pair{"bytes", &step.bytes}, std::pair{"sent", &step.sent}}) {
+      const uint32_t number = member(reader, tree, i, name, JsonKind::Integer);
+      if (number == 0) return false;
+      *target = static_cast<uint64_t>(tree.nodes[number].integer);
+    }
+    return true;
+  });
 }
 
 // What the parameter's module computes, and its dims by name. Manifests that were written before have neither.
@@ -97,10 +119,13 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
                  reason = member(reader, tree, 0, "reason", JsonKind::String),
                  replicas = member(reader, tree, 0, "replicas", JsonKind::Integer);
   const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments");
-  uint32_t style = 0;
+  uint32_t style = 0, steps = 0;
   if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
   if (placements == 0) return fault(reader, Code::TP7001, tree.nodes[0], "`placements` is missing");
-  if (!optional_member(reader, tree, 0, "style", JsonKind::String, style)) return false;
+  if (!optional_member(reader, tree, 0, "style", JsonKind::String, style) ||
+      !optional_member(reader, tree, 0, "steps", JsonKind::Array, steps)) {
+    return false;
+  }
   if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
   if (!find_dtype(tree.nodes[dtype].text, layout.dtype)) {
     return fault(reader, Code::TP7001, tree.nodes[dtype], fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
@@ -112,7 +137,8 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
          read_placements(reader, tree, placements, layout.placements) &&
          (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
          read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout) &&
-         read_kind(reader, tree, layout) && read_init_index(reader, tree, layout);
+         (steps == 0 || read_steps(reader, tree, steps)) && read_kind(reader, tree, layout) &&
+         read_init_index(reader, tree, layout);
 }
 
 }  // namespace tpplan

@@ -89,12 +89,31 @@ const MemberRow* row_of(std::string_view key) {
   return row == std::end(kMembers) ? nullptr : row;
 }
 
+bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const std::vector<WrittenStep>& written) {
+  return std::ranges::equal(written, layout.steps, [&](const WrittenStep& a, const ParamStep& b) {
+    return a.part == b.part && a.collective == b.step.collective && a.elements == b.elements &&
+           a.bytes == payload_bytes(layout, b) && a.sent == sent_bytes(layout, b, manifest.mesh);
+  });
+}
+
+// The steps follow from all the rest; manifests that were written before do not say them.
+bool prove_steps(ManifestReader& reader) {
+  Manifest& manifest = reader.manifest;
+  for (ParamLayout& layout : manifest.layouts) layout.steps = steps_of(manifest, layout);
+  for (const WrittenSteps& written : reader.steps) {
+    if (is_as_written(manifest, manifest.layouts[written.layout], written.steps)) continue;
+    return fault(reader, Code::TP7002, written.span, "`steps` are not what the spec, `grad_reduce` and `fsdp` say");
+  }
+  return true;
+}
+
 // What can be proven only when everything is read.
 void finish(ManifestReader& reader) {
   Manifest& manifest = reader.manifest;
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
+  if (!prove_steps(reader)) return;
   sum_totals(manifest);
   if (manifest.totals != reader.written) {
     fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
@@ -114,7 +133,8 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
                         .init_span = {},
                         .layout_index = {},
                         .paths = {},
-                        .is_tied = {}};
+                        .is_tied = {},
+                        .steps = {}};
   std::array<bool, std::size(kMembers)> is_there{};
   const JsonVisitor visitor{
       .member =

@@ -7,31 +7,48 @@
 namespace tpplan {
 namespace {
 
-bool read_collectives(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<Collective>& steps) {
-  static constexpr CollectiveKind kinds[] = {CollectiveKind::AllGather, CollectiveKind::AllReduce,
-                                             CollectiveKind::ReduceScatter, CollectiveKind::AllToAll,
-                                             CollectiveKind::LocalSlice};
+// The steps as they are written: what a step says beyond its collective follows from that.
+bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<Step>& steps) {
+  if (at == 0) return true;
   if (!expect(reader, tree.nodes[at], JsonKind::Array, "collectives")) return false;
   return for_each(tree, at, [&](uint32_t i) {
-    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a collective")) return false;
-    const uint32_t kind = member(reader, tree, i, "kind", JsonKind::String),
-                   axis = member(reader, tree, i, "axis", JsonKind::String);
-    if (kind == 0 || axis == 0) return false;
-    Collective& step = steps.emplace_back();
-    const auto is_it = [&](CollectiveKind k) { return to_text(k) == tree.nodes[kind].text; };
-    const auto found = std::find_if(std::begin(kinds), std::end(kinds), is_it);
-    if (found == std::end(kinds)) {
-      return fault(reader, Code::TP7001, tree.nodes[kind],
-                   fmt::format("unknown collective `{}`", tree.nodes[kind].text));
+    Step& step = steps.emplace_back();
+    uint32_t pieces = 0;
+    if (!read_collective(reader, tree, i, step.collective) ||
+        !optional_member(reader, tree, i, "pieces", JsonKind::Integer, pieces)) {
+      return false;
     }
-    step.kind = *found;
-    for (const auto& [name, target] : {std::pair{"dim", &step.dim}, std::pair{"from_dim", &step.from_dim}}) {
-      uint32_t dim = 0;
-      if (!optional_member(reader, tree, i, name, JsonKind::Integer, dim)) return false;
-      if (dim != 0) *target = static_cast<int>(tree.nodes[dim].integer);
-    }
-    return read_axis(reader, tree.nodes[axis], step.axis);
+    step.pieces = pieces == 0 ? 0 : tree.nodes[pieces].integer;  // manifests that were written before lack it
+    return true;
   });
+}
+
+// The steps are those that bring `from` to `to`, and its gradient back. Token ids have none.
+bool prove_value(ManifestReader& reader, const JsonNode& node, ManifestValue& value) {
+  const auto wrong = [&](std::string_view what) {
+    return fault(reader, Code::TP7002, node, fmt::format("{} is not what the value's layouts say", what));
+  };
+  if (!value.from || !value.to) {
+    return (value.forward.empty() && value.backward.empty()) || wrong("a step");
+  }
+  const Mesh& mesh = reader.manifest.mesh;
+  if (value.from->size() != mesh.axes.size() || value.to->size() != mesh.axes.size())
+    return fault(reader, Code::TP7002, node, "a layout has another number of placements than the mesh has axes");
+  const auto prove = [&](std::vector<Step>& written, std::span<const Placement> from,
+                         const std::vector<Collective>& collectives, std::span<const Placement> target) {
+    std::vector<Step> steps = value_steps(from, collectives, target, mesh);
+    const bool same = std::ranges::equal(written, steps, [](const Step& a, const Step& b) {
+      return a.collective == b.collective && (a.pieces == 0 || a.pieces == b.pieces);
+    });
+    written = std::move(steps);
+    return same;
+  };
+  const auto forward = redistribute(*value.from, *value.to);
+  if (!forward || !prove(value.forward, *value.from, *forward, *value.to)) return wrong("`forward`");
+  if (value.backward.empty()) return true;
+  const std::vector<Placement> arriving = arriving_gradient(*value.to, value.backward);
+  return prove(value.backward, arriving, redistribute_gradient(*value.from, arriving), *value.from) ||
+         wrong("`backward`");
 }
 
 bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view key,
@@ -53,8 +70,8 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
            const uint32_t forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
            return (from == 0 || read_placements(reader, tree, from, value.from)) &&
                   (to == 0 || read_placements(reader, tree, to, value.to)) &&
-                  (forward == 0 || read_collectives(reader, tree, forward, value.forward)) &&
-                  (backward == 0 || read_collectives(reader, tree, backward, value.backward));
+                  read_value_steps(reader, tree, forward, value.forward) &&
+                  read_value_steps(reader, tree, backward, value.backward) && prove_value(reader, tree.nodes[i], value);
          });
 }
 

@@ -33,8 +33,7 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
 bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`uneven`")) return false;
-  reader.manifest.uneven = node.text == "torch" ? UnevenPolicy::Torch : UnevenPolicy::Error;
-  return node.text == "torch" || node.text == "error" ||
+  return find_uneven_policy(node.text, reader.manifest.uneven) ||
          fault(reader, Code::TP7001, node, "`uneven` is neither error nor torch");
 }
 

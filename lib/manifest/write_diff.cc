@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/text.h"
 #include "manifest/manifest_json.h"
@@ -108,11 +109,15 @@ std::string rules_text(const std::vector<RuleChange>& rules) {
 std::string collectives_text(const std::vector<CollectiveCount>& counts) {
   std::string out;
   for (const CollectiveCount& c : counts) {
-    if (c.before == c.after) continue;
-    const uint64_t many = c.before < c.after ? c.after - c.before : c.before - c.after;
-    out += fmt::format("  {} {:<8}  {} over {}  {} -> {} ({}{})\n", c.before < c.after ? '+' : '-', to_text(c.phase),
-                       to_text(c.kind), escape_for_terminal(c.axis), c.before, c.after, c.before < c.after ? '+' : '-',
-                       many);
+    if (c.before == c.after && c.bytes_before == c.bytes_after) continue;
+    const bool more = std::tie(c.before, c.bytes_before) < std::tie(c.after, c.bytes_after);
+    out += fmt::format("  {} {:<8}  {} over {}  {} -> {}", more ? '+' : '-', to_text(c.phase), to_text(c.kind),
+                       escape_for_terminal(c.axis), c.before, c.after);
+    if (c.before < c.after) out += fmt::format(" (+{})", c.after - c.before);
+    if (c.before > c.after) out += fmt::format(" (-{})", c.before - c.after);
+    if (c.bytes_before != c.bytes_after)
+      out += fmt::format(", {} -> {}", human_bytes(c.bytes_before), human_bytes(c.bytes_after));
+    out += '\n';
   }
   return out.empty() ? out : "\ncollectives\n" + out;
 }
@@ -226,6 +231,8 @@ void write_collective_count(JsonWriter& json, const CollectiveCount& c) {
   write_member(json, "axis", c.axis);
   write_member(json, "before", c.before);
   write_member(json, "after", c.after);
+  write_member(json, "bytes_before", c.bytes_before);
+  write_member(json, "bytes_after", c.bytes_after);
   end_object(json);
 }
 

@@ -37,6 +37,10 @@ void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh)
   write_member(json, "replicas", layout.replicas);
   write_key(json, "grad_reduce");
   write_grad_reduce(json, layout.grad_reduce, mesh);
+  if (!layout.steps.empty()) {
+    write_key(json, "steps");
+    write_param_steps(json, layout, mesh);
+  }
   if (!layout.kind.empty()) write_member(json, "kind", layout.kind);
   if (!layout.dims.empty()) {
     write_key(json, "dims");
@@ -171,7 +175,7 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_top_key(json, "mesh");
   write_mesh(json, manifest.mesh);
   write_top_key(json, "uneven");
-  write_value(json, manifest.uneven == UnevenPolicy::Error ? "error" : "torch");
+  write_value(json, to_text(manifest.uneven));
   write_lines(json, "rules", manifest.rules, [&](const ManifestRule& rule) { write_rule(json, rule); });
   write_lines(json, "parameters", manifest.parameters, write_param);
   write_lines(json, "modules", manifest.modules,

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "model/module_kinds.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {

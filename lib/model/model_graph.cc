@@ -81,8 +81,6 @@ Span span_of(const Param& param) { return {Source::Model, param.offset, static_c
 
 Span span_of(const Module& module) { return {Source::Model, module.offset, 1}; }
 
-std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 namespace {
 
 void dump_param(std::string& out, const ModelGraph& graph, const Module& module, const Param& param) {

@@ -13,6 +13,7 @@
 #include "graph/op_graph.h"
 #include "sharding/dtype.h"
 #include "sharding/partition_spec.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 
@@ -123,9 +124,6 @@ bool is_below(const ModelGraph& graph, std::string_view path, std::string_view a
 
 Span span_of(const Param& param);
 Span span_of(const Module& module);
-
-// "[4096, 1024]"
-std::string shape_text(std::span<const int64_t> shape);
 
 // `--print model`: one line a module with its kind, one a parameter with shape, dtype and dim names.
 std::string dump(const ModelGraph& graph);

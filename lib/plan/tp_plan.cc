@@ -116,7 +116,7 @@ void dump_options(std::string& out, const RuleOptions& options) {
 
 std::string dump(const TpPlan& plan) {
   std::string out = fmt::format("dialect {}\nmesh {}\nuneven {}\n", plan.dialect->name, to_text(plan.mesh),
-                                kUnevenPolicyNames[static_cast<size_t>(plan.uneven)]);
+                                to_text(plan.uneven));
   for (const PlanRule& rule : plan.rules) {
     out += "rule ";
     if (rule.block != kNoRule) out += fmt::format("{} / ", plan.blocks[rule.block].text);

@@ -93,8 +93,6 @@ struct Suppression {
   Span span;
 };
 
-inline constexpr std::string_view kUnevenPolicyNames[] = {"error", "torch"};  // by UnevenPolicy
-
 struct TpPlan {
   const DialectRow* dialect = &kGlobDialect;
   KerasMatch keras_match = KerasMatch::Fullmatch;

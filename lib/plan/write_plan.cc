@@ -27,15 +27,6 @@ void add_entry(PlanPiece& map, std::string_view key, PlanPiece value) {
 }
 void add_entry(PlanPiece& map, std::string_view key, std::string raw) { add_entry(map, key, scalar(std::move(raw))); }
 
-// Names that YAML reads as text without quotes stand without.
-std::string name_text(std::string_view name) {
-  static constexpr std::string_view words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none"};
-  const bool plain = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
-                     name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
-  return plain && std::find(std::begin(words), std::end(words), name) == std::end(words) ? std::string(name)
-                                                                                         : json_text(name);
-}
-
 PlanPiece patterns_piece(const std::vector<ModulePattern>& patterns) {
   PlanPiece list = brackets(PieceKind::Sequence);
   for (const ModulePattern& pattern : patterns) add_item(list, scalar(json_text(pattern.text)));
@@ -49,9 +40,9 @@ std::string bool_text(bool value) { return value ? "true" : "false"; }
 // An axis called `...` would be the ellipsis, were it not in a list.
 PlanPiece spec_entry(const DimAxes& axes, const Mesh& mesh) {
   if (axes.empty()) return scalar("null");
-  if (axes.size() == 1 && mesh.axes[axes[0]].name != "...") return scalar(name_text(mesh.axes[axes[0]].name));
+  if (axes.size() == 1 && mesh.axes[axes[0]].name != "...") return scalar(axis_text(mesh.axes[axes[0]].name));
   PlanPiece list = brackets(PieceKind::Sequence);
-  for (const AxisId axis : axes) add_item(list, scalar(name_text(mesh.axes[axis].name)));
+  for (const AxisId axis : axes) add_item(list, scalar(axis_text(mesh.axes[axis].name)));
   return list;
 }
 
@@ -75,7 +66,7 @@ PlanPiece layouts_piece(const std::vector<Layout>& layouts) {
 
 PlanPiece kwargs_piece(const KwargLayouts& layouts) {
   PlanPiece map = brackets(PieceKind::Map);
-  for (const auto& [name, layout] : layouts) add_entry(map, name, name_text(name), scalar(layout_text(layout)));
+  for (const auto& [name, layout] : layouts) add_entry(map, name, axis_text(name), scalar(layout_text(layout)));
   return map;
 }
 
@@ -100,7 +91,7 @@ PlanPiece rule_piece(const PlanRule& rule, const Mesh& mesh, AxisId default_axis
   else
     add_entry(map, "spec", spec_piece(*rule.spec, mesh));
   add_options(map, rule.options);
-  if (rule.style != nullptr && rule.axis != default_axis) add_entry(map, "axis", name_text(mesh.axes[rule.axis].name));
+  if (rule.style != nullptr && rule.axis != default_axis) add_entry(map, "axis", axis_text(mesh.axes[rule.axis].name));
   if (rule.optional) add_entry(map, "optional", bool_text(true));
   if (rule.contiguous) add_entry(map, "contiguous", bool_text(true));
   if (rule.style == nullptr || map.entries.size() > 1) return map;
@@ -145,13 +136,13 @@ RulePieces rule_pieces(const TpPlan& plan, AxisId default_axis) {
 PlanPiece mesh_piece(const Mesh& mesh) {
   PlanPiece map = brackets(PieceKind::Map);
   for (const MeshAxis& axis : mesh.axes)
-    add_entry(map, axis.name, name_text(axis.name), scalar(std::to_string(axis.size)));
+    add_entry(map, axis.name, axis_text(axis.name), scalar(std::to_string(axis.size)));
   return map;
 }
 
 PlanPiece data_piece(const DataSharding& data, const Mesh& mesh) {
   PlanPiece map = brackets(PieceKind::Map), axes = brackets(PieceKind::Sequence);
-  for (const AxisId axis : data.axes) add_item(axes, scalar(name_text(mesh.axes[axis].name)));
+  for (const AxisId axis : data.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
   add_entry(map, "axes", std::move(axes));
   add_entry(map, "dim", std::to_string(data.dim));
   return map;
@@ -160,7 +151,7 @@ PlanPiece data_piece(const DataSharding& data, const Mesh& mesh) {
 PlanPiece fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
   static const FsdpSettings standard;
   PlanPiece map = brackets(PieceKind::Map);
-  add_entry(map, "axis", name_text(mesh.axes[fsdp.axis].name));
+  add_entry(map, "axis", axis_text(mesh.axes[fsdp.axis].name));
   if (fsdp.min_weight_size != standard.min_weight_size)
     add_entry(map, "min_weight_size", std::to_string(fsdp.min_weight_size));
   if (fsdp.policy != standard.policy) add_entry(map, "policy", std::string(fsdp.policy->name));
@@ -213,9 +204,8 @@ std::string write_plan(const TpPlan& plan, std::string_view comment) {
     add_entry(root, "keras_match", std::string(kKerasMatchNames[static_cast<size_t>(plan.keras_match)]));
   add_entry(root, "mesh", mesh_piece(plan.mesh));
   if (axis != kNoAxis && plan.mesh.axes[axis].name != "tp")
-    add_entry(root, "axis", name_text(plan.mesh.axes[axis].name));
-  if (plan.uneven != standard.uneven)
-    add_entry(root, "uneven", std::string(kUnevenPolicyNames[static_cast<size_t>(plan.uneven)]));
+    add_entry(root, "axis", axis_text(plan.mesh.axes[axis].name));
+  if (plan.uneven != standard.uneven) add_entry(root, "uneven", std::string(to_text(plan.uneven)));
   RulePieces rules = rule_pieces(plan, axis);
   add_entry(root, "tp_plan", std::move(rules.whole));
   if (!plan.blocks.empty()) add_entry(root, "blocks", std::move(rules.blocks));

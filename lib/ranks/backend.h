@@ -23,7 +23,7 @@ struct Group {
 };
 
 // What a rank does at the moment: what is named when it, or another rank waiting for it, fails.
-struct Step {
+struct RankStep {
   uint64_t number = 0;
   std::string what;  // "all_gather over tp, model.layers.0.mlp.gate_proj", "load model.embed_tokens.weight"
 };
@@ -66,7 +66,7 @@ struct Comm {
   const Backend* backend = nullptr;
   const Device* device = nullptr;
   double deadline = 60;  // seconds that a step may wait for another rank
-  Step step;             // set by begin_step
+  RankStep step;         // set by begin_step
   uint64_t calls = 0;    // of the backend, that this rank has entered; who has fewer than others is who they wait for
   std::optional<Fault> fault;        // the first failure of the job, with rank and step
   std::shared_ptr<void> state;       // the backend's own

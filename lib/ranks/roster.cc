@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-std::string to_text(const Step& step) {
+std::string to_text(const RankStep& step) {
   if (step.number == 0) return "its start";
   return fmt::format("step {} ({})", step.number, escape_for_terminal(step.what));
 }

@@ -10,13 +10,13 @@
 namespace tpplan {
 
 struct RankState {
-  Step step;
+  RankStep step;
   uint64_t calls = 0;  // Comm::calls
   bool ended = false;  // left its work, with status 0 or another
 };
 
 // "step 5 (all_gather over tp)"; "its start" before the first step.
-std::string to_text(const Step& step);
+std::string to_text(const RankStep& step);
 
 // "ranks 1, 2 and 5", "ranks 0, 1, 2 and 61 more".
 std::string list_ranks(std::span<const int> ranks);

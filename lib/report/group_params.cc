@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "report/measure_manifest.h"
+#include "measure/measure_manifest.h"
 
 namespace tpplan {
 

@@ -6,7 +6,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "report/memory_parts.h"
+#include "report/memory_text.h"
 
 namespace tpplan {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/measure_manifest.h"
+#include "measure/measure_manifest.h"
 #include "report/path_patterns.h"
 
 namespace tpplan {

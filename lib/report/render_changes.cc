@@ -58,7 +58,7 @@ std::string fields_table(std::string_view caption, const std::vector<FieldChange
   return table_html(caption, heads, rows);
 }
 
-// "spec P('tp', None) → P(None, 'tp'), local_shapes [4, 8] → [8, 4], reason": these two tell most.
+// "spec [tp, null] → [null, tp], local_shapes [4, 8] → [8, 4], reason": these two tell most.
 std::string summary_of(const ChangeGroup& group) {
   std::vector<std::string> parts;
   for (const FieldChange& field : group.fields) {
@@ -132,13 +132,16 @@ std::string rules_html(const std::vector<RuleChange>& rules) {
 }
 
 std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
-  static constexpr std::string_view heads[] = {"Axis", "Collective", "Pass", "#Before", "#After", "#Change"};
+  static constexpr std::string_view heads[] = {"Axis",   "Collective", "Pass",          "#Before",
+                                               "#After", "#Change",    "#Bytes before", "#Bytes after"};
   std::string rows;
   for (const CollectiveCount& c : collectives) {
-    if (c.before == c.after) continue;
-    rows += row_html(heads,
-                     std::vector<std::string>{code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)),
-                                              grouped(c.before), grouped(c.after), count_change(c.before, c.after)});
+    if (c.before == c.after && c.bytes_before == c.bytes_after) continue;
+    const bool sized = c.phase == CommPhase::Gather || c.phase == CommPhase::Gradient;
+    rows += row_html(heads, std::vector<std::string>{
+                                code(c.axis), std::string(to_text(c.kind)), std::string(to_text(c.phase)),
+                                grouped(c.before), grouped(c.after), count_change(c.before, c.after),
+                                sized ? bytes_html(c.bytes_before) : "", sized ? bytes_html(c.bytes_after) : ""});
   }
   return rows.empty() ? "<p>The collectives are the same.</p>\n"
                       : "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);

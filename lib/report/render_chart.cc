@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "report/memory_parts.h"
+#include "report/memory_text.h"
 
 namespace tpplan {
 namespace {
@@ -80,8 +80,8 @@ std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, con
 }
 
 std::string ideal_line(const ManifestMeasure& measure, uint64_t scale, size_t width, const Marks& marks) {
-  const size_t column = std::min(column_of(measure.ideal, scale, width), width - 1);
-  const std::string label = fmt::format("ideal {}", human_bytes(measure.ideal));
+  const size_t column = std::min(column_of(measure.memory.ideal, scale, width), width - 1);
+  const std::string label = fmt::format("ideal {}", human_bytes(measure.memory.ideal));
   if (column + 2 + label.size() <= width) return fmt::format("{}{} {}\n", std::string(column, ' '), marks.ideal, label);
   const size_t blanks = column > label.size() + 1 ? column - label.size() - 1 : 0;
   return fmt::format("{}{} {}\n", std::string(blanks, ' '), label, marks.ideal);
@@ -93,17 +93,17 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   const Marks& marks = options.ascii ? kAscii : kBlocks;
   const size_t width = std::max(options.width, kMinChartWidth);
   const ManifestTotals& t = manifest.totals;
-  const uint64_t scale = std::max(measure.fullest.total, measure.ideal);
+  const uint64_t scale = std::max(measure.memory.fullest.total, measure.memory.ideal);
   std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
   out += wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
                   fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
-                  fmt::format("optimizer {}, {} an element", measure.optimizer->name,
-                              counted(measure.optimizer->bytes_per_element, "byte"))},
+                  fmt::format("optimizer {}, {} an element", measure.memory.optimizer->name,
+                              counted(measure.memory.optimizer->bytes_per_element, "byte"))},
                  width, "");
-  if (!measure.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
+  if (!measure.memory.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
   out += "\n";
-  for (size_t i = 0; i < std::min(kMaxChartBars, measure.ranks.size()); ++i) {
-    const RankMemory& memory = measure.ranks[i];
+  for (size_t i = 0; i < std::min(kMaxChartBars, measure.memory.ranks.size()); ++i) {
+    const RankMemory& memory = measure.memory.ranks[i];
     std::vector<std::string> words;
     for (const MemoryPart& part : memory_parts(memory)) {
       if (part.bytes > 0) words.push_back(fmt::format("{} {}", part.name, human_bytes(part.bytes)));
@@ -114,15 +114,15 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
                    width, "");
     out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
   }
-  if (measure.ranks.size() > kMaxChartBars)
+  if (measure.memory.ranks.size() > kMaxChartBars)
     out += wrapped({fmt::format("and {} more of ranks that hold the same bytes",
-                                counted(measure.ranks.size() - kMaxChartBars, "group"))},
+                                counted(measure.memory.ranks.size() - kMaxChartBars, "group"))},
                    width, "");
   out += ideal_line(measure, scale, width, marks) + "\n";
   std::vector<std::string> legend;
-  const auto names = memory_parts(measure.fullest);
+  const auto names = memory_parts(measure.memory.fullest);
   for (size_t i = 0; i < names.size(); ++i) {
-    if (has_part(measure, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
+    if (has_part(measure.memory, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
   }
   return out + wrapped(legend, width, "") + wrapped({"not counted: activations, gradients"}, width, "");
 }

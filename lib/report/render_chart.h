@@ -4,7 +4,7 @@
 #include <string>
 
 #include "manifest/manifest.h"
-#include "report/measure_manifest.h"
+#include "measure/measure_manifest.h"
 
 namespace tpplan {
 

@@ -9,7 +9,7 @@
 #include "manifest/coverage_gate.h"
 #include "report/group_params.h"
 #include "report/html_text.h"
-#include "report/memory_parts.h"
+#include "report/memory_text.h"
 #include "report/render_changes.h"
 #include "report/render_shards.h"
 
@@ -78,8 +78,9 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure)
     whole += is_replicated(layout_of(manifest, param).sharding.spec);
   const bool one_rank = rank_count(manifest) == 1;
   std::string out = "<dl class=\"tiles\">\n";
-  out += tile(measure.ranks.size() == 1 && measure.ranks_listed ? "Each rank holds" : "The fullest rank holds",
-              bytes_html(t.max_bytes_per_rank), "of parameters");
+  out += tile(
+      measure.memory.ranks.size() == 1 && measure.memory.ranks_listed ? "Each rank holds" : "The fullest rank holds",
+      bytes_html(t.max_bytes_per_rank), "of parameters");
   out += tile("Above the ideal", above_ideal(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
               fmt::format("the ideal is {}, the model over {}", bytes_html(t.ideal_bytes_per_rank),
                           grouped(rank_count(manifest), "rank")),
@@ -88,9 +89,9 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure)
               fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
                           grouped(whole), grouped(manifest.parameters.size(), "parameter")),
               !one_rank && t.replicated_bytes_per_rank > t.bytes / 20);
-  const Optimizer& optimizer = *measure.optimizer;
+  const Optimizer& optimizer = *measure.memory.optimizer;
   out += tile(optimizer.bytes_per_element == 0 ? "Without an optimizer" : "With the optimizer",
-              bytes_html(measure.fullest.total),
+              bytes_html(measure.memory.fullest.total),
               optimizer.bytes_per_element == 0
                   ? "nothing but parameters and buffers"
                   : fmt::format("{}, {} for each element, on the fullest rank", optimizer.name,
@@ -138,9 +139,9 @@ std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
 
 std::string legend_html(const ManifestMeasure& measure) {
   std::string out = "<ul class=\"legend\">\n";
-  const auto parts = memory_parts(measure.fullest);
+  const auto parts = memory_parts(measure.memory.fullest);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (has_part(measure, i))
+    if (has_part(measure.memory, i))
       out += fmt::format(
           "<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg>{}</li>\n",
           kPartStyles[i], parts[i].name);
@@ -149,29 +150,30 @@ std::string legend_html(const ManifestMeasure& measure) {
                    "<li><svg aria-hidden=\"true\"><line class=\"ideal\" x1=\"50%\" y1=\"0\" x2=\"50%\" "
                    "y2=\"100%\"/></svg><span>ideal, "
                    "{}</span></li>\n</ul>\n",
-                   bytes_html(measure.ideal));
+                   bytes_html(measure.memory.ideal));
 }
 
 std::string bars_html(const ManifestMeasure& measure) {
-  const double scale = std::max(1.0, 1.02 * static_cast<double>(std::max(measure.fullest.total, measure.ideal)));
+  const double scale =
+      std::max(1.0, 1.02 * static_cast<double>(std::max(measure.memory.fullest.total, measure.memory.ideal)));
   std::string out = "<figure>\n<ul class=\"bars\">\n";
-  for (size_t i = 0; i < std::min(kMaxBars, measure.ranks.size()); ++i) {
-    const RankMemory& memory = measure.ranks[i];
+  for (size_t i = 0; i < std::min(kMaxBars, measure.memory.ranks.size()); ++i) {
+    const RankMemory& memory = measure.memory.ranks[i];
     out += fmt::format("<li><span class=\"who\">{}</span> <span class=\"sum\">{}</span> {}</li>\n", ranks_label(memory),
-                       bytes_html(memory.total), bar_html(memory, measure.ideal, scale));
+                       bytes_html(memory.total), bar_html(memory, measure.memory.ideal, scale));
   }
   out += "</ul>\n";
-  if (measure.ranks.size() > kMaxBars)
+  if (measure.memory.ranks.size() > kMaxBars)
     out +=
         fmt::format("<p class=\"more\">And {} more of ranks that hold the same bytes; the table below has them.</p>\n",
-                    grouped(measure.ranks.size() - kMaxBars, "group"));
+                    grouped(measure.memory.ranks.size() - kMaxBars, "group"));
   return out + legend_html(measure) + "</figure>\n";
 }
 
 std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& measure) {
   static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Whole model"};
   const ManifestTotals& t = manifest.totals;
-  const RankMemory& full = measure.fullest;
+  const RankMemory& full = measure.memory.fullest;
   const auto row = [&](std::string_view style, const std::string& name, const std::string& held,
                        const std::string& ideal, const std::string& whole) {
     return row_html(heads, std::vector<std::string>{name, held, ideal, whole})
@@ -183,11 +185,11 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   rows += row("part", "cut", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
   rows += row("part", "whole on every rank", bytes_html(t.replicated_bytes_per_rank), "",
               bytes_html(t.replicated_bytes_per_rank));
-  rows += row("", fmt::format("Optimizer state, {}", measure.optimizer->name), bytes_html(full.optimizer),
-              bytes_html(measure.ideal_optimizer), bytes_html(measure.optimizer_bytes));
-  rows += row("", "Buffers, whole on every rank", bytes_html(measure.buffer_bytes), bytes_html(measure.buffer_bytes),
-              bytes_html(measure.buffer_bytes));
-  rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.ideal), "");
+  rows += row("", fmt::format("Optimizer state, {}", measure.memory.optimizer->name), bytes_html(full.optimizer),
+              bytes_html(measure.memory.ideal_optimizer), bytes_html(measure.memory.optimizer_bytes));
+  rows += row("", "Buffers, whole on every rank", bytes_html(measure.memory.buffer_bytes),
+              bytes_html(measure.memory.buffer_bytes), bytes_html(measure.memory.buffer_bytes));
+  rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.memory.ideal), "");
   rows +=
       "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the "
       "batch</td></tr>\n";
@@ -210,24 +212,25 @@ std::string rank_table(const ManifestMeasure& measure) {
   static constexpr std::string_view heads[] = {"Ranks",      "#How many", "#Parameters", "#Of these whole",
                                                "#Optimizer", "#Buffers",  "#Together"};
   std::string rows;
-  for (size_t i = 0; i < std::min(kMaxRankRows, measure.ranks.size()); ++i) {
-    const RankMemory& m = measure.ranks[i];
+  for (size_t i = 0; i < std::min(kMaxRankRows, measure.memory.ranks.size()); ++i) {
+    const RankMemory& m = measure.memory.ranks[i];
     rows += row_html(heads, std::vector<std::string>{ranks_text(m.ranks, m.rank_count, kMaxRankRuns),
                                                      grouped(static_cast<uint64_t>(m.rank_count)),
                                                      grouped(m.parameters), grouped(m.replicated), grouped(m.optimizer),
                                                      grouped(m.buffers), grouped(m.total)});
   }
   std::string out = table_html("Bytes of one rank of each group", heads, rows);
-  if (measure.ranks.size() > kMaxRankRows)
-    out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(measure.ranks.size() - kMaxRankRows, "group"));
+  if (measure.memory.ranks.size() > kMaxRankRows)
+    out += fmt::format("<p class=\"more\">And {} more.</p>\n",
+                       grouped(measure.memory.ranks.size() - kMaxRankRows, "group"));
   return out;
 }
 
 std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure) {
   std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
   out += fmt::format("<p>Assumed for the optimizer: {}, cut as its parameter is.</p>\n",
-                     html(measure.optimizer->assumption));
-  if (!measure.ranks_listed)
+                     html(measure.memory.optimizer->assumption));
+  if (!measure.memory.ranks_listed)
     out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
   out += bars_html(measure) + breakdown_html(manifest, measure);
   out +=
@@ -371,11 +374,13 @@ std::string rules_html(const Manifest& manifest) {
 
 // ---- bytes moved ----
 
-std::string_view traffic_text(TrafficKind kind) {
-  static constexpr std::string_view names[] = {"gradients summed (all_reduce)",
-                                               "gradients summed and cut (reduce_scatter)",
-                                               "parameters gathered by FSDP (all_gather)"};
-  return names[static_cast<size_t>(kind)];
+std::string traffic_text(const AxisTraffic& traffic) {
+  const bool scatter = traffic.kind == CollectiveKind::ReduceScatter, sum = traffic.kind == CollectiveKind::AllReduce;
+  const std::string_view what = traffic.part == StepPart::Gather ? "parameters gathered for FSDP"
+                                : sum                            ? "gradients summed"
+                                : scatter                        ? "gradients summed and cut"
+                                                                 : "gradients gathered to be cut again";
+  return fmt::format("{} ({})", what, to_text(traffic.kind));
 }
 
 std::string traffic_html(const Manifest& manifest, const ManifestMeasure& measure) {
@@ -388,19 +393,18 @@ std::string traffic_html(const Manifest& manifest, const ManifestMeasure& measur
       "FSDP gathers once forward and once backward; "
       "a rank sends what a ring makes it send.</p>\n";
   std::string rows;
-  for (size_t i = 0; i < measure.traffic.size(); ++i) {
-    const AxisTraffic& t = measure.traffic[i];
-    rows +=
-        row_html(heads, std::vector<std::string>{code(manifest.mesh.axes[t.axis].name),
-                                                 std::string(traffic_text(t.kind)), grouped(t.tensors),
-                                                 bytes_html(t.payload), std::to_string(t.times), bytes_html(t.sent)});
+  for (size_t i = 0; i < measure.traffic.axes.size(); ++i) {
+    const AxisTraffic& t = measure.traffic.axes[i];
+    rows += row_html(
+        heads, std::vector<std::string>{code(manifest.mesh.axes[t.axis].name), traffic_text(t), grouped(t.tensors),
+                                        bytes_html(t.payload), std::to_string(t.times), bytes_html(t.sent)});
     uint64_t sum = 0, kinds = 0;
-    for (const AxisTraffic& other : measure.traffic) {
+    for (const AxisTraffic& other : measure.traffic.axes) {
       if (other.axis != t.axis) continue;
       sum += other.sent;
       ++kinds;
     }
-    const bool last = i + 1 == measure.traffic.size() || measure.traffic[i + 1].axis != t.axis;
+    const bool last = i + 1 == measure.traffic.axes.size() || measure.traffic.axes[i + 1].axis != t.axis;
     if (last && kinds > 1)
       rows += fmt::format(
           "<tr class=\"sum\"><th scope=\"row\" colspan=\"5\">over {} together</th><td class=\"n\">{}</td></tr>\n",
@@ -409,7 +413,7 @@ std::string traffic_html(const Manifest& manifest, const ManifestMeasure& measur
   out += rows.empty() ? "<p>No gradient is reduced over an axis, and no parameter is gathered.</p>\n"
                       : table_html("Parameters and gradients, by axis", heads, rows);
   std::string boundaries;
-  for (const BoundaryTraffic& b : measure.boundaries) {
+  for (const BoundaryTraffic& b : measure.traffic.boundaries) {
     const std::string kind =
         fmt::format("{}{}", to_text(b.kind),
                     b.kind == CollectiveKind::LocalSlice ? " <span class=\"muted\">moves nothing</span>" : "");

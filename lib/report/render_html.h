@@ -7,7 +7,7 @@
 #include "base/write_file.h"
 #include "manifest/diff_manifest.h"
 #include "manifest/manifest.h"
-#include "report/measure_manifest.h"
+#include "measure/measure_manifest.h"
 
 namespace tpplan {
 

@@ -10,6 +10,7 @@
 #include "report/group_params.h"
 #include "report/html_text.h"
 #include "report/shard_grid.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -201,31 +202,23 @@ std::string pieces_text(const ParamLayout& layout) {
     for (const std::vector<int64_t>& shape : layout.local_shapes) {
       for (size_t dim = 0; dim < sizes.size(); ++dim) sizes[dim] = pick(sizes[dim], shape[dim]);
     }
-    return sizes_text(sizes);
+    return shape_text(sizes);
   };
-  if (layout.local_shapes.size() == 1) return sizes_text(layout.local_shapes[0]);
+  if (layout.local_shapes.size() == 1) return shape_text(layout.local_shapes[0]);
   return fmt::format("{} to {}", all([](int64_t a, int64_t b) { return std::min(a, b); }),
                      all([](int64_t a, int64_t b) { return std::max(a, b); }));
 }
 
 std::string gradient_text(const ParamLayout& layout, const Mesh& mesh) {
-  std::vector<std::string> steps;
-  for (const GradReduce& reduce : layout.grad_reduce) {
-    steps.push_back(fmt::format("{} over {}",
-                                reduce.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
-                                html(mesh.axes[reduce.axis].name)));
-  }
-  return steps.empty() ? "no reduction" : join(steps, ", ");
+  return layout.grad_reduce.empty() ? "no reduction" : html(to_text(layout.grad_reduce, mesh));
 }
 
 std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   const ParamLayout& layout = manifest.layouts[group.layout];
   const Mesh& mesh = manifest.mesh;
-  std::vector<std::string> placements, segments;
-  for (const Placement& placement : layout.placements.value_or(std::vector<Placement>{}))
-    placements.push_back(to_text(placement));
+  std::vector<std::string> segments;
   for (const DimSegments& entry : layout.sharding.segments)
-    segments.push_back(html(fmt::format("dim {}: {}", entry.dim, sizes_text(entry.sizes))));
+    segments.push_back(html(fmt::format("dim {}: {}", entry.dim, shape_text(entry.sizes))));
   std::map<std::string, uint64_t> gradients;
   for (const uint32_t param : group.params)
     ++gradients[gradient_text(layout_of(manifest, manifest.parameters[param]), mesh)];
@@ -233,8 +226,8 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   for (const auto& [text, count] : gradients)
     gradient.push_back(gradients.size() == 1 ? text : fmt::format("{} ({})", text, grouped(count)));
   std::string out = "<dl class=\"facts\">\n" + fact("Spec", code(to_text(layout.sharding.spec, mesh)));
-  out += fact("Placements", layout.placements ? code(fmt::format("[{}]", fmt::join(placements, ", ")))
-                                              : "torch has no word for segments of unequal size");
+  out += fact("Placements",
+              layout.placements ? code(to_text(*layout.placements)) : "torch has no word for segments of unequal size");
   if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each cut by itself");
   out += fact("Each rank", html(pieces_text(layout)));
   out += fact("Copies", layout.replicas == 1 ? "every element on one rank"
@@ -255,7 +248,7 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
       "<details class=\"group\">\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>", name,
       grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
   out += fmt::format(" <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\">\n",
-                     html(sizes_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
+                     html(shape_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
                      html(to_text(layout.sharding.spec, manifest.mesh)));
   out += grid_html(layout, manifest.mesh, cells_left) + facts_html(manifest, group);
   return out + fact("Parameters", patterns_html(patterns, kMaxShardPatterns, "parameter")) +

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "manifest/manifest.h"
-#include "report/measure_manifest.h"
+#include "measure/measure_manifest.h"
 #include "sharding/shard_slice.h"
 
 namespace tpplan {

@@ -26,7 +26,7 @@ std::string key_of(const Manifest& manifest, const std::string& pattern, const M
       for (const auto* placements : {&value.from, &value.to}) key += *placements ? layout_text(**placements) : "null";
       for (const auto* steps : {&value.forward, &value.backward}) {
         key += " :";
-        for (const Collective& c : *steps)
+        for (const auto& [c, after, pieces] : *steps)
           key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
       }
     }

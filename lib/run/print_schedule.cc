@@ -13,9 +13,9 @@ std::string print_schedule(std::span<const ScheduleEntry> schedule, const Mesh& 
     out += fmt::format("{} {} x {}: {}[{}] {}\n", to_text(entry.part), escape_for_terminal(entry.pattern), entry.count,
                        dtypes()[entry.dtype].name, fmt::join(entry.shape, ", "), layout_text(entry.from));
     std::vector<Placement> layout = entry.from;
-    for (size_t i = 0; i < entry.collectives.size(); ++i) {
-      const Collective& c = entry.collectives[i];
-      layout[c.axis] = entry.after[i];
+    for (const Step& step : entry.steps) {
+      const Collective& c = step.collective;
+      layout[c.axis] = step.after;
       const std::string dims = c.kind == CollectiveKind::AllReduce  ? ""
                                : c.kind == CollectiveKind::AllToAll ? fmt::format(", dim {} to {}", c.from_dim, c.dim)
                                                                     : fmt::format(", dim {}", c.dim);

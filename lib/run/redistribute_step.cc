@@ -259,11 +259,6 @@ constexpr KindRow kKinds[] = {
 
 }  // namespace
 
-Placement placement_after(const Collective& collective) {
-  const bool whole = collective.kind == CollectiveKind::AllGather || collective.kind == CollectiveKind::AllReduce;
-  return whole ? Placement{} : Placement{.kind = PlacementKind::Shard, .dim = collective.dim};
-}
-
 bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region) {
   if (tensor.placements.size() != mesh.axes.size() || rank < 0 || rank >= device_count(mesh)) return false;
   std::vector<Placement> cutting = tensor.placements;
@@ -274,11 +269,6 @@ bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& re
   if (!spec_of(cutting, mesh, tensor.shape.size(), sharding.spec)) return false;
   region = region_of_slice(shard_slice(tensor.shape, sharding, mesh, coordinate_of(mesh, rank)));
   return true;
-}
-
-Placement placement_after(const Collective& collective, std::span<const Placement> target) {
-  const bool whole = collective.kind == CollectiveKind::AllGather || collective.kind == CollectiveKind::AllReduce;
-  return whole ? Placement{} : target[collective.axis];
 }
 
 bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {

@@ -37,12 +37,6 @@ struct StepMeasure {
   uint64_t group = 1;  // ranks that took part: the size of the axis
 };
 
-// The layout of the step's axis once it is done: Replicate, or Shard(dim).
-Placement placement_after(const Collective& collective);
-// The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in
-// between.
-Placement placement_after(const Collective& collective, std::span<const Placement> target);
-
 // What `rank` holds of a tensor: its shape, segments and placements are read. False when the placements are not a
 // layout of that shape on that mesh.
 bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);

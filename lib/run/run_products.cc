@@ -13,10 +13,12 @@
 namespace tpplan {
 namespace {
 
-bool redistribute_all(ProductWork& w, LocalTensor& tensor, const std::vector<Collective>& steps,
+// `target` names dims as the product does, from the front.
+bool redistribute_all(ProductWork& w, LocalTensor& tensor, const std::vector<Step>& steps,
                       const std::vector<Placement>& target) {
-  for (const Collective& step : steps) {
-    if (!redistribute_step(w.comm, w.mesh, step, tensor, placement_after(step, target))) return false;
+  for (const Step& step : steps) {
+    const Placement after = placement_after(step.collective, target);
+    if (!redistribute_step(w.comm, w.mesh, step.collective, tensor, after)) return false;
   }
   return true;
 }
@@ -181,14 +183,17 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
            out_first ? x.data.get() : dy.data.get(),
            {.m = count(w, 0), .n = count(w, 1), .k = length(dy_box[0]) * length(dy_box[1]), .transpose_a = true},
            result);
+  // Over an axis that cuts no tokens here nothing is summed: every rank has the whole sum, and keeps it whole.
+  Sharding reduced = layout.sharding;
+  std::vector<GradReduce> open;
   for (const GradReduce& reduce : layout.grad_reduce) {
-    const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
-    if (placements[reduce.axis].kind != PlacementKind::Partial)
-      continue;  // the axis cuts no tokens here: every rank has the whole sum
-    const CollectiveKind kind = scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
-    for (const ScheduleStep& step : steps_over(kind, reduce.axis, layout.sharding.spec, w.mesh)) {
-      if (!redistribute_step(w.comm, w.mesh, step.collective, gradient, step.after)) return false;
-    }
+    if (placements[reduce.axis].kind == PlacementKind::Partial)
+      open.push_back(reduce);
+    else
+      reduced.spec = without_axis(std::move(reduced.spec), reduce.axis);
+  }
+  for (const ParamStep& step : param_steps(layout.shape, reduced, open, std::nullopt, w.mesh)) {
+    if (!redistribute_step(w.comm, w.mesh, step.step.collective, gradient, step.step.after)) return false;
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is
   // counted so.

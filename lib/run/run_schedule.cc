@@ -27,16 +27,16 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
                      .dtype = entry.dtype,
                      .placements = entry.from};
   if (!make_exact(comm, mesh, data, tensor)) return false;
-  for (size_t i = 0; i < entry.collectives.size(); ++i) {
+  for (size_t i = 0; i < entry.steps.size(); ++i) {
     LocalTensor next;
-    CollectiveResult seen{.entry = id, .collective = entry.collectives[i]};
+    CollectiveResult seen{.entry = id, .collective = entry.steps[i].collective};
     double seconds = 0;
     for (int repetition = 0; repetition < options.warmup + options.iterations; ++repetition) {
       next = tensor;
       StepMeasure measure;
-      if (!redistribute_step(comm, mesh, entry.collectives[i], next, entry.after[i], &measure)) return false;
+      if (!redistribute_step(comm, mesh, entry.steps[i].collective, next, entry.steps[i].after, &measure)) return false;
       if (repetition >= options.warmup) seconds += measure.total_seconds;
-      seen.bytes = entry.collectives[i].kind == CollectiveKind::LocalSlice ? next.bytes : measure.exchange_bytes;
+      seen.bytes = entry.steps[i].collective.kind == CollectiveKind::LocalSlice ? next.bytes : measure.exchange_bytes;
       seen.ranks = measure.group;
     }
     seen.seconds = seconds / options.iterations;
@@ -54,11 +54,11 @@ uint64_t bytes_needed(const Comm& comm, const Mesh& mesh, const ScheduleEntry& e
   LocalTensor tensor{
       .name = "", .shape = entry.shape, .segments = entry.segments, .dtype = entry.dtype, .placements = entry.from};
   uint64_t most = 0;
-  for (size_t i = 0; i <= entry.collectives.size(); ++i) {
+  for (size_t i = 0; i <= entry.steps.size(); ++i) {
     Region region;
     if (!region_of(tensor, mesh, comm.rank, region)) return 0;  // the step itself says why
     most = std::max(most, byte_size(entry.dtype, elements_in(region)));
-    if (i < entry.collectives.size()) tensor.placements[entry.collectives[i].axis] = entry.after[i];
+    if (i < entry.steps.size()) tensor.placements[entry.steps[i].collective.axis] = entry.steps[i].after;
   }
   return most > kTooManyBytes / 4 ? kTooManyBytes : most * 4;
 }

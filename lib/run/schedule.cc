@@ -31,13 +31,15 @@ std::string key_of(const ScheduleEntry& entry) {
   for (const DimSegments& segments : entry.segments)
     key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
   for (const Placement& placement : entry.from) key += ' ' + to_text(placement);
-  for (const Collective& c : entry.collectives)
+  for (const Step& step : entry.steps) {
+    const Collective& c = step.collective;
     key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
+  }
   return key;
 }
 
 void add(Builder& b, ScheduleEntry entry) {
-  if (entry.collectives.empty()) return;
+  if (entry.steps.empty()) return;
   entry.pattern = path_pattern(entry.path);
   const auto [place, is_new] = b.known.try_emplace(key_of(entry), b.schedule.size());
   if (is_new) b.schedule.push_back(std::move(entry));
@@ -97,22 +99,6 @@ std::vector<int64_t> value_shape(const Builder& b, std::span<const Placement> fr
   return shape;
 }
 
-// What a gradient looks like that arrives at `to`: sums are open on the axes over which it is reduced on its way.
-std::vector<Placement> arriving(const ManifestValue& value) {
-  std::vector<Placement> placements = *value.to;
-  for (const Collective& c : value.backward) {
-    if (c.kind == CollectiveKind::AllReduce || c.kind == CollectiveKind::ReduceScatter)
-      placements[c.axis] = {.kind = PlacementKind::Partial};
-  }
-  for (Placement& placement : placements) {
-    const bool reduced = std::ranges::any_of(value.backward, [&](const Collective& c) {
-      return c.axis == static_cast<AxisId>(&placement - placements.data());
-    });
-    if (placement.kind == PlacementKind::Partial && !reduced) placement = {};
-  }
-  return placements;
-}
-
 void add_value(Builder& b, std::string_view module, const ManifestValue& value, SchedulePart part) {
   if (!value.from || !value.to) return;
   const auto own = b.weights.find(module);
@@ -121,16 +107,13 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
                       .path = std::string(module),
                       .dtype = ids ? b.int64 : b.float32,
                       .from = *value.from,
-                      .collectives = value.forward};
+                      .steps = value.forward};
   entry.shape = value_shape(b, *value.from, *value.to, ids ? 2 : 3, features_of(b, module, part));
-  for (const Collective& c : value.forward) entry.after.push_back(placement_after(c, *value.to));
   add(b, entry);
   if (ids) return;  // ids have no gradient
   entry.part = SchedulePart::Gradient;
-  entry.from = arriving(value);
-  entry.collectives = value.backward;
-  entry.after.clear();
-  for (const Collective& c : value.backward) entry.after.push_back(placement_after(c, *value.from));
+  entry.from = arriving_gradient(*value.to, value.backward);
+  entry.steps = value.backward;
   add(b, std::move(entry));
 }
 
@@ -144,76 +127,26 @@ void add_modules(Builder& b) {
   }
 }
 
-// The dim that an axis cuts.
-std::optional<int> dim_of(const PartitionSpec& spec, AxisId axis) {
-  for (size_t dim = 0; dim < spec.size(); ++dim) {
-    if (std::ranges::find(spec[dim], axis) != spec[dim].end()) return static_cast<int>(dim);
-  }
-  return std::nullopt;
-}
-
-void add_steps(ScheduleEntry& entry, const std::vector<ScheduleStep>& steps) {
-  for (const ScheduleStep& step : steps) {
-    entry.collectives.push_back(step.collective);
-    entry.after.push_back(step.after);
-  }
-}
-
 void add_param(Builder& b, const ManifestParam& param) {
   const ParamLayout& layout = layout_of(b.manifest, param);
   const Mesh& mesh = b.manifest.mesh;
   const PartitionSpec& spec = layout.sharding.spec;
-  ScheduleEntry entry{.part = SchedulePart::Gather,
-                      .path = std::string(path_of(b.manifest, param)),
-                      .shape = layout.shape,
-                      .segments = layout.sharding.segments,
-                      .dtype = layout.dtype,
-                      .from = plain_placements(spec, mesh)};
-  if (b.manifest.fsdp && dim_of(spec, b.manifest.fsdp->axis))
-    add_steps(entry, steps_over(CollectiveKind::AllGather, b.manifest.fsdp->axis, spec, mesh));
-  add(b, entry);
-  entry.part = SchedulePart::Reduce;
-  entry.collectives.clear();
-  entry.after.clear();
-  PartitionSpec summed = spec;  // how the gradient lies before its sums: the axes of these do not cut it yet
-  for (const GradReduce& reduce : layout.grad_reduce) summed = without_axis(std::move(summed), reduce.axis);
-  entry.from = plain_placements(summed, mesh);
-  for (const GradReduce& reduce : layout.grad_reduce) entry.from[reduce.axis] = {.kind = PlacementKind::Partial};
-  for (const GradReduce& reduce : layout.grad_reduce) {
-    const bool scatter = reduce.kind == GradReduceKind::ReduceScatter;
-    add_steps(entry,
-              steps_over(scatter ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, reduce.axis, spec, mesh));
-  }
-  add(b, std::move(entry));
+  ScheduleEntry gather{.part = SchedulePart::Gather,
+                       .path = std::string(path_of(b.manifest, param)),
+                       .shape = layout.shape,
+                       .segments = layout.sharding.segments,
+                       .dtype = layout.dtype,
+                       .from = plain_placements(spec, mesh)};
+  ScheduleEntry reduce = gather;
+  reduce.part = SchedulePart::Reduce;
+  reduce.from = unreduced_gradient(spec, layout.grad_reduce, mesh);
+  for (const ParamStep& step : layout.steps)
+    (step.part == StepPart::Gather ? gather : reduce).steps.push_back(step.step);
+  add(b, std::move(gather));
+  add(b, std::move(reduce));
 }
 
 }  // namespace
-
-PartitionSpec without_axis(PartitionSpec spec, AxisId axis) {
-  for (DimAxes& axes : spec) std::erase(axes, axis);
-  return spec;
-}
-
-std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh) {
-  return *placements_of({.spec = spec, .segments = {}}, mesh);
-}
-
-std::vector<ScheduleStep> steps_over(CollectiveKind kind, AxisId axis, const PartitionSpec& spec, const Mesh& mesh) {
-  const int dim = kind == CollectiveKind::AllReduce ? 0 : dim_of(spec, axis).value_or(0);
-  DimAxes minor;
-  if (kind != CollectiveKind::AllReduce)
-    minor.assign(std::ranges::find(spec[static_cast<size_t>(dim)], axis) + 1, spec[static_cast<size_t>(dim)].end());
-  const std::vector<Placement> after =
-      plain_placements(kind == CollectiveKind::AllGather ? without_axis(spec, axis) : spec, mesh);
-  std::vector<ScheduleStep> steps;
-  for (size_t i = minor.size(); i-- > 0;)
-    steps.push_back({{.kind = CollectiveKind::AllGather, .axis = minor[i], .dim = dim}, {}});
-  steps.push_back(
-      {{.kind = kind, .axis = axis, .dim = dim}, kind == CollectiveKind::ReduceScatter ? after[axis] : Placement{}});
-  for (const AxisId cut : minor)
-    steps.push_back({{.kind = CollectiveKind::LocalSlice, .axis = cut, .dim = dim}, after[cut]});
-  return steps;
-}
 
 std::string_view to_text(SchedulePart part) {
   constexpr std::string_view names[] = {"input", "output", "gradient", "gather", "reduce"};

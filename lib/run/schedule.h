@@ -26,24 +26,8 @@ struct ScheduleEntry {
   std::vector<DimSegments> segments;  // of a packed parameter
   DType dtype = 0;
   std::vector<Placement> from;
-  std::vector<Collective> collectives;
-  std::vector<Placement> after;  // of each collective: the placement of its axis once it is done
+  std::vector<Step> steps;  // as the manifest says them
 };
-
-// A collective with the placement of its axis once it is done.
-struct ScheduleStep {
-  Collective collective;
-  Placement after;
-};
-
-// A spec without one of its axes, and the placements of a spec whose segments, if it has any, are cut each by itself.
-PartitionSpec without_axis(PartitionSpec spec, AxisId axis);
-std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh);
-
-// How a parameter of this spec is gathered over `axis` (AllGather), or how the sum of its gradient is left there
-// (AllReduce, ReduceScatter): one collective where the axis cuts its dim last. Where minor axes cut the dim after it,
-// their pieces are no pieces of what the axis cuts: they are gathered before, and cut again.
-std::vector<ScheduleStep> steps_over(CollectiveKind kind, AxisId axis, const PartitionSpec& spec, const Mesh& mesh);
 
 struct ScheduleOptions {
   int64_t tokens = 8;  // of each sequence; the batch is as many sequences as there are pieces of it

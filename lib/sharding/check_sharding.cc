@@ -62,6 +62,15 @@ bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh
 
 }  // namespace
 
+std::string_view to_text(UnevenPolicy policy) { return kUnevenPolicyNames[static_cast<size_t>(policy)]; }
+
+bool find_uneven_policy(std::string_view text, UnevenPolicy& policy) {
+  const auto* found = std::ranges::find(kUnevenPolicyNames, text);
+  if (found == std::end(kUnevenPolicyNames)) return false;
+  policy = static_cast<UnevenPolicy>(found - std::begin(kUnevenPolicyNames));
+  return true;
+}
+
 bool divides(int64_t ways, int64_t size) { return size % ways == 0; }
 
 std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit) {

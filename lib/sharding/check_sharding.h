@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sharding/partition_spec.h"
@@ -14,6 +15,12 @@ enum class UnevenPolicy : uint8_t {
   Error,
   Torch,  // pieces as torch.chunk gives them, axis by axis, major first; empty pieces are legal
 };
+
+inline constexpr std::string_view kUnevenPolicyNames[] = {"error", "torch"};  // by UnevenPolicy
+std::string_view to_text(UnevenPolicy policy);
+
+// Reads what to_text writes; false for any other text.
+bool find_uneven_policy(std::string_view text, UnevenPolicy& policy);
 
 enum class ShardingFaultKind : uint8_t {
   EntryCount,           // the spec has `found` entries, the tensor `size` dims

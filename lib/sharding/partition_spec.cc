@@ -1,6 +1,7 @@
 #include "sharding/partition_spec.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tpplan {
 
@@ -11,6 +12,11 @@ bool is_replicated(const PartitionSpec& spec) {
 bool uses_axis(const PartitionSpec& spec, AxisId axis) {
   return std::any_of(spec.begin(), spec.end(),
                      [axis](const DimAxes& axes) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); });
+}
+
+PartitionSpec without_axis(PartitionSpec spec, AxisId axis) {
+  for (DimAxes& axes : spec) std::erase(axes, axis);
+  return spec;
 }
 
 std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim) {
@@ -32,69 +38,47 @@ int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh) {
   return count;
 }
 
-std::string to_text(const PartitionSpec& spec, const Mesh& mesh) {
-  const auto quoted = [&](AxisId axis) { return "'" + mesh.axes[axis].name + "'"; };
-  std::string text = "P(";
-  for (size_t dim = 0; dim < spec.size(); ++dim) {
-    if (dim > 0) text += ", ";
-    if (spec[dim].empty()) {
-      text += "None";
-    } else if (spec[dim].size() == 1) {
-      text += quoted(spec[dim][0]);
-    } else {
-      text += "(";
-      for (size_t i = 0; i < spec[dim].size(); ++i) text += (i > 0 ? ", " : "") + quoted(spec[dim][i]);
-      text += ")";
-    }
-  }
-  return text + ")";
-}
-
 namespace {
 
-void skip_spaces(std::string_view& text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-}
+// Words that YAML takes for something else than text, in any of its versions.
+constexpr std::string_view kYamlWords[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none"};
 
-bool take(std::string_view& text, std::string_view token) {
-  skip_spaces(text);
-  if (!text.starts_with(token)) return false;
-  text.remove_prefix(token.size());
-  return true;
-}
-
-bool take_axis(std::string_view& text, const Mesh& mesh, DimAxes& axes) {
-  if (!take(text, "'")) return false;
-  const size_t end = text.find('\'');
-  if (end == std::string_view::npos) return false;
-  const AxisId axis = find_axis(mesh, text.substr(0, end));
-  text.remove_prefix(end + 1);
-  axes.push_back(axis);
-  return axis != kNoAxis;
-}
-
-bool take_dim(std::string_view& text, const Mesh& mesh, DimAxes& axes) {
-  if (take(text, "None")) return true;
-  if (!take(text, "(")) return take_axis(text, mesh, axes);
-  do {
-    if (!take_axis(text, mesh, axes)) return false;
-  } while (take(text, ","));
-  return take(text, ")");
+bool is_plain(std::string_view name) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto is_fine = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; };
+  return !name.empty() && is_letter(name[0]) && std::ranges::all_of(name, is_fine) &&
+         std::ranges::find(kYamlWords, name) == std::end(kYamlWords);
 }
 
 }  // namespace
 
-bool parse_spec(std::string_view text, const Mesh& mesh, PartitionSpec& spec) {
-  spec.clear();
-  if (!take(text, "P(")) return false;
-  if (!take(text, ")")) {
-    do {
-      if (!take_dim(text, mesh, spec.emplace_back())) return false;
-    } while (take(text, ","));
-    if (!take(text, ")")) return false;
+std::string axis_text(std::string_view name) {
+  if (is_plain(name)) return std::string(name);
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text = "\"";
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f)
+      text.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15u]);
+    else
+      text.append(c == '"' || c == '\\' ? "\\" : "").append(1, c);
   }
-  skip_spaces(text);
-  return text.empty();
+  return text + "\"";
+}
+
+std::string to_text(const DimAxes& axes, const Mesh& mesh) {
+  if (axes.empty()) return "null";
+  // An axis called `...` would be the ellipsis, were it not in a list.
+  if (axes.size() == 1 && mesh.axes[axes[0]].name != "...") return axis_text(mesh.axes[axes[0]].name);
+  std::string text = "[";
+  for (const AxisId axis : axes) text.append(text.size() == 1 ? "" : ", ").append(axis_text(mesh.axes[axis].name));
+  return text + "]";
+}
+
+std::string to_text(const PartitionSpec& spec, const Mesh& mesh) {
+  std::string text = "[";
+  for (const DimAxes& axes : spec) text.append(text.size() == 1 ? "" : ", ").append(to_text(axes, mesh));
+  return text + "]";
 }
 
 }  // namespace tpplan

@@ -36,6 +36,9 @@ inline PartitionSpec replicated_spec(size_t ndim) { return PartitionSpec(ndim); 
 bool is_replicated(const PartitionSpec& spec);
 bool uses_axis(const PartitionSpec& spec, AxisId axis);
 
+// A spec without one of its axes.
+PartitionSpec without_axis(PartitionSpec spec, AxisId axis);
+
 // Segment sizes of a dim, empty when it has none.
 std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim);
 
@@ -43,11 +46,10 @@ std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim);
 int64_t shard_count(const DimAxes& axes, const Mesh& mesh);
 int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh);
 
-// JAX's notation: P('tp', None), P(('tp', 'fsdp'), None), P().
+// As a plan writes them, so that what is printed can be written into one: `tp` or, where YAML would take the name for
+// something else, `"no"`; an entry `null`, `tp` or `[tp, fsdp]`; a spec `[null, [tp, fsdp]]`.
+std::string axis_text(std::string_view name);
+std::string to_text(const DimAxes& axes, const Mesh& mesh);
 std::string to_text(const PartitionSpec& spec, const Mesh& mesh);
-
-// Reads what to_text writes. False on any other text or an axis that the mesh lacks.
-// @post parse_spec(to_text(s, mesh), mesh, t) && s == t
-bool parse_spec(std::string_view text, const Mesh& mesh, PartitionSpec& spec);
 
 }  // namespace tpplan

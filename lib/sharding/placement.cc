@@ -53,6 +53,12 @@ std::string to_text(const Placement& placement) {
   return "";
 }
 
+std::string to_text(std::span<const Placement> placements) {
+  std::string text = "[";
+  for (const Placement& placement : placements) text.append(text.size() == 1 ? "" : ", ").append(to_text(placement));
+  return text + "]";
+}
+
 bool parse_placement(std::string_view text, Placement& placement) {
   placement = {};
   std::string_view arguments;
@@ -102,6 +108,10 @@ std::optional<std::vector<Placement>> placements_of(const Sharding& sharding, co
     }
   }
   return placements;
+}
+
+std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh) {
+  return *placements_of({.spec = spec, .segments = {}}, mesh);
 }
 
 bool spec_of(std::span<const Placement> placements, const Mesh& mesh, size_t ndim, PartitionSpec& spec) {

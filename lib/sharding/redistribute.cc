@@ -1,23 +1,33 @@
 #include "sharding/redistribute.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tpplan {
 
-std::string_view to_text(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::AllGather:
-      return "all_gather";
-    case CollectiveKind::AllReduce:
-      return "all_reduce";
-    case CollectiveKind::ReduceScatter:
-      return "reduce_scatter";
-    case CollectiveKind::AllToAll:
-      return "all_to_all";
-    case CollectiveKind::LocalSlice:
-      return "slice";
-  }
-  return "";
+namespace {
+
+constexpr std::string_view kNames[] = {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice"};
+static_assert(std::size(kNames) == static_cast<size_t>(CollectiveKind::LocalSlice) + 1);
+
+}  // namespace
+
+std::string_view to_text(CollectiveKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+bool find_collective(std::string_view text, CollectiveKind& kind) {
+  const auto* found = std::ranges::find(kNames, text);
+  if (found == std::end(kNames)) return false;
+  kind = static_cast<CollectiveKind>(found - std::begin(kNames));
+  return true;
+}
+
+std::string to_text(const Collective& collective, const Mesh& mesh) {
+  std::string text(to_text(collective.kind));
+  if (collective.kind == CollectiveKind::AllToAll)
+    text += " dim " + std::to_string(collective.from_dim) + " to " + std::to_string(collective.dim);
+  else if (collective.kind != CollectiveKind::AllReduce)
+    text += " dim " + std::to_string(collective.dim);
+  return text + " over " + mesh.axes[collective.axis].name;
 }
 
 namespace {
@@ -60,6 +70,16 @@ std::optional<std::vector<Collective>> redistribute(std::span<const Placement> f
   }
   for (size_t i = 0; i < from.size(); ++i) change(i, to[i]);
   return steps;
+}
+
+Placement placement_after(const Collective& collective) {
+  const bool whole = collective.kind == CollectiveKind::AllGather || collective.kind == CollectiveKind::AllReduce;
+  return whole ? Placement{} : Placement{.kind = PlacementKind::Shard, .dim = collective.dim};
+}
+
+Placement placement_after(const Collective& collective, std::span<const Placement> target) {
+  const Placement after = placement_after(collective);
+  return is_shard(after) ? target[collective.axis] : after;
 }
 
 std::vector<Collective> redistribute_gradient(std::span<const Placement> from, std::span<const Placement> arriving) {

@@ -16,48 +16,24 @@ std::string bytes_of_value(T value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// Types of whole numbers: [low, end).
-struct WholeRow {
-  std::string_view name;
-  double low, end;
-};
-
-constexpr WholeRow kWhole[] = {
-    {"int8", -0x1p7, 0x1p7},    {"uint8", 0, 0x1p8},        {"int16", -0x1p15, 0x1p15},
-    {"uint16", 0, 0x1p16},      {"int32", -0x1p31, 0x1p31}, {"uint32", 0, 0x1p32},
-    {"int64", -0x1p63, 0x1p63}, {"uint64", 0, 0x1p64},      {"bool", 0, 2},
-};
-
-// Eight bits of floating point: sign, exponent, mantissa (OCP 8-bit Floating Point Specification 1.0; ml_dtypes 0.5 for
-// the others). `largest` is the code of the largest finite number.
-struct SmallRow {
-  std::string_view name;
-  int mantissa_bits, bias;
-  unsigned largest;
-};
-
-constexpr SmallRow kSmall[] = {
-    {"float8_e4m3fn", 3, 7, 0x7e},       {"float8_e5m2", 2, 15, 0x7b}, {"float8_e4m3fnuz", 3, 8, 0x7f},
-    {"float8_e5m2fnuz", 2, 16, 0x7f},    {"float8_e4m3", 3, 7, 0x77},  {"float8_e3m4", 4, 3, 0x6f},
-    {"float8_e4m3b11fnuz", 3, 11, 0x7f},
-};
-
-double decoded(const SmallRow& row, unsigned code) {
-  const int exponent = static_cast<int>(code >> row.mantissa_bits);
-  const auto mantissa = static_cast<double>(code & ((1u << row.mantissa_bits) - 1));
-  const double one = std::ldexp(1.0, row.mantissa_bits);
-  return exponent == 0 ? std::ldexp(mantissa / one, 1 - row.bias) : std::ldexp(1 + mantissa / one, exponent - row.bias);
+double decoded(const Float8Format& format, unsigned code) {
+  const int exponent = static_cast<int>(code >> format.mantissa_bits);
+  const auto mantissa = static_cast<double>(code & ((1u << format.mantissa_bits) - 1));
+  const double one = std::ldexp(1.0, format.mantissa_bits);
+  return exponent == 0 ? std::ldexp(mantissa / one, 1 - format.bias)
+                       : std::ldexp(1 + mantissa / one, exponent - format.bias);
 }
 
 // The nearest number's code, of two the even one; empty when that is beyond the largest.
-std::string encode_small(const SmallRow& row, double value) {
+std::string encode_float8(const DTypeRow& type, double value) {
+  const Float8Format& format = type.float8;
   const double size = std::fabs(value);
   unsigned code = 0;
-  while (code < row.largest && decoded(row, code + 1) <= size) ++code;
-  const double below = size - decoded(row, code), above = decoded(row, code + 1) - size;
+  while (code < format.largest && decoded(format, code + 1) <= size) ++code;
+  const double below = size - decoded(format, code), above = decoded(format, code + 1) - size;
   if (above < below || (above == below && code % 2 == 1)) ++code;
-  if (!(code <= row.largest)) return "";
-  const bool negative = std::signbit(value) && (code != 0 || !row.name.ends_with("fnuz"));  // these have one zero only
+  if (!(code <= format.largest)) return "";
+  const bool negative = std::signbit(value) && (code != 0 || !type.name.ends_with("fnuz"));  // these have one zero only
   return std::string(1, static_cast<char>(code | (negative ? 0x80u : 0u)));
 }
 
@@ -70,10 +46,13 @@ std::string encode_power(double value) {
   return code < 0 || code > 254 ? "" : std::string(1, static_cast<char>(code));
 }
 
-template <typename Rows>
-auto row_of(const Rows& rows, std::string_view name) {
-  const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const auto& row) { return row.name == name; });
-  return found == std::end(rows) ? nullptr : &*found;
+// A whole number in the type's two's complement. Of whole bytes only.
+std::string encode_whole(const DTypeRow& type, double value) {
+  const bool is_signed = type.kind == DTypeKind::Signed;
+  const double end = type.kind == DTypeKind::Bool ? 2 : std::ldexp(1.0, type.bits - is_signed);
+  if (value != std::floor(value) || value < (is_signed ? -end : 0) || value >= end) return "";
+  const uint64_t bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : static_cast<uint64_t>(value);
+  return bytes_of_value(bits).substr(0, type.bits / 8);
 }
 
 }  // namespace
@@ -89,12 +68,10 @@ std::string encode_value(DType dtype, double value) {
     return std::isfinite(float_of_half(half_of_float(narrow))) ? bytes_of_value(half_of_float(narrow)) : "";
   if (type.name == "complex64") return std::isfinite(narrow) ? bytes_of_value(narrow) + std::string(4, '\0') : "";
   if (type.name == "complex128") return bytes_of_value(value) + std::string(8, '\0');
-  if (const WholeRow* row = row_of(kWhole, type.name)) {
-    if (value != std::floor(value) || value < row->low || value >= row->end) return "";
-    const uint64_t bits = value < 0 ? static_cast<uint64_t>(static_cast<int64_t>(value)) : static_cast<uint64_t>(value);
-    return bytes_of_value(bits).substr(0, type.bits / 8);
-  }
-  if (const SmallRow* row = row_of(kSmall, type.name)) return encode_small(*row, value);
+  const bool is_whole =
+      type.kind == DTypeKind::Signed || type.kind == DTypeKind::Unsigned || type.kind == DTypeKind::Bool;
+  if (is_whole && type.bits >= 8) return encode_whole(type, value);
+  if (type.float8.mantissa_bits != 0) return encode_float8(type, value);
   if (type.name == "float8_e8m0fnu") return encode_power(value);
   return value == 0 ? std::string(std::max<size_t>(type.bits / 8, 1), '\0') : "";
 }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "sharding/tensor_size.h"
 #include "shards/shard_store.h"
 
 namespace tpplan {
@@ -113,8 +114,6 @@ bool open_files(const std::string& path, WeightSource& source) {
   return good;
 }
 
-std::string shape_text(std::span<const uint64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
 // Checks a stored tensor (all its pieces) against what the manifest says, and notes where it stands.
 bool place_tensor(const std::vector<WeightPlace>& places, const ParamLayout& layout, std::string_view path,
                   WeightSource& source, SourceTensor& tensor) {
@@ -130,12 +129,11 @@ bool place_tensor(const std::vector<WeightPlace>& places, const ParamLayout& lay
     const SafetensorsHeader& header = source.weights.headers[place.file];
     const WeightTensor& stored = header.tensors[place.tensor];
     const std::span<const uint64_t> shape = shape_of(header, stored);
-    const WeightTypeRow& type = weight_types()[stored.type];
     const std::string& in_file = header.source.name;
-    if (type.dtype != dtypes()[layout.dtype].name)
+    if (stored.dtype != layout.dtype)
       return note(source, Code::TP8023, in_file,
-                  fmt::format("{} is {} there and {} in the manifest: nothing is cast", called, type.name,
-                              dtypes()[layout.dtype].name));
+                  fmt::format("{} is {} there and {} in the manifest: nothing is cast", called,
+                              dtypes()[stored.dtype].safetensors, dtypes()[layout.dtype].name));
     std::vector<uint64_t> begin(wanted.size());
     if (source.is_folder_of_shards) {
       const auto saved = source.offsets[place.file].find(std::string(stored.name));

@@ -85,7 +85,7 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
     if (i < options.left_out.size() && options.left_out[i]) continue;
     const ParamLayout& layout = *store.shards[i].layout;
     entries.push_back({.name = store.shards[i].path,
-                       .type = weight_type_of(layout.dtype),
+                       .dtype = layout.dtype,
                        .shape = {layout.shape.begin(), layout.shape.end()},
                        .bytes = bytes_of(layout.dtype, layout.shape),
                        .saved_offsets = {},

@@ -26,7 +26,7 @@ ShardFile lay_out_file(const ShardStore& store, std::vector<FilePiece>&& pieces)
     const Shard& shard = store.shards[pieces[i].shard];
     const HeldBox whole = packed(pieces[i].held.box);
     entries.push_back({.name = shard.path,
-                       .type = weight_type_of(shard.layout->dtype),
+                       .dtype = shard.layout->dtype,
                        .shape = in_elements(whole.sizes, *shard.layout),
                        .bytes = elements_in(whole.box),
                        .saved_offsets = in_elements(whole.box.begin, *shard.layout),

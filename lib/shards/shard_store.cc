@@ -60,10 +60,10 @@ void check_packing(const Manifest& manifest) {
     const uint64_t bits = dtypes()[layout.dtype].bits;
     if (bits >= 8 || layout.shape.empty() || static_cast<uint64_t>(layout.shape.back()) % 8 * bits % 8 == 0) continue;
     throw Fault{.code = Code::TP8027,
-                .message = fmt::format("`{}` is {} of [{}], {} bits an element: its rows end inside a byte, and only "
+                .message = fmt::format("`{}` is {} of {}, {} bits an element: its rows end inside a byte, and only "
                                        "whole bytes are moved",
                                        escape_for_terminal(path_of(manifest, param)), dtypes()[layout.dtype].name,
-                                       fmt::join(layout.shape, ", "), bits),
+                                       shape_text(layout.shape), bits),
                 .help = "pad its last dim"};
   }
 }

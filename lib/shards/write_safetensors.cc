@@ -12,28 +12,22 @@
 
 namespace tpplan {
 
-WeightType weight_type_of(DType dtype) {
-  const std::string_view name = dtypes()[dtype].name;
-  const std::span<const WeightTypeRow> rows = weight_types();
-  const auto row = std::ranges::find(rows, name, &WeightTypeRow::dtype);
-  if (row == rows.end())
-    throw Fault{.code = Code::TP8033, .message = fmt::format("safetensors has no type for {}", name)};
-  return static_cast<WeightType>(row - rows.begin());
-}
-
 std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
   std::ranges::sort(entries, {}, [](const WriteEntry& entry) {
-    return std::tuple{-static_cast<int>(weight_types()[entry.type].bits), entry.name};
+    return std::tuple{-static_cast<int>(dtypes()[entry.dtype].bits), entry.name};
   });
   std::string json = "{\"__metadata__\":{", info = "{", tensors;
   uint64_t end = 0;
   for (WriteEntry& entry : entries) {
+    const DTypeRow& type = dtypes()[entry.dtype];
+    if (type.safetensors.empty())
+      throw Fault{.code = Code::TP8033, .message = fmt::format("safetensors has no type for {}", type.name)};
     std::string name;
     append_json_string(name, entry.name);
     info += fmt::format("{}{}:{{\"saved_offsets\":[{}]}}", info.size() == 1 ? "" : ",", name,
                         fmt::join(entry.saved_offsets, ","));
-    tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", name,
-                           weight_types()[entry.type].name, fmt::join(entry.shape, ","), end, end + entry.bytes);
+    tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", name, type.safetensors,
+                           fmt::join(entry.shape, ","), end, end + entry.bytes);
     entry.offset = end;
     end += entry.bytes;
   }

@@ -14,7 +14,7 @@ namespace tpplan {
 // A tensor to write: `source` is the caller's number for it.
 struct WriteEntry {
   std::string_view name;
-  WeightType type = 0;
+  DType dtype = 0;
   std::vector<uint64_t> shape;
   uint64_t bytes = 0;
   std::vector<uint64_t> saved_offsets;  // of a piece in its tensor
@@ -22,12 +22,10 @@ struct WriteEntry {
   uint64_t offset = 0;  // in the file; lay_out sets it
 };
 
-// The type's name in a header. Throws TP8033 for a dtype that the format lacks.
-WeightType weight_type_of(DType dtype);
-
 // Orders the entries as the reference writer does (wide types first, then by name), gives each its offset in the file,
 // and returns the bytes that stand before the first: length and header, padded with spaces to 8. `are_pieces`: with the
-// metadata of torch's distributed checkpoint. Throws TP8033 when the header would pass the format's limit.
+// metadata of torch's distributed checkpoint. Throws TP8033 for a dtype that the format lacks, and when the header would
+// pass the format's limit.
 std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces);
 
 }  // namespace tpplan

@@ -143,7 +143,7 @@ int64_t width_of(const Walk& walk, ModuleId id, bool output) {
   return 0;
 }
 
-SlotId run_step(Walk& walk, const Step& step, SlotId slot, const Frame& frame, bool output) {
+SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, const Frame& frame, bool output) {
   switch (step.kind) {
     case StepKind::FromLocal:
       return from_local(walk, slot, step.placement, 0, frame.rule);
@@ -364,11 +364,11 @@ void enter_module(Walk& walk, const GraphNode& node) {
     }
     SlotId slot = walk.slot_of[outside];
     const bool first = c.depth == 1 && c.position == 0, third = c.depth == 1 && c.position == 2 && node.positional >= 3;
-    const std::span<const Step> steps = first   ? (own.fast ? program.fast_input : program.input)
-                                        : third ? program.second
-                                                : std::span<const Step>{};
+    const std::span<const BoundaryStep> steps = first   ? (own.fast ? program.fast_input : program.input)
+                                                : third ? program.second
+                                                        : std::span<const BoundaryStep>{};
     const bool dtensor_on_fast_path = own.fast && layout_of(walk, slot).is_dtensor && first;
-    for (const Step& step : dtensor_on_fast_path ? program.input : steps) {
+    for (const BoundaryStep& step : dtensor_on_fast_path ? program.input : steps) {
       slot = run_step(walk, step, slot, frame, false);
       if (walk.crash != kNoId) return;
     }
@@ -402,7 +402,7 @@ void exit_module(Walk& walk, const GraphNode& node) {
     }
     if (frame.program != nullptr && c.depth == 0) {
       const bool is_dtensor = layout_of(walk, slot).is_dtensor;
-      for (const Step& step : frame.fast && !is_dtensor ? frame.program->fast_output : frame.program->output) {
+      for (const BoundaryStep& step : frame.fast && !is_dtensor ? frame.program->fast_output : frame.program->output) {
         slot = run_step(walk, step, slot, frame, true);
         if (walk.crash != kNoId) return;
       }

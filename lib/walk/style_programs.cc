@@ -11,23 +11,24 @@ constexpr Placement kLast{.kind = PlacementKind::Shard, .dim = -1};
 constexpr Placement kSequence{.kind = PlacementKind::Shard, .dim = 1};
 constexpr Placement kOpen{.kind = PlacementKind::Partial};
 
-constexpr Step kTakeWhole[] = {{StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kWhole}};
-constexpr Step kTakeLast[] = {{StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kLast}};
-constexpr Step kCutLast[] = {{StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kLast}};
-constexpr Step kTakeSequence[] = {{StepKind::FromLocal, kSequence}, {StepKind::Redistribute, kSequence}};
-constexpr Step kTakeWholeLocally[] = {
+constexpr BoundaryStep kTakeWhole[] = {{StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kWhole}};
+constexpr BoundaryStep kTakeLast[] = {{StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kLast}};
+constexpr BoundaryStep kCutLast[] = {{StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kLast}};
+constexpr BoundaryStep kTakeSequence[] = {{StepKind::FromLocal, kSequence}, {StepKind::Redistribute, kSequence}};
+constexpr BoundaryStep kTakeWholeLocally[] = {
     {StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kWhole}, {StepKind::ToLocalPartial, {}}};
-constexpr Step kLeaveLast[] = {
+constexpr BoundaryStep kLeaveLast[] = {
     {StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kLast}, {StepKind::ToLocal, {}}};
-constexpr Step kGather[] = {
+constexpr BoundaryStep kGather[] = {
     {StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kWhole}, {StepKind::ToLocal, {}}};
-constexpr Step kSum[] = {{StepKind::FromLocal, kOpen}, {StepKind::Redistribute, kWhole}, {StepKind::ToLocal, {}}};
-constexpr Step kToLocal[] = {{StepKind::ToLocal, {}}};
-constexpr Step kSumGradient[] = {{StepKind::ToLocal, {}}, {StepKind::SumGradient, {}}};
-constexpr Step kSumValue[] = {{StepKind::SumValue, {}}};
-constexpr Step kDivide[] = {{StepKind::Divide, {}}};
-constexpr Step kSumTail[] = {{StepKind::SumTailGradient, {}}};
-constexpr Step kCutLocally[] = {
+constexpr BoundaryStep kSum[] = {
+    {StepKind::FromLocal, kOpen}, {StepKind::Redistribute, kWhole}, {StepKind::ToLocal, {}}};
+constexpr BoundaryStep kToLocal[] = {{StepKind::ToLocal, {}}};
+constexpr BoundaryStep kSumGradient[] = {{StepKind::ToLocal, {}}, {StepKind::SumGradient, {}}};
+constexpr BoundaryStep kSumValue[] = {{StepKind::SumValue, {}}};
+constexpr BoundaryStep kDivide[] = {{StepKind::Divide, {}}};
+constexpr BoundaryStep kSumTail[] = {{StepKind::SumTailGradient, {}}};
+constexpr BoundaryStep kCutLocally[] = {
     {StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kLast}, {StepKind::ToLocal, {}}};
 
 // clang-format off

@@ -20,16 +20,16 @@ enum class StepKind : uint8_t {
   SumTailGradient,  // the gradient of the last qk_rope_head_dim elements is summed
 };
 
-struct Step {
+struct BoundaryStep {
   StepKind kind;
   Placement placement{};
 };
 
 struct StyleProgram {
   std::string_view style;
-  std::span<const Step> input{};   // of args[0]
-  std::span<const Step> second{};  // of args[2]
-  std::span<const Step> output{};
+  std::span<const BoundaryStep> input{};   // of args[0]
+  std::span<const BoundaryStep> second{};  // of args[2]
+  std::span<const BoundaryStep> output{};
   bool takes_first = false;    // asks for args[0], whether or not it changes it
   bool output_is_one = false;  // fails on a result that is no tensor
   bool local_params = false;   // the module sees its own parameters as plain pieces
@@ -37,8 +37,8 @@ struct StyleProgram {
   bool sums_params = false;    // the gradients of its own parameters are summed (native), once each is complete
   // Where no gradients are recorded a Linear runs on plain pieces.
   bool has_fast_path = false;
-  std::span<const Step> fast_input{};
-  std::span<const Step> fast_output{};
+  std::span<const BoundaryStep> fast_input{};
+  std::span<const BoundaryStep> fast_output{};
   bool hides_bias = false;  // the fast path adds the bias once, after the sum
 };
 

@@ -14,7 +14,6 @@ namespace tpplan {
 namespace {
 
 constexpr int64_t kMaxLayers = 10000;
-constexpr std::string_view kDTypes[] = {"float32", "bfloat16", "float16", "float64"};
 // What a config may say that changes the tensors, and that transformers does not do while it builds the model.
 constexpr std::string_view kUnreadParts[] = {"quantization_config", "compression_config"};
 
@@ -100,11 +99,9 @@ void read_flags(ConfigBuilder& builder) {
   }
   const std::string_view key = find_field(config, "dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string_view dtype = text_field(config, key, "float32", builder.diagnostics);
-  if (std::ranges::find(kDTypes, dtype) == std::end(kDTypes))
+  if (!find_dtype(dtype, builder.dtype) || !is_model_type(builder.dtype))
     fault(builder, find_field(config, key), fmt::format("`{}` is `{}`, which no model is built in", key, dtype),
           "bfloat16, float16, float32 or float64");
-  else
-    find_dtype(dtype, builder.dtype);
   std::string_view act =
       text_field(config, builder.family.activation_key, builder.family.activation, builder.diagnostics);
   if (builder.family.gelu_is_tanh && act == "gelu") {

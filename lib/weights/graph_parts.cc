@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "model/attention_names.h"
 #include "model/module_kinds.h"
 
 namespace tpplan {
 namespace {
 
-// Linear modules whose rows are q, k and v one after the other, each by heads, and those of gate and up.
-constexpr std::string_view kQkvInBlocks[] = {"qkv_proj", "Wqkv", "qkv", "wqkv"};
+// Linear modules whose rows are those of gate, then those of up.
 constexpr std::string_view kGateUpInBlocks[] = {"gate_up_proj"};
 
 bool holds(std::span<const std::string_view> names, std::string_view name) {
@@ -64,7 +64,7 @@ std::string_view keep_text(ModelGraph& graph, std::string text) { return graph.s
 
 std::vector<int64_t> fused_segments(std::string_view module_leaf, int64_t out, const ModuleAttributes& heads) {
   const int64_t query = heads.num_heads * heads.head_dim, key = heads.num_kv_heads * heads.head_dim;
-  if (holds(kQkvInBlocks, module_leaf) && query > 0 && out == query + 2 * key) return {query, key, key};
+  if (role_of(module_leaf) == HeadRole::FusedInBlocks && query > 0 && out == query + 2 * key) return {query, key, key};
   if (holds(kGateUpInBlocks, module_leaf) && out > 0 && out % 2 == 0) return {out / 2, out / 2};
   return {};
 }

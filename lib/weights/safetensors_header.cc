@@ -17,31 +17,6 @@ constexpr size_t kMaxFaults = 50;
 constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
-constexpr WeightTypeRow kTypes[] = {
-    {"BOOL", 8, "bool"},
-    {"F4", 4, "float4_e2m1fn"},
-    {"F6_E2M3", 6, "float6_e2m3fn"},
-    {"F6_E3M2", 6, "float6_e3m2fn"},
-    {"U8", 8, "uint8"},
-    {"I8", 8, "int8"},
-    {"F8_E5M2", 8, "float8_e5m2"},
-    {"F8_E4M3", 8, "float8_e4m3fn"},
-    {"F8_E8M0", 8, "float8_e8m0fnu"},
-    {"F8_E4M3FNUZ", 8, "float8_e4m3fnuz"},
-    {"F8_E5M2FNUZ", 8, "float8_e5m2fnuz"},
-    {"I16", 16, "int16"},
-    {"U16", 16, "uint16"},
-    {"F16", 16, "float16"},
-    {"BF16", 16, "bfloat16"},
-    {"I32", 32, "int32"},
-    {"U32", 32, "uint32"},
-    {"F32", 32, "float32"},
-    {"C64", 64, "complex64"},
-    {"F64", 64, "float64"},
-    {"I64", 64, "int64"},
-    {"U64", 64, "uint64"},
-};
-
 struct HeaderReader {
   SafetensorsHeader& header;
   Diagnostics& diagnostics;
@@ -72,11 +47,11 @@ bool read_whole(const JsonNode& node, uint64_t& value) {
 bool read_type(HeaderReader& reader, const JsonNode& node, WeightTensor& tensor) {
   if (node.kind != JsonKind::String)
     return wrong_form(reader, node, fmt::format("`dtype` is {}, not a string", json_kind_name(node.kind)));
-  const auto row = std::ranges::find(kTypes, node.text, &WeightTypeRow::name);
-  tensor.type = static_cast<WeightType>(row - std::begin(kTypes));
-  if (row != std::end(kTypes)) return true;
+  if (find_safetensors_dtype(node.text, tensor.dtype)) return true;
   std::vector<std::string_view> names;
-  for (const WeightTypeRow& type : kTypes) names.push_back(type.name);
+  for (const DTypeRow& type : dtypes()) {
+    if (!type.safetensors.empty()) names.push_back(type.safetensors);
+  }
   const std::string_view nearest = nearest_name(node.text, names);
   return wrong_form(
       reader, node, fmt::format("unknown dtype `{}`", node.text),
@@ -110,7 +85,7 @@ bool read_offsets(HeaderReader& reader, const JsonTree& tree, uint32_t at, Weigh
 
 // The bytes that type and shape say, multiplied in the reference's order, which overflows where it does.
 bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor& tensor) {
-  const WeightTypeRow& type = kTypes[tensor.type];
+  const DTypeRow& type = dtypes()[tensor.dtype];
   uint64_t bits = 1;
   bool fits = true;
   for (const uint64_t size : shape_of(reader.header, tensor)) fits = fits && !__builtin_mul_overflow(bits, size, &bits);
@@ -271,8 +246,6 @@ bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagno
 }
 
 }  // namespace
-
-std::span<const WeightTypeRow> weight_types() { return kTypes; }
 
 std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const WeightTensor& tensor) {
   return {header.sizes.data() + tensor.sizes_begin, tensor.ndim};

@@ -11,19 +11,9 @@
 
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
+#include "sharding/dtype.h"
 
 namespace tpplan {
-
-// Index into weight_types().
-using WeightType = uint8_t;
-
-struct WeightTypeRow {
-  std::string_view name;   // as a header writes it
-  uint8_t bits;            // of one element
-  std::string_view dtype;  // the same type in sharding/dtype.h
-};
-
-std::span<const WeightTypeRow> weight_types();
 
 // One tensor. Bytes [begin, end) count from SafetensorsHeader::data_begin; little endian, row major.
 struct WeightTensor {
@@ -32,7 +22,7 @@ struct WeightTensor {
   uint64_t sizes_begin = 0;  // into SafetensorsHeader::sizes
   uint64_t offset = 0;       // place of the name in the header
   uint32_t ndim = 0;
-  WeightType type = 0;
+  DType dtype = 0;
 };
 
 struct SafetensorsHeader {

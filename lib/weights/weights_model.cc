@@ -179,10 +179,8 @@ void build_module(ModelBuilder& builder, std::span<const NamedTensor> tensors) {
     const WeightTensor& tensor = tensor_at(builder.files, named.place);
     const std::span<const uint64_t> sizes = shape_of(builder.files.headers[named.place.file], tensor);
     shape.assign(sizes.begin(), sizes.end());
-    DType dtype = 0;
-    find_dtype(weight_types()[tensor.type].dtype, dtype);
     const bool is_buffer = std::ranges::find(kBufferNames, named.name) != std::end(kBufferNames);
-    add_param(graph, named.name, shape, dtype, is_buffer);
+    add_param(graph, named.name, shape, tensor.dtype, is_buffer);
     has_matrix = has_matrix || (!is_buffer && shape.size() >= 2);
     if (named.name == "weight") set_kind(graph.modules.back(), guess_kind(leaf, shape.size()));
   }

@@ -149,7 +149,7 @@ def test_a_real_plan_against_one_with_fsdp_and_sequence_parallelism(tmp_path):
     for path, (change, fields) in modules.items():
         for key in fields.keys() - {"rule"}:
             assert fields[key].get("after") == boundaries[1][path][key]
-    counted = {(c["phase"], c["kind"], c["axis"]): (c["before"], c["after"]) for c in document["collectives"]}
+    counted = {(c["phase"], c["kind"], c["axis"]): (c["before"], c["after"], c["bytes_before"], c["bytes_after"]) for c in document["collectives"]}
     assert counted == expected_collectives(old, new)
 
 
@@ -157,10 +157,14 @@ def expected_collectives(old, new):
     out = {}
     for side, manifest in enumerate((old, new)):
         steps = [(phase, step) for m in manifest["modules"] for v in m["inputs"] + m["outputs"] for phase in ("forward", "backward") for step in v.get(phase, [])]
-        steps += [("gradient", step) for p in manifest["parameters"] for step in p["grad_reduce"]]
+        again = {path for group in manifest["tied"] for path in group[1:]}
+        steps += [({"gather": "gather", "reduce": "gradient"}[step["part"]], step)
+                  for p in manifest["parameters"] if p["path"] not in again for step in p.get("steps", [])]
         for phase, step in steps:
             if step["kind"] != "slice":
-                out.setdefault((phase, step["kind"], step["axis"]), [0, 0])[side] += 1
+                sums = out.setdefault((phase, step["kind"], step["axis"]), [0, 0, 0, 0])
+                sums[side] += 1
+                sums[2 + side] += step.get("bytes", 0)
     return {key: tuple(counts) for key, counts in out.items()}
 
 
@@ -179,7 +183,7 @@ def test_changes_of_one_kind_are_one_group_whatever_they_are_called(manifest):
     group, = diff(old, new)["parameters"]["groups"]
     assert [family["pattern"] for family in group["families"]] == ["l.*.a.weight", "l.*.b.weight", "l.*.c.weight"]
     assert group["fields"]["spec"] == {"before": ["tp", None], "after": [None, "tp"]}
-    assert words(old, new).count("P('tp', None) -> P(None, 'tp')") == 1
+    assert words(old, new).count("[tp, null] -> [null, tp]") == 1
 
 
 def test_added_and_removed_parameters_modules_and_buffers(manifest):
@@ -340,7 +344,7 @@ rules
 
 parameters: 1 changed, 0 added, 0 removed
   ~ layers.3.wo.weight  (1 of 6)
-      spec          P(None, 'tp') -> P(None, None)
+      spec          [null, tp] -> [null, null]
       placements    [Shard(1)] -> [Replicate]
       local_shapes  [8, 4] -> [8, 16]
       style         rowwise -> replicate

@@ -17,7 +17,7 @@ void check(const tpplan::SafetensorsHeader& header) {
   uint64_t together = 0;
   for (const tpplan::WeightTensor& tensor : header.tensors) {
     require(tensor.begin <= tensor.end && tensor.end <= there, "a tensor lies in the file");
-    uint64_t bits = tpplan::weight_types()[tensor.type].bits;
+    uint64_t bits = tpplan::dtypes()[tensor.dtype].bits;
     for (const uint64_t size : tpplan::shape_of(header, tensor)) bits *= size;
     require(bits / 8 == tensor.end - tensor.begin, "a tensor has the bytes of its type and shape");
     together += tensor.end - tensor.begin;

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import EXECUTOR, NEIGHBOURS, run
+from conftest import EXECUTOR, NEIGHBOURS, linear_model, plan_text, run, write
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXECUTED = {"schedule": ("run", "manifest.json"), "reads": ("load", "manifest.json", "--weights", "weights.safetensors")}
@@ -62,3 +62,17 @@ def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
     assert topics == {*PHASES, *EXECUTED, "diagnostics"}
     for case in CASES:
         assert {path.name for path in (HERE / case).iterdir()} == {"model.json", "plan.yaml", "expected.txt"}, case
+
+
+@pytest.mark.parametrize("mesh, spec", [
+    ("{fsdp: 2, tp: 2}", "[[fsdp, tp], null]"),
+    ("{fsdp: 2, tp: 2}", "[tp, fsdp]"),
+    ('{"no": 2, "a b": 2}', '[null, ["no", "a b"]]'),
+    ('{"...": 2, "Tp": 2}', '[["..."], "Tp"]'),
+])
+def test_a_printed_spec_can_be_written_into_a_plan(tmp_path, mesh, spec):
+    for _ in range(2):
+        paths = write(tmp_path, linear_model(w=[8, 8]), plan_text({"w": f"{{spec: {spec}}}"}, mesh=mesh))
+        result = run("compile", *paths, "--print", "shardings", "--quiet", "--color", "never")
+        assert result.returncode == 0, result.stderr.decode()
+        assert result.stdout.decode().startswith(f"w.weight: {spec} rule")

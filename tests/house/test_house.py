@@ -20,7 +20,8 @@ LAYERS = {
     "match": {"base", "diagnostics", "sharding", "model", "plan"},
     "weights": {"base", "diagnostics", "syntax", "sharding", "model"},
     "emit": {"base", "diagnostics", "syntax", "sharding", "manifest", "plan"},
-    "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit"},
+    "measure": {"base", "diagnostics", "sharding", "manifest"},
+    "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit", "measure"},
     "device": {"base", "diagnostics", "sharding"},
     "ranks": {"base", "diagnostics", "render", "sharding", "manifest", "device"},
     "shards": {"base", "diagnostics", "syntax", "sharding", "manifest", "weights", "device", "ranks"},
@@ -131,3 +132,10 @@ def test_every_diagnostic_has_a_page_and_every_page_a_diagnostic():
 def test_only_agreed_entries_stand_at_the_top_level():
     agreed = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "lib", "plans", "schemas", "tests", "tools"}
     assert {p.name for p in ROOT.iterdir() if not p.name.startswith((".", "build"))} <= agreed
+
+
+def test_exporters_know_the_fused_projections_of_the_table():
+    table = re.findall(r'\{"(\w+)", HeadRole::FusedInBlocks\}', (LIB / "model/attention_names.cc").read_text())
+    exporter = (ROOT / "tools/python/tpplan/export/torch_module.py").read_text()
+    names = re.findall(r'"(\w+)"', re.search(r"QKV_IN_BLOCKS = \((.*?)\)", exporter)[1])
+    assert sorted(table) == sorted([*names, "c_attn"]) and 'leaf == "c_attn"' in exporter

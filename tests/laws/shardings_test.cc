@@ -175,18 +175,6 @@ TEST_CASE("law: placements, applied as torch applies them, give the slices of th
   }
 }
 
-TEST_CASE("law: printed specs parse back") {
-  for (const Mesh& mesh : kMeshes) {
-    for (size_t ndim = 0; ndim <= 3; ++ndim) {
-      for_each_spec(mesh, ndim, [&](const PartitionSpec& spec) {
-        PartitionSpec back;
-        REQUIRE(parse_spec(to_text(spec, mesh), mesh, back));
-        REQUIRE(back == spec);
-      });
-    }
-  }
-}
-
 TEST_CASE("law: ranks and coordinates are each other's inverse") {
   for (const Mesh& mesh : kMeshes) {
     for (int64_t rank = 0; rank < device_count(mesh); ++rank) REQUIRE(rank_of(mesh, coordinate_of(mesh, rank)) == rank);

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 import struct
 
 import bridge
@@ -64,6 +65,39 @@ def test_every_dtype_has_the_bits_that_the_program_counts(tmp_path):
         assert manifest.totals["bytes"] == m.DTYPE_BITS[module["path"]]
     schema = json.loads((bridge.ROOT / "schemas/manifest.schema.json").read_text())
     assert sorted(schema["definitions"]["tensor"]["properties"]["dtype"]["enum"]) == sorted(m.DTYPE_BITS)
+
+
+def test_every_dtype_is_called_in_safetensors_as_the_program_calls_it():
+    rows = re.findall(r'^    \{"(\w+)", \d+, \w+, "(\w*)"', (bridge.ROOT / "lib/sharding/dtype.cc").read_text(), re.M)
+    assert {name: stored for name, stored in rows if stored} == m.SAFETENSORS_DTYPES
+    assert [name for name, _ in rows] == list(m.DTYPE_BITS)
+
+
+LAYOUTS = ("Replicate", "Shard(0)", "Shard(1)", "Partial")
+
+
+@pytest.mark.parametrize("data", [None, {"axes": ["dp"], "dim": 0}, {"axes": ["dp"], "dim": 1}], ids=["no data", "dim 0", "dim 1"])
+@pytest.mark.parametrize("mesh", ["{tp: 2, dp: 2}", "{dp: 2, tp: 2}", "{a: 2, tp: 2, dp: 3}"])
+def test_every_boundary_that_the_program_writes_is_proven(tmp_path, mesh, data):
+    """All layouts to all others, beside a data axis major or minor to theirs."""
+    pairs = [(a, b) for a in LAYOUTS for b in LAYOUTS if b != "Partial" or a == b]
+    modules = [{"path": f"m{i}", "type": "X", "parameters": {"w": {"shape": [8], "dtype": "float32"}}} for i in range(len(pairs))]
+    rules = {f"m{i}": {"style": "prepare_module_input", "input_layouts": a, "desired_input_layouts": b} for i, (a, b) in enumerate(pairs)}
+    model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": modules}
+    settings = "" if data is None else f"data: {json.dumps(data)}\n"
+    plan = f"format: tpplan.plan/1\nmesh: {mesh}\n{settings}tp_plan: {json.dumps(rules)}\n"
+    document = json.loads(bridge.compile_manifest(tmp_path, model, plan).read_text())
+    assert len(m.load_manifest(document).modules) == len(pairs)
+    for module in document["modules"]:
+        for steps in ("forward", "backward"):
+            if len(module["inputs"][0].get(steps, [])) < 2:
+                continue
+            turned = copy.deepcopy(document)
+            value = next(v for v in turned["modules"] if v["path"] == module["path"])["inputs"][0]
+            value[steps].reverse()
+            if value[steps] != module["inputs"][0][steps]:
+                with pytest.raises(m.ManifestError, match=steps):
+                    m.load_manifest(turned)
 
 
 def small(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import jsonschema
 import pytest
@@ -176,7 +177,7 @@ def test_values_of_a_setting_are_those_that_the_program_lists(bad, setting, tmp_
 
 
 def test_dtypes_are_those_of_the_table():
-    table = re.findall(r'\{"(\w+)", \d+\}', source("sharding/dtype.cc"))
+    table = re.findall(r'\{"(\w+)", \d+, ', source("sharding/dtype.cc"))
     assert len(table) > 30
     assert TENSOR["model"]["dtype"]["enum"] == TENSOR["manifest"]["dtype"]["enum"] == table
 
@@ -218,9 +219,17 @@ def test_frameworks_and_kinds_are_those_of_the_model_reader(tmp_path):
 def test_reasons_and_collectives_are_those_of_the_program():
     reasons = names_in(source("infer/sharding_table.cc"), r"to_text\(Reason reason\) \{(.*?)\n\}")
     assert sorted(TENSOR["manifest"]["reason"]["enum"]) == sorted(reasons)
-    table = re.findall(r'case CollectiveKind::\w+:\s*return "(\w+)"', source("sharding/redistribute.cc"))
-    collective = SCHEMAS["manifest"]["definitions"]["collectives"]["items"]["properties"]
-    assert collective["kind"]["enum"] == table
+    table = re.findall(r'"(\w+)"', re.search(r"kNames\[\] = \{(.*?)\}", source("sharding/redistribute.cc"), re.S)[1])
+    assert SCHEMAS["manifest"]["definitions"]["collective"]["enum"] == table
+    parts = re.findall(r'"(\w+)"', re.search(r"kPartNames\[\] = \{(.*?)\}", source("sharding/steps.cc"), re.S)[1])
+    assert SCHEMAS["manifest"]["definitions"]["paramStep"]["properties"]["part"]["enum"] == parts
+    phases = re.findall(r'"(\w+)"', re.search(r"to_text\(CommPhase.*?\{(.*?)\};", source("manifest/diff_manifest.cc"), re.S)[1])
+    assert SCHEMAS["diff"]["properties"]["collectives"]["items"]["properties"]["phase"]["enum"] == phases
+
+
+def test_lists_of_names_are_those_that_the_tables_give():
+    result = subprocess.run([ROOT / "tools" / "write-schemas", "--check"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout.strip()) == (0, ""), "run tools/write-schemas"
 
 
 def test_formats_are_those_of_the_program():

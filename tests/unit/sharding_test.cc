@@ -100,9 +100,11 @@ TEST_CASE("placements are read as they are written, and as torch users write the
     CHECK_FALSE(parse_placement(text, placement));
 }
 
-TEST_CASE("specs print in JAX's notation") {
-  CHECK(to_text(PartitionSpec{{1, 0}, {}, {1}}, kMesh) == "P(('tp', 'fsdp'), None, 'tp')");
-  CHECK(to_text(PartitionSpec{}, kMesh) == "P()");
+TEST_CASE("specs print as plans write them") {
+  CHECK(to_text(PartitionSpec{{1, 0}, {}, {1}}, kMesh) == "[[tp, fsdp], null, tp]");
+  CHECK(to_text(PartitionSpec{}, kMesh) == "[]");
+  CHECK(axis_text("no") == "\"no\"");
+  CHECK(axis_text("a \"b\"\n") == "\"a \\\"b\\\"\\x0a\"");
 }
 
 TEST_CASE("check_sharding finds each kind of fault") {

@@ -14,6 +14,7 @@
 #include "run/print_schedule.h"
 #include "run/run_products.h"
 #include "run/run_schedule.h"
+#include "sharding/tensor_size.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -97,12 +98,6 @@ void combine(Comm& comm, Outcome& outcome) {
   put(total, outcome);
 }
 
-std::string axis_text(const Mesh& mesh, const Collective& c) {
-  std::string text = fmt::format("{} over {}", to_text(c.kind), escape_for_terminal(mesh.axes[c.axis].name));
-  if (c.kind == CollectiveKind::AllToAll) return text + fmt::format(", dim {} to {}", c.from_dim, c.dim);
-  return c.kind == CollectiveKind::AllReduce ? text : text + fmt::format(", dim {}", c.dim);
-}
-
 std::string time_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
@@ -110,10 +105,6 @@ std::string time_text(double seconds) {
 
 std::string wrong_text(uint64_t wrong, uint64_t elements) {
   return wrong == 0 ? "right" : fmt::format("{} of {} WRONG", wrong, elements);
-}
-
-std::string shape_text(const ScheduleEntry& entry) {
-  return fmt::format("{}[{}]", dtypes()[entry.dtype].name, fmt::join(entry.shape, ", "));
 }
 
 std::string redistributions_text(const Manifest& manifest, const Outcome& outcome) {
@@ -126,14 +117,15 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
     const EntryResult& result = outcome.redistributions.entries[id];
     const std::string verdict =
         result.not_run.empty() ? wrong_text(result.wrong, result.elements) : "not run: " + result.not_run;
-    out += fmt::format("{} {}\n  {} x {}, {}\n", to_text(entry.part), escape_for_terminal(entry.pattern), entry.count,
-                       shape_text(entry), verdict);
+    out += fmt::format("{} {}\n  {} x {}{}, {}\n", to_text(entry.part), escape_for_terminal(entry.pattern), entry.count,
+                       dtypes()[entry.dtype].name, shape_text(entry.shape), verdict);
     for (; next < outcome.redistributions.collectives.size() && outcome.redistributions.collectives[next].entry == id;
          ++next) {
       const CollectiveResult& c = outcome.redistributions.collectives[next];
       const Bandwidth bandwidth = bandwidth_of(c.collective.kind, c.bytes, c.seconds, static_cast<int>(c.ranks));
-      out += fmt::format("  {:<35}{:>6}{:>10}{:>11}{:>8.2f}{:>8.2f}\n", axis_text(manifest.mesh, c.collective), c.ranks,
-                         human_bytes(c.bytes), time_text(c.seconds), bandwidth.algorithm / 1e9, bandwidth.bus / 1e9);
+      out += fmt::format("  {:<35}{:>6}{:>10}{:>11}{:>8.2f}{:>8.2f}\n",
+                         escape_for_terminal(to_text(c.collective, manifest.mesh)), c.ranks, human_bytes(c.bytes),
+                         time_text(c.seconds), bandwidth.algorithm / 1e9, bandwidth.bus / 1e9);
     }
   }
   return out;
@@ -145,9 +137,8 @@ std::string products_text(const Manifest& manifest, const Outcome& outcome) {
     const ModuleProduct& product = outcome.products[i];
     const ProductResult& result = outcome.results[i];
     const ParamLayout& layout = layout_of(manifest, *product.weight.param);
-    out +=
-        fmt::format("{}product {}\n  {} x {} [{}], ", out.empty() ? "\n" : "", escape_for_terminal(product.pattern),
-                    product.count, product.weight.is_embedding ? "embedding" : "linear", fmt::join(layout.shape, ", "));
+    out += fmt::format("{}product {}\n  {} x {} {}, ", out.empty() ? "\n" : "", escape_for_terminal(product.pattern),
+                       product.count, product.weight.is_embedding ? "embedding" : "linear", shape_text(layout.shape));
     if (result.fault != ProductFault::None) {
       out += fmt::format("{}: {}\n", is_wrong(result.fault) ? "WRONG" : "not run", result.reason);
       continue;
@@ -189,10 +180,10 @@ std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobA
     const ScheduleEntry& entry = outcome.schedule[id];
     const EntryResult& result = outcome.redistributions.entries[id];
     out += fmt::format(
-        "{}\n {{\"part\": \"{}\", \"path\": {}, \"pattern\": {}, \"count\": {}, \"shape\": [{}], \"dtype\": \"{}\", "
+        "{}\n {{\"part\": \"{}\", \"path\": {}, \"pattern\": {}, \"count\": {}, \"shape\": {}, \"dtype\": \"{}\", "
         "\"not_run\": {}, \"elements\": {}, \"wrong\": {}, \"collectives\": [",
         id == 0 ? "" : ",", to_text(entry.part), json_text(entry.path), json_text(entry.pattern), entry.count,
-        fmt::join(entry.shape, ", "), dtypes()[entry.dtype].name,
+        shape_text(entry.shape), dtypes()[entry.dtype].name,
         result.not_run.empty() ? "null" : json_text(result.not_run), result.elements, result.wrong);
     for (bool first = true;
          next < outcome.redistributions.collectives.size() && outcome.redistributions.collectives[next].entry == id;
@@ -212,13 +203,13 @@ std::string json_of(const Manifest& manifest, const Outcome& outcome, const JobA
     const ModuleProduct& product = outcome.products[i];
     const ProductResult& r = outcome.results[i];
     out += fmt::format(
-        "{}\n {{\"path\": {}, \"pattern\": {}, \"count\": {}, \"kind\": \"{}\", \"shape\": [{}], \"not_run\": {}, "
+        "{}\n {{\"path\": {}, \"pattern\": {}, \"count\": {}, \"kind\": \"{}\", \"shape\": {}, \"not_run\": {}, "
         "\"fault\": {}, \"seconds\": {:.9f}, "
         "\"y\": {{\"elements\": {}, \"wrong\": {}}}, \"dx\": {{\"elements\": {}, \"wrong\": {}}}, \"dw\": "
         "{{\"elements\": {}, \"wrong\": {}}}}}",
         i == 0 ? "" : ",", json_text(product.path), json_text(product.pattern), product.count,
         product.weight.is_embedding ? "embedding" : "linear",
-        fmt::join(layout_of(manifest, *product.weight.param).shape, ", "),
+        shape_text(layout_of(manifest, *product.weight.param).shape),
         r.reason.empty() || is_wrong(r.fault) ? "null" : json_text(r.reason),
         is_wrong(r.fault) ? json_text(r.reason) : "null", r.seconds, r.elements, r.wrong, r.input_elements,
         r.input_wrong, r.weight_elements, r.weight_wrong);

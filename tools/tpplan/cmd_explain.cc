@@ -100,28 +100,19 @@ std::string explain_param(const Session& s, ParamId id) {
   if (c.judgement.shardings.params[id].reason == Reason::Tied)
     line("tied", "it is one tensor with a parameter that has a rule, and follows it");
   if (c.plan.fsdp) line("fsdp", fsdp_line(c, id));
-  std::vector<std::string> placements, grads;
-  for (const Placement& p : layout.placements.value_or(std::vector<Placement>{})) placements.push_back(to_text(p));
-  for (const GradReduce& g : layout.grad_reduce)
-    grads.push_back(fmt::format("{} over {}", g.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
-                                mesh.axes[g.axis].name));
-  line("spec",
-       fmt::format("{}, placements {}", to_text(layout.sharding.spec, mesh),
-                   layout.placements ? fmt::format("[{}]", fmt::join(placements, ", ")) : "none (unequal segments)"));
+  line("spec", fmt::format("{}, placements {}", to_text(layout.sharding.spec, mesh),
+                           layout.placements ? to_text(*layout.placements) : "none (unequal segments)"));
   for (const DimSegments& segments : layout.sharding.segments)
     line("segments", fmt::format("dim {}: {}, each is cut by itself", segments.dim, shape_text(segments.sizes)));
   line("rank 0", shape_text(layout.local_shapes[0]));
   line("replicas", std::to_string(layout.replicas));
-  line("gradient", grads.empty() ? "no reduction" : join(grads, ", "));
+  line("gradient", layout.grad_reduce.empty() ? "no reduction" : to_text(layout.grad_reduce, mesh));
   line("init", init_line(s, c.judgement.init.params[id]));
   return text;
 }
 
 std::string layouts_text(const std::optional<std::vector<Placement>>& layouts) {
-  if (!layouts) return "as it is";
-  std::vector<std::string> parts;
-  for (const Placement& p : *layouts) parts.push_back(to_text(p));
-  return fmt::format("[{}]", fmt::join(parts, ", "));
+  return layouts ? to_text(*layouts) : "as it is";
 }
 
 std::string explain_values(std::string_view what, const std::vector<ManifestValue>& values, const Mesh& mesh) {
@@ -131,8 +122,7 @@ std::string explain_values(std::string_view what, const std::vector<ManifestValu
                         layouts_text(value.from), layouts_text(value.to));
     for (const auto& [direction, steps] :
          {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
-      for (const Collective& step : *steps)
-        text += fmt::format("; {} {} over {}", direction, to_text(step.kind), mesh.axes[step.axis].name);
+      for (const Step& step : *steps) text += fmt::format("; {} {}", direction, to_text(step.collective, mesh));
     }
     text += '\n';
   }

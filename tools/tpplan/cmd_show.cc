@@ -8,9 +8,10 @@
 #include "commands.h"
 #include "inputs.h"
 #include "manifest/write_manifest.h"
-#include "report/measure_manifest.h"
+#include "measure/measure_manifest.h"
 #include "report/render_chart.h"
 #include "sharding/shard_slice.h"
+#include "sharding/tensor_size.h"
 #include "syntax/json_writer.h"
 
 namespace tpplan {
@@ -32,8 +33,8 @@ std::string rank_line(const Manifest& manifest, const ManifestParam& param, cons
   const auto slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
   if (!json) {
     return fmt::format("{}  {} of {}  {}\n", escape_for_terminal(path_of(manifest, param)),
-                       fmt::format("[{}]", fmt::join(local_shape_of(layout, manifest.mesh, coordinate), ", ")),
-                       fmt::format("[{}]", fmt::join(layout.shape, ", ")), intervals_text(slice));
+                       shape_text(local_shape_of(layout, manifest.mesh, coordinate)), shape_text(layout.shape),
+                       intervals_text(slice));
   }
   JsonWriter line;
   begin_object(line);
@@ -49,19 +50,14 @@ std::string rank_line(const Manifest& manifest, const ManifestParam& param, cons
 std::string param_text(const Manifest& manifest, const ManifestParam& param) {
   const ParamLayout& layout = layout_of(manifest, param);
   const Mesh& mesh = manifest.mesh;
-  std::vector<std::string> placements, grads, locals;
-  for (const Placement& p : layout.placements.value_or(std::vector<Placement>{})) placements.push_back(to_text(p));
-  for (const GradReduce& g : layout.grad_reduce)
-    grads.push_back(fmt::format("{} over {}", g.kind == GradReduceKind::AllReduce ? "all_reduce" : "reduce_scatter",
-                                mesh.axes[g.axis].name));
-  for (const auto& shape : layout.local_shapes) locals.push_back(fmt::format("[{}]", fmt::join(shape, ", ")));
-  std::string out = fmt::format("{}  [{}] {}\n", escape_for_terminal(path_of(manifest, param)),
-                                fmt::join(layout.shape, ", "), dtypes()[layout.dtype].name);
-  out += fmt::format(
-      "  spec        {}\n  placements  {}\n", to_text(layout.sharding.spec, mesh),
-      layout.placements ? fmt::format("[{}]", fmt::join(placements, ", ")) : "none: segments of unequal size");
+  std::vector<std::string> locals;
+  for (const auto& shape : layout.local_shapes) locals.push_back(shape_text(shape));
+  std::string out = fmt::format("{}  {} {}\n", escape_for_terminal(path_of(manifest, param)), shape_text(layout.shape),
+                                dtypes()[layout.dtype].name);
+  out += fmt::format("  spec        {}\n  placements  {}\n", to_text(layout.sharding.spec, mesh),
+                     layout.placements ? to_text(*layout.placements) : "none: segments of unequal size");
   for (const DimSegments& s : layout.sharding.segments)
-    out += fmt::format("  segments    dim {}: [{}]\n", s.dim, fmt::join(s.sizes, ", "));
+    out += fmt::format("  segments    dim {}: {}\n", s.dim, shape_text(s.sizes));
   out += fmt::format("  each rank   {}\n", fmt::join(locals, ", "));
   out += fmt::format("  reason      {}", layout.reason);
   if (!layout.style.empty()) out += ", " + layout.style;
@@ -69,7 +65,7 @@ std::string param_text(const Manifest& manifest, const ManifestParam& param) {
     out += fmt::format(" by `{}` (line {})", escape_for_terminal(manifest.rules[layout.rule].key),
                        manifest.rules[layout.rule].line);
   out += fmt::format("\n  replicas    {}\n  gradient    {}\n", layout.replicas,
-                     grads.empty() ? "no reduction" : fmt::format("{}", fmt::join(grads, ", ")));
+                     layout.grad_reduce.empty() ? "no reduction" : to_text(layout.grad_reduce, mesh));
   if (!layout.kind.empty())
     out += fmt::format(
         "  kind        {}{}\n", layout.kind,

@@ -6,10 +6,10 @@
 #include "commands.h"
 #include "emit/emit_formats.h"
 #include "import_formats.h"
+#include "measure/optimizers.h"
 #include "parse_line.h"
 #include "program.h"
 #include "render/formats.h"
-#include "report/measure_manifest.h"
 
 namespace {
 

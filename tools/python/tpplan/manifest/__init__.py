@@ -5,7 +5,7 @@ replicas follow from the spec, specs are legal, totals are the sums. A manifest 
 """
 
 from .check_model import check_buffers, check_mesh, check_parameters
-from .dtypes import DTYPE_BITS
+from .dtypes import DTYPE_BITS, SAFETENSORS_DTYPES
 from .manifest import (
     COMPILE_AGAIN,
     EXPORT_AGAIN,
@@ -14,6 +14,8 @@ from .manifest import (
     Boundary,
     Manifest,
     ManifestError,
+    ParamStep,
+    Step,
     Tensor,
     Value,
     device_count,
@@ -33,11 +35,14 @@ __all__ = [
     "LAYOUT",
     "MAX_LISTED_RANKS",
     "MAX_LOCAL_SHAPES",
+    "SAFETENSORS_DTYPES",
     "TOTALS",
     "WRITTEN_BY",
     "Boundary",
     "Manifest",
     "ManifestError",
+    "ParamStep",
+    "Step",
     "Tensor",
     "Value",
     "check_buffers",

@@ -23,6 +23,28 @@ class ManifestError(ValueError):
 
 
 @dataclass(frozen=True)
+class Step:
+    """One collective over one axis, as the manifest says it. `dim` and `from_dim` are None where the kind has none."""
+
+    kind: str
+    axis: str
+    dim: int | None = None
+    from_dim: int | None = None
+
+
+@dataclass(frozen=True)
+class ParamStep:
+    """A step of a parameter: `part` is "gather" (for its module) or "reduce" (its gradient). `elements` and `bytes` are the
+    payload on rank 0, `sent` what a rank sends of it in a ring."""
+
+    part: str
+    step: Step
+    elements: int
+    bytes: int
+    sent: int
+
+
+@dataclass(frozen=True)
 class Tensor:
     """One parameter or buffer. `spec` has for each dim a tuple of axis names, major to minor; `segments` maps dims to the
     sizes of their parts; `placements` has one text a mesh axis, or is None where torch has no word for the sharding."""
@@ -41,6 +63,7 @@ class Tensor:
     grad_reduce: tuple  # (axis, "all_reduce" | "reduce_scatter")
     kind: str | None = None  # of its module: linear, embedding or norm; None for others
     dims: tuple = ()  # names of the dims of a linear's or embedding's parameter; () where nobody says
+    steps: tuple = ()  # of ParamStep; () in manifests that were written before
 
 
 @dataclass(frozen=True)
@@ -52,8 +75,8 @@ class Value:
     source: tuple | None
     target: tuple | None
     use_local: bool | None
-    forward: tuple
-    backward: tuple  # (kind, axis)
+    forward: tuple  # of Step
+    backward: tuple
 
 
 @dataclass(frozen=True)

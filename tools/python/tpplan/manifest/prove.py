@@ -42,23 +42,45 @@ def _local_shapes(where, tensor, mesh):
 
 
 def prove_steps(where, value, mesh):
-    """The collectives of a value are those that bring its one layout to the other."""
-    if value.source and value.target and tuple(_forward(value.source, value.target, mesh)) != value.forward:
+    """The steps that the manifest says bring a value from its one layout to the other, and its gradient back: they are carried
+    out on the layouts, not found again. A gradient comes as the value went, its sums open where a step closes them."""
+    if not value.source or not value.target:
+        if value.forward or value.backward:
+            raise ManifestError(where, "has steps between layouts that it does not say", COMPILE_AGAIN)
+        return
+    axes = [name for name, _ in mesh]
+    if _carried_out(value.source, value.forward, axes) != value.target:
         raise ManifestError(where, "`forward` is not what brings `from` to `to`", COMPILE_AGAIN)
+    summed = {step.axis for step in value.backward if step.kind in ("all_reduce", "reduce_scatter")}
+    arriving = ["Partial(sum)" if axis in summed else layout for axis, layout in zip(axes, _whole(value.target), strict=True)]
+    if value.backward and _carried_out(arriving, value.backward, axes) != _whole(value.source):
+        raise ManifestError(where, "`backward` is not what brings the gradient of `to` to `from`", COMPILE_AGAIN)
 
 
-def _forward(source, target, mesh):
-    """The collectives that bring one layout to another, axis by axis (lib/sharding/redistribute.cc)."""
-    for (axis, _), before, after in zip(mesh, source, target, strict=True):
-        if before == after:
-            continue
-        is_shard = after.startswith("Shard")
-        if before.startswith("Partial"):
-            yield ("reduce_scatter" if is_shard else "all_reduce"), axis
-        elif before.startswith("Shard"):
-            yield ("all_to_all" if is_shard else "all_gather"), axis
-        else:
-            yield "slice", axis
+def _whole(layouts):
+    """The layouts of a gradient: that of a sum is the same on all ranks."""
+    return tuple("Replicate" if layout.startswith("Partial") else layout for layout in layouts)
+
+
+def _carried_out(layouts, steps, axes):
+    """The layouts after these steps; None where one does not start from what is there: from the wrong placement, or from
+    pieces that an axis to the right in the mesh cuts once more."""
+    now = list(layouts)
+    for step in steps:
+        at = axes.index(step.axis)
+        cut, held = f"Shard({step.dim})", f"Shard({step.from_dim})"
+        starts, ends = {
+            "all_gather": (cut, "Replicate"),
+            "all_reduce": ("Partial", "Replicate"),
+            "reduce_scatter": ("Partial", cut),
+            "all_to_all": (held, cut),
+            "slice": ("Replicate", cut),
+        }.get(step.kind, (None, None))
+        touched = {starts, ends} - {"Replicate", "Partial"}
+        if starts is None or not now[at].startswith(starts) or any(layout in touched for layout in now[at + 1 :]):
+            return None
+        now[at] = ends
+    return tuple(now)
 
 
 def prove_ties(manifest):

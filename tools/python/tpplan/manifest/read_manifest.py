@@ -5,7 +5,7 @@ import math
 
 from ..files import printable
 from .dtypes import DTYPE_BITS
-from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Manifest, ManifestError, Tensor, Value
+from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Manifest, ManifestError, ParamStep, Step, Tensor, Value
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
 from .prove import prove_steps, prove_tensor, prove_ties, prove_totals
 from .totals import TOTALS
@@ -107,11 +107,26 @@ def _read_tensor(where, path, entry, mesh, uneven):
         reduces,
         take(where, entry, "kind", str, None),
         tuple(take_list(where, take(where, entry, "dims", list, []), str)),
+        tuple(_read_param_step(where, s, mesh) for s in take(where, entry, "steps", list, [])),
     )
     if tensor.dims and len(tensor.dims) != len(shape):
         raise ManifestError(where, f"{len(tensor.dims)} names of dims for {len(shape)} dims", COMPILE_AGAIN)
     prove_tensor(where, tensor, mesh, uneven)
     return tensor
+
+
+def _read_step(where, entry, mesh):
+    return Step(
+        take(where, entry, "kind", str),
+        take_axes(where, [take(where, entry, "axis", str)], mesh)[0],
+        take(where, entry, "dim", int, None),
+        take(where, entry, "from_dim", int, None),
+    )
+
+
+def _read_param_step(where, entry, mesh):
+    numbers = (take(where, entry, key, int) for key in ("elements", "bytes", "sent"))
+    return ParamStep(take(where, entry, "part", str), _read_step(where, entry, mesh), *numbers)
 
 
 def _read_boundary(entry, mesh):
@@ -131,13 +146,7 @@ def _read_value(where, entry, mesh):
             if LAYOUT.fullmatch(text) is None:
                 raise ManifestError(where, f"unknown layout `{printable(text)}`", COMPILE_AGAIN)
         layouts[key] = None if layout is None else tuple(layout)
-    steps = {
-        key: tuple(
-            (take(where, s, "kind", str), take_axes(where, [take(where, s, "axis", str)], mesh)[0])
-            for s in take(where, entry, key, list, [])
-        )
-        for key in ("forward", "backward")
-    }
+    steps = {key: tuple(_read_step(where, s, mesh) for s in take(where, entry, key, list, [])) for key in ("forward", "backward")}
     value = Value(
         take(where, entry, "arg", int, None),
         take(where, entry, "kwarg", str, None),

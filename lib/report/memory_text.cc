@@ -1,23 +1,10 @@
-#include "report/memory_parts.h"
+#include "report/memory_text.h"
 
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
 namespace tpplan {
-
-std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory) {
-  const uint64_t whole = std::min(memory.parameters, memory.replicated);
-  return {{{"parameters cut", memory.parameters - whole},
-           {"parameters kept whole", whole},
-           {"optimizer state", memory.optimizer},
-           {"buffers", memory.buffers}}};
-}
-
-bool has_part(const ManifestMeasure& measure, size_t part) {
-  return std::any_of(measure.ranks.begin(), measure.ranks.end(),
-                     [part](const RankMemory& memory) { return memory_parts(memory)[part].bytes > 0; });
-}
 
 std::string rank_runs_text(std::span<const RankRun> ranks, int64_t count, size_t most, std::string_view dash) {
   std::string text;

@@ -1,0 +1,11 @@
+#include "measure/measure_manifest.h"
+
+namespace tpplan {
+
+ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer) {
+  ManifestMeasure measure{.memory = measure_memory(manifest, optimizer), .traffic = measure_traffic(manifest)};
+  measure.overflow = measure.memory.overflow || measure.traffic.overflow;
+  return measure;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,17 @@
+// Every number of the report and of the chart, from a manifest.
+#pragma once
+
+#include "measure/measure_memory.h"
+#include "measure/measure_traffic.h"
+
+namespace tpplan {
+
+struct ManifestMeasure {
+  MemoryMeasure memory;
+  TrafficMeasure traffic;
+  bool overflow = false;  // a sum leaves 64 bits: nothing above is to be used
+};
+
+ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer);
+
+}  // namespace tpplan

@@ -1,0 +1,62 @@
+#include "model/attention_names.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace tpplan {
+namespace {
+
+// Names of attention projections in the families that are in use. A name that is not here is not checked.
+constexpr AttentionName kRoles[] = {
+    {"q_proj", HeadRole::Query},
+    {"query", HeadRole::Query},
+    {"wq", HeadRole::Query},
+    {"q", HeadRole::Query},
+    {"q_lin", HeadRole::Query},
+    {"to_q", HeadRole::Query},
+    {"query_proj", HeadRole::Query},
+    {"query_dense", HeadRole::Query},
+    {"k_proj", HeadRole::Key},
+    {"v_proj", HeadRole::Value},
+    {"key", HeadRole::Key},
+    {"value", HeadRole::Value},
+    {"wk", HeadRole::Key},
+    {"wv", HeadRole::Value},
+    {"k", HeadRole::Key},
+    {"v", HeadRole::Value},
+    {"k_lin", HeadRole::Key},
+    {"v_lin", HeadRole::Value},
+    {"to_k", HeadRole::Key},
+    {"to_v", HeadRole::Value},
+    {"key_proj", HeadRole::Key},
+    {"value_proj", HeadRole::Value},
+    {"key_dense", HeadRole::Key},
+    {"value_dense", HeadRole::Value},
+    {"qkv_proj", HeadRole::FusedInBlocks},
+    {"Wqkv", HeadRole::FusedInBlocks},
+    {"c_attn", HeadRole::FusedInBlocks},
+    {"qkv", HeadRole::FusedInBlocks},
+    {"wqkv", HeadRole::FusedInBlocks},
+    {"query_key_value", HeadRole::FusedByHead},
+    {"o_proj", HeadRole::Output},
+    {"out_proj", HeadRole::Output},
+    {"wo", HeadRole::Output},
+    {"o", HeadRole::Output},
+    {"out_lin", HeadRole::Output},
+    {"to_out", HeadRole::Output},
+    {"dense", HeadRole::Output},
+    {"c_proj", HeadRole::Output},
+    {"output_proj", HeadRole::Output},
+    {"output_dense", HeadRole::Output},
+};
+
+}  // namespace
+
+std::span<const AttentionName> attention_names() { return kRoles; }
+
+HeadRole role_of(std::string_view leaf) {
+  const auto* row = std::ranges::find(kRoles, leaf, &AttentionName::leaf);
+  return row == std::end(kRoles) ? HeadRole::None : row->role;
+}
+
+}  // namespace tpplan

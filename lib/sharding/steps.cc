@@ -1,0 +1,197 @@
+#include "sharding/steps.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "sharding/shard_slice.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kPartNames[] = {"gather", "reduce"};
+static_assert(std::size(kPartNames) == static_cast<size_t>(StepPart::Reduce) + 1);
+
+constexpr int kRingPasses[] = {1, 2, 1, 1, 0};  // by CollectiveKind
+static_assert(std::size(kRingPasses) == static_cast<size_t>(CollectiveKind::LocalSlice) + 1);
+
+// True when the larger side is the one that the step leaves.
+bool counts_after(CollectiveKind kind) {
+  return kind == CollectiveKind::AllGather || kind == CollectiveKind::LocalSlice;
+}
+
+int64_t piece_count(std::span<const Placement> placements, const Mesh& mesh) {
+  int64_t pieces = 1;
+  for (size_t axis = 0; axis < placements.size(); ++axis) {
+    if (is_shard(placements[axis])) pieces *= mesh.axes[axis].size;
+  }
+  return pieces;
+}
+
+std::optional<size_t> dim_of(const PartitionSpec& spec, AxisId axis) {
+  for (size_t dim = 0; dim < spec.size(); ++dim) {
+    if (std::ranges::find(spec[dim], axis) != spec[dim].end()) return dim;
+  }
+  return std::nullopt;
+}
+
+// A parameter, or its gradient, on its way: `spec` is how it is cut now.
+struct Walk {
+  std::span<const int64_t> shape;
+  const Sharding& sharding;  // of the parameter
+  const Mesh& mesh;
+  StepPart part{};
+  PartitionSpec spec;
+  std::vector<ParamStep>& steps;
+};
+
+uint64_t elements_of_first_rank(const Walk& walk, const PartitionSpec& spec) {
+  Sharding sharding{.spec = spec, .segments = {}};
+  for (const DimSegments& segments : walk.sharding.segments) {
+    if (!spec[segments.dim].empty()) sharding.segments.push_back(segments);
+  }
+  const std::vector<int64_t> first(walk.mesh.axes.size(), 0);
+  return elements_of(local_shape(walk.shape, sharding, walk.mesh, first));
+}
+
+// One step, after which the tensor is cut as `next`.
+void go(Walk& walk, const Collective& collective, PartitionSpec next) {
+  const PartitionSpec& counted = counts_after(collective.kind) ? next : walk.spec;
+  walk.steps.push_back({.part = walk.part,
+                        .step = {.collective = collective,
+                                 .after = plain_placements(next, walk.mesh)[collective.axis],
+                                 .pieces = shard_count(counted, walk.mesh)},
+                        .elements = elements_of_first_rank(walk, counted)});
+  walk.spec = std::move(next);
+}
+
+// A collective over `axis`, which cuts `dim` at `place` of its axes before (all_gather) or after it (reduce_scatter).
+void go_behind_minor_axes(Walk& walk, CollectiveKind kind, AxisId axis, size_t dim, size_t place) {
+  const auto over = [dim](CollectiveKind what, AxisId which) {
+    return Collective{.kind = what, .axis = which, .dim = static_cast<int>(dim)};
+  };
+  const bool cuts_now = kind == CollectiveKind::AllGather;
+  const DimAxes minor(walk.spec[dim].begin() + static_cast<std::ptrdiff_t>(place + cuts_now), walk.spec[dim].end());
+  for (size_t i = minor.size(); i-- > 0;)
+    go(walk, over(CollectiveKind::AllGather, minor[i]), without_axis(walk.spec, minor[i]));
+  PartitionSpec next = without_axis(walk.spec, axis);
+  if (!cuts_now) next[dim].push_back(axis);
+  go(walk, over(kind, axis), next);
+  for (const AxisId cut : minor) {
+    next[dim].push_back(cut);
+    go(walk, over(CollectiveKind::LocalSlice, cut), next);
+  }
+}
+
+// The place of `axis` among the axes that cut the dim now, in the order of the end.
+size_t place_among(const DimAxes& now, const DimAxes& end, AxisId axis) {
+  const auto own = std::ranges::find(end, axis);
+  return static_cast<size_t>(
+      std::ranges::count_if(now, [&](AxisId other) { return std::find(end.begin(), own, other) != own; }));
+}
+
+// Scatters in the order in which their axes cut, sums over whole axes last.
+std::vector<GradReduce> in_order(std::span<const GradReduce> reductions, const PartitionSpec& spec) {
+  std::vector<GradReduce> order;
+  for (const DimAxes& axes : spec) {
+    for (const AxisId axis : axes) {
+      const auto found = std::ranges::find(reductions, axis, &GradReduce::axis);
+      if (found != reductions.end() && found->kind == CollectiveKind::ReduceScatter) order.push_back(*found);
+    }
+  }
+  for (const GradReduce& reduce : reductions) {
+    if (reduce.kind != CollectiveKind::ReduceScatter) order.push_back(reduce);
+  }
+  return order;
+}
+
+PartitionSpec unscattered(PartitionSpec spec, std::span<const GradReduce> reductions) {
+  for (const GradReduce& reduce : reductions) {
+    if (reduce.kind == CollectiveKind::ReduceScatter) spec = without_axis(std::move(spec), reduce.axis);
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::vector<Step> value_steps(std::span<const Placement> from, std::span<const Collective> collectives,
+                              std::span<const Placement> target, const Mesh& mesh) {
+  std::vector<Step> steps;
+  std::vector<Placement> now(from.begin(), from.end());
+  for (const Collective& collective : collectives) {
+    Step& step = steps.emplace_back();
+    step.collective = collective;
+    step.after = placement_after(collective, target);
+    const int64_t before = piece_count(now, mesh);
+    now[collective.axis] = step.after;
+    step.pieces = counts_after(collective.kind) ? piece_count(now, mesh) : before;
+  }
+  return steps;
+}
+
+std::vector<Placement> arriving_gradient(std::span<const Placement> to, std::span<const Step> backward) {
+  std::vector<Placement> placements(to.begin(), to.end());
+  for (Placement& placement : placements) {
+    if (placement.kind == PlacementKind::Partial) placement = {};
+  }
+  for (const Step& step : backward) {
+    const CollectiveKind kind = step.collective.kind;
+    if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter)
+      placements[step.collective.axis] = {.kind = PlacementKind::Partial};
+  }
+  return placements;
+}
+
+std::string_view to_text(StepPart part) { return kPartNames[static_cast<size_t>(part)]; }
+
+bool find_step_part(std::string_view text, StepPart& part) {
+  const auto* found = std::ranges::find(kPartNames, text);
+  if (found == std::end(kPartNames)) return false;
+  part = static_cast<StepPart>(found - std::begin(kPartNames));
+  return true;
+}
+
+std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
+                                   std::span<const GradReduce> reductions, std::optional<AxisId> fsdp,
+                                   const Mesh& mesh) {
+  std::vector<ParamStep> steps;
+  Walk walk{.shape = shape,
+            .sharding = sharding,
+            .mesh = mesh,
+            .part = StepPart::Gather,
+            .spec = sharding.spec,
+            .steps = steps};
+  if (const std::optional<size_t> dim = fsdp ? dim_of(walk.spec, *fsdp) : std::nullopt) {
+    const DimAxes& axes = walk.spec[*dim];
+    go_behind_minor_axes(walk, CollectiveKind::AllGather, *fsdp, *dim, place_among(axes, axes, *fsdp));
+  }
+  walk.part = StepPart::Reduce;
+  walk.spec = unscattered(sharding.spec, reductions);
+  for (const GradReduce& reduce : in_order(reductions, sharding.spec)) {
+    if (reduce.kind != CollectiveKind::ReduceScatter) {
+      go(walk, {.kind = reduce.kind, .axis = reduce.axis}, walk.spec);
+      continue;
+    }
+    const size_t dim = *dim_of(sharding.spec, reduce.axis);
+    go_behind_minor_axes(walk, reduce.kind, reduce.axis, dim,
+                         place_among(walk.spec[dim], sharding.spec[dim], reduce.axis));
+  }
+  return steps;
+}
+
+std::vector<Placement> unreduced_gradient(const PartitionSpec& spec, std::span<const GradReduce> reductions,
+                                          const Mesh& mesh) {
+  std::vector<Placement> placements = plain_placements(unscattered(spec, reductions), mesh);
+  for (const GradReduce& reduce : reductions) placements[reduce.axis] = {.kind = PlacementKind::Partial};
+  return placements;
+}
+
+int ring_passes(CollectiveKind kind) { return kRingPasses[static_cast<size_t>(kind)]; }
+
+uint64_t ring_bytes(CollectiveKind kind, uint64_t bytes, int64_t ranks) {
+  const auto passes = static_cast<unsigned __int128>(ring_passes(kind));
+  const unsigned __int128 sent = passes * bytes * static_cast<uint64_t>(ranks - 1) / static_cast<uint64_t>(ranks);
+  return sent > kTooManyBytes ? kTooManyBytes : static_cast<uint64_t>(sent);
+}
+
+}  // namespace tpplan
