@@ -62,7 +62,7 @@ enum class ArgKind : uint8_t {
   Tuple,
   Slice,
   Ellipsis,
-  DType,
+  TypeName,
   Float,
   Host,
   Other
@@ -72,7 +72,7 @@ enum class ArgKind : uint8_t {
 struct GraphArg {
   ArgKind kind = ArgKind::None;
   uint32_t end = 0;
-  uint32_t id = 0;      // Value: the value; Size: the entry; Text, DType, Float, Other: into OpGraph::texts
+  uint32_t id = 0;      // Value: the value; Size: the entry; Text, TypeName, Float, Other: into OpGraph::texts
   int64_t integer = 0;  // Bool, Int
   double number = 0;    // Int, Number, Host, Float
 };

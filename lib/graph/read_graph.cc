@@ -232,7 +232,7 @@ bool read_tagged(GraphReader& reader, const JsonTree& tree, uint32_t at) {
     push_arg(reader, ArgKind::Size).id = static_cast<uint32_t>(part->integer);
     return true;
   }
-  if (tag.text == "d" && is_text) return push_arg(reader, ArgKind::DType).id = keep_text(reader, part->text), true;
+  if (tag.text == "d" && is_text) return push_arg(reader, ArgKind::TypeName).id = keep_text(reader, part->text), true;
   if (tag.text == "f" && is_text) {
     GraphArg& arg = push_arg(reader, ArgKind::Float);
     arg.id = keep_text(reader, part->text);

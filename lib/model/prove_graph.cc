@@ -215,7 +215,7 @@ void append_literals(const OpGraph& graph, uint32_t begin, uint32_t end, std::st
     key += static_cast<char>('A' + static_cast<int>(arg.kind));
     switch (arg.kind) {
       case ArgKind::Text:
-      case ArgKind::DType:
+      case ArgKind::TypeName:
       case ArgKind::Other:
         key += graph.texts[arg.id];
         key += '\0';

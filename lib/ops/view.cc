@@ -85,7 +85,7 @@ void rule_view(OpCall& call, OpResult& result) {
   const auto target = out_shape(call);
   if (!x) return;
   const GraphArg* type = find_arg(call, 1, "dtype");
-  if (type != nullptr && type->kind == ArgKind::DType) return give(result, *x->layout);
+  if (type != nullptr && type->kind == ArgKind::TypeName) return give(result, *x->layout);
   Spread out;
   out.partial = x->layout->partial;
   out.zero = x->layout->zero;

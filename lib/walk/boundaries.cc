@@ -143,7 +143,7 @@ int64_t width_of(const Walk& walk, ModuleId id, bool output) {
   return 0;
 }
 
-SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, const Frame& frame, bool output) {
+SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, const ModuleFrame& frame, bool output) {
   switch (step.kind) {
     case StepKind::FromLocal:
       return from_local(walk, slot, step.placement, 0, frame.rule);
@@ -183,7 +183,7 @@ SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, const Frame& 
   return slot;
 }
 
-void see_params_locally(Walk& walk, Frame& frame) {
+void see_params_locally(Walk& walk, ModuleFrame& frame) {
   const Module& module = walk.model.modules[frame.module];
   for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
     const ValueId value = walk.value_of_param[id];
@@ -328,7 +328,7 @@ Spread param_layout(Walk& walk, ParamId id, RuleId& rule) {
 }
 
 void enter_module(Walk& walk, const GraphNode& node) {
-  Frame frame{.module = walk.module_of_string[node.name]};
+  ModuleFrame frame{.module = walk.module_of_string[node.name]};
   frame.rule = walk.rule_of_module[frame.module];
   frame.no_grad = node.no_grad || (!walk.frames.empty() && walk.frames.back().no_grad);
   const StyleRow* style = frame.rule == kNoRule ? nullptr : walk.plan.rules[frame.rule].style;
@@ -341,7 +341,7 @@ void enter_module(Walk& walk, const GraphNode& node) {
     return;
   }
   const StyleProgram& program = *frame.program;
-  Frame& own = walk.frames.back();
+  ModuleFrame& own = walk.frames.back();
   own.fast =
       program.has_fast_path && !records_gradients(walk) && walk.model.modules[frame.module].kind == ModuleKind::Linear;
   // Parameters become local when the forward begins, after the inputs were prepared.
@@ -386,7 +386,7 @@ void enter_module(Walk& walk, const GraphNode& node) {
 }
 
 void exit_module(Walk& walk, const GraphNode& node) {
-  const Frame frame = walk.frames.back();
+  const ModuleFrame frame = walk.frames.back();
   for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
     bind(walk, hidden->first, hidden->second);
   const auto crossings =

@@ -56,7 +56,7 @@ struct Cause {
 };
 
 // A module that was entered and not yet left.
-struct Frame {
+struct ModuleFrame {
   ModuleId module = kNone;
   RuleId rule = kNoRule;
   const StyleProgram* program = nullptr;
@@ -100,7 +100,7 @@ struct Walk {
   std::vector<RuleId> rule_of_module;   // by ModuleId
   std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
-  std::vector<Frame> frames;
+  std::vector<ModuleFrame> frames;
   std::vector<ModuleId> module_of_string;  // by StringId, kNone where it is no module
 
   std::vector<TapeEntry> tape;
