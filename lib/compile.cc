@@ -4,6 +4,7 @@
 #include "infer/build_manifest.h"
 #include "manifest/write_manifest.h"
 #include "model/read_model.h"
+#include "remedy/find_remedies.h"
 
 namespace tpplan {
 
@@ -30,6 +31,7 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   if (inputs.last == Phase::Plan || has_errors(diagnostics)) return c;
   c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last, inputs.walk);
   c.reached = c.judgement.reached;
+  find_remedies(c.graph, c.plan, inputs.walk, diagnostics);
   mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,

@@ -1,0 +1,156 @@
+#include "remedy/find_remedies.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "judge.h"
+#include "plan/dialects.h"
+
+namespace tpplan {
+namespace {
+
+// A plan of eighty layers is judged some sixty times at most: half a second, and only where the plan is wrong.
+constexpr uint64_t kMostOperations = 500'000;
+constexpr uint64_t kMostTrials = 200;
+constexpr size_t kMostFindings = 3;
+
+struct Edit {
+  TpPlan plan;
+  std::string words;
+};
+
+struct Search {
+  const ModelGraph& graph;
+  const TpPlan& plan;
+  const WalkOptions& walk;
+  uint64_t trials_left = 0;
+};
+
+bool is_at(const Span& a, const Span& b) {
+  return b.length != 0 && a.source == b.source && a.offset == b.offset && a.length == b.length;
+}
+
+RuleId rule_at(const TpPlan& plan, const Span& span) {
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    if (is_at(span, plan.rules[id].value_span) || is_at(span, plan.rules[id].key_span)) return id;
+  }
+  return kNoRule;
+}
+
+bool cuts(const PlanRule& rule) { return rule.style == nullptr || !rule.style->cut_dim.empty(); }
+
+// Other styles of the dialect for a rule. Those that cut the same dim come first: they change the least.
+std::vector<Edit> other_styles(const Search& search, RuleId id) {
+  const PlanRule& rule = search.plan.rules[id];
+  std::vector<Edit> edits;
+  if (rule.style == nullptr) return edits;
+  std::vector<const StyleRow*> rows;
+  for (const StyleRow& row : style_table()) {
+    const bool is_own = (row.sets & search.plan.dialect->styles) != 0;
+    if (is_own && row.name != rule.style->name && cuts(rule) != row.cut_dim.empty()) rows.push_back(&row);
+  }
+  std::stable_partition(rows.begin(), rows.end(),
+                        [&](const StyleRow* row) { return row->cut_dim == rule.style->cut_dim; });
+  for (const StyleRow* row : rows) {
+    Edit edit{search.plan, fmt::format("write `{}` for `{}`", row->name, rule.key)};
+    edit.plan.rules[id].style = row;
+    edit.plan.rules[id].options = {};
+    edits.push_back(std::move(edit));
+  }
+  return edits;
+}
+
+std::vector<Edit> without_rule(const Search& search, RuleId id) {
+  if (cuts(search.plan.rules[id])) return {};
+  Edit edit{search.plan, fmt::format("leave the rule `{}` out", search.plan.rules[id].key)};
+  edit.plan.rules.erase(edit.plan.rules.begin() + id);
+  return {std::move(edit)};
+}
+
+// "model.layers.*.self_attn.q_norm": the key that names a module in all blocks.
+std::string key_for(const ModelGraph& graph, std::string_view path) {
+  std::string key;
+  const char dot = separator(graph.framework);
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(dot, begin), path.size());
+    const std::string_view atom = path.substr(begin, end - begin);
+    const bool number =
+        !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!key.empty()) key += dot;
+    key += number ? std::string_view("*") : atom;
+    begin = end + 1;
+  }
+  return key;
+}
+
+// A rule more, for a module that has none.
+std::vector<Edit> with_rule(const Search& search, std::string_view path) {
+  if (path.empty() || search.plan.rules.empty() || search.plan.dialect->keys != KeySyntax::Glob) return {};
+  std::vector<Edit> edits;
+  for (const StyleRow& row : style_table()) {
+    if ((row.sets & search.plan.dialect->styles) == 0 || row.name == search.plan.dialect->keep_whole) continue;
+    PlanRule rule;
+    rule.key = key_for(search.graph, path);
+    rule.style = &row;
+    rule.axis = search.plan.rules.front().axis;
+    for (const PlanRule& other : search.plan.rules) {
+      if (other.axis != kNoAxis) rule.axis = other.axis;
+    }
+    Edit edit{search.plan, fmt::format("add `\"{}\": {}`", rule.key, row.name)};
+    edit.plan.rules.push_back(std::move(rule));
+    edits.push_back(std::move(edit));
+  }
+  std::stable_partition(edits.begin(), edits.end(),
+                        [](const Edit& e) { return e.plan.rules.back().style->cut_dim.empty(); });
+  return edits;
+}
+
+bool mends(Search& search, const Edit& edit) {
+  if (search.trials_left == 0) return false;
+  --search.trials_left;
+  Diagnostics trial;
+  judge(search.graph, edit.plan, trial, Phase::Boundaries, search.walk);
+  return !has_errors(trial);
+}
+
+bool try_edits(Search& search, const std::vector<Edit>& edits, Diagnostic& finding) {
+  const auto found = std::find_if(edits.begin(), edits.end(), [&](const Edit& edit) { return mends(search, edit); });
+  if (found == edits.end()) return false;
+  finding.help = fmt::format("{}: with this change alone the plan is right", found->words);
+  return true;
+}
+
+// The module that a finding names first: "model.layers.0.mlp: ...".
+std::string_view module_of(const ModelGraph& graph, const Diagnostic& finding) {
+  const std::string_view path = std::string_view(finding.message).substr(0, finding.message.find(": "));
+  const ModuleId id = find_module(graph, path);
+  return id == kNone ? std::string_view{} : graph.modules[id].path;
+}
+
+void find_remedy(Search& search, Diagnostic& finding) {
+  std::vector<RuleId> rules{rule_at(search.plan, finding.span)};
+  for (const Note& note : finding.notes) rules.push_back(rule_at(search.plan, note.span));
+  for (const RuleId rule : rules) {
+    if (rule == kNoRule) continue;
+    if (try_edits(search, other_styles(search, rule), finding) ||
+        try_edits(search, without_rule(search, rule), finding))
+      return;
+  }
+  try_edits(search, with_rule(search, module_of(search.graph, finding)), finding);
+}
+
+}  // namespace
+
+void find_remedies(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics) {
+  const uint64_t operations = std::max<uint64_t>(graph.operations.nodes.size(), 1);
+  Search search{graph, plan, walk, std::min(kMostTrials, kMostOperations / operations)};
+  size_t asked = 0;
+  for (Diagnostic& finding : diagnostics.list) {
+    if (finding.fails.empty() || ++asked > kMostFindings) continue;
+    find_remedy(search, finding);
+  }
+}
+
+}  // namespace tpplan
