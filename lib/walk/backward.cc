@@ -369,11 +369,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
       break;
     case TapeKind::SumTailGradient: {
       const auto shape = shape_of(walk, in);
-      int64_t tail = 0;
-      for (const Module& module : walk.model.modules) {
-        if (module.attributes != kNone && walk.model.attributes[module.attributes].rope_dim > 0)
-          tail = walk.model.attributes[module.attributes].rope_dim;
-      }
+      const int64_t tail = walk.rope_dim;
       if (shape.empty() || tail <= 0 || tail > shape.back()) break;
       const auto last = static_cast<uint32_t>(shape.size() - 1);
       const int64_t at = shape.back() - tail;

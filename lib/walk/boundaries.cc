@@ -174,6 +174,14 @@ SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, const ModuleF
       return out;
     }
     case StepKind::SumTailGradient: {
+      // transformers 5.23, MlaKvAProjParallel: asks the configuration for the size, and splits by it.
+      const int64_t tail = walk.rope_dim, last = local_shape(walk.table, layout_of(walk, slot), 0).back();
+      if (tail <= 0)
+        crash_at(walk, Code::TP5105,
+                 "mla_kv_a_proj asks for `qk_rope_head_dim`, and the model's configuration has none", frame.rule);
+      else if (tail > last)
+        crash_at(walk, Code::TP5105, fmt::format("mla_kv_a_proj splits {} elements off an output of {}", tail, last),
+                 frame.rule);
       if (!walk.slots[slot].requires_grad || !records_gradients(walk)) return slot;
       const SlotId out = derived(walk, slot, layout_of(walk, slot), kNoRule, true);
       record_step(walk, TapeKind::SumTailGradient, slot, out, {}, frame.rule);

@@ -148,6 +148,10 @@ void walk_axis(Walk& walk, Forecast& forecast) {
     if (node.kind != NodeKind::Op && walk.module_of_string[node.name] == kNone)
       walk.module_of_string[node.name] = find_module(walk.model, walk.graph.strings[node.name]);
   }
+  for (const Module& module : walk.model.modules) {
+    if (module.attributes != kNone)
+      walk.rope_dim = std::max(walk.rope_dim, walk.model.attributes[module.attributes].rope_dim);
+  }
   bind_leaves(walk);
   for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
     const GraphNode& node = walk.graph.nodes[i];

@@ -85,6 +85,7 @@ struct Walk {
   size_t ranks = 1;
   PlanRuntime runtime = PlanRuntime::Transformers;
   bool infer = false;
+  int64_t rope_dim = 0;  // `qk_rope_head_dim` of the model's configuration; 0: it has none
 
   SpreadTable table;
   std::vector<Slot> slots;

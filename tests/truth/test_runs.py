@@ -35,3 +35,17 @@ def test_no_plan_that_ran_right_is_refused(tmp_path, dialect):
                for case, status, found in rows if case["outcome"] == "ok" and status]  # fmt: skip
     assert not refused
     assert sum(case["outcome"] == "ok" for case, _, _ in rows) >= 60
+
+
+FAILS = {"crash_apply": "apply", "crash_forward": "forward", "wrong_output": "output", "wrong_grad": "gradient", "crash_backward": "gradient"}
+ORDER = ("apply", "forward", "output", "gradient")
+
+
+def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path):
+    """Plans as transformers runs them: those that tpplan.torch runs are not walked."""
+    rows = [row for row in checked(tmp_path, "transformers") if row[0]["outcome"] != "ok"]
+    missed = [(case["mutation"], case["tp"], case["outcome"]) for case, status, _ in rows if not status]
+    assert not missed
+    classes = [(case, min((d["fails"] for d in found if "fails" in d), key=ORDER.index, default=None)) for case, _, found in rows]
+    other = [(case["mutation"], case["tp"], case["outcome"], fails) for case, fails in classes if fails != FAILS[case["outcome"]]]
+    assert len(other) <= len(rows) // 200, other
