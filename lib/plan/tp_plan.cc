@@ -13,15 +13,15 @@ std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
   if (rule.style != nullptr) return std::string(rule.style->name);
   if (!rule.spec) return "?";
   const auto entries = [&](const std::vector<DimAxes>& part) {
-    const std::string text = to_text(part, mesh);  // P(...)
-    return text.substr(2, text.size() - 3);
+    const std::string text = to_text(part, mesh);  // in brackets
+    return text.substr(1, text.size() - 2);
   };
   if (!rule.spec->has_ellipsis) return to_text(rule.spec->before, mesh);
   std::vector<std::string> parts;
   if (!rule.spec->before.empty()) parts.push_back(entries(rule.spec->before));
   parts.push_back("...");
   if (!rule.spec->after.empty()) parts.push_back(entries(rule.spec->after));
-  return "P(" + join(parts, ", ") + ")";
+  return "[" + join(parts, ", ") + "]";
 }
 
 UnevenPolicy pieces_of(const TpPlan& plan) {

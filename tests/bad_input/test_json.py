@@ -287,10 +287,13 @@ def test_43_a_slash_in_a_torch_name_is_a_character_like_any_other(tmp_path):
     '{"nodes": [{"name": "a", "inputs": ["missing"]}]}',
     '{"nodes": [{"name": "a", "inputs": ["b"]}, {"name": "b", "inputs": ["a"]}]}',
     '{"nodes": [{"name": "a", "inputs": ["a"]}]}',
-    "{}",
-], ids=["44-edge-to-a-missing-node", "44-cycle", "44-self-edge", "44-empty"])
-def test_44_operations_are_checked_for_json_syntax_and_left_unread(tmp_path, graph):
-    hold(tmp_path, 0, model=model(more=f', "graph": {graph}'))
+], ids=["44-edge-to-a-missing-node", "44-cycle", "44-self-edge"])
+def test_44_operations_of_another_form_are_refused_at_the_first_entry(tmp_path, graph):
+    hold(tmp_path, 2, "TP2003", model=model(more=f', "graph": {graph}'), file="model", says="an entry of `nodes` is no list")
+
+
+def test_44_a_graph_without_operations_is_one(tmp_path):
+    hold(tmp_path, 0, model=model(more=', "graph": {}'))
 
 
 @pytest.mark.parametrize("graph", ["null", "[]", "1.5e300", '"{"', "true"])

@@ -54,7 +54,7 @@ def test_the_good_one_is_good(good, tmp_path):
 # What may be left out: what the tool says of itself, and what a manifest without ties or settings lacks.
 OPTIONAL = {("tool",), ("inputs",), ("uneven",), ("rules",), ("modules",), ("buffers",), ("data",), ("fsdp",), ("remat",), ("init",),
             ("init", "algorithm"), ("totals", "bytes_per_rank"), ("fsdp", "policy"), ("fsdp", "min_weight_size")}
-OF_AN_ENTRY = {"kind", "dims", "distributions", "style", "rule", "arg", "kwarg", "use_local", "from", "to", "forward", "backward", "dim", "from_dim", "local_shapes", "block"}
+OF_AN_ENTRY = {"steps", "pieces", "kind", "dims", "distributions", "style", "rule", "arg", "kwarg", "use_local", "from", "to", "forward", "backward", "dim", "from_dim", "local_shapes", "block"}
 
 
 def keys_below(node, path=()):
@@ -110,7 +110,7 @@ def test_every_value_of_another_type_is_refused(good, tmp_path, value):
 @pytest.mark.parametrize("edit, says", [
     (lambda m: m["parameters"][0].update(rule=99), "there is no rule 99"),
     (lambda m: m["parameters"][1].update(local_shape=None, local_shapes=[[1, 1]] * 8), "`local_shape` of `wq.weight`"),
-    (lambda m: m["parameters"][0].update(spec=[None, "tp"]), "`placements` of `embed.weight` is not what its spec P(None, 'tp') says"),
+    (lambda m: m["parameters"][0].update(spec=[None, "tp"]), "`placements` of `embed.weight` is not what its spec [null, tp] says"),
     (lambda m: m["totals"].update(bytes=1), "totals"),
     (lambda m: m.update(tied=[]), "totals"),
     (lambda m: m.update(tied=[["embed.weight", "nothing"]]), "tied name `nothing`"),

@@ -26,7 +26,7 @@ FILES = {"yaml plan": "plan.yaml", "json model": "model.json", "json manifest": 
 EXIT_STATUS = {"Content": 1, "Input": 2, "Limit": 3}
 
 # Of other machines, other processes, or a program that is wrong: tests/exec holds what they say.
-SHOWN = ("TP8005", "TP8006", "TP8007", "TP8009", "TP8010", "TP8011", "TP8013", "TP8015", "TP8028", "TP8029", "TP8041", "TP8061")
+SHOWN = ("TP8005", "TP8006", "TP8007", "TP8009", "TP8010", "TP8011", "TP8013", "TP8015", "TP8028", "TP8029", "TP8041", "TP8061", "TP8062")
 
 # Variables of a launcher that started these tests, which would make a rank of an example.
 LAUNCHERS = ("TPPLAN_EXEC", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")

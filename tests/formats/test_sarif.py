@@ -151,7 +151,7 @@ def test_fingerprints_tell_equal_lines_apart(tmp_path):
 
 
 def test_fingerprints_in_a_model_of_one_line_do_not_depend_on_what_is_far_away(tmp_path):
-    modules = [{"path": f"m{i}", "type": "Linear"} for i in range(50)]
+    modules = [{"path": f"m{i}", "type": "Block"} for i in range(50)]
     model = {"format": "tpplan.model/1", "name": "M", "framework": "torch", "modules": [*modules, {"path": "w", "type": "Linear", "unknown": 1,
              "parameters": {"weight": {"shape": [8, 8], "dtype": "float32"}}}]}
     plan = plan_text({"w": "colwise"})

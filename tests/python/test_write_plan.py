@@ -1,10 +1,11 @@
 """Plans that Python writes are read by the program as they were meant: keys, names and values of every kind."""
 
+import json
 import random
 import re
 
 import bridge
-from tpplan.write_plan import write_plan
+from tpplan.write_plan import _name, _value, write_plan
 
 TEXTS = ["layers.*.wq", "*", "a", "null", "~", "true", "No", "y", "8", "0x10", "1e5", ".inf", "...", "---", "- a", "a: b", "a #b", "#", "&a",
          "!t", "{a}", "[a, b]", "'", '"', "\\", r"\d+(\.|$)", "\x7f", "\x01", " a ", "?", ":", "|", ">", "%TAG", "@", "`", "é", "模型", "🐟", "<<", "None"]
@@ -29,10 +30,12 @@ def listed(layouts):
 
 
 def axes_of(entry):
-    """An entry of a spec as `--print plan` shows it."""
+    """An entry of a spec as a plan writes it, and `--print plan` shows it."""
     if not entry:
-        return "None"
-    return f"'{entry}'" if isinstance(entry, str) else "(" + ", ".join(f"'{a}'" for a in entry) + ")" if len(entry) > 1 else f"'{entry[0]}'"
+        return "null"
+    names = [entry] if isinstance(entry, str) else entry
+    texts = [name if _value(name) == f'"{name}"' and _name(name) == name else json.dumps(name, ensure_ascii=False) for name in names]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def any_rule(chance, axes, default):
@@ -45,7 +48,7 @@ def any_rule(chance, axes, default):
         if at is not None:
             parts.insert(at, "...")
             spec.insert(at, "...")
-        return {"spec": spec}, f"P({', '.join(parts)})"
+        return {"spec": spec}, f"[{', '.join(parts)}]"
     if kind == "style":
         return "sequence_parallel", f"sequence_parallel over {default}"
     axis = chance.choice(axes)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PROGRAM, ROOT
+from conftest import EXECUTOR, PROGRAM, ROOT
 
 PAGE = re.search(r"^## Your first change\n(.*?)^## ", (ROOT / "lib" / "README.md").read_text(), re.M | re.S).group(1)
 COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
@@ -41,6 +41,7 @@ def test_the_page_leads_from_a_checkout_to_a_recorded_case(tmp_path):
         outputs[command] = run_command(command, checkout)
         if command.startswith("cmake --preset"):
             (checkout / "build-dev" / "tpplan").symlink_to(PROGRAM)
+            (checkout / "build-dev" / "tpplan-exec").symlink_to(EXECUTOR)
         if command.startswith("cp -r "):
             case = checkout / command.split()[-1]
             recorded = (case / "expected.txt").read_text()

@@ -5,7 +5,7 @@ import json
 
 import jsonschema
 import pytest
-from conftest import linear_model, run
+from conftest import ROOT, linear_model, run
 from schema_files import MODEL, PLAN, SCHEMAS, check, keys_in, model, module, objects, plan, refusals, without
 
 
@@ -59,6 +59,9 @@ PREPARED = {
     "norm": {"style": "prepare_module_output", "output_layouts": "Partial", "desired_output_layouts": "Shard(-1)"},
 }
 
+OPERATIONS_PLAN = plan(dialect="transformers", mesh={"tp": 3}, tp_plan={
+    "model.layers.*.mlp.gate_proj": "colwise", "model.layers.*.mlp.up_proj": "colwise", "model.layers.*.mlp.down_proj": "rowwise"})
+
 # Name: model, plan.
 COMPILES = {
     "one colwise": (MODEL, PLAN),
@@ -73,6 +76,7 @@ COMPILES = {
     "block": (linear_model(b__0__c=[16, 8]), without(plan(blocks={"b.*": {"c": "rowwise"}}), "tp_plan")),
     "norm and buffers": (model(module(), NORM), plan(tp_plan={"a": "rowwise", "norm": "sequence_parallel"})),
     "ties": (model(HEAD, EMBED, tied=[["head.weight", "embed.weight"]]), plan(tp_plan={"head": "colwise"})),
+    "operations": (json.loads((ROOT / "plans/models/smollm2-135m.json").read_text()), OPERATIONS_PLAN),
     "inputs by position and by name": (model(module(), NORM), plan(tp_plan=PREPARED)),
 }
 
@@ -159,6 +163,7 @@ CHECKS = {
     "syntax of the model": ("{", SMALL, 2, 1, 0),
     "syntax of the plan": (MODEL, "[", 2, 1, 0),
     "empty files": ("", "", 2, 2, 0),
+    "what a run would do": (COMPILES["operations"][0], OPERATIONS_PLAN | {"tp_plan": {"model.layers.*.mlp.up_proj": "colwise"}}, 1, 1, 1),
     "quotes and control characters": (MODEL, SMALL | {"tp_plan": {'"\\\u0007\u202e\u00e9': "colwise"}}, 1, 1, 0),
 }
 

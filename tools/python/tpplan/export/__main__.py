@@ -7,7 +7,6 @@ import sys
 
 from ..files import InputError, printable, read_kwargs, run_command, write_output
 from ..graph import settings
-from . import operations
 from ..plans import PLAN_SOURCES, read_mesh
 
 # Option, module with build(NAME, kwargs, device) and model_graph(model), help.
@@ -57,7 +56,10 @@ def main(arguments):
     chosen = settings.read_settings(options)
     model = exporter.build(name, kwargs, options.device or "meta", chosen)
     modules = exporter.model_graph(model)
-    graph = None if options.no_graph else operations.find(exporter, model, name, kwargs, options.device, chosen)
+    graph = None
+    if not options.no_graph:
+        operations = importlib.import_module(f"{__package__}.operations")  # with torch
+        graph = operations.find(exporter, model, name, kwargs, options.device, chosen)
     write_output(options.output, file_text(modules, graph), [name])
 
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import sys
+import sys
 
 from ..files import InputError, printable, read_json
 from ..graph.settings import make_input
@@ -20,7 +21,7 @@ def build(name, kwargs, device="meta", settings=None):
     model_class, config = _find(transformers, name, kwargs)
     try:
         with torch.device(device):
-            return model_class._from_config(config, **_options(settings))
+            return model_class._from_config(config, **_options(model_class, settings))
     except Exception as error:  # whatever the model's code raises
         raise InputError(
             f"{model_class.__name__} cannot be built: {type(error).__name__}: {printable(error, 500)}",
@@ -70,11 +71,14 @@ def traceable():
             holder.is_tracing = function
 
 
-def _options(settings):
+def _options(model_class, settings):
     """What _from_config takes beside the configuration."""
     if settings is None:
         return {}
     made = {"dtype": settings.dtype, "attn_implementation": settings.attention, "experts_implementation": settings.experts}
+    if settings.experts is not None and not model_class._can_set_experts_implementation():
+        del made["experts_implementation"]
+        print(f"note: {model_class.__name__} has no experts that `--experts {printable(settings.experts)}` could be for", file=sys.stderr)
     return {name: value for name, value in made.items() if value is not None}
 
 

@@ -1,5 +1,2 @@
-"""The operations of a torch module, recorded as it runs once: the member `graph` of a model graph."""
-
-from .trace import Untraceable, trace
-
-__all__ = ["Untraceable", "trace"]
+"""The operations of a torch module, recorded as it runs once: the member `graph` of a model graph. trace.py does it; only
+settings.py can be had without torch."""
