@@ -41,6 +41,12 @@ def test_the_shown_finding_is_what_the_program_prints(checkout):
     assert result.stdout.decode() == shown
 
 
+def test_the_shown_finding_of_the_walk_is_what_the_program_prints(checkout):
+    shown = re.search(r"```\n(tests/plans/wrong/.*?)```", TEXT, re.S).group(1)
+    result = run("check", "plans/models/llama-3-8b.json", "tests/plans/wrong/output-colwise.yaml", cwd=checkout)
+    assert result.stdout.decode() == shown
+
+
 def test_the_shown_plan_is_a_plan(tmp_path):
     plan = re.search(r"```yaml\n(.*?)```", TEXT, re.S).group(1)
     (tmp_path / "plan.yaml").write_text(plan)

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Times the walk over a model's operations, beside what else can judge the same plan: a dry run of transformers on a fake
+process group, and Shardy's propagation of a model of the same size in jaxlib.
+
+    cmake --build build --target tpplan_bench && python3 tests/bench/bench_walk.py [--layers 80] [--runs 7] [--peers]
+
+User and system seconds of whole processes, medians of runs that take turns. `without graph` is the same check of the same
+model file without its operations: what is between the two is reading the graph and walking it, forward and backward. Needs
+torch and transformers to record the graph, and jax for Shardy.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SIZES = {"hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1024}
+PLAN = """format: tpplan.plan/1
+dialect: transformers
+mesh: {tp: 4}
+tp_plan:
+  "model.embed_tokens": embedding_rowwise
+  "lm_head": colwise_gather_output
+  "model.layers.*.self_attn.q_proj": colwise
+  "model.layers.*.self_attn.k_proj": colwise
+  "model.layers.*.self_attn.v_proj": colwise
+  "model.layers.*.self_attn.o_proj": rowwise
+  "model.layers.*.mlp.gate_proj": colwise
+  "model.layers.*.mlp.up_proj": colwise
+  "model.layers.*.mlp.down_proj": rowwise
+"""
+
+# One step of the first rank, with the collectives of a fake process group.
+DRY_RUN = """
+import json, sys, torch, torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.distributed.configuration_utils import DistributedConfig
+from transformers.distributed.tensor_parallel import apply_tensor_parallelism
+dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+mesh = dist.init_device_mesh("cpu", (4,), mesh_dim_names=("tp",))
+model = LlamaForCausalLM._from_config(LlamaConfig(num_hidden_layers=int(sys.argv[1]), attn_implementation="eager", **json.loads(sys.argv[2])))
+plan, _, _ = model._resolve_parallel_plans(DistributedConfig(tp_size=4))
+apply_tensor_parallelism(model, mesh, plan)
+model(torch.zeros(2, 16, dtype=torch.long)).logits.sum().backward()
+"""
+
+# Shardy's whole pipeline over the gradient of Llama-like blocks; prints its own seconds, without JAX's tracing.
+SHARDY = """
+import json, sys, time, jax, jax.numpy as jnp
+jax.config.update("jax_num_cpu_devices", 4)
+from jax._src.interpreters import mlir as jax_mlir
+from jax._src.lib.mlir import passmanager
+from jax.sharding import NamedSharding, PartitionSpec as P
+layers, size = int(sys.argv[1]), json.loads(sys.argv[2])
+mesh = jax.make_mesh((4,), ("tp",), axis_types=(jax.sharding.AxisType.Auto,))
+d, f, heads, vocab = size["hidden_size"], size["intermediate_size"], size["num_attention_heads"], size["vocab_size"]
+shapes = {"q": ((d, d), P(None, "tp")), "k": ((d, d), P(None, "tp")), "v": ((d, d), P(None, "tp")), "o": ((d, d), P("tp")),
+          "gate": ((d, f), P(None, "tp")), "up": ((d, f), P(None, "tp")), "down": ((f, d), P("tp")), "n1": ((d,), P()), "n2": ((d,), P())}
+def array(shape, spec): return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+params = {"embed": array((vocab, d), P("tp")), "head": array((d, vocab), P(None, "tp")),
+          "layers": [{n: array(*s) for n, s in shapes.items()} for _ in range(layers)]}
+def norm(x, w): return w * x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+def block(x, p):
+    b, s, _ = x.shape
+    h = norm(x, p["n1"])
+    q, k, v = ((h @ p[n]).reshape(b, s, heads, d // heads).transpose(0, 2, 1, 3) for n in "qkv")
+    a = jax.nn.softmax(q @ k.swapaxes(2, 3) / (d // heads) ** 0.5) @ v
+    x = x + a.transpose(0, 2, 1, 3).reshape(b, s, d) @ p["o"]
+    h = norm(x, p["n2"])
+    return x + (jax.nn.silu(h @ p["gate"]) * (h @ p["up"])) @ p["down"]
+def loss(params, ids):
+    x = params["embed"][ids]
+    for p in params["layers"]: x = block(x, p)
+    return jnp.sum(x @ params["head"])
+module = jax.jit(jax.grad(loss)).lower(params, jax.ShapeDtypeStruct((2, 16), jnp.int32)).compiler_ir("stablehlo")
+with module.context:
+    manager = passmanager.PassManager.parse("builtin.module(sdy-propagation-pipeline)")
+    start = time.process_time()
+    manager.run(module.operation)
+    print(time.process_time() - start)
+"""
+
+
+def cpu_seconds(command):
+    """User and system seconds of one process, and what it prints."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if result.returncode != 0:
+        sys.exit(f"failed: {command[:4]}\n{result.stdout}\n{result.stderr}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, result.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--layers", type=int, default=80)
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--peers", action="store_true")
+    arguments = parser.parse_args()
+    scratch = tempfile.TemporaryDirectory(prefix="tpplan-bench-")
+    folder = pathlib.Path(scratch.name)
+    model, bare, plan = folder / "model.json", folder / "bare.json", folder / "plan.yaml"
+    plan.write_text(PLAN)
+    os.environ["PYTHONPATH"] = str(ROOT / "tools" / "python")
+    kwargs = json.dumps(SIZES | {"num_hidden_layers": arguments.layers})
+    cpu_seconds([sys.executable, "-m", "tpplan.export", "--transformers", "LlamaForCausalLM", "--kwargs", kwargs, "--mode", "train",
+                 "--batch", 2, "--sequence", 16, "--attention", "eager", "-o", model])
+    document = json.loads(model.read_text())
+    graph = document.pop("graph")
+    bare.write_text(json.dumps(document))
+    commands = {"check": [arguments.build / "tpplan", "check", model, plan, "-q"],
+                "without graph": [arguments.build / "tpplan", "check", bare, plan, "-q"],
+                "SAX pass": [arguments.build / "tests" / "tpplan_sax_pass", model]}
+    times = {name: [] for name in commands}
+    for _ in range(arguments.runs + 1):
+        for name, command in commands.items():
+            times[name].append(cpu_seconds(command)[0])
+    print(f"{arguments.layers} layers, {len(graph['nodes']):,} operations and borders, {model.stat().st_size / 1e6:.2f} MB")
+    for name, seconds in times.items():
+        print(f"| {name} | {statistics.median(seconds[1:]) * 1e3:.1f} ms |")
+    if arguments.peers:
+        seconds, _ = cpu_seconds([sys.executable, "-c", DRY_RUN, arguments.layers, json.dumps(SIZES)])
+        print(f"| dry run on a fake process group | {seconds * 1e3:.0f} ms |")
+        _, printed = cpu_seconds([sys.executable, "-c", SHARDY, arguments.layers, json.dumps(SIZES)])
+        print(f"| Shardy's propagation of the gradient, alone | {float(printed.split()[-1]) * 1e3:.0f} ms |")
+
+
+if __name__ == "__main__":
+    main()
