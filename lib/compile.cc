@@ -38,7 +38,7 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
                               c.judgement.init);
   for (const ForecastCall& call : c.judgement.forecast.calls) {
     c.manifest.collectives.push_back({.backward = call.backward,
-                                      .kind = std::string(kForecastNames[static_cast<size_t>(call.kind)]),
+                                      .kind = call.kind,
                                       .axis = call.axis,
                                       .module = std::string(call.module),
                                       .shape = call.shape,

@@ -100,7 +100,7 @@ struct ManifestData {
 // One call of one training step, as rank 0 makes it.
 struct ManifestCollective {
   bool backward = false;
-  std::string kind;  // "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
+  CollectiveKind kind{};  // never LocalSlice, which communicates nothing
   AxisId axis = 0;
   std::string module;
   std::vector<int64_t> shape;  // of its input

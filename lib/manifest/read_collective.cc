@@ -1,13 +1,10 @@
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-
 #include "manifest/manifest_sections.h"
 
 namespace tpplan {
 
 bool read_collective(ManifestReader& reader, const JsonTree& tree) {
-  constexpr std::string_view kKinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "an entry of `collectives`")) return false;
   const uint32_t phase = member(reader, tree, 0, "phase", JsonKind::String),
                  kind = member(reader, tree, 0, "kind", JsonKind::String),
@@ -20,10 +17,9 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   ManifestCollective call;
   if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")
     return fault(reader, Code::TP7001, tree.nodes[phase], fmt::format("unknown phase `{}`", tree.nodes[phase].text));
-  if (std::find(std::begin(kKinds), std::end(kKinds), tree.nodes[kind].text) == std::end(kKinds))
+  if (!find_collective(tree.nodes[kind].text, call.kind) || call.kind == CollectiveKind::LocalSlice)
     return fault(reader, Code::TP7001, tree.nodes[kind], fmt::format("unknown collective `{}`", tree.nodes[kind].text));
   call.backward = tree.nodes[phase].text == "backward";
-  call.kind = tree.nodes[kind].text;
   call.module = tree.nodes[module].text;
   call.dtype = tree.nodes[dtype].text;
   call.bytes = tree.nodes[bytes].integer;

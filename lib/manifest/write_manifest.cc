@@ -148,7 +148,7 @@ std::vector<std::string> layout_texts(const std::vector<Layout>& layouts, const 
 void write_collective(JsonWriter& json, const ManifestCollective& call, const Mesh& mesh) {
   begin_object(json);
   write_member(json, "phase", call.backward ? "backward" : "forward");
-  write_member(json, "kind", call.kind);
+  write_member(json, "kind", to_text(call.kind));
   write_member(json, "axis", mesh.axes[call.axis].name);
   write_member(json, "module", call.module);
   write_key(json, "shape");

@@ -184,7 +184,7 @@ Grad pass(Backward& b, const TapeEntry& entry, const Grad& out, const Spread& x,
 
 // ---- communication ----
 
-void record(Backward& b, const TapeEntry& entry, ForecastKind kind, const Spread& layout, SlotId slot) {
+void record(Backward& b, const TapeEntry& entry, CollectiveKind kind, const Spread& layout, SlotId slot) {
   record_call(b.walk, true, kind, entry.module, local_shape(b.walk.table, layout, 0),
               b.walk.graph.values[b.walk.slots[slot].value].dtype);
 }
@@ -219,7 +219,7 @@ Grad redistribute(Backward& b, const TapeEntry& entry, Grad grad, const Placemen
                    "the gradient is a term of an open sum, and is cut or gathered as if it were complete", grad.rule);
   };
   if (from.kind == PlacementKind::Partial) {
-    record(b, entry, is_shard(to) ? ForecastKind::ReduceScatter : ForecastKind::AllReduce, layout, slot);
+    record(b, entry, is_shard(to) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, layout, slot);
     const SpreadId kept = grad.layout;
     grad = close(b, entry, std::move(grad));
     grad.layout = kept;
@@ -228,7 +228,7 @@ Grad redistribute(Backward& b, const TapeEntry& entry, Grad grad, const Placemen
     const auto dim = static_cast<size_t>(from.dim);
     if (dim < piece.dims.size() && is_whole(b.walk.table.maps, piece.dims[dim]))
       piece.dims[dim] = chunked_map(b.walk.table.maps, b.walk.table.maps.maps[piece.dims[dim]].size);
-    record(b, entry, is_shard(to) ? ForecastKind::AllToAll : ForecastKind::AllGather, piece, slot);
+    record(b, entry, is_shard(to) ? CollectiveKind::AllToAll : CollectiveKind::AllGather, piece, slot);
     fail_open();
   } else if (is_shard(to)) {
     fail_open();
@@ -362,7 +362,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
       grad.has_claim = true;
       break;
     case TapeKind::SumGradient:
-      record(b, entry, ForecastKind::AllReduce, walk.table.layouts[grad.layout], in);
+      record(b, entry, CollectiveKind::AllReduce, walk.table.layouts[grad.layout], in);
       grad = close(b, entry, std::move(grad));
       break;
     case TapeKind::SumValue:
@@ -375,7 +375,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
       const int64_t at = shape.back() - tail;
       std::vector<int64_t> local = local_shape(walk.table, walk.table.layouts[grad.layout], 0);
       local.back() = tail;
-      record_call(walk, true, ForecastKind::AllReduce, entry.module, std::move(local),
+      record_call(walk, true, CollectiveKind::AllReduce, entry.module, std::move(local),
                   walk.graph.values[walk.slots[in].value].dtype);
       if (grad.state == GradState::Wrong) break;
       std::vector<GradSegment> parts;
@@ -440,7 +440,7 @@ void judge_parameter(Backward& b, ParamId id, SlotId slot, bool report_findings)
   TapeEntry entry{.kind = TapeKind::SumGradient, .module = param.module, .rule = walk.matches.params[id].rule};
   if (const RuleId sums = walk.sum_rule[walk.value_of_param[id]]; sums != kNoRule) {
     entry.rule = sums;
-    record(b, entry, ForecastKind::AllReduce, layout_of(walk, slot), slot);
+    record(b, entry, CollectiveKind::AllReduce, layout_of(walk, slot), slot);
     const bool open_claim = grad.has_claim && grad.claim.kind == PlacementKind::Partial;
     if (!open_claim) grad = close(b, entry, std::move(grad));
   }

@@ -107,7 +107,7 @@ SlotId sum_value(Walk& walk, SlotId in, RuleId rule) {
     crash_at(walk, Code::TP5104, "sums a DTensor over the ranks as if it were a tensor", rule, walk.slots[in].origin);
     return in;
   }
-  record_call(walk, false, ForecastKind::AllReduce, module_at(walk), local_shape(walk.table, layout, 0),
+  record_call(walk, false, CollectiveKind::AllReduce, module_at(walk), local_shape(walk.table, layout, 0),
               walk.graph.values[walk.slots[in].value].dtype);
   layout.partial = false;
   layout.local_view = false;
@@ -242,8 +242,8 @@ SlotId redistribute_slot(Walk& walk, SlotId in, const Placement& wanted, bool on
     for (const int64_t n : walk.table.maps.maps[map].local) largest = std::max(largest, n);
     if (to.kind == PlacementKind::Replicate || is_shard(to)) {
       shape[dim] = largest;
-      record_call(walk, false, is_shard(to) ? ForecastKind::AllToAll : ForecastKind::AllGather, module_at(walk), shape,
-                  dtype);
+      record_call(walk, false, is_shard(to) ? CollectiveKind::AllToAll : CollectiveKind::AllGather, module_at(walk),
+                  shape, dtype);
     }
     layout.dims[dim] = gathered_map(walk.table.maps, map, right);
     if (!right) fault = fmt::format("gathers dim {} as if it were cut: {}", dim, map_text(walk.table.maps, map));
@@ -254,7 +254,7 @@ SlotId redistribute_slot(Walk& walk, SlotId in, const Placement& wanted, bool on
     if (from.kind == PlacementKind::StridedShard && right)
       layout.dims[dim] = whole_map(walk.table.maps, walk.table.maps.maps[map].size);
   } else if (from.kind == PlacementKind::Partial) {
-    record_call(walk, false, is_shard(to) ? ForecastKind::ReduceScatter : ForecastKind::AllReduce, module_at(walk),
+    record_call(walk, false, is_shard(to) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, module_at(walk),
                 shape, dtype);
     if (is_sharded(walk.table, layout)) {
       fault = fmt::format("adds up different pieces: {}", layout_text(walk.table, layout));

@@ -25,7 +25,7 @@ void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId par
                                 .layouts = {}});
 }
 
-void record_call(Walk& walk, bool backward, ForecastKind kind, ModuleId module, std::vector<int64_t> shape,
+void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
                  StringId dtype) {
   ForecastCall call{.backward = backward,
                     .kind = kind,

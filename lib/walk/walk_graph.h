@@ -14,6 +14,7 @@
 #include "match/match_plan.h"
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
+#include "sharding/redistribute.h"
 
 namespace tpplan {
 
@@ -22,13 +23,10 @@ struct WalkOptions {
   bool infer = false;                  // without gradients
 };
 
-enum class ForecastKind : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll };
-inline constexpr std::string_view kForecastNames[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-
 // One call of rank 0 in one step.
 struct ForecastCall {
   bool backward = false;
-  ForecastKind kind{};
+  CollectiveKind kind{};
   AxisId axis = 0;
   std::string_view module;
   std::vector<int64_t> shape;  // of its input

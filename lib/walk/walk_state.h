@@ -127,7 +127,7 @@ uint32_t number_id(Walk& walk, std::vector<int64_t> number);
 // ---- findings ----
 uint32_t add_cause(Walk& walk, Cause cause);
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner = kNoRule, std::string op = {});
-void record_call(Walk& walk, bool backward, ForecastKind kind, ModuleId module, std::vector<int64_t> shape,
+void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
                  StringId dtype);
 void report_cause(Walk& walk, const Cause& cause, std::string_view fails);
 
