@@ -1,4 +1,4 @@
-// What stands in the programs themselves (tools/embed.cmake).
+// What stands in the programs themselves (tools/cmake/embed.cmake).
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,26 @@
+// A program of somebody else: consumer MODEL PLAN reads both, judges, and compiles them, and says what came of it.
+#include <tpplan/base/read_file.h>
+#include <tpplan/compile.h>
+#include <tpplan/judge.h>
+#include <tpplan/model/read_model.h>
+
+#include <iostream>
+
+int main(int count, char** words) {
+  if (count != 3) return 2;
+  const tpplan::SourceFile model = tpplan::read_file(words[1], 1 << 30).file;
+  const tpplan::SourceFile plan_file = tpplan::read_file(words[2], 1 << 30).file;
+  tpplan::Diagnostics findings;
+  const tpplan::ModelGraph graph = tpplan::read_model(model, findings);
+  const tpplan::TpPlan plan = tpplan::read_plan(plan_file, {}, findings);
+  if (!tpplan::has_errors(findings)) tpplan::judge(graph, plan, findings);
+  for (const tpplan::Diagnostic& finding : findings.list)
+    std::cout << "judged: " << tpplan::kind_of(finding.code).name << "\n";
+
+  tpplan::Diagnostics compiled;
+  const tpplan::CompileInputs inputs{
+      .model = model, .plan = plan_file, .mesh_sizes = {}, .last = tpplan::Phase::Manifest, .walk = {}};
+  const tpplan::Compilation compilation = tpplan::compile(inputs, compiled);
+  std::cout << "compiled: " << compilation.manifest.parameters.size() << " parameters\n";
+  return tpplan::exit_status(compiled);
+}

@@ -1,0 +1,29 @@
+# Whether tpplan-exec has CUDA in it. TPPLAN_CUDA_COMPILER says so afterwards, and TPPLAN_CUDA_SOURCES what that adds.
+set(TPPLAN_CUDA AUTO CACHE STRING "CUDA in tpplan-exec: ON, OFF, or AUTO: where nvcc is found and nothing is sanitized")
+set(TPPLAN_CUDA_COMPILER FALSE)
+set(TPPLAN_CUDA_SOURCES lib/device/cuda_checks.cu lib/device/cuda_device.cu lib/device/cuda_draw.cu)
+if(TPPLAN_CUDA STREQUAL "ON" OR (TPPLAN_CUDA STREQUAL "AUTO" AND NOT TPPLAN_SANITIZE))
+  include(CheckLanguage)
+  set(CMAKE_MESSAGE_LOG_LEVEL_BEFORE "${CMAKE_MESSAGE_LOG_LEVEL}")
+  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # one line below says what came of it
+  check_language(CUDA)
+  set(CMAKE_MESSAGE_LOG_LEVEL "${CMAKE_MESSAGE_LOG_LEVEL_BEFORE}")
+  set(TPPLAN_CUDA_COMPILER ${CMAKE_CUDA_COMPILER})
+endif()
+if(TPPLAN_CUDA_COMPILER)
+  # Code for Ampere and Ada, Hopper and Blackwell; from the first one's PTX the driver makes code for every GPU
+  # since Turing.
+  set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-real 90-real 100-real 120-real CACHE STRING "GPUs that tpplan-exec holds code for")
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program starts where no CUDA is
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake before 3.26 does not know that nvcc can
+  endif()
+  message(STATUS "tpplan-exec: with CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER})")
+  # No fused or approximate arithmetic: a GPU's results are the CPU's, to the bit.
+  set_source_files_properties(${TPPLAN_CUDA_SOURCES} PROPERTIES COMPILE_OPTIONS "-fmad=false;$<$<BOOL:${TPPLAN_DEV}>:-Werror=all-warnings>")
+elseif(TPPLAN_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "TPPLAN_CUDA is ON and nvcc is not found: install the CUDA toolkit, or name nvcc in CMAKE_CUDA_COMPILER")
+else()
+  message(STATUS "tpplan-exec: without CUDA")
+endif()

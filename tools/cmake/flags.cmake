@@ -1,0 +1,23 @@
+# How this project is compiled when it is the one that is built: inside another one that one decides.
+option(TPPLAN_DEV "Warnings as errors" OFF)
+set(TPPLAN_SANITIZE "" CACHE STRING "Sanitizers for every target, such as address,undefined")
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+find_program(TPPLAN_CCACHE ccache)
+if(TPPLAN_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TPPLAN_CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers
+  -Wno-restrict)  # false alarms of g++ 12 in std::string concatenation (GCC bug 105329)
+if(TPPLAN_DEV)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(TPPLAN_SANITIZE)
+  add_compile_options(-fsanitize=${TPPLAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
+    -Wno-maybe-uninitialized)  # false alarms: what the sanitizers insert hides from g++ what is set
+  add_link_options(-fsanitize=${TPPLAN_SANITIZE})
+endif()

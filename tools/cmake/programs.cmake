@@ -1,0 +1,55 @@
+# tpplan and tpplan-exec, and what only they need: the command lines and the executor's library.
+
+# Schemas and the pages of `tpplan explain` stand in the binary.
+file(GLOB TPPLAN_PAGES CONFIGURE_DEPENDS lib/diagnostics/explain/*.md)
+file(GLOB TPPLAN_SCHEMAS CONFIGURE_DEPENDS schemas/*.schema.json)
+set(TPPLAN_EMBEDDED ${CMAKE_CURRENT_BINARY_DIR}/embedded.cc)
+add_custom_command(OUTPUT ${TPPLAN_EMBEDDED}
+  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${TPPLAN_EMBEDDED} "-DPAGES=${TPPLAN_PAGES}" "-DSCHEMAS=${TPPLAN_SCHEMAS}" -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
+  DEPENDS ${TPPLAN_PAGES} ${TPPLAN_SCHEMAS} tools/cmake/embed.cmake VERBATIM)
+
+# What both programs' command lines have in common.
+find_package(CLI11 REQUIRED)
+tpplan_sources(TPPLAN_CLI_SOURCES tools/cli)
+add_library(tpplan_cli STATIC ${TPPLAN_CLI_SOURCES} ${TPPLAN_EMBEDDED})
+target_include_directories(tpplan_cli PUBLIC tools/cli)
+target_link_libraries(tpplan_cli PUBLIC tpplan_core tpplan_fmt CLI11::CLI11)
+
+# A program is its command line, a library so that the tests can run it many times in one go, and main.
+tpplan_sources(TPPLAN_COMMANDS_SOURCES tools/tpplan)
+list(FILTER TPPLAN_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
+add_library(tpplan_commands STATIC ${TPPLAN_COMMANDS_SOURCES})
+target_include_directories(tpplan_commands PRIVATE tools/tpplan)
+target_link_libraries(tpplan_commands PUBLIC tpplan_cli tpplan_compiler)
+add_executable(tpplan tools/tpplan/main.cc)
+target_link_libraries(tpplan PRIVATE tpplan_commands)
+if(TPPLAN_STATIC_LINK)
+  target_link_options(tpplan PRIVATE -static)
+endif()
+
+# The executor: manifest and weights onto devices. NCCL, MPI, cuBLAS and the GPU's driver are found at run time.
+include(tools/cmake/cuda.cmake)
+tpplan_sources(TPPLAN_EXECUTOR_SOURCES lib/device lib/ranks lib/shards lib/run)
+if(TPPLAN_CUDA_COMPILER)
+  list(FILTER TPPLAN_EXECUTOR_SOURCES EXCLUDE REGEX "lib/device/no_cuda\\.cc$")
+  list(APPEND TPPLAN_EXECUTOR_SOURCES ${TPPLAN_CUDA_SOURCES})
+endif()
+add_library(tpplan_executor STATIC ${TPPLAN_EXECUTOR_SOURCES})
+# The same values on every machine: nothing contracted but what is written as fma; vectorised.
+set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
+target_link_libraries(tpplan_executor PUBLIC tpplan_core PRIVATE tpplan_fmt Threads::Threads ${CMAKE_DL_LIBS})
+tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES tools/tpplan-exec)
+list(FILTER TPPLAN_EXEC_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
+add_library(tpplan_exec_commands STATIC ${TPPLAN_EXEC_COMMANDS_SOURCES})
+target_include_directories(tpplan_exec_commands PRIVATE tools/tpplan-exec)
+target_link_libraries(tpplan_exec_commands PUBLIC tpplan_cli tpplan_executor)
+add_executable(tpplan-exec tools/tpplan-exec/main.cc)
+target_link_libraries(tpplan-exec PRIVATE tpplan_exec_commands)
+if(TPPLAN_STATIC_LINK)
+  target_link_options(tpplan-exec PRIVATE -static-libstdc++ -static-libgcc)  # not -static: it loads libraries at run time
+endif()
+add_executable(tpplan::tpplan ALIAS tpplan)
+add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)
+
+set_target_properties(tpplan_cli tpplan_commands PROPERTIES UNITY_BUILD_MODE GROUP)
+set_target_properties(tpplan tpplan_executor tpplan_exec_commands tpplan-exec PROPERTIES UNITY_BUILD OFF)  # backends name alike what they do alike

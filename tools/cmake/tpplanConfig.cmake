@@ -1,0 +1,13 @@
+# find_package(tpplan): the libraries tpplan::compiler and tpplan::core, the programs tpplan::tpplan and tpplan::tpplan-exec.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(yaml-cpp)
+find_dependency(OpenSSL COMPONENTS Crypto)
+find_dependency(PkgConfig)
+include(${CMAKE_CURRENT_LIST_DIR}/tpplanLibraries.cmake)
+if(NOT TPPLAN_RE2_FLAGS)
+  set(tpplan_FOUND FALSE)
+  set(tpplan_NOT_FOUND_MESSAGE "tpplan needs RE2, and pkg-config does not find it")
+  return()
+endif()
+include(${CMAKE_CURRENT_LIST_DIR}/tpplanTargets.cmake)
