@@ -1,0 +1,135 @@
+"""Builds that compile a folder as one file (CMAKE_UNITY_BUILD) see all file-scope names of its .cc files at once. What clashes
+there is found here without a compiler, because a build of each file alone, as developers make it, says nothing."""
+
+import collections
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CMAKE = [(ROOT / path).read_text() for path in ("CMakeLists.txt", "tools/cmake/programs.cmake")]
+
+
+def unity_folders():
+    """Folders whose files become one: those of the targets that CMake builds so."""
+    text = "".join(CMAKE)
+    targets = {name for names in re.findall(r"^set_target_properties\(([\w ]+) PROPERTIES UNITY_BUILD_MODE GROUP", text, re.M) for name in names.split()}
+    lists = {variable: folders.split() for variable, folders in re.findall(r"^tpplan_sources\((\w+) ([^)]+)\)", text, re.M)}
+    taken = re.findall(r"^add_library\((\w+) STATIC \$\{(\w+)\}", text, re.M)
+    assert targets and targets == {target for target, _ in taken if target in targets}
+    return sorted(folder for target, variable in taken if target in targets for folder in lists[variable])
+
+
+def blank(text):
+    """The text without comments, and with empty literals."""
+    raw = r'R"(\w*)\((?:.|\n)*?\)\1"'
+    return re.sub(rf"//[^\n]*|/\*(?:.|\n)*?\*/|{raw}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'",
+                  lambda found: '""' if found[0][0] in "\"'R" else " ", text)
+
+
+def without(text, opening, closing):
+    """The text without what stands in such brackets, nested ones too."""
+    while (fewer := re.sub(rf"\{opening}[^\{opening}\{closing}]*\{closing}", "", text)) != text:
+        text = fewer
+    return text
+
+
+def types(parameters):
+    """Parameters without their names and defaults: what tells overloads apart."""
+    flat, depth = "", 0
+    for c in parameters:
+        depth += (c in "<([{") - (c in ">)]}")
+        flat += "\n" if c == "," and depth == 0 else c
+    alone = (re.sub(r"\s*=.*", "", part).strip() for part in flat.split("\n"))
+    return tuple(re.sub(r"(?<=[\w>&*\]])\s*\b\w+$" if not re.fullmatch(r"(const )?[\w:]+(<.*>)?[&*]*", part) else "$^", "", " ".join(part.split())) for part in alone)
+
+
+def head_of(chunk):
+    """A definition up to its body or value, and the sign that ends it there."""
+    chunk = re.sub(r"\boperator[^\w\s(]+", "operator_", chunk.strip())
+    if re.match("template\\s*<", chunk):
+        end, depth = chunk.index("<"), 0
+        while True:
+            depth += (chunk[end] == "<") - (chunk[end] == ">")
+            end += 1
+            if depth == 0:
+                break
+        chunk = chunk[end:]
+    depth = 0
+    for at, c in enumerate(chunk):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and c in "{;=":
+            return " ".join(chunk[:at].split()), c
+    return "", ""
+
+
+def definitions(text):
+    """What a file defines at file scope, as (name, types of the parameters or None). What belongs to a class is its own."""
+    found = [(macro, None) for macro in re.findall(r"^#define (\w+)", text, re.M) if not re.search(rf"^#undef {macro}\b", text, re.M)]
+    text = re.sub(r"^#(?:.*\\\n)*.*$", "", blank(text), flags=re.M)
+    for chunk in re.split(r"\n(?=[^\s}])", "\n" + text):
+        head, sign = head_of(chunk)
+        if re.match(r"(namespace|using namespace|extern|template|friend|static_assert)", head):
+            continue
+        plain = without(head, "<", ">")
+        if kind := re.match(r"(?:struct|class|union|enum(?: class)?|using|typedef) (\w+)", head):
+            if sign != ";":  # else it is only named
+                found.append((kind[1], None))
+        elif call := re.search(r"([\w:~]+) ?\(", plain):
+            if "::" not in call[1] and sign == "{":
+                begin = head.index("(", head.index(call[1]))
+                found.append((call[1], types(head[begin + 1:head.rindex(")")])))
+        elif name := re.search(r"(\w+)(?:\[.*\])?$", plain):
+            found.append((name[1], None))
+    return found
+
+
+def test_definitions_are_seen():
+    text = '''
+namespace {
+const std::map<int, std::string> kNames = {{1, "struct Fake {"}};
+constexpr int kSizes[] = {1, 2};  // struct Fake {
+struct Pair {
+  int a = 0;
+  bool operator==(const Pair&) const = default;
+};
+struct Elsewhere;
+template <typename T, size_t N = (1 > 0)>
+std::vector<T> parse(const std::string& text, std::function<bool(int, T)> keep = {},
+                     int limit = 3) {
+  return {};
+}
+void parse(std::string_view text);
+bool operator<(const Pair& a, const Pair& b) { return a.a < b.a; }
+}
+int Pair::size() const { return 2; }
+using Word = std::string;
+'''
+    assert definitions(text) == [("kNames", None), ("kSizes", None), ("Pair", None),
+                                 ("parse", ("const std::string&", "std::function<bool(int, T)>", "int")),
+                                 ("operator_", ("const Pair&", "const Pair&")), ("Word", None)]
+
+
+def clashes(paths):
+    """Names that more than one of these files defines. Functions may share one where their parameters differ."""
+    places = collections.defaultdict(list)
+    for path in paths:
+        for name, parameters in set(definitions(path.read_text())):
+            places[name].append((path, parameters))
+    found = {}
+    for name, where in places.items():
+        alike = max(collections.Counter(parameters for _, parameters in where).values())
+        if len({path for path, _ in where}) > 1 and (alike > 1 or any(parameters is None for _, parameters in where)):
+            found[name] = sorted({str(path.relative_to(ROOT)) for path, _ in where})
+    return found
+
+
+@pytest.mark.parametrize("folder", unity_folders())
+def test_no_two_files_of_a_folder_define_a_name(folder):
+    assert not clashes(sorted(path for path in (ROOT / folder).iterdir() if path.suffix in (".cc", ".h")))
+
+
+def test_no_two_headers_define_a_name():
+    """What includes both would not compile; programs that link both would not be what their parts say."""
+    assert not clashes(sorted(path for folder in ("lib", "tools") for path in (ROOT / folder).rglob("*.h")))
