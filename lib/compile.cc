@@ -1,5 +1,7 @@
 #include "compile.h"
 
+#include <tuple>
+
 #include "base/sha256.h"
 #include "infer/build_manifest.h"
 #include "manifest/write_manifest.h"
@@ -69,7 +71,7 @@ std::string dump(const Compilation& c, Phase phase) {
       break;
   }
   std::string out;
-  write_manifest(c.manifest, [&out](std::string_view piece) {
+  std::ignore = write_manifest(c.manifest, [&out](std::string_view piece) {
     out += piece;
     return true;
   });

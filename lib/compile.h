@@ -30,9 +30,9 @@ struct Compilation {
 // Reads both files, judges the plan (judge.h) and builds the manifest, until a phase reports an error, so that each
 // finding is about the inputs and not about what an earlier finding left behind. The manifest is good when no error was
 // reported and Phase::Manifest was reached.
-Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics);
+[[nodiscard]] Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics);
 
 // `--print PHASE`: the product of a phase as text (what golden tests hold). Phase::Manifest prints the manifest file.
-std::string dump(const Compilation& compilation, Phase phase);
+[[nodiscard]] std::string dump(const Compilation& compilation, Phase phase);
 
 }  // namespace tpplan

@@ -33,15 +33,15 @@ struct ImportFormat {
   bool (*read_model)(const std::string& path, const std::string& config, ImportedModel& model);  // of a Model
 };
 
-std::span<const ImportFormat> import_formats();
+[[nodiscard]] std::span<const ImportFormat> import_formats();
 
 // nullptr when there is none.
-const ImportFormat* find_import_format(std::string_view name);
+[[nodiscard]] const ImportFormat* find_import_format(std::string_view name);
 
 // Headers of a safetensors file or of the shards of an index, and heads from `config` where it is not empty.
-bool import_safetensors(const std::string& path, const std::string& config, ImportedModel& model);
+[[nodiscard]] bool import_safetensors(const std::string& path, const std::string& config, ImportedModel& model);
 
 // A Hugging Face config.json.
-bool import_config(const std::string& path, const std::string& config, ImportedModel& model);
+[[nodiscard]] bool import_config(const std::string& path, const std::string& config, ImportedModel& model);
 
 }  // namespace tpplan

@@ -28,7 +28,7 @@ struct Judgement {
 // reported and Phase::Boundaries was reached.
 // @pre no error has been reported yet. The plan holds what read_plan lets pass: styles of its own dialect, axes of its
 // mesh, a desired layout for each layout. Its spans, as the graph's, may say nothing: findings then have no place.
-Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last = Phase::Manifest,
-                const WalkOptions& walk = {});
+[[nodiscard]] Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics,
+                              Phase last = Phase::Manifest, const WalkOptions& walk = {});
 
 }  // namespace tpplan

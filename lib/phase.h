@@ -10,8 +10,8 @@ enum class Phase : uint8_t { Model, Plan, Matches, Shardings, Boundaries, Manife
 inline constexpr std::string_view kPhaseNames[] = {"model",     "plan",       "matches",
                                                    "shardings", "boundaries", "manifest"};  // by Phase
 
-inline std::string_view to_text(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+[[nodiscard]] inline std::string_view to_text(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 // False when there is no such phase.
-bool find_phase(std::string_view name, Phase& phase);
+[[nodiscard]] bool find_phase(std::string_view name, Phase& phase);
 
 }  // namespace tpplan

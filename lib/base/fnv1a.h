@@ -8,7 +8,7 @@ namespace tpplan {
 
 inline constexpr uint64_t kFnv1aStart = 0xcbf29ce484222325u;
 
-inline constexpr uint64_t fnv1a(std::string_view bytes, uint64_t hash = kFnv1aStart) {
+[[nodiscard]] inline constexpr uint64_t fnv1a(std::string_view bytes, uint64_t hash = kFnv1aStart) {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
   return hash;
 }

@@ -18,10 +18,11 @@ struct ReadResult {
 
 // Reads `path`, or standard input for "-". Regular files, pipes and terminals only: a directory or a device is refused
 // before a byte of it is read. More than `limit` bytes is TooLarge, for a regular file before reading.
-ReadResult read_file(const std::string& path, uint64_t limit);
+[[nodiscard]] ReadResult read_file(const std::string& path, uint64_t limit);
 
 // Bytes [offset, offset + length) of the regular file at `path`, fewer where it ends before, and the size of the whole
 // file. Nothing else of it is read.
-ReadResult read_file_part(const std::string& path, uint64_t offset, uint64_t length, uint64_t& file_bytes);
+[[nodiscard]] ReadResult read_file_part(const std::string& path, uint64_t offset, uint64_t length,
+                                        uint64_t& file_bytes);
 
 }  // namespace tpplan

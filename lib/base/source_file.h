@@ -22,9 +22,9 @@ struct LineColumn {
 
 // The place of byte `offset`; an offset past the end is the place right after the last byte. O(offset): asked only
 // while a diagnostic is rendered, so that the good path pays nothing for places.
-LineColumn line_column(const SourceFile& file, size_t offset);
+[[nodiscard]] LineColumn line_column(const SourceFile& file, size_t offset);
 
 // The line that holds byte `offset`, without its line break ("\n" or "\r\n").
-std::string_view line_at(const SourceFile& file, size_t offset);
+[[nodiscard]] std::string_view line_at(const SourceFile& file, size_t offset);
 
 }  // namespace tpplan

@@ -23,14 +23,14 @@ struct StringIndex {
 
 inline constexpr uint32_t kNotFound = 0xffffffffu;
 
-inline uint32_t hash_of(std::string_view name) {
+[[nodiscard]] inline uint32_t hash_of(std::string_view name) {
   const uint64_t hash = std::hash<std::string_view>{}(name);
   return static_cast<uint32_t>(hash ^ (hash >> 32));
 }
 
 // The slot that holds `name`, or the empty one where it belongs. There is an empty slot.
 template <typename NameOf>
-size_t slot_of(const StringIndex& index, std::string_view name, uint32_t hash, NameOf name_of) {
+[[nodiscard]] size_t slot_of(const StringIndex& index, std::string_view name, uint32_t hash, NameOf name_of) {
   const size_t mask = index.slots.size() - 1;
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
     const StringSlot& slot = index.slots[i];
@@ -40,7 +40,7 @@ size_t slot_of(const StringIndex& index, std::string_view name, uint32_t hash, N
 
 // The stored index whose string equals `name`, or kNotFound. `name_of(index)` returns the stored string.
 template <typename NameOf>
-uint32_t find(const StringIndex& index, std::string_view name, NameOf name_of) {
+[[nodiscard]] uint32_t find(const StringIndex& index, std::string_view name, NameOf name_of) {
   return index.slots.empty() ? kNotFound : index.slots[slot_of(index, name, hash_of(name), name_of)].value;
 }
 

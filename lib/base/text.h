@@ -12,40 +12,41 @@ namespace tpplan {
 
 // Number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
 // alignment distance), or `limit + 1` as soon as it is known to exceed `limit`.
-size_t edit_distance(std::string_view a, std::string_view b, size_t limit);
+[[nodiscard]] size_t edit_distance(std::string_view a, std::string_view b, size_t limit);
 
 // The candidate closest to `name` that a typing slip can explain (at most a third of its letters); empty when none is.
 // Of equally close ones the first in the list.
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
+[[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
 // The same, within a budget of compared letters (those of one name times those of the other) that several calls share:
 // who has none left finds nothing.
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates, uint64_t& budget);
+[[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates,
+                                            uint64_t& budget);
 
 // 1536 -> "1.5 KiB". Powers of 1024, at most three significant figures past the integer part.
-std::string human_bytes(uint64_t bytes);
+[[nodiscard]] std::string human_bytes(uint64_t bytes);
 
 // Control characters, DEL, bytes that are not UTF-8, direction overrides, and characters that nobody sees written as
 // \n, \x1b, \u202e, \u200b: a hostile name can neither move the cursor nor reorder what a person reads, and names that
 // differ look it. Other text is unchanged.
-std::string escape_for_terminal(std::string_view text);
+[[nodiscard]] std::string escape_for_terminal(std::string_view text);
 
 // How many bytes the first character of `text` takes; 0 where they are not valid UTF-8 (Unicode 15.0, table 3-7).
-size_t utf8_length(std::string_view text);
+[[nodiscard]] size_t utf8_length(std::string_view text);
 
 // Offset of the first byte that is not well-formed UTF-8 (RFC 3629), or npos.
-size_t find_invalid_utf8(std::string_view text);
+[[nodiscard]] size_t find_invalid_utf8(std::string_view text);
 
 // "a", "b" and "c" joined by `separator`.
-std::string join(std::span<const std::string> parts, std::string_view separator);
+[[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 
 // "1 parameter", "32 parameters".
-std::string counted(uint64_t count, std::string_view noun);
+[[nodiscard]] std::string counted(uint64_t count, std::string_view noun);
 
 // 0..n parts of `text` between separators; an empty text has one empty part, as Python's str.split has.
-std::vector<std::string_view> split(std::string_view text, char separator);
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Whole decimal text as a non-negative integer: no sign, no leading zero, below 2^63. Returns false otherwise.
-bool parse_decimal(std::string_view text, int64_t& value);
+[[nodiscard]] bool parse_decimal(std::string_view text, int64_t& value);
 
 // Leaves of a text that takes more than `shown` bytes on a terminal its two ends, at most `shown` bytes of them.
 void shorten(std::string& text, size_t shown);

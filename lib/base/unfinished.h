@@ -13,7 +13,7 @@ void remove_unfinished(const std::string& path);
 
 // From now until the last copy of the result is gone, SIGINT, SIGTERM and SIGHUP take `path` away before they end the
 // process as ever. Signals that are ignored, or that somebody else handles, stay so.
-std::shared_ptr<void> guard_unfinished(const std::string& path);
+[[nodiscard]] std::shared_ptr<void> guard_unfinished(const std::string& path);
 
 // Takes away all that is guarded: for those who handle a signal themselves.
 void remove_all_unfinished();

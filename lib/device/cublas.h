@@ -19,7 +19,7 @@ const CublasLibrary& cublas_library();
 
 // Queues the product on `stream` (a cudaStream_t of the current device). False when there is no cuBLAS, or when a size
 // does not fit its 32-bit arguments; throws std::runtime_error when cuBLAS fails.
-bool multiply_by_cublas(void* stream, int device_index, float* y, const float* a, const float* b,
-                        const Product& product);
+[[nodiscard]] bool multiply_by_cublas(void* stream, int device_index, float* y, const float* a, const float* b,
+                                      const Product& product);
 
 }  // namespace tpplan

@@ -18,6 +18,6 @@ struct Check {
 };
 
 // Driver, GPUs, NCCL, cuBLAS: one row where the program was built without CUDA.
-std::vector<Check> cuda_checks();
+[[nodiscard]] std::vector<Check> cuda_checks();
 
 }  // namespace tpplan

@@ -8,6 +8,6 @@
 namespace tpplan {
 
 // Queues the box's values at `to`, which is memory of the GPU.
-cudaError_t draw_on_gpu(void* to, const DrawBox& box, cudaStream_t stream);
+[[nodiscard]] cudaError_t draw_on_gpu(void* to, const DrawBox& box, cudaStream_t stream);
 
 }  // namespace tpplan

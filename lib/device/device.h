@@ -60,16 +60,17 @@ struct Device {
 const Device& cpu_device();
 
 // The GPU's table, or nullptr with the reason where the program was built without CUDA or finds no driver or GPU.
-const Device* cuda_device(std::string& reason);
+[[nodiscard]] const Device* cuda_device(std::string& reason);
 
 // The devices that `--device` names, a row each; `find` gives nullptr with the reason where there is none here.
 struct DeviceRow {
   std::string_view name;  // Device::name
   const Device* (*find)(std::string& reason);
 };
-std::span<const DeviceRow> device_rows();
+[[nodiscard]] std::span<const DeviceRow> device_rows();
 
 // Memory of the device as the host reads it: itself where it is the host's, else a copy in `buffer`.
-const char* host_view(const Device& device, const void* memory, uint64_t bytes, std::vector<char>& buffer);
+[[nodiscard]] const char* host_view(const Device& device, const void* memory, uint64_t bytes,
+                                    std::vector<char>& buffer);
 
 }  // namespace tpplan

@@ -42,45 +42,47 @@ TPPLAN_HOST_DEVICE inline void row_offsets(const DrawBox& box, uint64_t row, uin
   }
 }
 
-TPPLAN_HOST_DEVICE inline double double_of_bits(uint64_t bits) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double double_of_bits(uint64_t bits) {
   double value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-TPPLAN_HOST_DEVICE inline uint64_t bits_of(double value) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint64_t bits_of(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
 // [0, 1) from the highest bits, as jax.random.uniform makes it: a mantissa below 1.0's exponent, less one.
-TPPLAN_HOST_DEVICE inline float unit_float(uint32_t bits) { return float_of_bits(bits >> 9 | 0x3f800000u) - 1.0f; }
-TPPLAN_HOST_DEVICE inline double unit_double(uint64_t bits) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float unit_float(uint32_t bits) {
+  return float_of_bits(bits >> 9 | 0x3f800000u) - 1.0f;
+}
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double unit_double(uint64_t bits) {
   return double_of_bits(bits >> 12 | 0x3ff0000000000000u) - 1.0;
 }
 
 // bfloat16 has 7 bits from a draw of 8, float16 10 bits from one of 16.
-TPPLAN_HOST_DEVICE inline float unit_of(Bfloat16, uint32_t bits) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float unit_of(Bfloat16, uint32_t bits) {
   return static_cast<float>(bits >> 1 & 0x7fu) * 0x1p-7f;
 }
-TPPLAN_HOST_DEVICE inline float unit_of(Half, uint32_t bits) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float unit_of(Half, uint32_t bits) {
   return static_cast<float>(bits >> 6 & 0x3ffu) * 0x1p-10f;
 }
 
-TPPLAN_HOST_DEVICE inline float uniform_float(uint32_t bits, float low, float span) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float uniform_float(uint32_t bits, float low, float span) {
   const float value = fmaf(unit_float(bits), span, low);
   return value < low ? low : value;
 }
 
-TPPLAN_HOST_DEVICE inline double uniform_double(uint64_t bits, double low, double span) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double uniform_double(uint64_t bits, double low, double span) {
   const double value = fma(unit_double(bits), span, low);
   return value < low ? low : value;
 }
 
 // Product and sum are rounded each.
 template <typename T>
-TPPLAN_HOST_DEVICE T uniform_small(uint32_t bits, float low, float span) {
+[[nodiscard]] TPPLAN_HOST_DEVICE T uniform_small(uint32_t bits, float low, float span) {
   const float product = T::of(unit_of(T{}, bits) * span);
   const float value = T::of(product + low);
   return T::of(value < low ? low : value);
@@ -88,14 +90,16 @@ TPPLAN_HOST_DEVICE T uniform_small(uint32_t bits, float low, float span) {
 
 // (-1, 1): jax.random.normal's uniform from nextafter(-1, 0). 1 - nextafter(-1, 0) rounds to 2, so the product is
 // exact.
-TPPLAN_HOST_DEVICE inline float symmetric_float(uint32_t bits) { return uniform_float(bits, -0x1.fffffep-1f, 2.0f); }
-TPPLAN_HOST_DEVICE inline double symmetric_double(uint64_t bits) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float symmetric_float(uint32_t bits) {
+  return uniform_float(bits, -0x1.fffffep-1f, 2.0f);
+}
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double symmetric_double(uint64_t bits) {
   return uniform_double(bits, -0x1.fffffffffffffp-1, 2.0);
 }
 
 // -log(y) for y in [2^-53, 1], within two units in the last place: y = m 2^k with m near 1, log(m) by the series in f /
 // (2 + f) (the coefficients of fdlibm's e_log.c).
-TPPLAN_HOST_DEVICE inline double minus_log(double y) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double minus_log(double y) {
   constexpr uint64_t kHalfRoot = 0x3fe6a09e667f3bcdu, kOne = 0x3ff0000000000000u;
   const uint64_t shifted = bits_of(y) + (kOne - kHalfRoot);
   const double k = double_of_bits(shifted >> 52 | 0x4330000000000000u) - (4503599627370496.0 + 1023.0);
@@ -111,19 +115,19 @@ TPPLAN_HOST_DEVICE inline double minus_log(double y) {
 
 // -log1p(-x * x) with the square rounded first, as JAX does. One less a float's square is exact in double; of a
 // double's what the subtraction loses is added.
-TPPLAN_HOST_DEVICE inline float minus_log1p_square(float x) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float minus_log1p_square(float x) {
   const float square = x * x;
   return static_cast<float>(minus_log(1.0 - static_cast<double>(square)));
 }
 
-TPPLAN_HOST_DEVICE inline double minus_log1p_square(double x) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double minus_log1p_square(double x) {
   const double square = x * x, y = 1.0 - square, lost = (1.0 - y) - square;
   return minus_log(y) - lost / y;
 }
 
 // The inverse error function with w = -log1p(-x * x), by the polynomials that XLA uses (Giles, "Approximating the
 // erfinv function", GPU Computing Gems 2, 2011).
-TPPLAN_HOST_DEVICE inline float erf_inv(float x, float w) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float erf_inv(float x, float w) {
   const bool near = w < 5.0f;
   const float t = near ? w - 2.5f : sqrtf(w) - 3.0f;
   float p = near ? 2.81022636e-08f : -0.000200214257f;
@@ -139,13 +143,13 @@ TPPLAN_HOST_DEVICE inline float erf_inv(float x, float w) {
 }
 
 template <int N>
-TPPLAN_HOST_DEVICE double polynomial(const double (&coefficients)[N], double t) {
+[[nodiscard]] TPPLAN_HOST_DEVICE double polynomial(const double (&coefficients)[N], double t) {
   double p = coefficients[0];
   for (int i = 1; i < N; ++i) p = fma(p, t, coefficients[i]);
   return p;
 }
 
-TPPLAN_HOST_DEVICE inline double erf_inv(double x, double w) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double erf_inv(double x, double w) {
   constexpr double near[] = {
       -3.6444120640178196996e-21, -1.685059138182016589e-19,  1.2858480715256400167e-18,  1.115787767802518096e-17,
       -1.333171662854620906e-16,  2.0972767875968561637e-17,  6.6376381343583238325e-15,  -4.0545662729752068639e-14,
@@ -173,12 +177,12 @@ TPPLAN_HOST_DEVICE inline double erf_inv(double x, double w) {
 }
 
 // mean + std * (sqrt(2) * erf_inv(u)), each product and sum rounded.
-TPPLAN_HOST_DEVICE inline float normal_float(float x, float w, float mean, float std) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float normal_float(float x, float w, float mean, float std) {
   const float unit = 0x1.6a09e6p+0f * erf_inv(x, w), scaled = std * unit;
   return mean + scaled;
 }
 
-TPPLAN_HOST_DEVICE inline double normal_double(double x, double w, double mean, double std) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline double normal_double(double x, double w, double mean, double std) {
   const double unit = 0x1.6a09e667f3bcdp+0 * erf_inv(x, w), scaled = std * unit;
   return mean + scaled;
 }

@@ -17,20 +17,20 @@
 
 namespace tpplan {
 
-TPPLAN_HOST_DEVICE inline uint32_t bits_of(float value) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint32_t bits_of(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 
-TPPLAN_HOST_DEVICE inline float float_of_bits(uint32_t bits) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float float_of_bits(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 // IEEE 754 binary16 and bfloat16 to float32, exactly, and back, rounding to nearest even.
-TPPLAN_HOST_DEVICE inline float float_of_half(uint16_t half) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float float_of_half(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 0x1fu, fraction = half & 0x3ffu;
   if (exponent == 0x1f) return float_of_bits(sign | 0x7f800000u | fraction << 13);
   if (exponent != 0) return float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
@@ -38,7 +38,7 @@ TPPLAN_HOST_DEVICE inline float float_of_half(uint16_t half) {
   return sign != 0 ? -magnitude : magnitude;
 }
 
-TPPLAN_HOST_DEVICE inline uint16_t half_of_float(float value) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint16_t half_of_float(float value) {
   const uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
   const uint32_t sign = bits >> 16 & 0x8000u;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
@@ -50,11 +50,11 @@ TPPLAN_HOST_DEVICE inline uint16_t half_of_float(float value) {
   return static_cast<uint16_t>(sign | (rounded - 0x38000000u) >> 13);
 }
 
-TPPLAN_HOST_DEVICE inline float float_of_bfloat16(uint16_t half) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline float float_of_bfloat16(uint16_t half) {
   return float_of_bits(static_cast<uint32_t>(half) << 16);
 }
 
-TPPLAN_HOST_DEVICE inline uint16_t bfloat16_of_float(float value) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint16_t bfloat16_of_float(float value) {
   const uint32_t bits = bits_of(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
@@ -74,7 +74,7 @@ struct Bfloat16 {
 
 // The quiet NaN with no payload: processors disagree on the bits of a NaN that arithmetic makes.
 template <typename T>
-TPPLAN_HOST_DEVICE T plain_nan() {
+[[nodiscard]] TPPLAN_HOST_DEVICE T plain_nan() {
   if constexpr (sizeof(T) == sizeof(float)) {
     return float_of_bits(0x7fc00000u);
   } else {
@@ -88,7 +88,7 @@ TPPLAN_HOST_DEVICE T plain_nan() {
 // op(a, b) with one rounding; whole numbers wrap. Max and Min give `a` where the two do not compare. Avg adds: whoever
 // divides knows by how many.
 template <typename T>
-TPPLAN_HOST_DEVICE T reduced(T a, T b, ReduceOp op) {
+[[nodiscard]] TPPLAN_HOST_DEVICE T reduced(T a, T b, ReduceOp op) {
   if constexpr (std::is_class_v<T>) {
     return T::of(reduced<float>(a, b, op));
   } else {
@@ -106,7 +106,7 @@ TPPLAN_HOST_DEVICE T reduced(T a, T b, ReduceOp op) {
 
 // a / count with one rounding, whole numbers towards zero: the other half of Avg. NaN as in `reduced`.
 template <typename T>
-TPPLAN_HOST_DEVICE T divided(T a, uint64_t count) {
+[[nodiscard]] TPPLAN_HOST_DEVICE T divided(T a, uint64_t count) {
   if constexpr (std::is_class_v<T>) {
     return T::of(divided<float>(a, count));
   } else if constexpr (std::is_integral_v<T>) {
@@ -121,7 +121,7 @@ TPPLAN_HOST_DEVICE T divided(T a, uint64_t count) {
 // Calls visit(T{}) with the C++ type of the dtype called `name`; false for a dtype without arithmetic: all but float16,
 // bfloat16, float32, float64 and whole numbers of 8 to 64 bits.
 template <typename Visit>
-bool visit_arithmetic_type(std::string_view name, Visit&& visit) {
+[[nodiscard]] bool visit_arithmetic_type(std::string_view name, Visit&& visit) {
   const auto is = [&](std::string_view dtype, auto zero) {
     if (name != dtype) return false;
     visit(zero);

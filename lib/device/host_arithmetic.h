@@ -10,10 +10,10 @@
 namespace tpplan {
 
 // to[i] = op(to[i], from[i]) as `reduced` of element_arithmetic.h says. False for a dtype without arithmetic.
-bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op);
+[[nodiscard]] bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op);
 
 // data[i] /= count, the other half of Avg: rounded once, whole numbers towards zero. False for a dtype without
 // arithmetic.
-bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count);
+[[nodiscard]] bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count);
 
 }  // namespace tpplan

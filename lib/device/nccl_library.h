@@ -91,6 +91,6 @@ struct NcclLibrary {
 const NcclLibrary& nccl_library();
 
 // "2.23.4"
-std::string nccl_version_text(int version);
+[[nodiscard]] std::string nccl_version_text(int version);
 
 }  // namespace tpplan

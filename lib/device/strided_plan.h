@@ -24,6 +24,6 @@ struct StridedPlan {
 
 // The plans that together are the copy `how` from address `from` to address `to`: one, unless more than kPlanDims dims
 // remain after those that continue one another are merged. Empty when there is nothing to copy.
-std::vector<StridedPlan> plan_strided_copy(uint64_t to, uint64_t from, const StridedCopy& how);
+[[nodiscard]] std::vector<StridedPlan> plan_strided_copy(uint64_t to, uint64_t from, const StridedCopy& how);
 
 }  // namespace tpplan

@@ -16,9 +16,9 @@ struct ThreefryPair {
   uint32_t first, second;
 };
 
-TPPLAN_HOST_DEVICE inline uint32_t rotate_left(uint32_t x, int by) { return x << by | x >> (32 - by); }
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint32_t rotate_left(uint32_t x, int by) { return x << by | x >> (32 - by); }
 
-TPPLAN_HOST_DEVICE inline ThreefryPair threefry2x32(ThreefryKey key, uint32_t x, uint32_t y) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline ThreefryPair threefry2x32(ThreefryKey key, uint32_t x, uint32_t y) {
   const uint32_t keys[3] = {key.high, key.low, key.high ^ key.low ^ 0x1bd11bdau};
   x += keys[0];
   y += keys[1];
@@ -36,22 +36,22 @@ TPPLAN_HOST_DEVICE inline ThreefryPair threefry2x32(ThreefryKey key, uint32_t x,
 }
 
 // jax.random.key(seed); seeds from 2^32 up need jax_enable_x64 there.
-inline ThreefryKey key_of_seed(uint64_t seed) {
+[[nodiscard]] inline ThreefryKey key_of_seed(uint64_t seed) {
   return {static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(seed)};
 }
 
 // jax.random.fold_in(key, data).
-inline ThreefryKey fold_in(ThreefryKey key, uint32_t data) {
+[[nodiscard]] inline ThreefryKey fold_in(ThreefryKey key, uint32_t data) {
   const ThreefryPair pair = threefry2x32(key, 0, data);
   return {pair.first, pair.second};
 }
 
 // Element `index` of jax.random.bits: 64 bits are both words, 32 bits their exclusive or, fewer the lowest of these.
-TPPLAN_HOST_DEVICE inline uint64_t bits64_of(ThreefryPair pair) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint64_t bits64_of(ThreefryPair pair) {
   return static_cast<uint64_t>(pair.first) << 32 | pair.second;
 }
-TPPLAN_HOST_DEVICE inline uint32_t bits32_of(ThreefryPair pair) { return pair.first ^ pair.second; }
-TPPLAN_HOST_DEVICE inline ThreefryPair pair_at(ThreefryKey key, uint64_t index) {
+[[nodiscard]] TPPLAN_HOST_DEVICE inline uint32_t bits32_of(ThreefryPair pair) { return pair.first ^ pair.second; }
+[[nodiscard]] TPPLAN_HOST_DEVICE inline ThreefryPair pair_at(ThreefryKey key, uint64_t index) {
   return threefry2x32(key, static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(index));
 }
 

@@ -34,7 +34,7 @@ struct DiagnosticKind {
 const std::vector<DiagnosticKind>& diagnostic_kinds();
 const DiagnosticKind& kind_of(Code code);
 // The kind called `name` ("TP4001", in any case), or nullptr.
-const DiagnosticKind* find_kind(std::string_view name);
+[[nodiscard]] const DiagnosticKind* find_kind(std::string_view name);
 
 // Which input a place is in.
 enum class Source : uint8_t { None, Model, Plan, Manifest };
@@ -87,22 +87,22 @@ struct Diagnostics {
 // Starts a diagnostic, or returns nullptr after raising the count when this cause has been reported before. A cause is
 // a code with a group, or without a group a code at a place: one rule that is wrong on 32 layers is one diagnostic. The
 // caller fills in the message and the rest. The pointer is good until the next report.
-Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group = {});
+[[nodiscard]] Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group = {});
 
 // A diagnostic of its own, whatever was reported before.
 Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help = {});
 
-bool has_errors(const Diagnostics& diagnostics);
+[[nodiscard]] bool has_errors(const Diagnostics& diagnostics);
 
 // What comes before any rendering: a stable order (inputs by Source, then offset, then as reported), and texts that
 // quote megabytes of an input shortened to their two ends.
 void finish_diagnostics(Diagnostics& diagnostics);
 
 // 3 for a limit, 2 for an input that cannot be used, 1 for content.
-int exit_status(Failure failure);
+[[nodiscard]] int exit_status(Failure failure);
 
 // 0 without errors; otherwise 3 when a limit was met, else 2 when an input cannot be used, else 1.
-int exit_status(const Diagnostics& diagnostics);
+[[nodiscard]] int exit_status(const Diagnostics& diagnostics);
 
 // `--strict`, `--deny CODE`, `--allow CODE`: strict turns warnings into errors, deny one kind of warning, allow removes
 // one kind of warning. Errors cannot be allowed. The last word on a code wins.

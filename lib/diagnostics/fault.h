@@ -21,12 +21,12 @@ struct Fault {
 
 // Why the code in a `catch` block was left: a Fault as it is, what a library threw as one (memory: TP8012, all else:
 // TP8015).
-Fault current_fault();
+[[nodiscard]] Fault current_fault();
 
 // "rank 2 failed at step 5 (load x): the disk is full", in one line with the help behind a colon, for logs and tests.
-std::string to_text(const Fault& fault);
+[[nodiscard]] std::string to_text(const Fault& fault);
 
 // What a fault means for the exit status: 1, 2 or 3, as exit_status says of diagnostics. Warnings: 0.
-int exit_status(const Fault& fault);
+[[nodiscard]] int exit_status(const Fault& fault);
 
 }  // namespace tpplan

@@ -6,9 +6,9 @@
 namespace tpplan {
 
 // True when the module's kind is one that the style is for, or says nothing about it.
-bool supports_kind(const Inference& in, const ParamMatch& match, const Module& module);
+[[nodiscard]] bool supports_kind(const Inference& in, const ParamMatch& match, const Module& module);
 
 // The dim that the style names. TP5010 where the parameter's dims have no names.
-Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param);
+[[nodiscard]] Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param);
 
 }  // namespace tpplan

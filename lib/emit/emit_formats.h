@@ -30,10 +30,10 @@ struct EmitFormat {
   std::string_view description;
 };
 
-std::span<const EmitFormat> emit_formats();
+[[nodiscard]] std::span<const EmitFormat> emit_formats();
 
 // nullptr when there is no format of that name.
-const EmitFormat* find_emit_format(std::string_view name);
+[[nodiscard]] const EmitFormat* find_emit_format(std::string_view name);
 
 // Reports what an export to `format` would lose: one TP7003 a kind of loss, with the first parameter and a count. They
 // are warnings when the loss is wanted (`lossy`), otherwise errors. `file` is what the manifest was read from.

@@ -11,6 +11,6 @@ inline constexpr std::span<const LossRow> kJaxLosses = kJaxLossRows;
 
 // {"mesh": {"axis_shapes": [2, 4], "axis_names": ["fsdp", "tp"]}, "specs": {path: [null | axis | [axes]]}}: `mesh`
 // holds the arguments of jax.make_mesh.
-bool write_jax(const Manifest& manifest, const Sink& sink);
+[[nodiscard]] bool write_jax(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

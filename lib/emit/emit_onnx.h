@@ -13,6 +13,6 @@ inline constexpr int64_t kMaxOnnxRanks = int64_t{1} << 16;
 // `device_configuration`, a NodeDeviceConfigurationProto with one ShardingSpecProto for each parameter: a node takes
 // those of the tensors that it reads. Devices are ranks. Shards stand row-major over the sharded dims; a shard that
 // several ranks hold is a negative number, and index_to_device_group_map says which ranks those are.
-bool write_onnx(const Manifest& manifest, const Sink& sink);
+[[nodiscard]] bool write_onnx(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

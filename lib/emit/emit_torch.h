@@ -11,9 +11,9 @@ inline constexpr std::span<const LossRow> kTorchLosses = kTorchLossRows;
 // {"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "uneven": "error", "parameters": {path:
 // [placement]}}: `mesh` holds the arguments of init_device_mesh behind the device type, a placement is the Python
 // expression that makes it.
-bool write_torch(const Manifest& manifest, const Sink& sink);
+[[nodiscard]] bool write_torch(const Manifest& manifest, const Sink& sink);
 
 // The same as a Python module: mesh_shape, mesh_dim_names and placements.
-bool write_torch_python(const Manifest& manifest, const Sink& sink);
+[[nodiscard]] bool write_torch_python(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

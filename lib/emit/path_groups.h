@@ -15,7 +15,7 @@ struct NumberedPath {
   std::vector<std::string_view> texts;
   std::vector<std::string_view> numbers;
 };
-NumberedPath split_numbers(std::string_view path);
+[[nodiscard]] NumberedPath split_numbers(std::string_view path);
 
 // Paths with the same texts and the same value. The numbers at `varies` differ among them, the others are equal, and
 // every path with these texts and these equal numbers is one of `members` (indices, ascending).
@@ -26,6 +26,7 @@ struct PathGroup {
 
 // Every path in exactly one group, ordered by the first member; `values[i]` is what path i has. Texts and views into
 // them live as long as the paths.
-std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std::span<const uint32_t> values);
+[[nodiscard]] std::vector<PathGroup> group_paths(std::span<const std::string_view> paths,
+                                                 std::span<const uint32_t> values);
 
 }  // namespace tpplan

@@ -8,6 +8,6 @@ namespace tpplan {
 
 // A plan in the glob dialect: the mesh, and a spec for each path. Paths that differ in numbers only share a rule, where
 // its glob matches these paths and no other of the file.
-TpPlan plan_of_specs(const SpecsFile& specs);
+[[nodiscard]] TpPlan plan_of_specs(const SpecsFile& specs);
 
 }  // namespace tpplan

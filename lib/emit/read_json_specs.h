@@ -15,9 +15,10 @@ struct JsonSpecsLayout {
   bool (*read_entries)(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics);
 };
 
-bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, SpecsFile& specs, Diagnostics& diagnostics);
+[[nodiscard]] bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, SpecsFile& specs,
+                                   Diagnostics& diagnostics);
 
 // False after reporting a value of another kind.
-bool expect_kind(const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics);
+[[nodiscard]] bool expect_kind(const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics);
 
 }  // namespace tpplan

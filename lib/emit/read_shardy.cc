@@ -188,9 +188,12 @@ bool close_attributes(ShardyReader& in, Attributes& attributes) {
 // `tpplan.uneven = "torch"` of the module.
 bool read_uneven(ShardyReader& in) {
   std::string value;
-  if (!expect(in, "=") || !read_string(in, value)) return false;
-  find_uneven_policy(value, in.specs.uneven);
-  return true;
+  if (!expect(in, "=")) return false;
+  const Token word = peek_token(in);
+  if (!read_string(in, value)) return false;
+  return find_uneven_policy(value, in.specs.uneven) ||
+         fault(in, word,
+               fmt::format("tpplan.uneven is `{}`, not one of {}", value, fmt::join(kUnevenPolicyNames, ", ")));
 }
 
 bool read_token(ShardyReader& in, const Token& token, std::vector<Attributes>& open) {

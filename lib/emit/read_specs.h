@@ -33,18 +33,18 @@ inline constexpr size_t kMaxSpecsBytes = size_t{512} * 1024 * 1024;
 using SpecsReader = bool (*)(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // The file as `reader` reads it, with each path once; false after reporting.
-bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
+[[nodiscard]] bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // {"mesh": {"axis_shapes": [...], "axis_names": [...]}, "specs": {path: [null | axis | [axes]]}}
-bool read_jax_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
+[[nodiscard]] bool read_jax_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // `sdy.mesh` with all its axes, and parameters with `sdy.sharding` and `tpplan.path`, in any module. The closed,
 // full-axis subset: no open dims (`?`), priorities, sub-axes or device ids.
-bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
+[[nodiscard]] bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // {"mesh": {"mesh_shape": [...], "mesh_dim_names": [...]}, "parameters": {path: [placement]}}. A StridedShard that no
 // axes to its right explain cuts segments, whose sizes are the model's own affair.
-bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
+[[nodiscard]] bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // ---- shared by the readers ----
 
@@ -52,9 +52,10 @@ bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& dia
 bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::string help = {});
 
 // False after reporting a name that is empty or there already, a size below 1, too many axes or too many devices.
-bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics);
+[[nodiscard]] bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics);
 
 // False after reporting an axis that the mesh lacks or the spec has already.
-bool add_spec_axis(const Mesh& mesh, std::string_view name, PartitionSpec& spec, Span span, Diagnostics& diagnostics);
+[[nodiscard]] bool add_spec_axis(const Mesh& mesh, std::string_view name, PartitionSpec& spec, Span span,
+                                 Diagnostics& diagnostics);
 
 }  // namespace tpplan

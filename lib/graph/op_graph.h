@@ -138,12 +138,12 @@ struct OpGraph {
   uint32_t offset = 0;
 };
 
-inline std::span<const int64_t> shape_of(const OpGraph& graph, ValueId value) {
+[[nodiscard]] inline std::span<const int64_t> shape_of(const OpGraph& graph, ValueId value) {
   const GraphShape shape = graph.shapes[graph.values[value].shape];
   return std::span(graph.shape_sizes).subspan(shape.begin, shape.ndim);
 }
 
 // What a size's operation makes of two numbers; false where it has no result (division by zero, overflow).
-bool apply_size_op(SizeOp op, int64_t a, int64_t b, int64_t& result);
+[[nodiscard]] bool apply_size_op(SizeOp op, int64_t a, int64_t b, int64_t& result);
 
 }  // namespace tpplan

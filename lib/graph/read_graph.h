@@ -15,6 +15,6 @@ struct GraphReader {
 
 // How `read_json` reads the members of `"graph"`. What is of the wrong form is reported (TP2003); whether ids, shapes
 // and boundaries fit together is prove_graph's. The visitor points into `reader`.
-JsonVisitor graph_visitor(GraphReader& reader);
+[[nodiscard]] JsonVisitor graph_visitor(GraphReader& reader);
 
 }  // namespace tpplan

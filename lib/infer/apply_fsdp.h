@@ -16,8 +16,8 @@ struct FsdpChoice {
 
 // Which dim of a tensor FSDP cuts over its axis: a tensor that is on the axis already, inside a tuple too, or that has
 // at most `min_weight_size` elements stays, of others the policy chooses (plan/fsdp_policies.h).
-FsdpChoice choose_fsdp_dim(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
-                           const FsdpSettings& fsdp);
+[[nodiscard]] FsdpChoice choose_fsdp_dim(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
+                                         const FsdpSettings& fsdp);
 
 // Edits the table in place: each parameter that `fsdp.patterns` select keeps its spec, or gets the fsdp axis as the
 // minor axis of one dim. Reports what the policy could not do (TP5014, TP5015, TP5016).

@@ -26,7 +26,7 @@ struct InitTable {
 // that owns it. Without one: ones for the weight of a norm, zeros for a bias, normal with std 0.02 for other floating
 // point parameters of linears, embeddings and experts, nothing for the rest. Names of one tensor are filled alike: by
 // the first name that an entry matches, else as the first name. Reports entries that match and decide nothing (TP4011).
-InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
-                     const ShardingTable& shardings, Diagnostics& diagnostics);
+[[nodiscard]] InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                                   const ShardingTable& shardings, Diagnostics& diagnostics);
 
 }  // namespace tpplan

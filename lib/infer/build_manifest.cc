@@ -1,5 +1,6 @@
 #include "infer/build_manifest.h"
 
+#include <tuple>
 #include <unordered_map>
 
 #include "infer/grad_reduce.h"
@@ -190,7 +191,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     else
       manifest.tied.push_back({leader, follower});
   }
-  sum_totals(manifest);  // check_limits has seen that 64 bits hold them
+  std::ignore = sum_totals(manifest);  // check_limits has seen that 64 bits hold them
   return manifest;
 }
 

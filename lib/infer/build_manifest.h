@@ -12,7 +12,8 @@ namespace tpplan {
 // What follows from the products for each parameter and module: placements, local shapes, replicas, the axes over which
 // gradients are summed, totals. Nothing is decided here, and nothing found wrong. `model_sha256` and `plan_sha256` are
 // those of the input files' bytes.
-Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
-                        const ShardingTable& table, const BoundaryTable& boundaries, const InitTable& init);
+[[nodiscard]] Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                                      const ShardingTable& table, const BoundaryTable& boundaries,
+                                      const InitTable& init);
 
 }  // namespace tpplan

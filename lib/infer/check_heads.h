@@ -13,6 +13,6 @@ namespace tpplan {
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics);
 
 // True when a projection's heads are known and the sharding, its pieces as torch.chunk makes them, cuts through one.
-bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, const Sharding& sharding);
+[[nodiscard]] bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, const Sharding& sharding);
 
 }  // namespace tpplan

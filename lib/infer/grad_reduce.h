@@ -10,6 +10,6 @@ namespace tpplan {
 
 // The data axes and the fsdp axis (reduce_scatter where they cut the parameter, else all_reduce), and the style's axis
 // where each rank sees a part of the values (sequence_parallel, replicated_with_grad_allreduce). In mesh order.
-std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule);
+[[nodiscard]] std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule);
 
 }  // namespace tpplan

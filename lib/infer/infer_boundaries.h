@@ -41,10 +41,10 @@ struct BoundaryTable {
 // In the order of the match table's boundaries. On axes other than the rule's a value is cut along the batch where
 // `data` says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) and token ids
 // that torch's RowwiseParallel gathers (TP5020).
-BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
-                               Diagnostics& diagnostics);
+[[nodiscard]] BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                                             Diagnostics& diagnostics);
 
 // `--print boundaries`: each module with what happens to its inputs and outputs.
-std::string dump(const BoundaryTable& table, const TpPlan& plan, const ModelGraph& graph);
+[[nodiscard]] std::string dump(const BoundaryTable& table, const TpPlan& plan, const ModelGraph& graph);
 
 }  // namespace tpplan

@@ -11,7 +11,7 @@ namespace tpplan {
 // classes in torch, by the number of dims in transformers. Parameters without a rule are replicated. Reports specs that
 // do not fit (TP5001 to TP5006, TP5018), modules that a style does not support (TP5009, TP5010), and cuts across fused
 // segments that the framework would make (TP5013).
-ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
-                           Diagnostics& diagnostics);
+[[nodiscard]] ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
+                                         Diagnostics& diagnostics);
 
 }  // namespace tpplan

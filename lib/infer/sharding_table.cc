@@ -23,6 +23,7 @@ uint32_t intern(ShardingTable& table, const Sharding& sharding) {
 
 std::string_view to_text(Reason reason) {
   static constexpr std::string_view names[] = {"default", "rule", "fsdp", "rule+fsdp", "tied"};
+  static_assert(std::size(names) == static_cast<size_t>(Reason::Tied) + 1);
   return names[static_cast<size_t>(reason)];
 }
 

@@ -35,16 +35,16 @@ struct ShardingTable {
 };
 
 // The table's number for a sharding.
-uint32_t intern(ShardingTable& table, const Sharding& sharding);
+[[nodiscard]] uint32_t intern(ShardingTable& table, const Sharding& sharding);
 
 inline const Sharding& sharding_of(const ShardingTable& table, ParamId param) {
   return table.shardings[table.params[param].sharding];
 }
 
 // "rule", "fsdp", "rule+fsdp", "default", "tied".
-std::string_view to_text(Reason reason);
+[[nodiscard]] std::string_view to_text(Reason reason);
 
 // `--print shardings`: each parameter with its spec, placements, reason and rule.
-std::string dump(const ShardingTable& table, const TpPlan& plan, const ModelGraph& graph);
+[[nodiscard]] std::string dump(const ShardingTable& table, const TpPlan& plan, const ModelGraph& graph);
 
 }  // namespace tpplan

@@ -12,7 +12,7 @@
 namespace tpplan {
 
 // A share of the model's bytes, 0 to 1. Reads "5%", "2.5 %" and "0.05"; false on anything else.
-bool parse_share(std::string_view text, double& share);
+[[nodiscard]] bool parse_share(std::string_view text, double& share);
 inline constexpr std::string_view kShareForm = "a share such as 5% or 0.05";
 
 // Parameters that every rank holds whole, the largest first, names that differ in numbers only taken together.
@@ -21,10 +21,10 @@ struct ReplicatedGroup {
   uint64_t count = 0;
   uint64_t bytes = 0;  // of all of them, on each rank
 };
-std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most);
+[[nodiscard]] std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most);
 
 // The finding (TP5021) when more than `limit` of the bytes stand on every rank: what each rank holds beside the ideal,
 // and the largest of what stayed whole.
-std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limit);
+[[nodiscard]] std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limit);
 
 }  // namespace tpplan

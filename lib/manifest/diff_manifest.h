@@ -84,9 +84,9 @@ struct ManifestDiff {
 
 // Compares what two manifests mean. Names of axes and rules are compared, never their numbers; the order of parameters,
 // modules and rules, the lines of rules, the inputs' hashes and the tool's version are no difference.
-ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_manifest);
+[[nodiscard]] ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_manifest);
 
 // "forward", "backward", "gather", "gradient".
-std::string_view to_text(CommPhase phase);
+[[nodiscard]] std::string_view to_text(CommPhase phase);
 
 }  // namespace tpplan

@@ -142,42 +142,42 @@ struct Manifest {
 };
 
 // "all_reduce over tp, reduce_scatter over fsdp"; empty for none.
-std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh);
+[[nodiscard]] std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh);
 
-std::string_view path_of(const Manifest& manifest, const ManifestParam& param);
-std::string_view path_of(const Manifest& manifest, const ManifestModule& module);
+[[nodiscard]] std::string_view path_of(const Manifest& manifest, const ManifestParam& param);
+[[nodiscard]] std::string_view path_of(const Manifest& manifest, const ManifestModule& module);
 const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param);
 const ModuleLayout& layout_of(const Manifest& manifest, const ManifestModule& module);
 
 // Mesh axes that a spec uses, in mesh order: the ones that `local_shapes` runs over.
-std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_count);
+[[nodiscard]] std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_count);
 
 // The local shapes of a sharding as ParamLayout keeps them. Empty when there would be more than kMaxLocalShapes.
-std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding,
-                                                    const Mesh& mesh);
+[[nodiscard]] std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape,
+                                                                  const Sharding& sharding, const Mesh& mesh);
 
 // The local shape that a rank holds.
 const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh,
                                            std::span<const int64_t> coordinate);
 
 // Of each parameter, false for a name of a tensor that stands under another name already.
-std::vector<bool> counted_params(const Manifest& manifest);
+[[nodiscard]] std::vector<bool> counted_params(const Manifest& manifest);
 
 // How many tensors have each layout: parameters, of the names of one tensor the first.
-std::vector<uint64_t> tensors_by_layout(const Manifest& manifest);
+[[nodiscard]] std::vector<uint64_t> tensors_by_layout(const Manifest& manifest);
 
 // Bytes of all elements of a layout's tensor.
-uint64_t whole_bytes(const ParamLayout& layout);
+[[nodiscard]] uint64_t whole_bytes(const ParamLayout& layout);
 
 // The steps of a parameter of this layout.
-std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout);
+[[nodiscard]] std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout);
 
 // What one of its steps moves: the payload, and what a rank sends of it in a ring. Gradients have the type of their
 // parameter.
-uint64_t payload_bytes(const ParamLayout& layout, const ParamStep& step);
-uint64_t sent_bytes(const ParamLayout& layout, const ParamStep& step, const Mesh& mesh);
+[[nodiscard]] uint64_t payload_bytes(const ParamLayout& layout, const ParamStep& step);
+[[nodiscard]] uint64_t sent_bytes(const ParamLayout& layout, const ParamStep& step, const Mesh& mesh);
 
 // Sums over the parameters that count. False when the sums leave 64 bits.
-bool sum_totals(Manifest& manifest);
+[[nodiscard]] bool sum_totals(Manifest& manifest);
 
 }  // namespace tpplan

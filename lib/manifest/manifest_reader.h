@@ -46,38 +46,40 @@ struct ManifestReader {
 bool fault(ManifestReader& reader, Code code, Span span, std::string message);
 bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
-bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
+[[nodiscard]] bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
 
 // The member of an object, of this kind; 0 after reporting that it is not.
-uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind);
+[[nodiscard]] uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
+                              JsonKind kind);
 
 // A member that may be absent or null (`at` is 0 then), and is of this kind otherwise.
-bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind,
-                     uint32_t& at);
+[[nodiscard]] bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
+                                   JsonKind kind, uint32_t& at);
 
 // Calls `visit(index)` for each child until one returns false.
 template <typename Visit>
-bool for_each(const JsonTree& tree, uint32_t at, Visit visit) {
+[[nodiscard]] bool for_each(const JsonTree& tree, uint32_t at, Visit visit) {
   for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
     if (!visit(i)) return false;
   }
   return true;
 }
 
-bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis);
-bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind);
+[[nodiscard]] bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis);
+[[nodiscard]] bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind);
 // The members of a collective.
-bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object, Collective& collective);
+[[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object,
+                                   Collective& collective);
 
 // The index of a rule of the manifest, left alone where it is null.
-bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule);
+[[nodiscard]] bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule);
 
-bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes);
+[[nodiscard]] bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes);
 // `what` is one of the names: "path".
-bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<std::string>& names,
-                std::string_view what);
+[[nodiscard]] bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at,
+                              std::vector<std::string>& names, std::string_view what);
 // Absent where it is null.
-bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
-                     std::optional<std::vector<Placement>>& placements);
+[[nodiscard]] bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
+                                   std::optional<std::vector<Placement>>& placements);
 
 }  // namespace tpplan

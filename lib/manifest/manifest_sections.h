@@ -6,23 +6,23 @@
 namespace tpplan {
 
 // read_settings.cc: what a manifest repeats of its plan.
-bool read_mesh(ManifestReader& reader, const JsonTree& tree);
-bool read_uneven(ManifestReader& reader, const JsonTree& tree);
-bool read_rule(ManifestReader& reader, const JsonTree& tree);
-bool read_data(ManifestReader& reader, const JsonTree& tree);
-bool read_fsdp(ManifestReader& reader, const JsonTree& tree);
-bool read_remat(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_mesh(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_uneven(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_rule(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_data(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_fsdp(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_remat(ManifestReader& reader, const JsonTree& tree);
 
 // read_params.cc. The mesh and the rules come before them, ties after.
-bool read_parameter(ManifestReader& reader, const JsonTree& tree);
-bool read_buffer(ManifestReader& reader, const JsonTree& tree);
-bool read_tie(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_parameter(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_buffer(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_tie(ManifestReader& reader, const JsonTree& tree);
 
 // read_modules.cc, read_init.cc.
-bool read_module(ManifestReader& reader, const JsonTree& tree);
-bool read_init(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_module(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_init(ManifestReader& reader, const JsonTree& tree);
 
 // read_collective.cc: one call of the forecast.
-bool read_collective(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree);
 
 }  // namespace tpplan

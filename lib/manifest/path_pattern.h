@@ -8,6 +8,6 @@ namespace tpplan {
 
 // "layers.12.norm.weight" -> "layers.*.norm.weight": every number that stands alone between separators (`.` and `/`) as
 // `*`.
-std::string path_pattern(std::string_view path);
+[[nodiscard]] std::string path_pattern(std::string_view path);
 
 }  // namespace tpplan

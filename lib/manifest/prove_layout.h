@@ -8,6 +8,7 @@
 namespace tpplan {
 
 // What is written must be what the spec says: false after reporting what is not, at `node` as a fault of `path`.
-bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path, const JsonNode& node);
+[[nodiscard]] bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path,
+                                const JsonNode& node);
 
 }  // namespace tpplan

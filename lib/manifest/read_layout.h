@@ -6,6 +6,6 @@
 namespace tpplan {
 
 // `tree` is the parameter.
-bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout);
+[[nodiscard]] bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout);
 
 }  // namespace tpplan

@@ -114,8 +114,9 @@ void finish(ManifestReader& reader) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
   if (!prove_steps(reader)) return;
-  sum_totals(manifest);
-  if (manifest.totals != reader.written) {
+  if (!sum_totals(manifest)) {
+    fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");
+  } else if (manifest.totals != reader.written) {
     fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
   }
   manifest.totals = reader.written;

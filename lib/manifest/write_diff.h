@@ -13,10 +13,10 @@ inline constexpr std::string_view kDiffFormat = "tpplan.diff/1";
 
 // For people: first one line that says it all, with a note when the inputs differ; then what differs, section by
 // section, empty for manifests that say the same. Names are escaped for a terminal.
-std::string diff_summary(const ManifestDiff& diff);
-std::string diff_text(const ManifestDiff& diff);
+[[nodiscard]] std::string diff_summary(const ManifestDiff& diff);
+[[nodiscard]] std::string diff_text(const ManifestDiff& diff);
 
 // One document of schemas/diff.schema.json, sent to `sink` piece by piece. False as soon as the sink refuses.
-bool write_diff_json(const ManifestDiff& diff, const Sink& sink);
+[[nodiscard]] bool write_diff_json(const ManifestDiff& diff, const Sink& sink);
 
 }  // namespace tpplan

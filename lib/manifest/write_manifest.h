@@ -11,9 +11,9 @@ namespace tpplan {
 
 // Sends the manifest (schemas/manifest.schema.json) to `sink` piece by piece, one parameter a line. The bytes depend on
 // the manifest alone. False as soon as the sink refuses.
-bool write_manifest(const Manifest& manifest, const Sink& sink);
+[[nodiscard]] bool write_manifest(const Manifest& manifest, const Sink& sink);
 
 // The line of one parameter or buffer: a JSON object.
-std::string param_json(const Manifest& manifest, const ManifestParam& param);
+[[nodiscard]] std::string param_json(const Manifest& manifest, const ManifestParam& param);
 
 }  // namespace tpplan

@@ -7,9 +7,9 @@
 namespace tpplan {
 
 // Reports patterns that match nothing: TP4009, and TP4011 of `init`.
-PatternMatches match_patterns(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
+[[nodiscard]] PatternMatches match_patterns(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
 
 // Their part of `--print matches`.
-std::string dump(const PatternMatches& patterns, const TpPlan& plan, const ModelGraph& graph);
+[[nodiscard]] std::string dump(const PatternMatches& patterns, const TpPlan& plan, const ModelGraph& graph);
 
 }  // namespace tpplan

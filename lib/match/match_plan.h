@@ -51,13 +51,13 @@ struct MatchTable {
 
 // Matches rules by the plan's dialect (plan/dialects.h), and everything else by match_patterns. Reports dead, shadowed,
 // repeated and contradicting rules, and dead patterns.
-MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
+[[nodiscard]] MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
 
 // Number that the manifest gives as a rule's `matches`: modules for rules that act on modules only, else parameters.
-uint64_t match_count(const PlanRule& rule, const RuleMatches& matches);
+[[nodiscard]] uint64_t match_count(const PlanRule& rule, const RuleMatches& matches);
 
 // `--print matches`: each parameter with its rule, each boundary, what patterns select, each rule's and pattern's
 // counts.
-std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& graph);
+[[nodiscard]] std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& graph);
 
 }  // namespace tpplan

@@ -40,10 +40,10 @@ struct PathHints {
 };
 
 // True when one more pass over all paths may be made for a hint.
-bool spend_pass(PathHints& hints);
+[[nodiscard]] bool spend_pass(PathHints& hints);
 
 // A help line for a key that matches no path: that the key is the end of longer paths, or the nearest path by spelling
 // (numbers written as `*`), with how many there are. Empty when nothing is near, or nobody may look any further.
-std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf paths);
+[[nodiscard]] std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf paths);
 
 }  // namespace tpplan

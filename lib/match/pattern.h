@@ -14,10 +14,10 @@ enum class PatternAnchor : uint8_t { Whole, Start, Anywhere };  // Python's re.f
 
 // A glob as a regular expression: `*` any run of characters, separators too; `?` any one; `[a-z]` one of, `[!x]` one
 // not of; everything else, a `[` that is never closed too, is itself. The rules of Python's fnmatch.
-std::string glob_to_regex(std::string_view glob);
+[[nodiscard]] std::string glob_to_regex(std::string_view glob);
 
 // True when the text has `*`, `?` or `[` in it: not a name of its own.
-bool is_glob(std::string_view text);
+[[nodiscard]] bool is_glob(std::string_view text);
 
 struct PatternSet;
 struct PatternSetDeleter {
@@ -27,13 +27,13 @@ using PatternSetPtr = std::unique_ptr<PatternSet, PatternSetDeleter>;
 
 // Compiles regular expressions (RE2's syntax). `faults[i]` is the reason why expression i cannot be compiled, or empty;
 // such an expression never matches. `faults` may be nullptr for expressions known to be good.
-PatternSetPtr compile_patterns(std::span<const std::string> expressions, PatternAnchor anchor,
-                               std::vector<std::string>* faults);
+[[nodiscard]] PatternSetPtr compile_patterns(std::span<const std::string> expressions, PatternAnchor anchor,
+                                             std::vector<std::string>* faults);
 
 // Indices of the expressions that match, ascending.
 void find_matches(const PatternSet& set, std::string_view text, std::vector<int>& matches);
 
 // True when any of them does.
-bool matches_any(const PatternSet& set, std::string_view text);
+[[nodiscard]] bool matches_any(const PatternSet& set, std::string_view text);
 
 }  // namespace tpplan

@@ -21,7 +21,7 @@ struct RuleScopes {
 };
 
 // Blocks that match nothing are reported.
-RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
+[[nodiscard]] RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
 
 // A scope around a module, and the module that its keys are relative to: kNone, the whole model.
 struct EnclosingScope {
@@ -33,7 +33,7 @@ struct EnclosingScope {
 void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<EnclosingScope>& enclosing);
 
 // The path of a module or a parameter in a scope, as the scope's keys see it.
-std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path);
+[[nodiscard]] std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path);
 
 // Two rules that decide over the same parameter differently (TP4003) or alike (TP4004).
 void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,

@@ -13,18 +13,19 @@
 namespace tpplan {
 
 // The parent of each module, kNone for the root.
-std::vector<ModuleId> parents_of(const ModelGraph& graph);
+[[nodiscard]] std::vector<ModuleId> parents_of(const ModelGraph& graph);
 
 // For each pattern the modules whose whole path matches the glob and that stand below no other match of it, in file
 // order. `layers.*` is the layers, not everything below them. A pattern without a star is looked up.
-std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, const std::vector<ModuleId>& parents,
-                                                     std::span<const ModulePattern> patterns);
+[[nodiscard]] std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph,
+                                                                   const std::vector<ModuleId>& parents,
+                                                                   std::span<const ModulePattern> patterns);
 
 // The modules of several patterns together, each once, in file order, and how many each pattern matches. One that
 // matches no module is reported (TP4009); `what` names the setting.
-std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<ModulePattern>& patterns,
-                                     std::string_view what, std::vector<PatternCount>& counts,
-                                     Diagnostics& diagnostics);
+[[nodiscard]] std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<ModulePattern>& patterns,
+                                                   std::string_view what, std::vector<PatternCount>& counts,
+                                                   Diagnostics& diagnostics);
 
 void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::string_view what,
                          Diagnostics& diagnostics);

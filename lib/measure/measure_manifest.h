@@ -12,6 +12,6 @@ struct ManifestMeasure {
   bool overflow = false;  // a sum leaves 64 bits: nothing above is to be used
 };
 
-ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer);
+[[nodiscard]] ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer);
 
 }  // namespace tpplan

@@ -41,7 +41,7 @@ struct MemoryMeasure {
   bool overflow = false;         // a sum leaves 64 bits: nothing above is to be used
 };
 
-MemoryMeasure measure_memory(const Manifest& manifest, const Optimizer& optimizer);
+[[nodiscard]] MemoryMeasure measure_memory(const Manifest& manifest, const Optimizer& optimizer);
 
 inline constexpr size_t kMemoryParts = 4;
 
@@ -52,9 +52,9 @@ struct MemoryPart {
 
 // Parameters that are cut, those that every rank holds whole, optimizer state, buffers: the order in which bars stack
 // them. @post they sum up to `total`
-std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory);
+[[nodiscard]] std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory);
 
 // True when some rank holds bytes of this part.
-bool has_part(const MemoryMeasure& measure, size_t part);
+[[nodiscard]] bool has_part(const MemoryMeasure& measure, size_t part);
 
 }  // namespace tpplan

@@ -35,6 +35,6 @@ struct TrafficMeasure {
   bool overflow = false;                    // a sum leaves 64 bits: nothing above is to be used
 };
 
-TrafficMeasure measure_traffic(const Manifest& manifest);
+[[nodiscard]] TrafficMeasure measure_traffic(const Manifest& manifest);
 
 }  // namespace tpplan

@@ -14,7 +14,7 @@ struct Optimizer {
   uint64_t bytes_per_element;
   std::string_view assumption;
 };
-std::span<const Optimizer> optimizers();
-const Optimizer* find_optimizer(std::string_view name);  // nullptr: there is none of that name
+[[nodiscard]] std::span<const Optimizer> optimizers();
+[[nodiscard]] const Optimizer* find_optimizer(std::string_view name);  // nullptr: there is none of that name
 
 }  // namespace tpplan

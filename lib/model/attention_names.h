@@ -21,8 +21,8 @@ struct AttentionName {
   std::string_view leaf;
   HeadRole role{};
 };
-std::span<const AttentionName> attention_names();
+[[nodiscard]] std::span<const AttentionName> attention_names();
 
-HeadRole role_of(std::string_view leaf);
+[[nodiscard]] HeadRole role_of(std::string_view leaf);
 
 }  // namespace tpplan

@@ -19,6 +19,7 @@ namespace tpplan {
 
 enum class Framework : uint8_t { Torch, Jax, Keras };
 inline constexpr std::string_view kFrameworkNames[] = {"torch", "jax", "keras"};  // by Framework
+static_assert(std::size(kFrameworkNames) == static_cast<size_t>(Framework::Keras) + 1);
 
 // What a module computes, as far as styles care.
 enum class ModuleKind : uint8_t { Other, Linear, Embedding, Norm, Experts };
@@ -100,32 +101,32 @@ struct ModelGraph {
   OpGraph operations;  // what the model computes, where the file says it
 };
 
-inline char separator(Framework framework) { return framework == Framework::Keras ? '/' : '.'; }
+[[nodiscard]] inline char separator(Framework framework) { return framework == Framework::Keras ? '/' : '.'; }
 
-std::span<const int64_t> shape_of(const ModelGraph& graph, const Param& param);
-std::string_view type_of(const ModelGraph& graph, const Module& module);
-std::span<const Param> params_of(const ModelGraph& graph, const Module& module);
+[[nodiscard]] std::span<const int64_t> shape_of(const ModelGraph& graph, const Param& param);
+[[nodiscard]] std::string_view type_of(const ModelGraph& graph, const Module& module);
+[[nodiscard]] std::span<const Param> params_of(const ModelGraph& graph, const Module& module);
 
 // "model.embed_tokens" + "weight" in the framework's writing. The second form reuses the buffer's memory.
-std::string path_of(const ModelGraph& graph, const Param& param);
+[[nodiscard]] std::string path_of(const ModelGraph& graph, const Param& param);
 void assign_path(std::string& path, const ModelGraph& graph, const Param& param);
 
 // kNone when there is none.
-ModuleId find_module(const ModelGraph& graph, std::string_view path);
-ParamId find_param(const ModelGraph& graph, std::string_view path);
-ParamId find_buffer(const ModelGraph& graph, std::string_view path);
+[[nodiscard]] ModuleId find_module(const ModelGraph& graph, std::string_view path);
+[[nodiscard]] ParamId find_param(const ModelGraph& graph, std::string_view path);
+[[nodiscard]] ParamId find_buffer(const ModelGraph& graph, std::string_view path);
 
 // The module one level up, kNone for the root.
-ModuleId parent_of(const ModelGraph& graph, ModuleId module);
+[[nodiscard]] ModuleId parent_of(const ModelGraph& graph, ModuleId module);
 // Last atom of a path.
-std::string_view leaf_of(const ModelGraph& graph, std::string_view path);
+[[nodiscard]] std::string_view leaf_of(const ModelGraph& graph, std::string_view path);
 // True when `path` is `ancestor` or below it.
-bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor);
+[[nodiscard]] bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor);
 
-Span span_of(const Param& param);
-Span span_of(const Module& module);
+[[nodiscard]] Span span_of(const Param& param);
+[[nodiscard]] Span span_of(const Module& module);
 
 // `--print model`: one line a module with its kind, one a parameter with shape, dtype and dim names.
-std::string dump(const ModelGraph& graph);
+[[nodiscard]] std::string dump(const ModelGraph& graph);
 
 }  // namespace tpplan

@@ -39,7 +39,7 @@ struct ModelReader {
 };
 
 // There is no use in going on.
-bool too_many_faults(const ModelReader& reader);
+[[nodiscard]] bool too_many_faults(const ModelReader& reader);
 
 void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help = {});
 void fault(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help = {});
@@ -48,20 +48,20 @@ void fault(ModelReader& reader, Code code, const JsonNode& node, std::string mes
 bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
 
 // True when the node is of the kind; otherwise says what was found.
-inline bool expect(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
+[[nodiscard]] inline bool expect(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
   return node.kind == kind || report_kind(reader, node, kind, what);
 }
 
 // False after reporting a name that is too long.
-bool good_length(ModelReader& reader, std::string_view text, Span span);
+[[nodiscard]] bool good_length(ModelReader& reader, std::string_view text, Span span);
 
 void warn_unknown_key(ModelReader& reader, std::string_view where, std::string_view key, Span span,
                       std::span<const std::string_view> known);
 
 // The indices of an object's members, one for each of `keys`, 0 where there is none. Warns of other keys.
 template <size_t N>
-std::array<uint32_t, N> find_members(ModelReader& reader, const JsonTree& tree, uint32_t object, std::string_view where,
-                                     const std::string_view (&keys)[N]) {
+[[nodiscard]] std::array<uint32_t, N> find_members(ModelReader& reader, const JsonTree& tree, uint32_t object,
+                                                   std::string_view where, const std::string_view (&keys)[N]) {
   std::array<uint32_t, N> members{};
   for (uint32_t i = object + 1; i < tree.nodes[object].end; i = tree.nodes[i].end) {
     const auto key = std::find(std::begin(keys), std::end(keys), tree.nodes[i].key);

@@ -111,6 +111,7 @@ constexpr FeaturesRow kFeatures[] = {
 };
 
 constexpr std::string_view kFeaturesNames[] = {"none", "in", "out", "both"};
+static_assert(std::size(kFeaturesNames) == (kInFeatures | kOutFeatures) + 1);
 
 }  // namespace
 
@@ -133,6 +134,7 @@ bool is_torch_linear_or_embedding(const ModelGraph& graph, const Module& module)
 }
 
 constexpr std::string_view kKindNames[] = {"other", "linear", "embedding", "norm", "experts"};
+static_assert(std::size(kKindNames) == static_cast<size_t>(ModuleKind::Experts) + 1);
 
 bool find_module_kind(std::string_view name, ModuleKind& kind) {
   const auto found = std::find(std::begin(kKindNames), std::end(kKindNames), name);

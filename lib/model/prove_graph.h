@@ -8,6 +8,6 @@ namespace tpplan {
 // Proves what was read: every id exists, has one definition and stands before its uses, boundaries nest, sizes are of
 // values that are known, parameters and modules are those of `model`. Fills in what sizes came to in the recorded run.
 // Reports TP2013 and TP2014 and returns false where anything is wrong.
-bool prove_graph(OpGraph& graph, const ModelGraph& model, Diagnostics& diagnostics);
+[[nodiscard]] bool prove_graph(OpGraph& graph, const ModelGraph& model, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -16,6 +16,6 @@ inline constexpr size_t kMaxDims = 64;
 // Reads a model file (schemas/model.schema.json). The graph keeps views into `file`, which must outlive it. Reports
 // every fault with its place; the graph is only meaningful when no error was reported. The operations under "graph" are
 // checked for JSON syntax and left unread.
-ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics);
+[[nodiscard]] ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -12,10 +12,8 @@ constexpr size_t kMaxModules = 2 * 1024 * 1024;
 constexpr size_t kMaxTypes = 64 * 1024;
 constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "features", "parameters", "buffers", "attributes"};
 constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[] = {
-    {"num_heads", &ModuleAttributes::num_heads},
-    {"num_kv_heads", &ModuleAttributes::num_kv_heads},
-    {"head_dim", &ModuleAttributes::head_dim},
-    {"num_experts", &ModuleAttributes::num_experts},
+    {"num_heads", &ModuleAttributes::num_heads},       {"num_kv_heads", &ModuleAttributes::num_kv_heads},
+    {"head_dim", &ModuleAttributes::head_dim},         {"num_experts", &ModuleAttributes::num_experts},
     {"qk_rope_head_dim", &ModuleAttributes::rope_dim},
 };
 

@@ -9,6 +9,6 @@ namespace tpplan {
 // Writes the graph as a model file (schemas/model.schema.json), one module a line, in file order. Kinds are
 // set, and every segment's dim has a name, by the table or in the graph. Module::offset is not asked. False as soon as
 // the sink refuses.
-bool write_model(const ModelGraph& graph, const Sink& sink);
+[[nodiscard]] bool write_model(const ModelGraph& graph, const Sink& sink);
 
 }  // namespace tpplan

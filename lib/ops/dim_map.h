@@ -41,22 +41,22 @@ struct MapTable {
 // More runs than this on one rank are not followed: a layout as fine as that is no layout that a plan makes.
 inline constexpr size_t kMaxRuns = 4096;
 
-MapId whole_map(MapTable& table, int64_t size);
+[[nodiscard]] MapId whole_map(MapTable& table, int64_t size);
 // As torch.chunk cuts `size` for each rank; `factor` > 1: each of that many equal segments by itself.
-MapId chunked_map(MapTable& table, int64_t size, int64_t factor = 1);
-MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local);
+[[nodiscard]] MapId chunked_map(MapTable& table, int64_t size, int64_t factor = 1);
+[[nodiscard]] MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local);
 // Adjacent runs become one. What turns out to be the whole in order is whole_map.
-MapId runs_map(MapTable& table, int64_t size, RankRuns runs);
+[[nodiscard]] MapId runs_map(MapTable& table, int64_t size, RankRuns runs);
 
-inline bool is_whole(const MapTable& table, MapId map) { return table.maps[map].kind == MapKind::Whole; }
-inline bool is_cut(const MapTable& table, MapId map) { return table.maps[map].kind != MapKind::Whole; }
+[[nodiscard]] inline bool is_whole(const MapTable& table, MapId map) { return table.maps[map].kind == MapKind::Whole; }
+[[nodiscard]] inline bool is_cut(const MapTable& table, MapId map) { return table.maps[map].kind != MapKind::Whole; }
 // True when the ranks hold different numbers of elements than the whole dim has: what happens to it counts as
 // piecewise.
-bool is_piece(const MapTable& table, MapId map);
-bool same_sizes(const MapTable& table, MapId a, MapId b);
+[[nodiscard]] bool is_piece(const MapTable& table, MapId map);
+[[nodiscard]] bool same_sizes(const MapTable& table, MapId a, MapId b);
 
 // Runs of a rank, of a Whole map too. Any has none.
-std::vector<Interval> runs_of(const DimMap& map, size_t rank);
+[[nodiscard]] std::vector<Interval> runs_of(const DimMap& map, size_t rank);
 
 // One slice [begin, end) by step of a rank's own elements.
 struct LocalSlice {
@@ -65,22 +65,23 @@ struct LocalSlice {
 
 // The map of a slice: each rank takes its own elements by `local`, and `whole` is what the recorded run took. nullopt
 // when some rank's elements do not lie in the recorded slice; `fault` says which.
-std::optional<MapId> slice_map(MapTable& table, MapId map, std::span<const LocalSlice> local, const LocalSlice& whole,
-                               std::string& fault);
+[[nodiscard]] std::optional<MapId> slice_map(MapTable& table, MapId map, std::span<const LocalSlice> local,
+                                             const LocalSlice& whole, std::string& fault);
 
 // Parts one behind the other.
-std::optional<MapId> concat_maps(MapTable& table, std::span<const MapId> parts);
+[[nodiscard]] std::optional<MapId> concat_maps(MapTable& table, std::span<const MapId> parts);
 
 // The maps of consecutive dims after they were viewed as dims of other sizes with the same product. `local` has the
 // sizes of the new dims on each rank, [dim][rank]. nullopt when the pieces are not pieces of the new dims.
-std::optional<std::vector<MapId>> regroup_maps(MapTable& table, std::span<const MapId> from,
-                                               std::span<const int64_t> to, std::span<const std::vector<int64_t>> local,
-                                               std::string& fault);
+[[nodiscard]] std::optional<std::vector<MapId>> regroup_maps(MapTable& table, std::span<const MapId> from,
+                                                             std::span<const int64_t> to,
+                                                             std::span<const std::vector<int64_t>> local,
+                                                             std::string& fault);
 
 // What all ranks hold after their pieces were gathered in rank order.
-MapId gathered_map(MapTable& table, MapId map, bool& is_right);
+[[nodiscard]] MapId gathered_map(MapTable& table, MapId map, bool& is_right);
 
 // "0..63 | 64..127", at most four ranks.
-std::string map_text(const MapTable& table, MapId map);
+[[nodiscard]] std::string map_text(const MapTable& table, MapId map);
 
 }  // namespace tpplan

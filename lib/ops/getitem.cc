@@ -2,6 +2,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ops/index_items.h"
 #include "ops/op_rules.h"
@@ -94,7 +95,8 @@ void rule_getitem(OpCall& call, OpResult& result) {
     } else {
       MapId sliced = x->layout->dims[item.dim];
       if (!takes_all(item)) {
-        slice_dim(call, result, item, x->layout->dims[item.dim], sliced);
+        std::ignore =
+            slice_dim(call, result, item, x->layout->dims[item.dim], sliced);  // the reason stands in `result`
         const LocalSlice whole = slice_of(call, item, x->shape[item.dim], 0, true);
         if (whole.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), whole.begin, whole.end});
       }

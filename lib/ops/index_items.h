@@ -20,15 +20,15 @@ struct IndexItem {
 };
 
 // The items in order, one for every dim that is indexed or kept.
-std::vector<IndexItem> read_index(const OpCall& call, size_t ndim);
+[[nodiscard]] std::vector<IndexItem> read_index(const OpCall& call, size_t ndim);
 
 // What a slice takes of `size` elements, with Python's reading of None and of numbers below 0.
-LocalSlice slice_of(const OpCall& call, const IndexItem& item, int64_t size, size_t rank, bool traced);
+[[nodiscard]] LocalSlice slice_of(const OpCall& call, const IndexItem& item, int64_t size, size_t rank, bool traced);
 
 // The dim's map after a slice. False, with the reason in `result`, when ranks take other elements than the whole does.
-bool slice_dim(OpCall& call, OpResult& result, const IndexItem& item, MapId map, MapId& sliced);
+[[nodiscard]] bool slice_dim(OpCall& call, OpResult& result, const IndexItem& item, MapId map, MapId& sliced);
 
 // True where the item takes the whole of its dim as it is.
-bool takes_all(const IndexItem& item);
+[[nodiscard]] bool takes_all(const IndexItem& item);
 
 }  // namespace tpplan

@@ -59,24 +59,25 @@ struct OpResult {
 void crash(OpResult& result, Code code, std::string reason);
 void make_wrong(OpResult& result, Code code, std::string reason);
 
-std::string_view keyword_name(const OpCall& call, uint32_t keyword);
+[[nodiscard]] std::string_view keyword_name(const OpCall& call, uint32_t keyword);
 // The argument at a position or under a keyword; nullptr where it is not given. Index into OpGraph::args with `index`.
-const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword, uint32_t* index = nullptr);
-bool is_number(const GraphArg* arg);
-RankNumber number_of(const OpCall& call, const GraphArg& arg);
-RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent);
+[[nodiscard]] const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword,
+                                       uint32_t* index = nullptr);
+[[nodiscard]] bool is_number(const GraphArg* arg);
+[[nodiscard]] RankNumber number_of(const OpCall& call, const GraphArg& arg);
+[[nodiscard]] RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent);
 // The numbers of a tuple, or the one number.
-std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword);
-bool bool_at(const OpCall& call, size_t position, std::string_view keyword, bool absent);
+[[nodiscard]] std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword);
+[[nodiscard]] bool bool_at(const OpCall& call, size_t position, std::string_view keyword, bool absent);
 
-Operand operand_of(const OpCall& call, ValueId value);
+[[nodiscard]] Operand operand_of(const OpCall& call, ValueId value);
 // The tensor at an argument; nothing where it is none.
-std::optional<Operand> tensor_at(const OpCall& call, size_t position, std::string_view keyword = {});
+[[nodiscard]] std::optional<Operand> tensor_at(const OpCall& call, size_t position, std::string_view keyword = {});
 // All tensors among the arguments, in order, those in tuples too.
-std::vector<Operand> tensors_of(const OpCall& call);
-std::span<const int64_t> out_shape(const OpCall& call, size_t out = 0);
+[[nodiscard]] std::vector<Operand> tensors_of(const OpCall& call);
+[[nodiscard]] std::span<const int64_t> out_shape(const OpCall& call, size_t out = 0);
 
-inline size_t from_end(int64_t dim, size_t ndim) {
+[[nodiscard]] inline size_t from_end(int64_t dim, size_t ndim) {
   return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(ndim) : dim);
 }
 
@@ -98,6 +99,6 @@ void check_layout(OpCall& call, OpResult& result, Spread& out);
 // The result has the layout `out` in each of its values; sizes must be those recorded on a whole value.
 void give(OpResult& result, Spread out);
 
-std::string name_of(const OpCall& call);  // of the op, for messages
+[[nodiscard]] std::string name_of(const OpCall& call);  // of the op, for messages
 
 }  // namespace tpplan

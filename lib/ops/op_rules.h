@@ -8,18 +8,18 @@ namespace tpplan {
 using OpRule = void (*)(OpCall&, OpResult&);
 
 // The rule of an op by its name; nullptr where there is none. The model's own rules (OpGraph::rules) go first.
-OpRule find_rule(std::string_view name);
+[[nodiscard]] OpRule find_rule(std::string_view name);
 
 // Runs the op's rule on the truth of its operands (claims are not looked at). Results have recorded shapes where all is
 // whole. Sets `unknown` where no rule describes the op.
-OpResult run_rule(OpCall& call);
+[[nodiscard]] OpResult run_rule(OpCall& call);
 
 // ---- by notation (factor_rules.cc) ----
 
 // "b.. k, o k | o -> b.. o": operands by their dims; what is multiplied stands between commas, what is added behind
 // bars. A factor that the result lacks is summed over. `; whole f g`: factors that must not be cut. `; index n`:
 // operand n holds indices, which must be complete. `f+` in the result: a dim of another size than f.
-std::string_view find_notation(std::string_view name, size_t index);
+[[nodiscard]] std::string_view find_notation(std::string_view name, size_t index);
 void apply_notation(OpCall& call, OpResult& result, std::string_view notation);
 void apply_factors(OpCall& call, OpResult& result, std::string_view notation, std::vector<Operand> operands);
 void rule_factors(OpCall& call, OpResult& result);
@@ -27,9 +27,9 @@ void rule_matmul(OpCall& call, OpResult& result);
 void rule_einsum(OpCall& call, OpResult& result);
 
 // ---- by table ----
-bool find_pointwise(std::string_view name, Linearity& linearity);
+[[nodiscard]] bool find_pointwise(std::string_view name, Linearity& linearity);
 void rule_pointwise(OpCall& call, OpResult& result);
-bool is_dim_op(std::string_view name);
+[[nodiscard]] bool is_dim_op(std::string_view name);
 void rule_dim(OpCall& call, OpResult& result);
 void rule_fill(OpCall& call, OpResult& result);
 

@@ -2,6 +2,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ops/op_rules.h"
 
@@ -62,7 +63,7 @@ bool find_pointwise(std::string_view name, Linearity& linearity) {
 
 void rule_pointwise(OpCall& call, OpResult& result) {
   Linearity linearity = Linearity::Other;
-  find_pointwise(call.name, linearity);
+  std::ignore = find_pointwise(call.name, linearity);  // a name of the table: the row of pointwise rules leads here
   std::vector<Operand> operands = tensors_of(call);
   if (operands.empty()) return give(result, whole_layout(call.table, out_shape(call)));
   if (call.name == "type_as" || (linearity == Linearity::Linear && operands.size() > 1)) operands.resize(1);

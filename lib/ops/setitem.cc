@@ -2,6 +2,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "ops/index_items.h"
 #include "ops/op_rules.h"
@@ -26,7 +27,8 @@ void rule_setitem(OpCall& call, OpResult& result) {
       dims.push_back(x->shape.size());
     } else if (item.kind == IndexKind::Slice) {
       MapId sliced = x->layout->dims[item.dim];
-      if (!takes_all(item)) slice_dim(call, result, item, x->layout->dims[item.dim], sliced);
+      if (!takes_all(item))
+        std::ignore = slice_dim(call, result, item, x->layout->dims[item.dim], sliced);  // the reason: `result`
       all_kept = all_kept && takes_all(item);
       part.push_back(sliced);
       dims.push_back(takes_all(item) ? item.dim : x->shape.size());

@@ -34,25 +34,25 @@ struct SpreadTable {
   std::unordered_map<std::string, SpreadId> index;
 };
 
-SpreadId intern(SpreadTable& table, const Spread& layout);
+[[nodiscard]] SpreadId intern(SpreadTable& table, const Spread& layout);
 
 // Every rank holds all of it.
-Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape);
+[[nodiscard]] Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape);
 
 // As a DTensor's placement on this axis has it.
-Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Placement& placement);
+[[nodiscard]] Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Placement& placement);
 
-inline int64_t local_size(const SpreadTable& table, const Spread& layout, size_t dim, size_t rank) {
+[[nodiscard]] inline int64_t local_size(const SpreadTable& table, const Spread& layout, size_t dim, size_t rank) {
   return table.maps.maps[layout.dims[dim]].local[rank];
 }
-std::vector<int64_t> local_shape(const SpreadTable& table, const Spread& layout, size_t rank);
+[[nodiscard]] std::vector<int64_t> local_shape(const SpreadTable& table, const Spread& layout, size_t rank);
 
 // True when some dim is a piece: not all of it is on every rank.
-bool is_sharded(const SpreadTable& table, const Spread& layout);
+[[nodiscard]] bool is_sharded(const SpreadTable& table, const Spread& layout);
 // True when all dims are whole in order.
-bool is_all_whole(const SpreadTable& table, const Spread& layout);
+[[nodiscard]] bool is_all_whole(const SpreadTable& table, const Spread& layout);
 
 // "whole", "dim 2: 0..63 | 64..127", "partial sum".
-std::string layout_text(const SpreadTable& table, const Spread& layout);
+[[nodiscard]] std::string layout_text(const SpreadTable& table, const Spread& layout);
 
 }  // namespace tpplan

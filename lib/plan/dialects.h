@@ -67,6 +67,6 @@ struct DialectRow {
 extern const DialectRow kGlobDialect, kRegexDialect, kTorchDialect, kTransformersDialect, kKerasDialect;
 
 // All of them; the first is what a plan without `dialect:` has.
-std::span<const DialectRow* const> dialect_table();
+[[nodiscard]] std::span<const DialectRow* const> dialect_table();
 
 }  // namespace tpplan

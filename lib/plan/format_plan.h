@@ -20,6 +20,6 @@ inline constexpr size_t kPlanWidth = 120;
 // given out. Reports what keeps a file from being read (as read_plan does) and what would not survive: texts in blocks
 // or over several lines, pairs without braces in a list, directives (TP1011). Returns false after any of these. Plans
 // whose content is wrong (exit status 1) are formatted all the same.
-bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& diagnostics);
+[[nodiscard]] bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& diagnostics);
 
 }  // namespace tpplan

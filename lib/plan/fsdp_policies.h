@@ -32,6 +32,6 @@ struct FsdpPolicyRow {
 };
 
 // The first is what a plan without `policy:` has.
-std::span<const FsdpPolicyRow> fsdp_policy_table();
+[[nodiscard]] std::span<const FsdpPolicyRow> fsdp_policy_table();
 
 }  // namespace tpplan

@@ -28,15 +28,15 @@ struct Refused {};
 // At text that is no part of a plan as the formatter knows them.
 [[noreturn]] void refuse_unexpected(PieceReader& in);
 
-char peek(const PieceReader& in, size_t ahead = 0);
+[[nodiscard]] char peek(const PieceReader& in, size_t ahead = 0);
 // The end of the file counts as well.
-bool is_blank(char c);
-size_t column_of(const PieceReader& in);
+[[nodiscard]] bool is_blank(char c);
+[[nodiscard]] size_t column_of(const PieceReader& in);
 
 // The rest of the line without blanks at its end.
-std::string take_line(PieceReader& in);
+[[nodiscard]] std::string take_line(PieceReader& in);
 // An alias, an anchor or a tag: up to a blank or a bracket.
-std::string take_word(PieceReader& in);
+[[nodiscard]] std::string take_word(PieceReader& in);
 
 struct GapLine {
   std::string text;  // a comment; empty for one blank line or more
@@ -52,7 +52,7 @@ struct Gap {
 };
 
 // Goes on to the next token. `separators` are skipped as well.
-Gap take_gap(PieceReader& in, std::string_view separators = {});
+[[nodiscard]] Gap take_gap(PieceReader& in, std::string_view separators = {});
 
 // Refuses a gap with anchors or tags.
 void no_properties(PieceReader& in, const Gap& gap);

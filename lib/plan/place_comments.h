@@ -23,6 +23,6 @@ void strip_front_blank(std::vector<std::string>& lines);
 // Gives what stands between an entry and what follows it on column `own` to whom it belongs: the comment on its line to
 // the innermost entry that ends there; comment lines that are indented like the entries of a block that ends here to
 // that block. Returns the lines that are left for what follows.
-std::vector<std::string> distribute(PlanEntry& previous, Gap gap, std::optional<size_t> own);
+[[nodiscard]] std::vector<std::string> distribute(PlanEntry& previous, Gap gap, std::optional<size_t> own);
 
 }  // namespace tpplan

@@ -40,6 +40,7 @@ void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::sp
 bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what) {
   if (node_at(reader, id).kind == kind) return true;
   static constexpr std::string_view names[] = {"null", "text", "a list", "a mapping"};
+  static_assert(std::size(names) == static_cast<size_t>(YamlKind::Map) + 1);
   fault(reader, Code::TP3003, id,
         fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]));
   return false;

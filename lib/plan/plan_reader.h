@@ -23,7 +23,7 @@ struct PlanReader {
 };
 
 const YamlNode& node_at(const PlanReader& reader, YamlId id);
-Span span_at(const PlanReader& reader, YamlId id);
+[[nodiscard]] Span span_at(const PlanReader& reader, YamlId id);
 
 Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help = {});
 
@@ -33,13 +33,13 @@ void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::sp
 // The readers of values: each returns false after reporting that the value is not what it should be. `what` is how
 // messages call it.
 
-bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what);
+[[nodiscard]] bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what);
 
 // A plain scalar that YAML takes for a number.
-bool is_yaml_number(const YamlNode& node);
+[[nodiscard]] bool is_yaml_number(const YamlNode& node);
 
 // A name: a scalar that no YAML reader takes for a boolean or a number.
-bool expect_name(PlanReader& reader, YamlId id, std::string_view what);
+[[nodiscard]] bool expect_name(PlanReader& reader, YamlId id, std::string_view what);
 
 // Plain decimal integer from `minimum` to `maximum`.
 bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value,
@@ -48,24 +48,24 @@ bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& v
 bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value);
 
 // One of `names`, as its index.
-bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names,
-                 size_t& choice);
+[[nodiscard]] bool read_choice(PlanReader& reader, YamlId id, std::string_view what,
+                               std::span<const std::string_view> names, size_t& choice);
 
 bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axis);
 // Which axes there are to choose from, for the help of a fault.
-std::string axes_help(const PlanReader& reader);
+[[nodiscard]] std::string axes_help(const PlanReader& reader);
 
 void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns);
 
 // The items of a list; a single value counts as a list of one.
-std::vector<YamlId> items_of(const PlanReader& reader, YamlId id);
+[[nodiscard]] std::vector<YamlId> items_of(const PlanReader& reader, YamlId id);
 
 struct YamlEntry {
   YamlId key = kNoYaml, value = kNoYaml;
 };
 
 // The entry of a map, kNoYaml twice where there is none.
-YamlEntry find_entry(const PlanReader& reader, YamlId map, std::string_view key);
+[[nodiscard]] YamlEntry find_entry(const PlanReader& reader, YamlId map, std::string_view key);
 
 // Calls `visit(key, value)` for each entry of a map; false when the node is no map.
 template <typename Visit>

@@ -9,6 +9,7 @@
 namespace tpplan {
 
 // `tree` is the file's, a map. Reports what the formatter cannot keep (TP1011) and returns false after it.
-bool read_pieces(const SourceFile& file, const YamlTree& tree, PlanPieces& pieces, Diagnostics& diagnostics);
+[[nodiscard]] bool read_pieces(const SourceFile& file, const YamlTree& tree, PlanPieces& pieces,
+                               Diagnostics& diagnostics);
 
 }  // namespace tpplan

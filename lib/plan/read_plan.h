@@ -15,13 +15,13 @@ namespace tpplan {
 inline constexpr std::string_view kPlanFormat = "tpplan.plan/1";
 
 // The place of a key of a plan's top level in the order in which keys are written; behind all of them for other names.
-size_t plan_key_rank(std::string_view name);
+[[nodiscard]] size_t plan_key_rank(std::string_view name);
 
 // Axis sizes from the command line, which replace those in the file.
 using MeshSizes = std::vector<std::pair<std::string, int64_t>>;
 
 // Reads a plan file (schemas/plan.schema.json). Reports every fault with its place; the plan is only meaningful when no
 // error was reported.
-TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics);
+[[nodiscard]] TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics);
 
 }  // namespace tpplan

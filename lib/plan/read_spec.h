@@ -8,6 +8,6 @@
 namespace tpplan {
 
 // Absent after reporting what is wrong with it.
-std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id);
+[[nodiscard]] std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id);
 
 }  // namespace tpplan

@@ -7,6 +7,6 @@ namespace tpplan {
 
 // The style of one of torch's classes as it stands in code ("ColwiseParallel", "parallel.RowwiseParallel()"); empty
 // when it is none.
-std::string_view style_of_class(std::string_view text);
+[[nodiscard]] std::string_view style_of_class(std::string_view text);
 
 }  // namespace tpplan

@@ -65,16 +65,16 @@ struct StyleRow {
   uint16_t options = 0;
 };
 
-std::span<const StyleRow> style_table();
+[[nodiscard]] std::span<const StyleRow> style_table();
 
 // The row of a style in a set, nullptr when the set lacks it.
-const StyleRow* find_style(std::string_view name, StyleSet set);
+[[nodiscard]] const StyleRow* find_style(std::string_view name, StyleSet set);
 
 // True when any set has it.
-bool is_style(std::string_view name);
+[[nodiscard]] bool is_style(std::string_view name);
 
-std::string_view option_name(StyleOption option);
+[[nodiscard]] std::string_view option_name(StyleOption option);
 // 0 when there is no such option.
-uint16_t find_option(std::string_view name);
+[[nodiscard]] uint16_t find_option(std::string_view name);
 
 }  // namespace tpplan

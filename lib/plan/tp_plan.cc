@@ -115,8 +115,8 @@ void dump_options(std::string& out, const RuleOptions& options) {
 }  // namespace
 
 std::string dump(const TpPlan& plan) {
-  std::string out = fmt::format("dialect {}\nmesh {}\nuneven {}\n", plan.dialect->name, to_text(plan.mesh),
-                                to_text(plan.uneven));
+  std::string out =
+      fmt::format("dialect {}\nmesh {}\nuneven {}\n", plan.dialect->name, to_text(plan.mesh), to_text(plan.uneven));
   for (const PlanRule& rule : plan.rules) {
     out += "rule ";
     if (rule.block != kNoRule) out += fmt::format("{} / ", plan.blocks[rule.block].text);

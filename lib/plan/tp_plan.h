@@ -84,6 +84,7 @@ struct InitEntry {
 // How a Keras LayoutMap key matches, by the function of Python's `re` that Keras has used over time.
 enum class KerasMatch : uint8_t { Fullmatch, Search, Match };
 inline constexpr std::string_view kKerasMatchNames[] = {"fullmatch", "search", "match"};  // by KerasMatch
+static_assert(std::size(kKerasMatchNames) == static_cast<size_t>(KerasMatch::Match) + 1);
 
 // A kind of warning that the owner has looked at: not reported, for the reason that stands there.
 struct Suppression {
@@ -110,18 +111,18 @@ struct TpPlan {
 };
 
 // "colwise", or the spec in JAX's notation with `...`.
-std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
+[[nodiscard]] std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
 
 // How pieces that do not divide are cut: as the plan says of its rules, or as its FSDP policy cuts them anyway.
-UnevenPolicy pieces_of(const TpPlan& plan);
+[[nodiscard]] UnevenPolicy pieces_of(const TpPlan& plan);
 
 // True when both rules would do the same to a parameter.
-bool same_treatment(const PlanRule& a, const PlanRule& b);
+[[nodiscard]] bool same_treatment(const PlanRule& a, const PlanRule& b);
 
 // True when both say the same, wherever it stands in a file.
-bool same_plan(const TpPlan& a, const TpPlan& b);
+[[nodiscard]] bool same_plan(const TpPlan& a, const TpPlan& b);
 
 // `--print plan`: every setting and rule, one a line.
-std::string dump(const TpPlan& plan);
+[[nodiscard]] std::string dump(const TpPlan& plan);
 
 }  // namespace tpplan

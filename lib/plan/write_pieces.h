@@ -8,6 +8,6 @@
 namespace tpplan {
 
 // Puts known keys in their order, comments to where they can stand, and everything into text.
-std::string write_pieces(PlanPieces pieces);
+[[nodiscard]] std::string write_pieces(PlanPieces pieces);
 
 }  // namespace tpplan

@@ -12,6 +12,6 @@ namespace tpplan {
 // above it, on a line of its own; empty: none.
 // @pre The plan is one that a file can say: rules of whole paths before those of blocks, block by block, each key once
 // in its block; texts are UTF-8; styles are of its dialect, and a style without an axis does its work without one.
-std::string write_plan(const TpPlan& plan, std::string_view comment = {});
+[[nodiscard]] std::string write_plan(const TpPlan& plan, std::string_view comment = {});
 
 }  // namespace tpplan

@@ -83,12 +83,12 @@ void fail(Comm& comm, Fault fault);
 void fail(Comm& comm, Code code, std::string message, std::string help = {});
 
 // The fault as this rank's, at its step, where it names no rank.
-Fault located(const Comm& comm, Fault fault);
+[[nodiscard]] Fault located(const Comm& comm, Fault fault);
 
 // What a function of the backend returned: throws comm.fault when that was false.
 void require(const Comm& comm, bool done);
 
 // What every function of a backend begins with: false after a failure, else counts the call and lets the others know.
-bool enter_call(Comm& comm);
+[[nodiscard]] bool enter_call(Comm& comm);
 
 }  // namespace tpplan

@@ -11,12 +11,12 @@ namespace tpplan {
 
 // nullptr with the reason where the backend cannot work here: a library that is not installed, a program built without
 // it.
-const Backend* local_backend(std::string& reason);
-const Backend* mpi_backend(std::string& reason);
-const Backend* nccl_backend(std::string& reason);
+[[nodiscard]] const Backend* local_backend(std::string& reason);
+[[nodiscard]] const Backend* mpi_backend(std::string& reason);
+[[nodiscard]] const Backend* nccl_backend(std::string& reason);
 
 // Runs `body` on options.world threads of this process, as run_ranks does.
-JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body);
+[[nodiscard]] JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body);
 
 // Bring up the backend for this process's rank: comm.rank, world, device and deadline are set, the device is current.
 // They set local_rank, node, process, control and state, and throw where the job cannot be set up.

@@ -19,14 +19,14 @@ void join_job(Comm& comm, const RendezvousOptions& options);
 
 // Backend::publish_state and Backend::gather_texts of backends whose ranks are processes.
 void publish_state_by_control(Comm& comm);
-bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std::string>& all);
+[[nodiscard]] bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std::string>& all);
 
 // For a loop that waits for something since `start`: false when the wait is over for want of it, after which comm.fault
 // names who is gone, failed, or late. Costs next to nothing.
-bool may_wait(Comm& comm, std::chrono::steady_clock::time_point start);
+[[nodiscard]] bool may_wait(Comm& comm, std::chrono::steady_clock::time_point start);
 
 // Every rank's last call: waits until all have come, or failed, or none moves on for comm.deadline seconds. True when
 // all have come with status 0.
-bool end_together(Comm& comm, int status);
+[[nodiscard]] bool end_together(Comm& comm, int status);
 
 }  // namespace tpplan

@@ -47,9 +47,9 @@ struct Control {
 };
 
 // Starts the thread on the connections of a rendezvous. The channel closes with the last owner, once all is sent.
-std::shared_ptr<Control> open_control(RankConnections connections, double deadline);
+[[nodiscard]] std::shared_ptr<Control> open_control(RankConnections connections, double deadline);
 
-inline bool is_coordinator(const Control& control) { return control.rank == 0; }
+[[nodiscard]] inline bool is_coordinator(const Control& control) { return control.rank == 0; }
 
 // Lets the thread look at what there is to send.
 void wake(Control& control);

@@ -21,17 +21,17 @@ inline constexpr uint64_t kMaxHelloBytes = uint64_t{1} << 16;  // before the oth
 
 // Length (8 bytes), a check of the rest (8), type, counts, numbers and strings; little endian, which is what all
 // machines with GPUs are.
-std::string encode(const Frame& frame);
+[[nodiscard]] std::string encode(const Frame& frame);
 
 enum class DecodeState { Frame, NeedMore, Malformed };
 
 // Takes the first frame off `bytes`. Malformed: no frame of at most `limit` bytes begins there, or a damaged one.
-DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame);
+[[nodiscard]] DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame);
 
 // Sends all of it within `seconds`; false when the other side is gone or does not take it.
 bool send_frame(int socket, const Frame& frame, double seconds);
 
 // Appends what has arrived to `bytes`; false at the end of the connection.
-bool receive_available(int socket, std::string& bytes);
+[[nodiscard]] bool receive_available(int socket, std::string& bytes);
 
 }  // namespace tpplan

@@ -10,12 +10,12 @@
 namespace tpplan {
 
 // Why rank `rank`'s message cannot be read, as a fault of the job.
-Fault damaged_message(int rank);
+[[nodiscard]] Fault damaged_message(int rank);
 
 // Called by all ranks, also as a barrier: the structs of all, by rank. Throws comm.fault after a failure, TP8013 when
 // what a rank sent is damaged or is another struct.
 template <typename T>
-std::vector<T> gather(Comm& comm, const T& mine) {
+[[nodiscard]] std::vector<T> gather(Comm& comm, const T& mine) {
   std::vector<std::string> messages;
   require(comm, comm.backend->gather_texts(comm, to_message(mine), messages));
   std::vector<T> all(messages.size());

@@ -31,9 +31,9 @@ struct JobEnd {
 
 // Runs `body` on every rank that lives in this process. A job that cannot be set up ends with a fault, too (TP8001 to
 // TP8006).
-JobEnd run_ranks(const LaunchOptions& options, const RankBody& body);
+[[nodiscard]] JobEnd run_ranks(const LaunchOptions& options, const RankBody& body);
 
 // The backends that there are, in the order of their table.
-std::vector<std::string> backend_names();
+[[nodiscard]] std::vector<std::string> backend_names();
 
 }  // namespace tpplan

@@ -42,7 +42,8 @@ struct Board {
 // when that cannot be: a failure anywhere, a member that ended, the deadline. With a `slot` the caller reads the
 // others' memory from then on, until finish_reading. Nobody returns with a failure while others still read: what they
 // read would be gone.
-const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Group& group, const BoardSlot* slot);
+[[nodiscard]] const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Group& group,
+                                                           const BoardSlot* slot);
 
 // The caller has read what it needs. After a failure it waits until the others have, too.
 void finish_reading(Board& board, const Group& group);

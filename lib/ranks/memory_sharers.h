@@ -9,7 +9,7 @@ namespace tpplan {
 
 // The ranks that allocate from the same memory as this one, ascending, itself among them: all of its process, or of the
 // host's memory all of its node. A process of one rank has its GPU for itself.
-inline std::span<const int> memory_sharers(const Comm& comm) {
+[[nodiscard]] inline std::span<const int> memory_sharers(const Comm& comm) {
   return comm.process.size() == 1 && comm.device->is_host_memory ? comm.node : comm.process;
 }
 

@@ -18,19 +18,19 @@
 
 namespace tpplan {
 
-inline auto members(Fault& f) { return std::tie(f.code, f.message, f.help, f.place, f.rank, f.step); }
+[[nodiscard]] inline auto members(Fault& f) { return std::tie(f.code, f.message, f.help, f.place, f.rank, f.step); }
 
 // The bytes around a body: version, form, length, check. `form` tells structs apart; read_body leaves nothing in `body`
 // but what write_body was given, or returns false.
-std::string write_body(std::string_view form, std::string_view body);
-bool read_body(std::string_view message, std::string_view form, std::string_view& body);
+[[nodiscard]] std::string write_body(std::string_view form, std::string_view body);
+[[nodiscard]] bool read_body(std::string_view message, std::string_view form, std::string_view& body);
 
 namespace message_detail {
 
 void put_word(std::string& out, uint64_t word);
-bool take_word(std::string_view& in, uint64_t& word);
-bool take_text(std::string_view& in, std::string& text);
-bool code_of_word(uint64_t word, Code& code);
+[[nodiscard]] bool take_word(std::string_view& in, uint64_t& word);
+[[nodiscard]] bool take_text(std::string_view& in, std::string& text);
+[[nodiscard]] bool code_of_word(uint64_t word, Code& code);
 
 template <typename T>
 struct ListOf : std::false_type {};
@@ -68,7 +68,7 @@ void put(std::string& out, const T& value) {
 }
 
 template <typename T>
-bool take(std::string_view& in, T& value) {
+[[nodiscard]] bool take(std::string_view& in, T& value) {
   uint64_t word = 0;
   if constexpr (std::is_same_v<T, std::string>) {
     return take_text(in, value);
@@ -101,7 +101,7 @@ bool take(std::string_view& in, T& value) {
 
 // "(wwd[t])": words, doubles, texts, lists, and structs in brackets of their own.
 template <typename T>
-std::string form_of() {
+[[nodiscard]] std::string form_of() {
   if constexpr (std::is_same_v<T, std::string>) {
     return "t";
   } else if constexpr (std::is_same_v<T, double>) {
@@ -131,7 +131,7 @@ std::string form_of() {
 }  // namespace message_detail
 
 template <typename T>
-std::string to_message(const T& value) {
+[[nodiscard]] std::string to_message(const T& value) {
   std::string body;
   message_detail::put(body, value);
   return write_body(message_detail::form_of<T>(), body);
@@ -139,7 +139,7 @@ std::string to_message(const T& value) {
 
 // False where `message` is not what to_message makes of a T.
 template <typename T>
-bool from_message(std::string_view message, T& value) {
+[[nodiscard]] bool from_message(std::string_view message, T& value) {
   std::string_view body;
   return read_body(message, message_detail::form_of<T>(), body) && message_detail::take(body, value) && body.empty();
 }

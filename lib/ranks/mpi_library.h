@@ -42,6 +42,6 @@ struct MpiLibrary {
 };
 
 // Loaded at the first call and kept; nullptr with the reason where Open MPI is not installed or is no Open MPI.
-const MpiLibrary* mpi_library(std::string& reason);
+[[nodiscard]] const MpiLibrary* mpi_library(std::string& reason);
 
 }  // namespace tpplan

@@ -12,7 +12,7 @@ namespace tpplan {
 
 // Joins the communicator of all ranks and makes comm.state, from which nccl_communicator takes them. All ranks call it,
 // with the control channel open. False with comm.fault set.
-bool open_nccl(Comm& comm, const NcclLibrary& library);
+[[nodiscard]] bool open_nccl(Comm& comm, const NcclLibrary& library);
 
 // Closes all communicators in order, once no rank has failed. Those that are open when comm.state goes are aborted.
 void close_nccl(Comm& comm);
@@ -22,11 +22,12 @@ const NcclLibrary& nccl_of(const Comm& comm);
 
 // The communicator of the group, made at its first use by its ranks alone; a group has at least two ranks. nullptr with
 // comm.fault set.
-NcclComm nccl_communicator(Comm& comm, const Group& group);
+[[nodiscard]] NcclComm nccl_communicator(Comm& comm, const Group& group);
 
 // Queues the calls of `queue` as one group and waits until their work is done. False with comm.fault set, and all of
 // this rank's communicators aborted: NCCL reports an error, another rank fails or is gone, or the deadline passes.
 // `what` names the calls: "ncclAllGather".
-bool run_nccl(Comm& comm, NcclComm communicator, const char* what, const std::function<NcclResult()>& queue);
+[[nodiscard]] bool run_nccl(Comm& comm, NcclComm communicator, const char* what,
+                            const std::function<NcclResult()>& queue);
 
 }  // namespace tpplan

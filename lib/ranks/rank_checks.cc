@@ -16,8 +16,7 @@ namespace {
 // Two ranks add a number each.
 Check check_local() {
   Check check{.name = "backend local"};
-  DType dtype = 0;
-  find_dtype("float32", dtype);
+  const DType dtype = dtype_of("float32");
   const LaunchOptions options{.world = 2, .deadline = 5};
   const JobEnd end = run_local_ranks(options, cpu_device(), [&](Comm& comm) {
     float value = static_cast<float>(comm.rank + 1);

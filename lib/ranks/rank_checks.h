@@ -9,6 +9,6 @@
 namespace tpplan {
 
 // Threads as ranks (tried out), processors, memory, Open MPI, the launcher's variables.
-std::vector<Check> rank_checks(const Environment& environment);
+[[nodiscard]] std::vector<Check> rank_checks(const Environment& environment);
 
 }  // namespace tpplan

@@ -26,9 +26,9 @@ using Environment = std::function<const char*(const char* name)>;
 // SLURM_PROCID of its own), and MASTER_ADDR, MASTER_PORT. Where torchrun's agent holds MASTER_PORT itself
 // (TORCHELASTIC_USE_AGENT_STORE) the port is the next one; TPPLAN_EXEC_PORT sets another. srun may start one launcher a
 // node. Throws TP8004: a source that is incomplete or malformed, two that disagree.
-RankIdentity find_rank(const Environment& environment);
+[[nodiscard]] RankIdentity find_rank(const Environment& environment);
 
 // The variables that are set, "RANK=1 WORLD_SIZE=4 ...", for people; empty when none is.
-std::string describe_rank_variables(const Environment& environment);
+[[nodiscard]] std::string describe_rank_variables(const Environment& environment);
 
 }  // namespace tpplan

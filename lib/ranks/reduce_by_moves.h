@@ -11,11 +11,12 @@ namespace tpplan {
 
 // What Backend::all_reduce and Backend::reduce_scatter (ranks/backend.h) promise, over comm.backend's all_to_all and
 // all_gather. They take as much memory of the device as `in` or `data` has; throw std::bad_alloc without it.
-bool all_reduce_by_moves(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op);
-bool reduce_scatter_by_moves(Comm& comm, const Group& group, const void* in, void* out,
-                             std::span<const uint64_t> elements, DType dtype, ReduceOp op);
+[[nodiscard]] bool all_reduce_by_moves(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype,
+                                       ReduceOp op);
+[[nodiscard]] bool reduce_scatter_by_moves(Comm& comm, const Group& group, const void* in, void* out,
+                                           std::span<const uint64_t> elements, DType dtype, ReduceOp op);
 
 // False with comm.fault set when the device has no arithmetic for the type.
-bool can_reduce(Comm& comm, DType dtype);
+[[nodiscard]] bool can_reduce(Comm& comm, DType dtype);
 
 }  // namespace tpplan

@@ -28,6 +28,6 @@ struct RankConnections {
 // Throws, the same on every rank that came: two ranks with one number, another world size, version or agreement
 // (TP8006), ranks that have not come within the deadline (TP8005). Connections that are none of ours are closed and
 // forgotten.
-RankConnections rendezvous(const RendezvousOptions& options);
+[[nodiscard]] RankConnections rendezvous(const RendezvousOptions& options);
 
 }  // namespace tpplan

@@ -16,16 +16,16 @@ struct RankState {
 };
 
 // "step 5 (all_gather over tp)"; "its start" before the first step.
-std::string to_text(const RankStep& step);
+[[nodiscard]] std::string to_text(const RankStep& step);
 
 // "ranks 1, 2 and 5", "ranks 0, 1, 2 and 61 more".
-std::string list_ranks(std::span<const int> ranks);
+[[nodiscard]] std::string list_ranks(std::span<const int> ranks);
 
 // Whom `waiter` has waited for in vain. Ranks make the same calls in the same order, so it is those who have made the
 // fewest, wherever a chain of waiting ranks begins.
-Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds);
+[[nodiscard]] Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds);
 
 // Rank `ended` has left its work with `status`, and `waiter` still waits for it.
-Fault ended_fault(std::span<const RankState> ranks, int ended, int64_t status, int waiter);
+[[nodiscard]] Fault ended_fault(std::span<const RankState> ranks, int ended, int64_t status, int waiter);
 
 }  // namespace tpplan

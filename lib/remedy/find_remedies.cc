@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "judge.h"
@@ -111,7 +112,7 @@ bool mends(Search& search, const Edit& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
   Diagnostics trial;
-  judge(search.graph, edit.plan, trial, Phase::Boundaries, search.walk);
+  std::ignore = judge(search.graph, edit.plan, trial, Phase::Boundaries, search.walk);
   return !has_errors(trial);
 }
 

@@ -26,10 +26,10 @@ struct Format {
   std::string (*render)(const Report& report);
 };
 
-std::span<const Format> formats();
+[[nodiscard]] std::span<const Format> formats();
 // The format called `name`, or nullptr.
-const Format* find_format(std::string_view name);
+[[nodiscard]] const Format* find_format(std::string_view name);
 // Their names, in the order of the table.
-std::vector<std::string> format_names();
+[[nodiscard]] std::vector<std::string> format_names();
 
 }  // namespace tpplan

@@ -30,19 +30,20 @@ struct RenderOptions {
 
 // For each diagnostic: `plan.yaml:6:25: error[TP5001]: message`, then the source line with carets and the label, notes
 // and the help line. Ends with a line break; empty without diagnostics.
-std::string render_human(const Diagnostics& diagnostics, const Sources& sources, const RenderOptions& options);
+[[nodiscard]] std::string render_human(const Diagnostics& diagnostics, const Sources& sources,
+                                       const RenderOptions& options);
 
 // A fault of the executor in the same form: `manifest.json: error[TP8008]: message`, a note of rank and step, the help
 // line. `place` stands where the fault names none.
-std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options);
+[[nodiscard]] std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options);
 
 // One document of schemas/diagnostics.schema.json.
-std::string render_json(const Diagnostics& diagnostics, const Sources& sources);
+[[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources);
 
 // JSON Lines: the findings of that document, each on a line of its own.
-std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);
+[[nodiscard]] std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);
 
 // "2 errors, 1 warning", or empty.
-std::string count_findings(const Diagnostics& diagnostics);
+[[nodiscard]] std::string count_findings(const Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -8,6 +8,6 @@
 namespace tpplan {
 
 // A JSON array. GitLab insists on a path and a line: what has no place stands at line 1 of the plan.
-std::string render_gitlab(const Diagnostics& diagnostics, const Sources& sources);
+[[nodiscard]] std::string render_gitlab(const Diagnostics& diagnostics, const Sources& sources);
 
 }  // namespace tpplan

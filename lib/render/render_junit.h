@@ -9,6 +9,6 @@ namespace tpplan {
 
 // One suite with a test case for each finding: an error is a failure, a warning a case that passes and says something.
 // Without findings there is one case, and it passes.
-std::string render_junit(const Diagnostics& diagnostics, const Sources& sources);
+[[nodiscard]] std::string render_junit(const Diagnostics& diagnostics, const Sources& sources);
 
 }  // namespace tpplan

@@ -9,18 +9,18 @@
 
 namespace tpplan {
 
-std::string_view severity_name(Severity severity);
+[[nodiscard]] std::string_view severity_name(Severity severity);
 
 // How many findings there are of each severity.
 struct FindingCounts {
   size_t errors = 0, warnings = 0;
 };
-FindingCounts counts_of(const Diagnostics& diagnostics);
+[[nodiscard]] FindingCounts counts_of(const Diagnostics& diagnostics);
 // "2 errors, 1 warning", or empty.
-std::string to_text(const FindingCounts& counts);
+[[nodiscard]] std::string to_text(const FindingCounts& counts);
 
 // The same sources with the places of all spans in `known`: one pass over each file, however many findings there are.
-Sources locate(const Diagnostics& diagnostics, Sources sources);
+[[nodiscard]] Sources locate(const Diagnostics& diagnostics, Sources sources);
 
 // A half-open run of columns, from 1.
 struct Columns {
@@ -35,39 +35,39 @@ struct Place {
   size_t line = 1;
   Columns columns;
 };
-Place place_of(const Span& span, const Sources& sources);
+[[nodiscard]] Place place_of(const Span& span, const Sources& sources);
 
 // The columns of a place that has a file, counted in code points.
-Columns code_point_columns(const Place& place);
+[[nodiscard]] Columns code_point_columns(const Place& place);
 
 // The file that a finding is about: where it stands, and without a place the plan, for formats that insist on a file.
 // nullptr when there is neither.
-const SourceFile* file_about(const Span& span, const Sources& sources);
+[[nodiscard]] const SourceFile* file_about(const Span& span, const Sources& sources);
 
 // "plan.yaml:6:25", or "tpplan" for what has no place.
-std::string place_text(const Span& span, const Sources& sources);
+[[nodiscard]] std::string place_text(const Span& span, const Sources& sources);
 
 // What stands below the message: the notes with their places, how often the cause was seen, the help.
 struct Remark {
   std::string_view kind;  // "note" or "help"
   std::string text;
 };
-std::vector<Remark> remarks_of(const Diagnostic& diagnostic, const Sources& sources);
+[[nodiscard]] std::vector<Remark> remarks_of(const Diagnostic& diagnostic, const Sources& sources);
 
 // All that a finding says, in one text: "message (label)", "note: text", "help: text", joined by `separator`. Names in
 // it are escaped, so that none of them can start a line of its own.
-std::string whole_text(const Diagnostic& diagnostic, const Sources& sources, std::string_view separator);
+[[nodiscard]] std::string whole_text(const Diagnostic& diagnostic, const Sources& sources, std::string_view separator);
 
 // A name for each finding that stays the same when lines above it come and go: made of its code, its file, the text
 // around it, and a number among those that agree in all that. 32 hexadecimal digits, no two alike.
-std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sources& sources);
+[[nodiscard]] std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sources& sources);
 
 // The name of a file as repositories write paths: without `./` before it.
-std::string_view repository_path(std::string_view name);
+[[nodiscard]] std::string_view repository_path(std::string_view name);
 
-size_t count_code_points(std::string_view text);
+[[nodiscard]] size_t count_code_points(std::string_view text);
 
 // `text` with U+FFFD for every byte that is not UTF-8: file names may hold any bytes.
-std::string valid_utf8(std::string_view text);
+[[nodiscard]] std::string valid_utf8(std::string_view text);
 
 }  // namespace tpplan

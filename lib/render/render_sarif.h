@@ -12,7 +12,7 @@ namespace tpplan {
 using PageOfCode = const char* (*)(std::string_view code);
 
 // One run of `tool` ("tpplan 0.1.0") with a rule for every code. Columns count code points.
-std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
-                         PageOfCode page);
+[[nodiscard]] std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
+                                       PageOfCode page);
 
 }  // namespace tpplan

@@ -17,7 +17,7 @@ struct ShardGroup {
 };
 
 // Every parameter in exactly one group, those with the most bytes first.
-std::vector<ShardGroup> group_by_sharding(const Manifest& manifest);
+[[nodiscard]] std::vector<ShardGroup> group_by_sharding(const Manifest& manifest);
 
 // What one rule, or the lack of one, decided. `rule` is kNoManifestRule for parameters without a rule: `reason` says
 // why they are as they are.
@@ -37,6 +37,6 @@ struct RuleBlock {
 
 // Every rule and every parameter exactly once. Blocks by their first rule; parameters without a rule at the end, in a
 // RuleBlock of their own.
-std::vector<RuleBlock> group_by_rule(const Manifest& manifest);
+[[nodiscard]] std::vector<RuleBlock> group_by_rule(const Manifest& manifest);
 
 }  // namespace tpplan

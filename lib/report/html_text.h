@@ -17,38 +17,39 @@ inline constexpr size_t kMaxShownName = 240;
 
 // Any text as HTML text or as an attribute's value in double quotes: no markup, no control characters, no direction
 // overrides, none of it longer than kMaxShownName bytes of the text.
-std::string html(std::string_view text);
+[[nodiscard]] std::string html(std::string_view text);
 
 // A name or other literal, as <code>.
-std::string code(std::string_view text);
+[[nodiscard]] std::string code(std::string_view text);
 
 // 36003 -> "36,003".
-std::string grouped(uint64_t number);
+[[nodiscard]] std::string grouped(uint64_t number);
 
 // "1 parameter", "36,003 parameters".
-std::string grouped(uint64_t number, std::string_view noun);
+[[nodiscard]] std::string grouped(uint64_t number, std::string_view noun);
 
 // <data value="1536">1.50 KiB</data>
-std::string bytes_html(uint64_t bytes);
+[[nodiscard]] std::string bytes_html(uint64_t bytes);
 
 // "0–7, 12": the first `most` runs, then how many ranks more; `count` ranks in all.
-std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t most);
+[[nodiscard]] std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t most);
 
 // <ul> of patterns with their counts; those beyond `most` are counted in a sentence below.
-std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun);
+[[nodiscard]] std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun);
 
 // <dt> and <dd> of a list of facts; the value is HTML.
-std::string fact(std::string_view name, const std::string& value);
+[[nodiscard]] std::string fact(std::string_view name, const std::string& value);
 
 // A table in a box that scrolls by itself, so that the page does not. `rows` is HTML of <tr>; `heads` are plain words,
 // with a leading '#' for columns of numbers.
-std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows);
+[[nodiscard]] std::string table_html(std::string_view caption, std::span<const std::string_view> heads,
+                                     const std::string& rows);
 
 // <tr> of cells that are HTML; the first is the row's header, those whose head is marked by '#' are numbers.
-std::string row_html(std::span<const std::string_view> heads, std::span<const std::string> cells);
+[[nodiscard]] std::string row_html(std::span<const std::string_view> heads, std::span<const std::string> cells);
 
 // The page's style sheet, and the CSP source expression that allows it alone: 'sha256-...'.
-std::string_view style_sheet();
-std::string style_source();
+[[nodiscard]] std::string_view style_sheet();
+[[nodiscard]] std::string style_source();
 
 }  // namespace tpplan

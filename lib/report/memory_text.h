@@ -11,12 +11,13 @@
 namespace tpplan {
 
 // "0-7, 12 and 3 more": the first `most` runs, of `count` ranks in all; `dash` stands in runs of three and more.
-std::string rank_runs_text(std::span<const RankRun> ranks, int64_t count, size_t most, std::string_view dash);
+[[nodiscard]] std::string rank_runs_text(std::span<const RankRun> ranks, int64_t count, size_t most,
+                                         std::string_view dash);
 
 // "0.40 %", "less than 0.01 %", "0 %".
-std::string percent_text(uint64_t part, uint64_t whole);
+[[nodiscard]] std::string percent_text(uint64_t part, uint64_t whole);
 
 // The first bytes of a name, `most` at most, which end where a character ends.
-std::string_view cut_name(std::string_view name, size_t most);
+[[nodiscard]] std::string_view cut_name(std::string_view name, size_t most);
 
 }  // namespace tpplan

@@ -19,6 +19,6 @@ struct PathPattern {
 };
 
 // Every path in exactly one pattern, ordered by the first path of each.
-std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths);
+[[nodiscard]] std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths);
 
 }  // namespace tpplan

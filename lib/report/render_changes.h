@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff,
-                    const Sink& sink);
+[[nodiscard]] bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff,
+                                  const Sink& sink);
 
 }  // namespace tpplan

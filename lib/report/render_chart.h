@@ -16,6 +16,7 @@ struct ChartOptions {
 };
 
 // `measure` is of `manifest` and does not overflow. Ends with a line break.
-std::string render_chart(const Manifest& manifest, const ManifestMeasure& measure, const ChartOptions& options);
+[[nodiscard]] std::string render_chart(const Manifest& manifest, const ManifestMeasure& measure,
+                                       const ChartOptions& options);
 
 }  // namespace tpplan

@@ -19,7 +19,7 @@ struct ReportAgainst {
 
 // The page. Names are shown escaped and cut to a length; long lists end with a sentence that says how many more there
 // are. `measure` is of `manifest` and does not overflow. False as soon as the sink refuses.
-bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
-                 const Sink& sink);
+[[nodiscard]] bool render_html(const Manifest& manifest, const ManifestMeasure& measure,
+                               const std::optional<ReportAgainst>& against, const Sink& sink);
 
 }  // namespace tpplan

@@ -8,6 +8,6 @@
 
 namespace tpplan {
 
-bool render_shards(const Manifest& manifest, const Sink& sink);
+[[nodiscard]] bool render_shards(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

@@ -28,7 +28,7 @@ struct ShardGrid {
       true;  // false: a dim has more than `most_pieces` pieces, or kMaxGridRuns runs; the others are left out
 };
 inline constexpr size_t kMaxGridRuns = 65536;
-ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);
+[[nodiscard]] ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);
 
 // The first of the ranks that hold a cell, ascending, and how many there are.
 struct CellRanks {
@@ -38,9 +38,10 @@ struct CellRanks {
 };
 
 // `pieces` has the piece of each dim.
-CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces, int64_t most);
+[[nodiscard]] CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces,
+                                      int64_t most);
 
 // The ranks that hold no element of the tensor though it has some.
-CellRanks empty_ranks(const ParamLayout& layout, const Mesh& mesh, int64_t most);
+[[nodiscard]] CellRanks empty_ranks(const ParamLayout& layout, const Mesh& mesh, int64_t most);
 
 }  // namespace tpplan

@@ -15,6 +15,6 @@ struct Bandwidth {
 
 // `bytes`: of a rank's larger side: what all_gather puts out, what reduce_scatter takes in, what a rank holds for
 // all_reduce, all_to_all and slice. `ranks`: that take part.
-Bandwidth bandwidth_of(CollectiveKind kind, uint64_t bytes, double seconds, int ranks);
+[[nodiscard]] Bandwidth bandwidth_of(CollectiveKind kind, uint64_t bytes, double seconds, int ranks);
 
 }  // namespace tpplan

@@ -17,7 +17,7 @@ struct RegionCopy {
 
 // The copies of `part` out of a block that holds `from` into one that holds `to`; `part` lies in both. None when it is
 // empty. False where elements of `bits` bits do not make whole bytes of a run, a stride or a place.
-bool plan_region_copy(const Region& from, const Region& to, const Region& part, unsigned bits,
-                      std::vector<RegionCopy>& copies);
+[[nodiscard]] bool plan_region_copy(const Region& from, const Region& to, const Region& part, unsigned bits,
+                                    std::vector<RegionCopy>& copies);
 
 }  // namespace tpplan

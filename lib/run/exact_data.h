@@ -25,16 +25,18 @@ struct ExactTensor {
 };
 
 // A whole number from -2 to 2: element `index` (row major, global) of contribution `part`.
-int exact_value(uint64_t salt, uint64_t index, uint64_t part);
+[[nodiscard]] int exact_value(uint64_t salt, uint64_t index, uint64_t part);
 
 // True when numbers of this dtype can be added: whole numbers of 8 bits and more, and floating point of 16 and more.
-bool has_arithmetic(DType dtype);
+[[nodiscard]] bool has_arithmetic(DType dtype);
 
 // The rank's values in storage order, as bytes of the dtype: the elements of `slice` (runs of global indices, per dim),
 // reduced over the axes of `tensor.partial` that are not in `open`; on those in `open` the rank has its own
 // contribution only. Unsigned numbers run from 0 to 4. A dtype without arithmetic gets bytes that depend on the index;
 // `tensor.partial` is empty then. Elements take whole bytes.
-std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate,
-                              const std::vector<std::vector<Interval>>& slice, std::span<const AxisId> open);
+[[nodiscard]] std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh,
+                                            std::span<const int64_t> coordinate,
+                                            const std::vector<std::vector<Interval>>& slice,
+                                            std::span<const AxisId> open);
 
 }  // namespace tpplan

@@ -8,17 +8,18 @@
 namespace tpplan {
 
 // The axes that are Partial in a layout, and the first of their reductions.
-std::vector<AxisId> open_axes(std::span<const Placement> placements);
-ReduceOp open_op(std::span<const Placement> placements);
+[[nodiscard]] std::vector<AxisId> open_axes(std::span<const Placement> placements);
+[[nodiscard]] ReduceOp open_op(std::span<const Placement> placements);
 
 // Allocates `tensor` (name, shape, dtype and placements are set) and fills it with `data`, of which the axes that are
 // not Partial in `tensor` are reduced. False with the fault in comm.
-bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor);
+[[nodiscard]] bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor);
 
 // How many of the rank's elements are not those of `data`, bytes compared.
-uint64_t count_wrong(const Comm& comm, const Mesh& mesh, const ExactTensor& data, const LocalTensor& tensor);
+[[nodiscard]] uint64_t count_wrong(const Comm& comm, const Mesh& mesh, const ExactTensor& data,
+                                   const LocalTensor& tensor);
 
 // A tensor's bytes on the host.
-std::vector<char> host_bytes(const Comm& comm, const LocalTensor& tensor);
+[[nodiscard]] std::vector<char> host_bytes(const Comm& comm, const LocalTensor& tensor);
 
 }  // namespace tpplan

@@ -19,9 +19,9 @@ struct ModuleProduct {
 };
 
 // In the manifest's order: modules with a boundary and a weight.
-std::vector<ModuleProduct> list_products(const Manifest& manifest);
+[[nodiscard]] std::vector<ModuleProduct> list_products(const Manifest& manifest);
 
 // "[Shard(0), Partial(sum)]"
-std::string layout_text(const std::vector<Placement>& placements);
+[[nodiscard]] std::string layout_text(const std::vector<Placement>& placements);
 
 }  // namespace tpplan

@@ -9,6 +9,6 @@ namespace tpplan {
 
 // Each rank says whether its share of the device's free memory holds `bytes`; true on all of them when it does on all.
 // Throws comm.fault after a failure.
-bool vote_on_memory(Comm& comm, uint64_t bytes);
+[[nodiscard]] bool vote_on_memory(Comm& comm, uint64_t bytes);
 
 }  // namespace tpplan

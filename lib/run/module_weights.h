@@ -19,6 +19,6 @@ struct ModuleWeight {
 
 // By module path: each two-dimensional parameter that is not empty of a linear or embedding module. A module with
 // several has the first one.
-std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest& manifest);
+[[nodiscard]] std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest& manifest);
 
 }  // namespace tpplan

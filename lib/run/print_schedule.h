@@ -9,6 +9,6 @@
 namespace tpplan {
 
 // Of each entry a line of its part, paths, count and tensor, and one of each step from layout to layout.
-std::string print_schedule(std::span<const ScheduleEntry> schedule, const Mesh& mesh);
+[[nodiscard]] std::string print_schedule(std::span<const ScheduleEntry> schedule, const Mesh& mesh);
 
 }  // namespace tpplan

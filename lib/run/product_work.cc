@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "run/schedule.h"
 
@@ -156,7 +157,7 @@ LocalTensor make_tensor(const ProductWork& w, std::string name, int64_t features
 
 std::vector<Interval> activation_box(const ProductWork& w, const LocalTensor& tensor) {
   Region region;
-  region_of(tensor, w.mesh, w.comm.rank, region);
+  std::ignore = region_of(tensor, w.mesh, w.comm.rank, region);
   std::vector<Interval> box;
   for (const std::vector<Interval>& runs : region) box.push_back(runs.empty() ? Interval{} : runs[0]);
   return box;

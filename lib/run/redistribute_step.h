@@ -39,11 +39,11 @@ struct StepMeasure {
 
 // What `rank` holds of a tensor: its shape, segments and placements are read. False when the placements are not a
 // layout of that shape on that mesh.
-bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);
+[[nodiscard]] bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);
 
 // Memory for comm.rank's region, `bytes` and `data` set; false with a fault in comm when the placements are no layout
 // or the device has no memory left.
-bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
+[[nodiscard]] bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
 
 // Carries out `collective` with the ranks that differ from this one in its axis only; all ranks of the mesh call it. On
 // success `tensor` has new memory and its placement on that axis is `after` (placement_after without it; a StridedShard
@@ -52,7 +52,7 @@ bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
 // when the group does not hold what its ranks need (a gather over a major axis while a minor one still cuts the dim),
 // when the runs of a type below 8 bits are not whole bytes, when a sum is asked of a type without arithmetic, or when
 // the backend fails.
-bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
-                       std::optional<Placement> after = std::nullopt, StepMeasure* measure = nullptr);
+[[nodiscard]] bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
+                                     std::optional<Placement> after = std::nullopt, StepMeasure* measure = nullptr);
 
 }  // namespace tpplan

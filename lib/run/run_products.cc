@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include "base/text.h"
 #include "run/memory_vote.h"
@@ -198,7 +199,7 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is
   // counted so.
   Region region;
-  region_of(gradient, w.mesh, w.comm.rank, region);
+  std::ignore = region_of(gradient, w.mesh, w.comm.rank, region);
   std::vector<std::vector<int64_t>> piece;
   for (const std::vector<Interval>& runs : region) piece.push_back(indices_of(runs));
   result.weight_elements = gradient.bytes / sizeof(float);
@@ -250,7 +251,7 @@ bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& prod
                 .product = product,
                 .tokens = tokens,
                 .coordinate = coordinate_of(manifest.mesh, comm.rank)};
-  find_dtype("float32", w.float32);
+  w.float32 = dtype_of("float32");
   begin_step(comm, "product of " + product.path);
   if (!lay_out_product(w, result)) return true;
   if (!vote_on_memory(comm, bytes_needed(w))) {

@@ -12,7 +12,7 @@ namespace tpplan {
 
 // NoMemory and Packed: not run here, and nothing is wrong. The others are faults of the manifest.
 enum class ProductFault : uint8_t { None, NoMemory, Packed, InputLayout, OutputLayout, GradientLayout };
-inline bool is_wrong(ProductFault fault) { return fault > ProductFault::Packed; }
+[[nodiscard]] inline bool is_wrong(ProductFault fault) { return fault > ProductFault::Packed; }
 
 // One product on one rank: elements that this rank holds, and how many differ from the unsharded product.
 struct ProductResult {
@@ -30,7 +30,7 @@ struct ProductResult {
 // boundary is summed for the comparison. The axes of the batch (data, FSDP) cut the sequences even where the boundary
 // does not say so; FSDP's cut of the weight is gathered before. All ranks call it with the same product. False after a
 // fault in `comm`.
-bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens,
-                 ProductResult& result);
+[[nodiscard]] bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens,
+                               ProductResult& result);
 
 }  // namespace tpplan

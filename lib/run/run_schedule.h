@@ -38,7 +38,7 @@ struct ScheduleResult {
 };
 
 // All ranks of the mesh call it with the same schedule. False after a fault, which stands in `comm`.
-bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule, const RunOptions& options,
-                  ScheduleResult& result);
+[[nodiscard]] bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule,
+                                const RunOptions& options, ScheduleResult& result);
 
 }  // namespace tpplan

@@ -150,13 +150,14 @@ void add_param(Builder& b, const ManifestParam& param) {
 
 std::string_view to_text(SchedulePart part) {
   constexpr std::string_view names[] = {"input", "output", "gradient", "gather", "reduce"};
+  static_assert(std::size(names) == static_cast<size_t>(SchedulePart::Reduce) + 1);
   return names[static_cast<size_t>(part)];
 }
 
 std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options) {
   Builder b{.manifest = manifest, .options = options, .weights = module_weights(manifest)};
-  find_dtype("float32", b.float32);
-  find_dtype("int64", b.int64);
+  b.float32 = dtype_of("float32");
+  b.int64 = dtype_of("int64");
   find_inner_features(b);
   add_modules(b);
   for (const ManifestParam& param : manifest.parameters) add_param(b, param);

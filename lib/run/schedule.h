@@ -12,7 +12,7 @@ namespace tpplan {
 enum class SchedulePart : uint8_t { Input, Output, Gradient, Gather, Reduce };
 
 // "input", "output", "gradient", "gather", "reduce".
-std::string_view to_text(SchedulePart part);
+[[nodiscard]] std::string_view to_text(SchedulePart part);
 
 // A tensor that is redistributed: a value at a module's boundary going forward (Input, Output) or its gradient going
 // back (Gradient); a parameter gathered for its module (Gather), or its gradient summed and scattered (Reduce). Those
@@ -36,6 +36,6 @@ struct ScheduleOptions {
 // In the manifest's order: modules (forward, then backward), then parameters. An activation has the features of its
 // module's weight or, where the module has none, of the first (for an output the last) linear weight inside it, else
 // 64; it is float32, ids are int64.
-std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options);
+[[nodiscard]] std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options);
 
 }  // namespace tpplan

@@ -20,10 +20,10 @@ using Runs = std::vector<Interval>;
 using Region = std::vector<Runs>;
 
 // What shard_slice says as a region: empty runs left out, runs that touch made one. The block is the same.
-Region region_of_slice(std::vector<Runs> slice);
+[[nodiscard]] Region region_of_slice(std::vector<Runs> slice);
 
-uint64_t elements_in(const Region& region);
-Region intersection(const Region& a, const Region& b);
+[[nodiscard]] uint64_t elements_in(const Region& region);
+[[nodiscard]] Region intersection(const Region& a, const Region& b);
 
 // A region of one run a dim: [begin, end) of each. What it counts in, elements or bytes of the last dim, its user says.
 struct Box {
@@ -31,12 +31,12 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-uint64_t elements_in(const Box& box);
-bool is_empty(const Box& box);
-Box intersection(const Box& a, const Box& b);  // empty where they do not meet
+[[nodiscard]] uint64_t elements_in(const Box& box);
+[[nodiscard]] bool is_empty(const Box& box);
+[[nodiscard]] Box intersection(const Box& a, const Box& b);  // empty where they do not meet
 
 // "[0:4, 8:16]"
-std::string to_text(const Box& box);
+[[nodiscard]] std::string to_text(const Box& box);
 
 // A box of a tensor as it stands in a row-major block of `sizes`, which it begins in at `at`.
 struct HeldBox {
@@ -46,18 +46,18 @@ struct HeldBox {
 
 // A box as a block of its own, without gaps; as a part of the whole tensor; as it stands in the block of a region that
 // it lies in.
-HeldBox packed(const Box& box);
-HeldBox within(const Box& box, std::span<const uint64_t> sizes);
-HeldBox within(const Box& box, const Region& region);
+[[nodiscard]] HeldBox packed(const Box& box);
+[[nodiscard]] HeldBox within(const Box& box, std::span<const uint64_t> sizes);
+[[nodiscard]] HeldBox within(const Box& box, const Region& region);
 
 // A region as boxes in its block, in storage order: one, or one for each choice of a run a dim.
-std::vector<HeldBox> boxes_of(const Region& region);
+[[nodiscard]] std::vector<HeldBox> boxes_of(const Region& region);
 
 // Elements of one index of dim `dim` - 1: the product of the block's sizes from `dim` on.
-uint64_t row_size(const HeldBox& held, size_t dim);
+[[nodiscard]] uint64_t row_size(const HeldBox& held, size_t dim);
 
 // Where global index `global`, which lies in the box, stands in the block.
-uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global);
+[[nodiscard]] uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global);
 
 // A box that two blocks hold as runs that are contiguous in both: `run` elements for every index of `counts` (outermost
 // first, none of them 1), the first of them at the offsets.
@@ -65,7 +65,7 @@ struct BoxCopy {
   uint64_t run = 0, from_offset = 0, to_offset = 0;
   std::vector<uint64_t> counts, from_strides, to_strides;
 };
-BoxCopy plan_copy(const HeldBox& from, const HeldBox& to, const Box& box);
+[[nodiscard]] BoxCopy plan_copy(const HeldBox& from, const HeldBox& to, const Box& box);
 
 // Calls visit(from_offset, to_offset, count) for each such run, in row-major order. Stops when visit returns false, and
 // then returns false.

@@ -17,10 +17,11 @@ enum class UnevenPolicy : uint8_t {
 };
 
 inline constexpr std::string_view kUnevenPolicyNames[] = {"error", "torch"};  // by UnevenPolicy
-std::string_view to_text(UnevenPolicy policy);
+static_assert(std::size(kUnevenPolicyNames) == static_cast<size_t>(UnevenPolicy::Torch) + 1);
+[[nodiscard]] std::string_view to_text(UnevenPolicy policy);
 
 // Reads what to_text writes; false for any other text.
-bool find_uneven_policy(std::string_view text, UnevenPolicy& policy);
+[[nodiscard]] bool find_uneven_policy(std::string_view text, UnevenPolicy& policy);
 
 enum class ShardingFaultKind : uint8_t {
   EntryCount,           // the spec has `found` entries, the tensor `size` dims
@@ -56,13 +57,14 @@ struct DimGranularity {
 // - with UnevenPolicy::Error each dim (each segment of it) divides by the product of its axes, so that one dim over two
 //   axes is legal if and only if their product divides it (JAX 0.10.2, NamedSharding: size 0 passes, size 1 does not);
 // - no piece boundary lies inside a granule.
-std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
-                                          UnevenPolicy uneven, std::span<const DimGranularity> granularity = {});
+[[nodiscard]] std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const Sharding& sharding,
+                                                        const Mesh& mesh, UnevenPolicy uneven,
+                                                        std::span<const DimGranularity> granularity = {});
 
 // True when `size` elements can be cut `ways` ways evenly.
-bool divides(int64_t ways, int64_t size);
+[[nodiscard]] bool divides(int64_t ways, int64_t size);
 
 // Every number of ways from 1 to `limit` that divides all of `sizes`, for help lines.
-std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit);
+[[nodiscard]] std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit);
 
 }  // namespace tpplan

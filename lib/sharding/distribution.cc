@@ -16,6 +16,7 @@ constexpr DistributionRow kRows[] = {
     {"normal", 2, {"mean", "std"}},
     {"uniform", 2, {"low", "high"}},
 };
+static_assert(std::size(kRows) == static_cast<size_t>(DistributionKind::Uniform) + 1);
 
 }  // namespace
 

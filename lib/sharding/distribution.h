@@ -25,27 +25,27 @@ struct DistributionRow {
 };
 
 // By DistributionKind.
-std::span<const DistributionRow> distribution_table();
+[[nodiscard]] std::span<const DistributionRow> distribution_table();
 
 // False when there is no distribution of that name.
-bool find_distribution(std::string_view name, DistributionKind& kind);
+[[nodiscard]] bool find_distribution(std::string_view name, DistributionKind& kind);
 
 // True when values come from the generator.
-inline bool is_random(const Distribution& d) {
+[[nodiscard]] inline bool is_random(const Distribution& d) {
   return d.kind == DistributionKind::Normal || d.kind == DistributionKind::Uniform;
 }
 
 // Why nothing can be drawn from it ("`std` is negative"); empty when it can.
-std::string_view fault_of(const Distribution& distribution);
+[[nodiscard]] std::string_view fault_of(const Distribution& distribution);
 
 // A number as JSON and YAML have it: digits with an optional fraction and exponent. False for other text and what a
 // double does not hold.
-bool parse_number(std::string_view text, double& value);
+[[nodiscard]] bool parse_number(std::string_view text, double& value);
 
 // The shortest text that reads back as the same double.
-std::string number_text(double value);
+[[nodiscard]] std::string number_text(double value);
 
 // "zeros", "constant 0.5", "normal (mean 0, std 0.02)".
-std::string to_text(const Distribution& distribution);
+[[nodiscard]] std::string to_text(const Distribution& distribution);
 
 }  // namespace tpplan

@@ -61,6 +61,11 @@ std::span<const DTypeRow> dtypes() { return kDTypes; }
 
 bool find_dtype(std::string_view name, DType& dtype) { return find_by(&DTypeRow::name, name, dtype); }
 
+DType dtype_of(std::string_view name) {
+  DType dtype = 0;
+  return find_dtype(name, dtype) ? dtype : DType{0};
+}
+
 bool find_safetensors_dtype(std::string_view name, DType& dtype) {
   return find_by(&DTypeRow::safetensors, name, dtype);
 }

@@ -30,28 +30,31 @@ struct DTypeRow {
   Float8Format float8{};
 };
 
-std::span<const DTypeRow> dtypes();
+[[nodiscard]] std::span<const DTypeRow> dtypes();
 
 // False when there is no dtype of that name.
-bool find_dtype(std::string_view name, DType& dtype);
+[[nodiscard]] bool find_dtype(std::string_view name, DType& dtype);
+
+// The dtype of a name that the table holds; of any other one the first row.
+[[nodiscard]] DType dtype_of(std::string_view name);
 
 // The same by the name that a safetensors header writes.
-bool find_safetensors_dtype(std::string_view name, DType& dtype);
+[[nodiscard]] bool find_safetensors_dtype(std::string_view name, DType& dtype);
 
 // True for types that an optimizer trains: all of floating point, complex ones too.
-inline bool is_trained(DType dtype) {
+[[nodiscard]] inline bool is_trained(DType dtype) {
   const DTypeKind kind = dtypes()[dtype].kind;
   return kind == DTypeKind::Float || kind == DTypeKind::Complex;
 }
 
 // True for the types that models are built in, and compute in: floating point of 16 bits and more.
-inline bool is_model_type(DType dtype) {
+[[nodiscard]] inline bool is_model_type(DType dtype) {
   return dtypes()[dtype].kind == DTypeKind::Float && dtypes()[dtype].bits >= 16;
 }
 
 inline constexpr uint64_t kTooManyBytes = 0xffffffffffffffffu;
 
 // Bytes that `elements` of this type take, rounded up to whole bytes; kTooManyBytes where 64 bits do not hold them.
-uint64_t byte_size(DType dtype, uint64_t elements);
+[[nodiscard]] uint64_t byte_size(DType dtype, uint64_t elements);
 
 }  // namespace tpplan

@@ -24,17 +24,17 @@ struct Mesh {
 };
 
 // Product of all sizes; readers keep it below 2^31.
-int64_t device_count(const Mesh& mesh);
+[[nodiscard]] int64_t device_count(const Mesh& mesh);
 
 // kNoAxis when there is no such axis.
-AxisId find_axis(const Mesh& mesh, std::string_view name);
+[[nodiscard]] AxisId find_axis(const Mesh& mesh, std::string_view name);
 
 // Mesh coordinate of a rank: one index an axis. @post rank_of(mesh, coordinate_of(mesh, r)) == r for 0 <= r <
 // device_count.
-std::vector<int64_t> coordinate_of(const Mesh& mesh, int64_t rank);
-int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate);
+[[nodiscard]] std::vector<int64_t> coordinate_of(const Mesh& mesh, int64_t rank);
+[[nodiscard]] int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate);
 
 // "[fsdp=2, tp=4]"
-std::string to_text(const Mesh& mesh);
+[[nodiscard]] std::string to_text(const Mesh& mesh);
 
 }  // namespace tpplan

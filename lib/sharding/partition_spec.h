@@ -32,24 +32,24 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
-inline PartitionSpec replicated_spec(size_t ndim) { return PartitionSpec(ndim); }
-bool is_replicated(const PartitionSpec& spec);
-bool uses_axis(const PartitionSpec& spec, AxisId axis);
+[[nodiscard]] inline PartitionSpec replicated_spec(size_t ndim) { return PartitionSpec(ndim); }
+[[nodiscard]] bool is_replicated(const PartitionSpec& spec);
+[[nodiscard]] bool uses_axis(const PartitionSpec& spec, AxisId axis);
 
 // A spec without one of its axes.
-PartitionSpec without_axis(PartitionSpec spec, AxisId axis);
+[[nodiscard]] PartitionSpec without_axis(PartitionSpec spec, AxisId axis);
 
 // Segment sizes of a dim, empty when it has none.
-std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim);
+[[nodiscard]] std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim);
 
 // Product of the sizes of the axes that cut a dim, or over all dims.
-int64_t shard_count(const DimAxes& axes, const Mesh& mesh);
-int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh);
+[[nodiscard]] int64_t shard_count(const DimAxes& axes, const Mesh& mesh);
+[[nodiscard]] int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh);
 
 // As a plan writes them, so that what is printed can be written into one: `tp` or, where YAML would take the name for
 // something else, `"no"`; an entry `null`, `tp` or `[tp, fsdp]`; a spec `[null, [tp, fsdp]]`.
-std::string axis_text(std::string_view name);
-std::string to_text(const DimAxes& axes, const Mesh& mesh);
-std::string to_text(const PartitionSpec& spec, const Mesh& mesh);
+[[nodiscard]] std::string axis_text(std::string_view name);
+[[nodiscard]] std::string to_text(const DimAxes& axes, const Mesh& mesh);
+[[nodiscard]] std::string to_text(const PartitionSpec& spec, const Mesh& mesh);
 
 }  // namespace tpplan

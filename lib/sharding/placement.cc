@@ -11,6 +11,7 @@ namespace tpplan {
 namespace {
 
 constexpr std::array<std::string_view, 4> kReduceNames = {"sum", "avg", "max", "min"};
+static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Min) + 1);
 
 bool parse_int(std::string_view text, int64_t& value) {
   while (text.starts_with(' ')) text.remove_prefix(1);

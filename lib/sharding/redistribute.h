@@ -24,14 +24,14 @@ struct Collective {
 };
 
 // "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice".
-std::string_view to_text(CollectiveKind kind);
+[[nodiscard]] std::string_view to_text(CollectiveKind kind);
 
 // Reads what to_text writes; false for any other text.
-bool find_collective(std::string_view text, CollectiveKind& kind);
+[[nodiscard]] bool find_collective(std::string_view text, CollectiveKind& kind);
 
 // A collective as people read it everywhere: "all_reduce over tp", "all_gather dim 0 over tp", "all_to_all dim 0 to 1
 // over tp".
-std::string to_text(const Collective& collective, const Mesh& mesh);
+[[nodiscard]] std::string to_text(const Collective& collective, const Mesh& mesh);
 
 // The steps: S->R all_gather, P->R all_reduce, P->S reduce_scatter, S(a)->S(b) all_to_all, R->S slice (no
 // communication), equal layouts nothing. Axes go in mesh order, but where something is cut already from the last to the
@@ -39,18 +39,20 @@ std::string to_text(const Collective& collective, const Mesh& mesh);
 // before it in the end is gathered first and cut again (torch 2.13,
 // DTensorRedistributePlanner.generate_greedy_transform_infos). Empty optional for a redistribution to Partial, which is
 // an error there and here. Dims -1 and ndim-1 of one tensor must be written alike.
-std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from, std::span<const Placement> to);
+[[nodiscard]] std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from,
+                                                                  std::span<const Placement> to);
 
 // The layout of the step's axis once it is done: Replicate, or Shard(dim).
-Placement placement_after(const Collective& collective);
+[[nodiscard]] Placement placement_after(const Collective& collective);
 // The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in
 // between.
-Placement placement_after(const Collective& collective, std::span<const Placement> target);
+[[nodiscard]] Placement placement_after(const Collective& collective, std::span<const Placement> target);
 
 // The steps that carry the gradient back through a redistribution that started at `from`. `arriving` is the layout in
 // which the gradient comes back: the redistribution's target, with Partial on the axes over which the consumer leaves
 // sums open (a colwise product does). The gradient of a Partial value is the same on every rank, so it returns as
 // Replicate (torch 2.13, Redistribute.backward).
-std::vector<Collective> redistribute_gradient(std::span<const Placement> from, std::span<const Placement> arriving);
+[[nodiscard]] std::vector<Collective> redistribute_gradient(std::span<const Placement> from,
+                                                            std::span<const Placement> arriving);
 
 }  // namespace tpplan

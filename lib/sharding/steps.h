@@ -29,12 +29,12 @@ struct Step {
 };
 
 // The steps of a value's redistribution: `collectives` as `redistribute` gives them from `from` on its way to `target`.
-std::vector<Step> value_steps(std::span<const Placement> from, std::span<const Collective> collectives,
-                              std::span<const Placement> target, const Mesh& mesh);
+[[nodiscard]] std::vector<Step> value_steps(std::span<const Placement> from, std::span<const Collective> collectives,
+                                            std::span<const Placement> target, const Mesh& mesh);
 
 // How the gradient of a value lies when it comes back to the boundary, by the steps that bring it on from there: as the
 // redistribution left the value, but Partial on the axes over which a step sums. A Partial value's is whole.
-std::vector<Placement> arriving_gradient(std::span<const Placement> to, std::span<const Step> backward);
+[[nodiscard]] std::vector<Placement> arriving_gradient(std::span<const Placement> to, std::span<const Step> backward);
 
 // What a parameter is gathered for, or its gradient reduced for.
 enum class StepPart : uint8_t {
@@ -43,13 +43,13 @@ enum class StepPart : uint8_t {
 };
 
 // "gather", "reduce".
-std::string_view to_text(StepPart part);
+[[nodiscard]] std::string_view to_text(StepPart part);
 
 // Reads what to_text writes; false for any other text.
-bool find_step_part(std::string_view text, StepPart& part);
+[[nodiscard]] bool find_step_part(std::string_view text, StepPart& part);
 
 // How often a part is done in one training step.
-inline uint64_t times_in_a_step(StepPart part) { return part == StepPart::Gather ? 2 : 1; }
+[[nodiscard]] inline uint64_t times_in_a_step(StepPart part) { return part == StepPart::Gather ? 2 : 1; }
 
 struct ParamStep {
   StepPart part{};
@@ -62,21 +62,21 @@ struct ParamStep {
 // reduced, scatters first (as torch's hybrid sharding does: what is summed after them is smaller). Where axes minor to
 // the one of a step cut its dim already, their pieces are no pieces of what the axis cuts: they are gathered before,
 // and cut again. Segments that no axis cuts any more are as if they were not there.
-std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
-                                   std::span<const GradReduce> reductions, std::optional<AxisId> fsdp,
-                                   const Mesh& mesh);
+[[nodiscard]] std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
+                                                 std::span<const GradReduce> reductions, std::optional<AxisId> fsdp,
+                                                 const Mesh& mesh);
 
 // How the gradient of a parameter lies before it is reduced: axes that scatter it do not cut it yet, and those that sum
 // it are Partial.
-std::vector<Placement> unreduced_gradient(const PartitionSpec& spec, std::span<const GradReduce> reductions,
-                                          const Mesh& mesh);
+[[nodiscard]] std::vector<Placement> unreduced_gradient(const PartitionSpec& spec,
+                                                        std::span<const GradReduce> reductions, const Mesh& mesh);
 
 // Bytes of one step that a rank sends over its link when the ranks stand in a ring, of a payload of `bytes`:
 // (n - 1) / n of it as often as ring_passes says, rounded down.
-uint64_t ring_bytes(CollectiveKind kind, uint64_t bytes, int64_t ranks);
+[[nodiscard]] uint64_t ring_bytes(CollectiveKind kind, uint64_t bytes, int64_t ranks);
 
 // How often a ring carries the payload: 2 for all_reduce, 0 for slice, 1 for the others (NVIDIA/nccl-tests,
 // doc/PERFORMANCE.md).
-int ring_passes(CollectiveKind kind);
+[[nodiscard]] int ring_passes(CollectiveKind kind);
 
 }  // namespace tpplan

@@ -18,15 +18,17 @@ using Checksums = std::vector<std::vector<std::string>>;
 
 // The checksums of all ranks, on every rank. Called by all ranks, with the shards of this process on its first rank and
 // nothing on the others. Throws what a rank failed by.
-Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads);
+[[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out,
+                                    int threads);
 
 // {"format": "tpplan.checksums/1", "manifest_sha256": ..., "algorithm": "sha256", "shards": [{"path": ..., "ranks":
 // [...]}]}
-std::string checksums_text(const Manifest& manifest, std::string_view manifest_sha256, const Checksums& checksums);
+[[nodiscard]] std::string checksums_text(const Manifest& manifest, std::string_view manifest_sha256,
+                                         const Checksums& checksums);
 
 // Compares with what checksums_text wrote: TP8043 for what differs, TP8044 where the file cannot be used; empty: all
 // agree.
-std::vector<Fault> compare_checksums(const std::string& path, const Manifest& manifest,
-                                     std::string_view manifest_sha256, const Checksums& checksums);
+[[nodiscard]] std::vector<Fault> compare_checksums(const std::string& path, const Manifest& manifest,
+                                                   std::string_view manifest_sha256, const Checksums& checksums);
 
 }  // namespace tpplan

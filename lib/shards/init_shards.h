@@ -21,14 +21,14 @@ struct InitPlan {
   std::vector<bool> left_out;                    // by number in ShardStore::shards
 };
 
-InitPlan plan_init(const Manifest& manifest);
+[[nodiscard]] InitPlan plan_init(const Manifest& manifest);
 
 // fold_in(fold_in(key(seed), high 32 bits of h), low 32 bits of h), h the FNV-1a hash (64 bits) of the path with `.`
 // between its parts, Keras' too.
-ThreefryKey key_of_tensor(uint64_t seed, std::string_view path);
+[[nodiscard]] ThreefryKey key_of_tensor(uint64_t seed, std::string_view path);
 
 // Fills all shards but those that nobody says anything of; of a tied tensor the name that stands first in the manifest
 // counts. Returns how many values were drawn. Throws what the device throws.
-uint64_t init_shards(ShardStore& store, uint64_t seed, int threads);
+[[nodiscard]] uint64_t init_shards(ShardStore& store, uint64_t seed, int threads);
 
 }  // namespace tpplan

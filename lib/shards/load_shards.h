@@ -29,12 +29,12 @@ inline constexpr uint64_t kMinStaging = uint64_t{1} << 20;
 // rank a process the ranks of a node share the reading: what one of them alone wants it reads itself, what several want
 // is dealt out, read once and sent on; all ranks of the job call it together. Throws: a file that is shorter
 // than it was or changed (TP8028), an error of a disk (TP8029), a rank that failed.
-LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
-                       const LoadOptions& options);
+[[nodiscard]] LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
+                                     const LoadOptions& options);
 
 // Processors that this process may use, divided by the ranks of the node that live in other processes.
-int reading_threads(const Comm& comm, int asked);
+[[nodiscard]] int reading_threads(const Comm& comm, int asked);
 // The same for work on shards in memory: a device that is not the host's is worked on by one thread.
-int working_threads(const Comm& comm, int asked);
+[[nodiscard]] int working_threads(const Comm& comm, int asked);
 
 }  // namespace tpplan

@@ -16,8 +16,8 @@ struct OutputFile {
   std::shared_ptr<int> fd;
 };
 
-OutputFile create_file(const std::string& path);       // new; throws TP8032, as all of these
-OutputFile open_for_writing(const std::string& path);  // there already
+[[nodiscard]] OutputFile create_file(const std::string& path);       // new; throws TP8032, as all of these
+[[nodiscard]] OutputFile open_for_writing(const std::string& path);  // there already
 void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset);
 void sync_file(const OutputFile& file);
 

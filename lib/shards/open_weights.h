@@ -52,7 +52,7 @@ struct WeightSource {
 // a single safetensors file, or shards as `save` and torch's distributed checkpoint write them. Every tensor of the
 // manifest is found under its name or one that is tied to it, with the manifest's shape and dtype. All findings
 // together stand in `findings`; those of headers and the index in weights.findings. False after any error.
-bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
+[[nodiscard]] bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
 
 // Throws TP8028 when a file is no longer what it was at opening.
 void check_unchanged(const WeightSource& source);

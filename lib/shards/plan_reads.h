@@ -46,7 +46,7 @@ struct ReadPlan {
 inline constexpr uint64_t kRangeBytes = 64 * 1024;
 
 // What the ranks need of the source. Tied names are read once. Throws as held_boxes does.
-ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks);
+[[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks);
 
 // A part of a cell that is read in one go: lines [line, line + lines) of one outer index, or bytes [begin, end) of one
 // line.
@@ -58,13 +58,13 @@ struct ReadItem {
 };
 
 // How many items of at most `block` bytes a cell has, and item number `index` of them.
-uint64_t item_count(const ReadCell& cell, uint64_t block);
-ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index);
+[[nodiscard]] uint64_t item_count(const ReadCell& cell, uint64_t block);
+[[nodiscard]] ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index);
 
 // Where an item begins in its file, and its bytes from first to last (less than that when lines stand apart).
-uint64_t file_offset(const ReadItem& item);
+[[nodiscard]] uint64_t file_offset(const ReadItem& item);
 // Where the item's first line goes in a target's shard, for byte `item.begin` or the segment's first byte if that is
 // later.
-uint64_t target_offset(const ReadItem& item, const ReadSegment& segment, const ReadTarget& target);
+[[nodiscard]] uint64_t target_offset(const ReadItem& item, const ReadSegment& segment, const ReadTarget& target);
 
 }  // namespace tpplan

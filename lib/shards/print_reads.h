@@ -9,6 +9,6 @@ namespace tpplan {
 
 // The bytes needed and planned, then of each cell a line of its file, place and tensor, and one of each segment with
 // the ranks and places that it goes to.
-std::string print_reads(const ReadPlan& plan, const WeightSource& source);
+[[nodiscard]] std::string print_reads(const ReadPlan& plan, const WeightSource& source);
 
 }  // namespace tpplan

@@ -32,16 +32,16 @@ void for_each_target(const ReadItem& item, Visit visit) {
 }
 
 // Bytes of an item as read_packed leaves them.
-inline uint64_t packed_bytes(const ReadItem& item) { return item.lines * (item.end - item.begin); }
+[[nodiscard]] inline uint64_t packed_bytes(const ReadItem& item) { return item.lines * (item.end - item.begin); }
 
 // Reads an item's lines into `to`, one after the other. Throws as read_exactly does; returns the bytes read.
-uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory);
+[[nodiscard]] uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory);
 
 // True when an item's segments are long enough to be read straight into shards in host memory.
-bool can_scatter(const ReadItem& item);
+[[nodiscard]] bool can_scatter(const ReadItem& item);
 
 // Reads an item straight into the shards of host memory that want it, and copies it on where several do.
-uint64_t scatter(const ReadTo& to, const ReadItem& item);
+[[nodiscard]] uint64_t scatter(const ReadTo& to, const ReadItem& item);
 
 // Copies an item's packed lines, which stand in memory of the device, into the shards that want them.
 void spread(const ReadTo& to, const ReadItem& item, const void* packed);

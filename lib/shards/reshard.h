@@ -17,7 +17,7 @@ struct ReshardResult {
 // Called by all ranks of the mesh of `after`. Writes folder `path` by `after` from `source`, which was opened for it
 // (any kind of weights). Blocks of tensors are dealt over the ranks: each byte is read once, put in its place in
 // memory, and written once; a rank takes at most `staging` bytes. Throws where nothing is written.
-ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& after, const std::string& manifest_sha256,
-                      const std::string& path, uint64_t staging);
+[[nodiscard]] ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& after,
+                                    const std::string& manifest_sha256, const std::string& path, uint64_t staging);
 
 }  // namespace tpplan

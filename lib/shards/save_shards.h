@@ -23,10 +23,10 @@ struct SaveOptions {
 // its names. The files come into a folder beside `path` that is renamed when every rank has succeeded; else it is
 // removed. A `path` that exists is refused unless it is an empty folder (TP8031). Returns the bytes that this rank
 // wrote; throws where nothing is written.
-uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options);
+[[nodiscard]] uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 // Called by all ranks. One safetensors file with whole tensors; each rank writes what it holds first. Replaces a file
 // at `path` once all ranks have succeeded.
-uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
+[[nodiscard]] uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 }  // namespace tpplan

@@ -24,11 +24,11 @@ struct ShardFile {
 };
 
 // The boxes of a shard that its rank writes: none when another rank that holds them comes first.
-std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
+[[nodiscard]] std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
 
 // The files of a rank: the first has the first box of every shard, the next one the second boxes of those that have
 // several runs (a file holds a name once), and so on. What is `left_out`, by number, is in none. Throws
 // TP8033 where the format has no such type.
-std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
+[[nodiscard]] std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
 
 }  // namespace tpplan

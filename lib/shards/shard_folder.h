@@ -25,15 +25,15 @@ using SavedOffsets = std::unordered_map<std::string, std::vector<uint64_t>>;
 
 // Reads the headers of these files of `folder`, and of each where its pieces begin. False when a header is wrong: see
 // files.findings. Throws TP8021 for a folder that cannot be used as one of shards.
-bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files,
-                        std::vector<SavedOffsets>& offsets);
+[[nodiscard]] bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files,
+                                      std::vector<SavedOffsets>& offsets);
 
 // "shard-00002-model-00001-of-00001.safetensors": file `part` of `parts` of a rank; torch counts all of them from 1.
-std::string shard_file_name(int rank, size_t part, size_t parts);
+[[nodiscard]] std::string shard_file_name(int rank, size_t part, size_t parts);
 
 // Writes the note; throws TP8032. Reads its manifest hash back: empty where a folder has no note, as torch writes them;
 // throws TP8021.
 void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh);
-std::string read_note(const std::string& folder);
+[[nodiscard]] std::string read_note(const std::string& folder);
 
 }  // namespace tpplan

@@ -35,9 +35,9 @@ struct ShardStore {
 
 // The rank's shards with memory, not filled. Throws TP8012, before anything is allocated, when the device has
 // less free than they take.
-ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
+[[nodiscard]] ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
 // The same without memory: data is nullptr everywhere.
-ShardStore describe_shards(const Manifest& manifest, int rank);
+[[nodiscard]] ShardStore describe_shards(const Manifest& manifest, int rank);
 
 // Throws TP8027 where a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it
 // ends inside a byte.
@@ -45,11 +45,11 @@ void check_packing(const Manifest& manifest);
 
 // Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them
 // aligned.
-uint64_t bytes_of_rank(const Manifest& manifest, int rank);
-uint64_t memory_of_rank(const Manifest& manifest, int rank);
+[[nodiscard]] uint64_t bytes_of_rank(const Manifest& manifest, int rank);
+[[nodiscard]] uint64_t memory_of_rank(const Manifest& manifest, int rank);
 
 // For each parameter the one of its tied names that stands first in the manifest; an untied one itself.
-std::vector<uint32_t> first_of_tied(const Manifest& manifest);
+[[nodiscard]] std::vector<uint32_t> first_of_tied(const Manifest& manifest);
 
 // Parameter or buffer number `index`, counted as in ShardStore::shards.
 const ManifestParam& tensor_of(const Manifest& manifest, size_t index);

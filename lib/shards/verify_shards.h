@@ -15,7 +15,7 @@ namespace tpplan {
 
 // From the manifest alone: TP8041 for each layout whose shards, over all ranks, do not hold every byte exactly once
 // (replicas apart), with a tensor of it.
-std::vector<Fault> tiling_faults(const Manifest& manifest);
+[[nodiscard]] std::vector<Fault> tiling_faults(const Manifest& manifest);
 
 struct VerifyResult {
   std::optional<Fault> difference;  // TP8042, the first by the order of the manifest: rank, tensor, index, bytes
@@ -26,7 +26,7 @@ struct VerifyResult {
 // Reads the source again, from its first byte to its last and without the plan that the shards were filled by, and
 // compares it with what the ranks of this process hold of it. A tied tensor is compared with all the names under which
 // it is stored. Called by all ranks of the job. Throws as load_shards does.
-VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads,
-                           bool progress);
+[[nodiscard]] VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores,
+                                         int threads, bool progress);
 
 }  // namespace tpplan

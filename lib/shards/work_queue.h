@@ -31,11 +31,11 @@ struct WorkQueue {
 using Worker = std::function<void(WorkQueue& queue)>;
 
 void start_work(WorkQueue& queue, int threads, const Worker& worker);
-bool take_work(WorkQueue& queue, uint64_t& number);
+[[nodiscard]] bool take_work(WorkQueue& queue, uint64_t& number);
 void stop_work(WorkQueue& queue, std::optional<Fault> fault = std::nullopt);
 
 // Waits for at most `seconds`; true when all threads have ended.
-bool wait_for_work(WorkQueue& queue, double seconds);
+[[nodiscard]] bool wait_for_work(WorkQueue& queue, double seconds);
 
 // Joins the threads.
 void join_work(WorkQueue& queue);

@@ -24,8 +24,8 @@ struct WriteEntry {
 
 // Orders the entries as the reference writer does (wide types first, then by name), gives each its offset in the file,
 // and returns the bytes that stand before the first: length and header, padded with spaces to 8. `are_pieces`: with the
-// metadata of torch's distributed checkpoint. Throws TP8033 for a dtype that the format lacks, and when the header would
-// pass the format's limit.
-std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces);
+// metadata of torch's distributed checkpoint. Throws TP8033 for a dtype that the format lacks, and when the header
+// would pass the format's limit.
+[[nodiscard]] std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces);
 
 }  // namespace tpplan

@@ -63,17 +63,17 @@ struct JsonLimits {
 // Reads `file`, which must hold one JSON object (RFC 8259, no byte order mark). Reports syntax errors, duplicate keys
 // and exceeded limits with their places; returns false after any of them. `strings` keeps the decoded text of strings
 // that are written with escapes.
-bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor, std::deque<std::string>& strings,
-               Diagnostics& diagnostics, const JsonLimits& limits = {});
+[[nodiscard]] bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor,
+                             std::deque<std::string>& strings, Diagnostics& diagnostics, const JsonLimits& limits = {});
 
 // The place of a node's value or key. The length covers one line of it.
-Span value_span(Source source, const JsonNode& node);
-Span key_span(Source source, const JsonNode& node);
+[[nodiscard]] Span value_span(Source source, const JsonNode& node);
+[[nodiscard]] Span key_span(Source source, const JsonNode& node);
 
 // Index of the child called `key` of the object at `parent`, or 0 (never a child).
-uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key);
+[[nodiscard]] uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key);
 
 // "an array", "a string", ... for messages.
-std::string_view json_kind_name(JsonKind kind);
+[[nodiscard]] std::string_view json_kind_name(JsonKind kind);
 
 }  // namespace tpplan

@@ -80,7 +80,7 @@ void write_member(JsonWriter& json, std::string_view key, const Value& value) {
 
 // What `write` makes of a writer, as text.
 template <typename Write>
-std::string json_of(Write write) {
+[[nodiscard]] std::string json_of(Write write) {
   JsonWriter json;
   write(json);
   return std::move(json.out);
@@ -90,6 +90,6 @@ std::string json_of(Write write) {
 // line (U+0085, U+2028, U+2029) are written as escapes, so that JavaScript, Python and YAML read the same; a byte that
 // is no UTF-8 becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
-std::string json_text(std::string_view text);
+[[nodiscard]] std::string json_text(std::string_view text);
 
 }  // namespace tpplan

@@ -43,12 +43,12 @@ struct YamlLimits {
 // Reads the single YAML document in `file`. Reports: text that is no UTF-8, byte order marks, syntax, a second document
 // and text after the document, duplicate keys, keys that are not scalars, tags beyond YAML's core ones, merge keys,
 // aliases that hold themselves, exceeded limits. Returns false when anything was reported.
-bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
-               const YamlLimits& limits = {});
+[[nodiscard]] bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
+                             const YamlLimits& limits = {});
 
-Span span_of(Source source, const YamlNode& node);
+[[nodiscard]] Span span_of(Source source, const YamlNode& node);
 
 // "a mapping", "a list", "null", "a plain scalar" for messages.
-std::string describe(const YamlNode& node);
+[[nodiscard]] std::string describe(const YamlNode& node);
 
 }  // namespace tpplan

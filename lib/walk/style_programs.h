@@ -43,6 +43,6 @@ struct StyleProgram {
 };
 
 // transformers 5.23, distributed/tensor_parallel.py. nullptr: the style has no program, the walk cannot say.
-const StyleProgram* find_transformers_program(std::string_view style);
+[[nodiscard]] const StyleProgram* find_transformers_program(std::string_view style);
 
 }  // namespace tpplan

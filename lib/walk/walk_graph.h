@@ -40,7 +40,7 @@ struct Forecast {
 };
 
 // Reports TP5101 to TP5115. Does nothing where the model has no graph.
-Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
-                    const ShardingTable& shardings, const WalkOptions& options, Diagnostics& diagnostics);
+[[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
+                                  const ShardingTable& shardings, const WalkOptions& options, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -114,18 +114,18 @@ struct Walk {
 };
 
 // ---- slots ----
-SlotId new_slot(Walk& walk, Slot slot);
+[[nodiscard]] SlotId new_slot(Walk& walk, Slot slot);
 void bind(Walk& walk, ValueId value, SlotId slot);
 inline const Spread& layout_of(const Walk& walk, SlotId slot) { return walk.table.layouts[walk.slots[slot].layout]; }
-inline std::span<const int64_t> shape_of(const Walk& walk, SlotId slot) {
+[[nodiscard]] inline std::span<const int64_t> shape_of(const Walk& walk, SlotId slot) {
   return shape_of(walk.graph, walk.slots[slot].value);
 }
-bool records_gradients(const Walk& walk);
-ModuleId module_at(const Walk& walk);
-uint32_t number_id(Walk& walk, std::vector<int64_t> number);
+[[nodiscard]] bool records_gradients(const Walk& walk);
+[[nodiscard]] ModuleId module_at(const Walk& walk);
+[[nodiscard]] uint32_t number_id(Walk& walk, std::vector<int64_t> number);
 
 // ---- findings ----
-uint32_t add_cause(Walk& walk, Cause cause);
+[[nodiscard]] uint32_t add_cause(Walk& walk, Cause cause);
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner = kNoRule, std::string op = {});
 void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
                  StringId dtype);
@@ -135,22 +135,22 @@ void report_cause(Walk& walk, const Cause& cause, std::string_view fails);
 void enter_module(Walk& walk, const GraphNode& node);
 void exit_module(Walk& walk, const GraphNode& node);
 // A parameter's layout under the plan, and whether it is a DTensor.
-Spread param_layout(Walk& walk, ParamId param, RuleId& rule);
-SlotId redistribute_slot(Walk& walk, SlotId slot, const Placement& to, bool on_tape);
+[[nodiscard]] Spread param_layout(Walk& walk, ParamId param, RuleId& rule);
+[[nodiscard]] SlotId redistribute_slot(Walk& walk, SlotId slot, const Placement& to, bool on_tape);
 void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Placement gradient, RuleId rule);
 
 // ---- operations.cc ----
 void run_node(Walk& walk, const GraphNode& node, uint32_t index);
 void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index);
-std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
-OpCall call_of(Walk& walk, const GraphNode& node);
+[[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
+[[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
 void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntry& entry,
                std::span<const TapeSlot> ins);
 
 // ---- backward.cc ----
 void walk_backward(Walk& walk, bool report_findings);
 
-Placement normalised(const Placement& placement, size_t ndim);
-Placement for_gradient(const Placement& placement);  // an open sum's gradient is whole
+[[nodiscard]] Placement normalised(const Placement& placement, size_t ndim);
+[[nodiscard]] Placement for_gradient(const Placement& placement);  // an open sum's gradient is whole
 
 }  // namespace tpplan

@@ -70,21 +70,21 @@ struct ConfigFamily {
   std::span<const ModuleRow> blocks[3];  // the modules of a layer, in order
 };
 
-std::span<const ConfigFamily> config_families();
+[[nodiscard]] std::span<const ConfigFamily> config_families();
 
 // nullptr when there is none.
-const ConfigFamily* find_config_family(std::string_view model_type);
+[[nodiscard]] const ConfigFamily* find_config_family(std::string_view model_type);
 
 struct BiasFlag {
   BiasWhen when;
   std::string_view key;
   bool otherwise;
 };
-std::span<const BiasFlag> bias_flags();
+[[nodiscard]] std::span<const BiasFlag> bias_flags();
 
 // Class of an activation by its name in a config, as transformers' ACT2FN has it; empty: unknown, or one that owns
 // parameters.
-std::string_view activation_class(std::string_view name);
-std::span<const std::string_view> activation_names();
+[[nodiscard]] std::string_view activation_class(std::string_view name);
+[[nodiscard]] std::span<const std::string_view> activation_names();
 
 }  // namespace tpplan

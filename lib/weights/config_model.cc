@@ -267,8 +267,7 @@ void build_graph(ConfigBuilder& builder) {
   add_module(graph, below("rotary_emb"), type_name(builder, "$RotaryEmbedding"));
   const auto rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
   const int64_t frequencies[] = {(rotated + 1) / 2};
-  DType float32 = 0;
-  find_dtype("float32", float32);
+  const DType float32 = dtype_of("float32");
   for (const std::string_view name : {"inv_freq", "original_inv_freq"})
     add_param(graph, name, frequencies, float32, true);
   const ModuleId head = add_module(graph, "lm_head", "Linear");

@@ -26,11 +26,12 @@ void set_attributes(ModelGraph& graph, Module& module, const ModuleAttributes& a
 // The parameter's dim `dim` is fused of these parts, which add up to it.
 void set_segments(ModelGraph& graph, Param& param, size_t dim, std::vector<int64_t> sizes);
 
-std::string_view keep_text(ModelGraph& graph, std::string text);
+[[nodiscard]] std::string_view keep_text(ModelGraph& graph, std::string text);
 
 // Where the out dim of a fused projection has its seams: q|k|v by heads under names such as `qkv_proj`, halves under
 // `gate_up_proj`. Empty where the name does not say it or the size is another one (query_key_value interleaves by
 // heads).
-std::vector<int64_t> fused_segments(std::string_view module_leaf, int64_t out, const ModuleAttributes& heads);
+[[nodiscard]] std::vector<int64_t> fused_segments(std::string_view module_leaf, int64_t out,
+                                                  const ModuleAttributes& heads);
 
 }  // namespace tpplan

@@ -40,14 +40,14 @@ inline constexpr uint64_t kMaxHeaderText =
     uint64_t{16} * 1024 * 1024;  // a name, or a text of the metadata, which may say something of every tensor
 inline constexpr uint64_t kMaxHeaderBytesTogether = uint64_t{2} * 1024 * 1024 * 1024;  // of all files of a checkpoint
 
-std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const WeightTensor& tensor);
+[[nodiscard]] std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const WeightTensor& tensor);
 
 // Reads the header of the file at `path`, at most `max_bytes` of it, and proves it: each tensor takes the bytes that
 // its type and shape say, and together they fill the file without holes and overlaps. Reports every fault
 // (TP6001-TP6004 and those of JSON, places in Source::Model); false after any error. Refuses what the Python package
 // safetensors refuses, and more: a header that does not begin with `{`, a name or key that stands twice, an entry
 // written as an array, values nested deeper than 64 levels, more than 2^20 tensors.
-bool read_safetensors_header(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
-                             uint64_t max_bytes = kMaxHeaderBytes);
+[[nodiscard]] bool read_safetensors_header(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
+                                           uint64_t max_bytes = kMaxHeaderBytes);
 
 }  // namespace tpplan

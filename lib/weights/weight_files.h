@@ -36,6 +36,6 @@ inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} * 1024 * 1024;
 // a safetensors file. An index names files of its own directory, by plain names: links that lead out are refused, but
 // for those of a Hugging Face cache, from `snapshots/REVISION` into the `blobs` beside `snapshots`. Index and shards
 // agree: each named tensor stands in the shard that is named for it, and in no other. False after any error.
-bool read_weight_files(const std::string& path, WeightFiles& files);
+[[nodiscard]] bool read_weight_files(const std::string& path, WeightFiles& files);
 
 }  // namespace tpplan

@@ -14,6 +14,7 @@ namespace tpplan {
 // what was guessed is said in `guesses` ("2 modules are linear ... by their names"). `heads` (num_heads 0: not known)
 // is given to modules that are called as attention is. The graph keeps views into `files`. Appends what it finds to
 // `files.findings`; false after any error.
-bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, ModelGraph& graph, std::string& guesses);
+[[nodiscard]] bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, ModelGraph& graph,
+                                       std::string& guesses);
 
 }  // namespace tpplan

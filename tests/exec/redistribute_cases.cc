@@ -178,7 +178,7 @@ std::vector<std::vector<Placement>> combinations(const std::vector<Placement>& l
 
 DType named(std::string_view name) {
   DType dtype = 0;
-  find_dtype(name, dtype);
+  dtype = dtype_of(name);
   return dtype;
 }
 
@@ -266,7 +266,8 @@ LocalTensor first_tensor(Comm& comm, const Mesh& mesh, const RedistributeCase& o
   if (!allocate_local(comm, mesh, tensor)) return tensor;
   const std::string bytes = expected_bytes(one, one.from, mesh, comm.rank);
   if (bytes.size() != tensor.bytes) {
-    fail(comm, Code::TP8061, "the tensor takes " + std::to_string(tensor.bytes) + " bytes and not " + std::to_string(bytes.size()));
+    fail(comm, Code::TP8061,
+         "the tensor takes " + std::to_string(tensor.bytes) + " bytes and not " + std::to_string(bytes.size()));
   } else if (tensor.bytes != 0) {
     comm.device->from_host(tensor.data.get(), bytes.data(), bytes.size());
     comm.device->synchronize();

@@ -27,18 +27,18 @@ struct CommandDescription {
   std::vector<CommandDescription> commands;
 };
 
-CommandDescription describe_app(const CLI::App& app);
+[[nodiscard]] CommandDescription describe_app(const CLI::App& app);
 
 // What is wrong with a command line whose first word, flags and their values aside, names no command of the program:
 // with the nearest one that there is. Empty when the word is a command, or missing.
-std::string unknown_command(const CLI::App& app, int argc, const char* const* argv);
+[[nodiscard]] std::string unknown_command(const CLI::App& app, int argc, const char* const* argv);
 
 // A completion script for "bash", "zsh" or "fish"; empty for any other shell.
-std::string completion_script(const CommandDescription& program, const std::string& shell);
+[[nodiscard]] std::string completion_script(const CommandDescription& program, const std::string& shell);
 
 // The manual page, in man's roff, section 1. `footer` says what the exit status means; `files` is the section FILES, or
 // "".
-std::string manual_page(const CommandDescription& program, const std::string& version, const std::string& footer,
-                        const std::string& files);
+[[nodiscard]] std::string manual_page(const CommandDescription& program, const std::string& version,
+                                      const std::string& footer, const std::string& files);
 
 }  // namespace tpplan

@@ -6,7 +6,7 @@
 namespace tpplan {
 
 // The text of a schema ("model") or of a page of `explain` ("TP4001"), or nullptr.
-const char* embedded_schema(std::string_view kind);
-const char* embedded_page(std::string_view code);
+[[nodiscard]] const char* embedded_schema(std::string_view kind);
+[[nodiscard]] const char* embedded_page(std::string_view code);
 
 }  // namespace tpplan

@@ -22,6 +22,6 @@ struct ParsedLine {
 // environment variable, where that is neither missing nor empty. A value that the option does not take is said with the
 // variable's name. (CLI11 would apply variables to the options of all other commands too, behind the flags that share
 // their targets.)
-ParsedLine parse_line(CLI::App& app, int argc, char** argv);
+[[nodiscard]] ParsedLine parse_line(CLI::App& app, int argc, char** argv);
 
 }  // namespace tpplan

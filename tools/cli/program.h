@@ -11,12 +11,12 @@ namespace tpplan {
 
 // All that `main` does. Each program has its own in command_line.cc, apart from main.cc, so that the tests can run a
 // program many times without starting it anew (tests/fork_server.cc).
-int program_main(int argc, char** argv);
+[[nodiscard]] int program_main(int argc, char** argv);
 
-// Around a program's command line: a write to a pipe without a reader, or past a limit of file sizes, is an error and no signal; what `run` throws
-// is said, escaped, with exit status 3; lost standard output makes any lower status 2, and is said unless its reader is
-// gone.
-int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
+// Around a program's command line: a write to a pipe without a reader, or past a limit of file sizes, is an error and
+// no signal; what `run` throws is said, escaped, with exit status 3; lost standard output makes any lower status 2, and
+// is said unless its reader is gone.
+[[nodiscard]] int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
 
 // The commands `completion SHELL` and `man`, alike in both programs.
 struct ShellCommands {
@@ -29,11 +29,11 @@ struct ShellCommands {
 void add_shell_commands(CLI::App& app, ShellCommands& commands);
 
 // Whether one of them was asked for.
-bool is_asked(const ShellCommands& commands);
+[[nodiscard]] bool is_asked(const ShellCommands& commands);
 
 // Prints what was asked for. `files`: the section FILES of the manual page, in man's roff, or "". False when standard
 // output is gone.
-bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version,
-                     const std::string& files);
+[[nodiscard]] bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version,
+                                   const std::string& files);
 
 }  // namespace tpplan

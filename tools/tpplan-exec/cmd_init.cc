@@ -139,9 +139,9 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
       seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     });
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = plan.left_out};
-    if (!arguments.output.empty()) save_shards(comm, store, options);
+    if (!arguments.output.empty()) std::ignore = save_shards(comm, store, options);
     options.path = arguments.consolidated;
-    if (!arguments.consolidated.empty()) save_consolidated(comm, store, options);
+    if (!arguments.consolidated.empty()) std::ignore = save_consolidated(comm, store, options);
     const std::vector<RankInit> all = gather(comm, RankInit{.bytes = bytes_of_rank(input.manifest, comm.rank),
                                                             .drawn = drawn,
                                                             .seconds = seconds,

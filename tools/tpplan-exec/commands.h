@@ -56,14 +56,14 @@ struct RunArguments {
   std::string print;   // "schedule": what would be run, instead of running it
 };
 
-int cmd_doctor(const JobArguments& job);
-int cmd_explain(const std::string& code);
-int cmd_load(const LoadArguments& arguments, const JobArguments& job);
-int cmd_init(const InitArguments& arguments, const JobArguments& job);
-int cmd_verify(const VerifyArguments& arguments, const JobArguments& job);
-int cmd_run(const RunArguments& arguments, const JobArguments& job);
-int cmd_save(const SaveArguments& arguments, const JobArguments& job);
-int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job);
+[[nodiscard]] int cmd_doctor(const JobArguments& job);
+[[nodiscard]] int cmd_explain(const std::string& code);
+[[nodiscard]] int cmd_load(const LoadArguments& arguments, const JobArguments& job);
+[[nodiscard]] int cmd_init(const InitArguments& arguments, const JobArguments& job);
+[[nodiscard]] int cmd_verify(const VerifyArguments& arguments, const JobArguments& job);
+[[nodiscard]] int cmd_run(const RunArguments& arguments, const JobArguments& job);
+[[nodiscard]] int cmd_save(const SaveArguments& arguments, const JobArguments& job);
+[[nodiscard]] int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job);
 
 // ---- shared by the commands (inputs.cc) ----
 
@@ -73,7 +73,8 @@ struct SourceFile;
 
 // Reads and proves a manifest; prints what is wrong with it and returns the exit status that it calls for, 0 when it is
 // right. `sha256` becomes the hash of its text.
-int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest, std::string& sha256);
+[[nodiscard]] int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest,
+                                     std::string& sha256);
 
 // Prints a fault on standard error as the compiler prints findings; returns the exit status that it calls for. `place`
 // stands where the fault names none.

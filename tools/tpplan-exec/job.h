@@ -27,22 +27,22 @@ struct ManifestInput {
 
 // Whether this process is rank 0's. Findings that change nothing are said once a job; errors by every process, whose
 // files may stand on another machine.
-bool speaks_for_the_job();
+[[nodiscard]] bool speaks_for_the_job();
 
 // Opens weights for a manifest and prints what is found, but for warnings that were said of another source; the exit
 // status that it calls for, 0 when they fit.
-int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
-                const WeightSource* said = nullptr);
+[[nodiscard]] int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job,
+                              WeightSource& source, const WeightSource* said = nullptr);
 
 // The files that were opened for a job: those of the weights, and what stands beside them and says what they are.
-std::vector<std::string> files_of(const WeightSource& source);
+[[nodiscard]] std::vector<std::string> files_of(const WeightSource& source);
 
 // Throws where `output`, which the option `flag` names, cannot be written: it is one of the inputs, or standard output.
 void check_output(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs);
 
 // The same for a folder of shards, which must have been written by this manifest if it says by which.
-int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
-               const WeightSource* said = nullptr);
+[[nodiscard]] int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job,
+                             WeightSource& source, const WeightSource* said = nullptr);
 
 // The shards of the ranks of this process: filled by the first of their threads that comes, while the others wait.
 struct SharedShards {
@@ -59,12 +59,13 @@ const ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSo
 
 // Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on
 // manifest hash, program and command first. After the body every rank knows whether all of them succeeded.
-int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body);
+[[nodiscard]] int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command,
+                          const RankBody& body);
 
 // Runs a command: what it throws is printed, with the manifest's name where it names no place.
-int run_command(const std::string& manifest, const std::function<int()>& command);
+[[nodiscard]] int run_command(const std::string& manifest, const std::function<int()>& command);
 
 // "2.0 GiB in 0.31 s, 6.9 GB/s"
-std::string speed_text(uint64_t bytes, double seconds);
+[[nodiscard]] std::string speed_text(uint64_t bytes, double seconds);
 
 }  // namespace tpplan

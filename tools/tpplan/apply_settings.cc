@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <tuple>
 
 #include "base/text.h"
 #include "manifest/coverage_gate.h"
@@ -107,7 +108,8 @@ bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArgum
                 InputArguments& inputs) {
   inputs.severity.strict = gate.strict;
   fill(command, "--strict", settings.strict, inputs.severity.strict);
-  if (!gate.max_replicated.empty()) parse_share(gate.max_replicated, inputs.max_replicated);
+  if (!gate.max_replicated.empty())
+    std::ignore = parse_share(gate.max_replicated, inputs.max_replicated);  // the option has refused other texts
   fill(command, "--max-replicated", settings.max_replicated, inputs.max_replicated);
   SaidCodes deny = said_codes(*command.get_option("--deny"), line, gate.deny, settings.deny);
   SaidCodes allow = said_codes(*command.get_option("--allow"), line, gate.allow, settings.allow);

@@ -25,7 +25,7 @@ void add_max_replicated(CLI::App& command, GateArguments& gate);
 
 // The settings file that is asked for ("": the nearest one), read into `settings`, its path into `path`. False after
 // saying why it cannot be used.
-bool load_settings(const std::string& config, std::string& path, Settings& settings);
+[[nodiscard]] bool load_settings(const std::string& config, std::string& path, Settings& settings);
 
 // Gives what neither a flag nor a variable said the value that the settings file has for it.
 void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color,
@@ -33,7 +33,7 @@ void apply_settings(const CLI::App& command, const Settings& settings, bool& qui
 
 // The rules that hold for a command. Where --deny and --allow name one code, the stronger source wins: a flag, then a
 // variable, then the settings file. False after saying that one source says both.
-bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate, const Settings& settings,
-                InputArguments& inputs);
+[[nodiscard]] bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate,
+                              const Settings& settings, InputArguments& inputs);
 
 }  // namespace tpplan

@@ -1,6 +1,8 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <tuple>
+
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
@@ -27,7 +29,7 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   SpecsFile specs;
   SourceFile file;
   if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics))
-    read_specs(format.read_specs, file, specs, diagnostics);
+    std::ignore = read_specs(format.read_specs, file, specs, diagnostics);  // what is wrong is said below
   const int status = say(diagnostics, Source::Plan, file, common);
   if (status != kExitFine) return status;
   const std::string comment = fmt::format("Written by tpplan import --from {}.", format.name);

@@ -25,7 +25,7 @@ struct CommonArguments {
 struct InputArguments {
   std::string model, plan;
   std::vector<std::string> mesh;  // "tp=8", "fsdp=4,tp=8"
-  std::string runtime, mode;  // of the walk over operations; empty: by the dialect, train
+  std::string runtime, mode;      // of the walk over operations; empty: by the dialect, train
   SeverityRules severity;
   double max_replicated = 1;  // more of the model on every rank is an error
 };
@@ -93,17 +93,17 @@ struct FmtArguments {
   bool diff = false;   // show what would change, write nothing
 };
 
-int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
-int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
-int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
-int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
-int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
-int cmd_report(const ReportArguments& arguments, const CommonArguments& common);
-int cmd_show(const ShowArguments& arguments, const CommonArguments& common);
-int cmd_diff(const DiffArguments& arguments, const CommonArguments& common);
-int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
-int cmd_schema(const std::string& kind);
-int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
+[[nodiscard]] int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_report(const ReportArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_show(const ShowArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_diff(const DiffArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_schema(const std::string& kind);
+[[nodiscard]] int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
 
 // ---- shared by the commands ----
 
@@ -111,7 +111,7 @@ int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
 int usage_error(std::string_view message);
 
 // Says that a manifest's sums leave 64 bits; returns kExitInternal, the status of a limit.
-int refuse_overflow(std::string_view manifest);
+[[nodiscard]] int refuse_overflow(std::string_view manifest);
 
 // Both inputs read and compiled. `usage` is set, and nothing read, when the arguments do not fit together.
 struct Session {
@@ -130,9 +130,9 @@ void judge_session(Session& session, const InputArguments& inputs, const std::fu
 
 // Both, with what compile() reports.
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
-Sources sources_of(const Session& session);
+[[nodiscard]] Sources sources_of(const Session& session);
 
 // The two or three lines that a successful compile says about its manifest.
-std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);
+[[nodiscard]] std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);
 
 }  // namespace tpplan

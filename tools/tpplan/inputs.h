@@ -16,22 +16,24 @@ namespace tpplan {
 
 // Reads a file of at most `limit` bytes ("-" is standard input). Where it cannot, that is a finding, and the result
 // false.
-bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file, Diagnostics& diagnostics);
+[[nodiscard]] bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file,
+                              Diagnostics& diagnostics);
 
 // The same with a manifest, which is read and proven. The manifest's texts may point into `file`.
-Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
+[[nodiscard]] Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
 
 // Prints what was found in one file; the exit status that it calls for.
-int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common);
+[[nodiscard]] int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file,
+                                 const CommonArguments& common);
 
 // Whether the output is a file that is one of the inputs, or the settings file; which is said, with `remedy`.
-bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common,
-                      std::string_view remedy = "name another file");
+[[nodiscard]] bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs,
+                                    const CommonArguments& common, std::string_view remedy = "name another file");
 
 // Writes an output whole or not at all; kExitFine, or kExitUsage after saying why not.
-int write_result(const std::string& output, const Producer& produce);
+[[nodiscard]] int write_result(const std::string& output, const Producer& produce);
 
 // Says why an output could not be written; kExitUsage.
-int refuse_write(const std::string& output, std::string_view fault);
+[[nodiscard]] int refuse_write(const std::string& output, std::string_view fault);
 
 }  // namespace tpplan

@@ -19,10 +19,10 @@ struct Settings {
 
 // The nearest `.tpplan.yaml` in the working directory or above it, up to the root of the repository (the directory with
 // `.git`) or of the file system; empty when there is none.
-std::string find_settings_file();
+[[nodiscard]] std::string find_settings_file();
 
 // Reads a settings file. Reports unknown keys and wrong types as findings about Source::Plan, the only place kind that
 // a settings file can take; `file` receives the text for rendering them.
-Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
+[[nodiscard]] Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -86,8 +86,8 @@ TEST_CASE("a step whose group lacks elements is an error that says what to do") 
 TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
   const Mesh mesh{.axes = {{"tp", 2}}};
   DType int4 = 0, boolean = 0;
-  find_dtype("int4", int4);
-  find_dtype("bool", boolean);
+  int4 = dtype_of("int4");
+  boolean = dtype_of("bool");
   struct Row {
     RedistributeCase one;
     Collective step;
@@ -114,7 +114,7 @@ TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
 TEST_CASE("an average is the sum over the group's size, and old memory is left alone") {
   const Mesh mesh{.axes = {{"dp", 4}}};
   DType dtype = 0;
-  find_dtype("float32", dtype);
+  dtype = dtype_of("float32");
   std::atomic<int> right = 0;
   const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
     for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
