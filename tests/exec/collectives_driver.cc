@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "device/element_arithmetic.h"
@@ -57,7 +58,7 @@ std::vector<uint8_t> bytes_of(int rank, uint64_t count) {
 // Whole numbers from -2 to 2, whose sums are exact in every order: in `dtype`.
 std::vector<uint8_t> numbers_of(int rank, uint64_t count, DType dtype) {
   std::vector<uint8_t> bytes(byte_size(dtype, count));
-  visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
+  std::ignore = visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
     using T = decltype(zero);
     for (uint64_t i = 0; i < count; ++i) {
       const int number = static_cast<int>((i * 3 + static_cast<uint64_t>(rank) * 5) % 5) - 2;

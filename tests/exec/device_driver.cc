@@ -120,8 +120,7 @@ bool check_strided_copies(const Device& device) {
 
 bool check_reductions(const Device& device) {
   for (const DTypeRow& row : dtypes()) {
-    DType dtype = 0;
-    dtype = dtype_of(row.name);
+    const DType dtype = dtype_of(row.name);
     for (const uint64_t elements : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{5000000}}) {
       if (elements > 1000 && row.name != "float32" && row.name != "bfloat16") continue;
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min}) {

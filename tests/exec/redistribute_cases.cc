@@ -177,8 +177,7 @@ std::vector<std::vector<Placement>> combinations(const std::vector<Placement>& l
 }
 
 DType named(std::string_view name) {
-  DType dtype = 0;
-  dtype = dtype_of(name);
+  const DType dtype = dtype_of(name);
   return dtype;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <tuple>
 
 #include "ranks/sockets.h"
 
@@ -148,7 +149,7 @@ TEST_CASE("a rank that ended while another still wants a text is named with its 
     if (comm.rank == 2)
       comm.backend->gather_texts(comm, "", all);
     else
-      end_together(comm, comm.rank);
+      std::ignore = end_together(comm, comm.rank);
   });
   CHECK(contains(outcomes[2].fault, "with status"));
   CHECK(contains(outcomes[2].fault, "while rank 2 waits for it at step 1 (work)"));
@@ -160,13 +161,13 @@ TEST_CASE("ranks that still move on hold up the end for longer than the deadline
       begin_step(comm, "write a shard");
       std::this_thread::sleep_for(std::chrono::milliseconds(150));
     }
-    end_together(comm, 0);
+    std::ignore = end_together(comm, 0);
   });
   for (const Outcome& outcome : slow) CHECK_MESSAGE(outcome.fault.empty(), outcome.fault);
   const std::vector<Outcome> stuck = run_job(2, 0.5, [](Comm& comm) {
     begin_step(comm, "write a shard");
     if (comm.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    end_together(comm, 0);
+    std::ignore = end_together(comm, 0);
   });
   CHECK(contains(stuck[0].fault, "for rank 1, which is still at step 1 (write a shard)"));
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <tuple>
 
 #include "ranks/launch.h"
 
@@ -34,7 +35,7 @@ int write_as_job(const fs::path& out) {
     FolderSteps steps;
     steps.write = [&](const std::string& folder) {
       for (int i = 0; i < kFilesOfARank; ++i)
-        create_file(folder + "/" + std::to_string(comm.rank) + "-" + std::to_string(i));
+        std::ignore = create_file(folder + "/" + std::to_string(comm.rank) + "-" + std::to_string(i));
     };
     write_folder(comm, out.string(), steps);
     return 0;

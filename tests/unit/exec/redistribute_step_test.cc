@@ -113,8 +113,7 @@ TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
 
 TEST_CASE("an average is the sum over the group's size, and old memory is left alone") {
   const Mesh mesh{.axes = {{"dp", 4}}};
-  DType dtype = 0;
-  dtype = dtype_of("float32");
+  const DType dtype = dtype_of("float32");
   std::atomic<int> right = 0;
   const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
     for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <tuple>
 
 #include "shards/byte_boxes.h"
 #include "shards/load_shards.h"
@@ -75,7 +76,7 @@ std::string fault_of_loading(const Manifest& manifest, const WeightSource& sourc
   Comm comm = alone(manifest);
   std::vector<ShardStore> stores = stores_of(manifest);
   try {
-    load_shards(comm, source, stores, {.staging = staging, .threads = 2});
+    std::ignore = load_shards(comm, source, stores, {.staging = staging, .threads = 2});
   } catch (const Fault& fault) {
     return to_text(fault);
   }
@@ -158,11 +159,11 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
         for (uint64_t i = 0; i < item_count(cell, block); ++i) {
           const ReadItem item = item_of(cell, block, i);
           if (straight) {
-            scatter(to, item);
+            std::ignore = scatter(to, item);
             continue;
           }
           std::vector<char> packed(packed_bytes(item));
-          read_packed(to, item, packed.data());
+          std::ignore = read_packed(to, item, packed.data());
           spread(to, item, packed.data());
         }
       }
