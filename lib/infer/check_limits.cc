@@ -23,9 +23,9 @@ bool sum_fits(const ModelGraph& graph, const ShardingTable& table) {
     if (!is_counted[id]) continue;
     const std::span<const int64_t> shape = shape_of(graph, graph.params[id]);
     const uint64_t size = bytes_of(graph.params[id].dtype, shape);
-    if (size == kTooManyBytes || __builtin_add_overflow(bytes, size, &bytes) ||
-        __builtin_add_overflow(elements, elements_of(shape), &elements))
-      return false;
+    if (size > kMostInTotal - bytes || elements_of(shape) > kMostInTotal - elements) return false;
+    bytes += size;
+    elements += elements_of(shape);
   }
   return true;
 }

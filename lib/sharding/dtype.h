@@ -54,6 +54,9 @@ struct DTypeRow {
 
 inline constexpr uint64_t kTooManyBytes = 0xffffffffffffffffu;
 
+// The most that a sum over tensors may be: what int64_t holds, and readers of a manifest with it.
+inline constexpr uint64_t kMostInTotal = 0x7fffffffffffffffu;
+
 // Bytes that `elements` of this type take, rounded up to whole bytes; kTooManyBytes where 64 bits do not hold them.
 [[nodiscard]] uint64_t byte_size(DType dtype, uint64_t elements);
 

@@ -126,6 +126,35 @@ def test_a_contradiction_is_named(good, tmp_path, edit, says):
     assert says in " ".join(refused(tmp_path, document).split())
 
 
+HUGE_PLAN = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {a: replicate, b: replicate, c: replicate}\n"
+
+
+def huge_model(size):
+    huge = {"shape": [size], "dtype": "int8"}
+    return {**MODEL, "tied": [], "modules": [{"path": "", "type": "Model", "parameters": {name: huge for name in "abc"}}]}
+
+
+def test_sums_that_leave_64_bits_are_not_compared(tmp_path):
+    """Four tensors of 2^62 bytes each: what is written are the sums modulo 2^64, which no sum is."""
+    document = json.loads(run("compile", *write(tmp_path, huge_model(2**59), HUGE_PLAN)).stdout)
+    assert shown(tmp_path, document).returncode == 0
+    document["parameters"].append({**document["parameters"][0], "path": "d"})
+    for parameter in document["parameters"]:
+        parameter["shape"] = parameter["local_shape"] = [2**62]
+    for name, value in document["totals"].items():
+        document["totals"][name] = [0, 0] if type(value) is list else 0
+    document["totals"]["parameters"] = 4
+    assert "64 bits" in refused(tmp_path, document)
+
+
+def test_what_is_compiled_of_huge_tensors_can_be_read(tmp_path):
+    """3 x 2^61 bytes are within 2^63, the largest number that manifests may hold; 3 x 2^62 are not, and no manifest."""
+    document = run("compile", *write(tmp_path, huge_model(2**61), HUGE_PLAN)).stdout
+    assert shown(tmp_path, document).returncode == 0
+    result = run("compile", *write(tmp_path, huge_model(2**62), HUGE_PLAN))
+    assert result.returncode == 3 and b"TP9001" in result.stderr
+
+
 def test_every_place_to_cut_it_short_is_refused(good, tmp_path):
     text = json.dumps(good, indent=1)
     for size in [*range(0, len(text) - 1, 97), len(text) - 1]:

@@ -288,6 +288,7 @@ REFUSED = [
     ("shardy", SDY + parameter('#sdy.sharding<@n, [{"x"}, {}]>'), "`@n`"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{}, {}], unreduced={"x"}>'), "`unreduced`"),
     ("shardy", SDY + parameter('#other.sharding<@m, [{}, {}]>'), "no sdy.sharding"),
+    ("shardy", 'module attributes {tpplan.uneven = "pad"} {\n' + SDY + GOOD + "}", "tpplan.uneven is `pad`"),
     ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w\\FF"})', "UTF-8"),
     ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w\\q"})', "escape"),
     ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w', "a string"),
