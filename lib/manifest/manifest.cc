@@ -74,8 +74,8 @@ namespace {
 
 bool add(uint64_t& sum, uint64_t a, uint64_t b) {
   uint64_t product = 0;
-  return b != kTooManyBytes && !__builtin_mul_overflow(a, b, &product) &&
-         !__builtin_add_overflow(sum, product, &sum) && sum <= kMostInTotal;
+  return b != kTooManyBytes && !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum) &&
+         sum <= kMostInTotal;
 }
 
 // Bytes of the uneven layouts, rank by rank.
