@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/version.h"
 #include "sharding/check_sharding.h"
 #include "sharding/distribution.h"
 #include "sharding/dtype.h"
@@ -19,7 +20,7 @@ namespace tpplan {
 
 inline constexpr std::string_view kManifestFormat = "tpplan.manifest/1";
 inline constexpr std::string_view kInitAlgorithm = "threefry2x32-jax";
-inline constexpr std::string_view kToolVersion = "tpplan 0.1.0";
+inline constexpr std::string_view kToolVersion = "tpplan " TPPLAN_VERSION;
 
 inline constexpr uint32_t kNoManifestRule = 0xffffffffu;
 inline constexpr uint32_t kNoInit = 0xffffffffu;

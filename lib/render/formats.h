@@ -16,7 +16,7 @@ struct Report {
   const Diagnostics& diagnostics;
   const Sources& sources;
   RenderOptions look;     // of the format for people
-  std::string_view tool;  // "tpplan 0.1.0"
+  std::string_view tool;  // its name and version, a space between
   PageOfCode page;
 };
 

@@ -11,7 +11,7 @@ namespace tpplan {
 // The page that explains a code (Markdown), or nullptr.
 using PageOfCode = const char* (*)(std::string_view code);
 
-// One run of `tool` ("tpplan 0.1.0") with a rule for every code. Columns count code points.
+// One run of `tool` (name and version) with a rule for every code. Columns count code points.
 [[nodiscard]] std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
                                        PageOfCode page);
 

@@ -2,6 +2,10 @@
 
 import pathlib
 import re
+import subprocess
+import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIB = ROOT / "lib"
@@ -140,3 +144,32 @@ def test_exporters_know_the_fused_projections_of_the_table():
     exporter = (ROOT / "tools/python/tpplan/export/torch_module.py").read_text()
     names = re.findall(r'"(\w+)"', re.search(r"QKV_IN_BLOCKS = \((.*?)\)", exporter)[1])
     assert sorted(table) == sorted([*names, "c_attn"]) and 'leaf == "c_attn"' in exporter
+
+
+VERSION = re.search(r'^#define TPPLAN_VERSION "([0-9.]+)"$', (LIB / "base/version.h").read_text(), re.M).group(1)
+
+
+def test_the_version_stands_in_one_place():
+    """What releases are called where others name one is all that is written beside it."""
+    files = [p for folder in ("lib", "tools", "schemas", ".github") for p in (ROOT / folder).rglob("*") if p.is_file() and not re.search(r"\.egg-info|__pycache__|tools/python/build", str(p))]
+    files += [p for p in ROOT.iterdir() if p.is_file() and p.name != ".git"]
+    releases = {"README.md": "tpplan@v", ".pre-commit-hooks.yaml": "rev: v"}
+    wrong = []
+    for path in files:
+        text = path.read_bytes().decode(errors="replace")
+        release = releases.get(str(path.relative_to(ROOT)))
+        if release is not None:
+            assert re.findall(re.escape(release) + r"([\w.]+)", text) == [VERSION], path
+            text = text.replace(release + VERSION, "")
+        if VERSION in text and path != LIB / "base/version.h":
+            wrong.append(str(path.relative_to(ROOT)))
+    assert not wrong
+
+
+def test_cmake_and_python_read_the_version(tmp_path):
+    lines = (ROOT / "CMakeLists.txt").read_text().split("project(")[0]
+    (tmp_path / "version.cmake").write_text(lines.replace("lib/base", f"{LIB}/base") + 'message("${version}")\n')
+    assert subprocess.run(["cmake", "-P", tmp_path / "version.cmake"], capture_output=True, text=True, check=True).stderr.strip() == VERSION
+    pytest.importorskip("setuptools")
+    done = subprocess.run([sys.executable, "setup.py", "--version"], cwd=ROOT / "tools/python", capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == VERSION

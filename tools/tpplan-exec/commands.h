@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/version.h"
+
 namespace tpplan {
 
-inline constexpr std::string_view kExecVersion = "tpplan-exec 0.1.0";
+inline constexpr std::string_view kExecVersion = "tpplan-exec " TPPLAN_VERSION;
 
 // What every command of the executor takes that runs on ranks.
 struct JobArguments {
