@@ -7,6 +7,7 @@
 #include "infer/check_neighbours.h"
 #include "infer/infer_params.h"
 #include "infer/resolve_ties.h"
+#include "walk/runtimes.h"
 
 namespace tpplan {
 
@@ -28,12 +29,11 @@ Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagno
   check_coverage(plan, graph, j.matches, j.shardings, diagnostics);
   check_limits(plan, graph, j.shardings, diagnostics);
   // What the tree of modules lets one guess counts only where nobody walks the operations.
-  const PlanRuntime runtime = walk.runtime.value_or(plan.dialect->runtime);
-  if (!graph.operations.is_there || runtime != PlanRuntime::Transformers)
+  if (!graph.operations.is_there || find_runtime(walk.runtime.value_or(plan.dialect->runtime)) == nullptr)
     check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
   if (done(Phase::Shardings)) return j;
   j.boundaries = infer_boundaries(plan, graph, j.matches, diagnostics);
-  j.forecast = walk_graph(plan, graph, j.matches, j.shardings, walk, diagnostics);
+  j.forecast = walk_graph(plan, graph, j.matches, j.shardings, j.boundaries, walk, diagnostics);
   if (done(Phase::Boundaries)) return j;
   j.init = apply_init(plan, graph, j.matches, j.shardings, diagnostics);
   return j;

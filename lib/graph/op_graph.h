@@ -82,6 +82,7 @@ struct Crossing {
   int32_t position = -1;     // -1: a keyword argument, or the result itself
   std::string_view key{};    // the keyword
   uint32_t depth = 0;        // how many steps lead to it: 1 is the argument itself, 0 the result itself
+  int32_t parameter = -1;    // the position at which the keyword's argument may be given, too; -1: not known
   ValueId from = 0, to = 0;  // the value before, and the same one behind the boundary
 };
 

@@ -289,7 +289,7 @@ bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   return fault(reader, node, "an argument of the graph is of no known form");
 }
 
-// [steps that lead to the value, value before, value behind]
+// [steps that lead to the value, value before, value behind, position of the parameter that a keyword names]
 bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const JsonNode& root = tree.nodes[at];
   if (!is_array(root) || root.end < at + 2 || !is_array(tree.nodes[at + 1]))
@@ -309,6 +309,11 @@ bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   parts.next();
   if (!read_id(reader, tree, parts, crossing.from, "value") || !read_id(reader, tree, parts, crossing.to, "value"))
     return false;
+  if (parts.more()) {
+    uint32_t parameter = 0;
+    if (!read_id(reader, tree, parts, parameter, "position of a parameter")) return false;
+    crossing.parameter = static_cast<int32_t>(std::min<uint32_t>(parameter, 1u << 30));
+  }
   reader.graph.crossings.push_back(crossing);
   return true;
 }

@@ -185,8 +185,7 @@ Grad pass(Backward& b, const TapeEntry& entry, const Grad& out, const Spread& x,
 // ---- communication ----
 
 void record(Backward& b, const TapeEntry& entry, CollectiveKind kind, const Spread& layout, SlotId slot) {
-  record_call(b.walk, true, kind, entry.module, local_shape(b.walk.table, layout, 0),
-              b.walk.graph.values[b.walk.slots[slot].value].dtype);
+  record_call(b.walk, true, kind, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot));
 }
 
 // An open sum is closed. Complete gradients become too large.
@@ -247,7 +246,7 @@ void operation_back(Backward& b, const TapeEntry& entry) {
       std::span(walk.segments).subspan(entry.segments_begin, entry.segments_end - entry.segments_begin);
   const std::string_view op = entry.kind == TapeKind::Op
                                   ? std::string_view(walk.graph.strings[walk.graph.nodes[entry.node].name])
-                                  : std::string_view("div");
+                                  : std::string_view(entry.kind == TapeKind::Divide ? "div" : "add");
   for (size_t o = 0; o < outs.size(); ++o) {
     const Grad& out = b.grads[outs[o].slot];
     if (out.state == GradState::None && out.segments.empty()) continue;
@@ -346,7 +345,14 @@ void step_back(Backward& b, const TapeEntry& entry) {
   switch (entry.kind) {
     case TapeKind::Op:
     case TapeKind::Divide:
+    case TapeKind::AddBias:
       return operation_back(b, entry);
+    case TapeKind::Gather:
+      // Cut again, without communication: every rank's is taken to be complete.
+      if (GradState state{}; grad.state != GradState::Wrong && (!uniform(grad, state) || state == GradState::Open))
+        grad = wrong(b, entry, Code::TP5111, "the gradient is a term of an open sum, and is cut as if it were complete",
+                     grad.rule);
+      break;
     case TapeKind::ToLocal:
       grad.has_claim = true;
       grad.claim = entry.gradient;
@@ -366,6 +372,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
       grad = close(b, entry, std::move(grad));
       break;
     case TapeKind::SumValue:
+    case TapeKind::View:
       break;
     case TapeKind::SumTailGradient: {
       const auto shape = shape_of(walk, in);
@@ -375,8 +382,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
       const int64_t at = shape.back() - tail;
       std::vector<int64_t> local = local_shape(walk.table, walk.table.layouts[grad.layout], 0);
       local.back() = tail;
-      record_call(walk, true, CollectiveKind::AllReduce, entry.module, std::move(local),
-                  walk.graph.values[walk.slots[in].value].dtype);
+      record_call(walk, true, CollectiveKind::AllReduce, entry.module, std::move(local), dtype_of(walk, in));
       if (grad.state == GradState::Wrong) break;
       std::vector<GradSegment> parts;
       if (grad.segments.empty())
@@ -513,7 +519,7 @@ void walk_backward(Walk& walk, bool report_findings) {
   }
   for (size_t i = walk.tape.size(); i-- > 0;) {
     const TapeEntry entry = walk.tape[i];
-    if (entry.kind == TapeKind::Op || entry.kind == TapeKind::Divide)
+    if (entry.kind == TapeKind::Op || entry.kind == TapeKind::Divide || entry.kind == TapeKind::AddBias)
       operation_back(b, entry);
     else
       step_back(b, entry);

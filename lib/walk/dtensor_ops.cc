@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "walk/walk_state.h"
 
@@ -65,6 +66,60 @@ bool placement_of(const SpreadTable& table, const Spread& layout, Placement& pla
   return cut == 0 || (cut == 1 && !layout.partial);
 }
 
+// True when what the ranks hold is what the DTensor claims.
+bool is_as_claimed(DtensorRun& run, size_t operand) {
+  const Spread& layout = layout_of(run.walk, run.slots[operand]);
+  const auto shape = shape_of(run.walk.graph, run.values[operand]);
+  if (!layout.is_dtensor ||
+      !std::equal(shape.begin(), shape.end(), layout.claimed_shape.begin(), layout.claimed_shape.end()))
+    return false;
+  const Spread held = layout, claimed = placed_layout(run.walk.table, shape, layout.claim);
+  return held.dims == claimed.dims && (held.partial == claimed.partial || held.zero);
+}
+
+bool is_view(std::string_view name) {
+  return name == "view" || name == "reshape" || name == "flatten" || name == "unflatten" || name == "view_as" ||
+         name == "reshape_as";
+}
+
+// Where a cut goes under a view (torch 2.13, _ops/_view_ops.py, which lets no view communicate): to the first dim that
+// its dim becomes, if the ranks divide that; behind other dims that it is merged with, to a strided shard.
+std::optional<Placement> viewed(const Placement& claim, std::span<const int64_t> from, std::span<const int64_t> to,
+                                int64_t ranks) {
+  if (!is_shard(claim)) return claim;
+  const auto cut = static_cast<size_t>(claim.dim);
+  for (size_t i = 0, o = 0; i < from.size() && o < to.size();) {
+    // One group: dims whose products agree.
+    const size_t first_in = i, first_out = o;
+    int64_t a = from[i++], b = to[o++];
+    while (a != b) {
+      if (a < b && i < from.size())
+        a *= from[i++];
+      else if (b < a && o < to.size())
+        b *= to[o++];
+      else
+        return std::nullopt;
+    }
+    if (cut < first_in || cut >= i) continue;
+    int64_t before = claim.kind == PlacementKind::StridedShard ? claim.split_factor : 1;
+    for (size_t dim = first_in; dim < cut; ++dim) before *= from[dim];
+    // Over what stands before the cut dim comes the dim that takes the cut.
+    size_t out = first_out;
+    int64_t passed = 1;
+    while (out + 1 < o && (passed * to[out] <= before && before % (passed * to[out]) == 0 && passed < before))
+      passed *= to[out++];
+    while (out + 1 < o && to[out] == 1) ++out;
+    if (before % passed != 0) return std::nullopt;
+    const int64_t factor = before / passed;
+    const bool splits = o - first_out > 1 && out + 1 < o;
+    if (splits && to[out] / factor % ranks != 0) return std::nullopt;
+    return Placement{.kind = factor > 1 ? PlacementKind::StridedShard : PlacementKind::Shard,
+                     .dim = static_cast<int>(out),
+                     .split_factor = factor};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
@@ -95,12 +150,14 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
   MemoEntry entry;
   Placement claim{};
   OpResult result;
+  // Sizes that the code asked a DTensor for are those that it claims; rules want those that ranks hold.
+  const std::vector<uint32_t> held_sizes = local_size_numbers(walk, node);
   const auto run_true = [&] {
-    // Sizes that the code asked a DTensor for are those that it claims; rules want those that ranks hold.
     with_layouts(
         run, [&](size_t i) { return true_layout(run, i); },
         [&] {
           OpCall call = call_of(walk, node);
+          call.size_numbers = held_sizes;
           result = run_rule(call);
         });
   };
@@ -197,30 +254,44 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
   } else {
     // Where the rule of the op has an answer for what the operands claim, that is the result's claim; else all are
     // gathered first.
-    bool follows = true, cut = false;
-    OpResult claimed;
-    for (size_t i = 0; i < run.slots.size(); ++i) cut = cut || claim_of(run, i).kind != PlacementKind::Replicate;
-    bool sizes = false;
-    for (uint32_t i = node.args_begin; i < node.args_end; ++i)
-      sizes = sizes || walk.graph.args[i].kind == ArgKind::Size;
-    if (cut && !sizes) {
-      with_layouts(
-          run, [&](size_t i) { return claimed_layout(run, i); },
-          [&] {
-            OpCall call = call_of(walk, node);
-            claimed = run_rule(call);
-          });
-      follows = claimed.crash.empty() && claimed.wrong.empty() && !claimed.unknown && !claimed.outs.empty() &&
-                placement_of(walk.table, claimed.outs[0], claim);
+    bool cut = false, as_claimed = true;
+    for (size_t i = 0; i < run.slots.size(); ++i) {
+      cut = cut || claim_of(run, i).kind != PlacementKind::Replicate;
+      as_claimed = as_claimed && is_as_claimed(run, i);
+    }
+    if (cut && is_view(name) && as_claimed) {
+      const auto to = shape_of(walk.graph, walk.graph.outs[node.out_begin]);
+      const auto found =
+          viewed(claim_of(run, 0), shape_of(walk.graph, run.values[0]), to, static_cast<int64_t>(walk.ranks));
+      if (!found) {
+        crash_at(walk, Code::TP5103,
+                 fmt::format("{} of a DTensor that is {} would move what ranks hold", name, to_text(claim_of(run, 0))),
+                 dtensor_rule, kNoRule, std::string(name));
+        return;
+      }
+      claim = *found;
+      give(result, placed_layout(walk.table, to, claim));
     } else {
-      follows = !cut;
+      bool follows = !cut;
+      if (cut) {
+        OpResult claimed;
+        with_layouts(
+            run, [&](size_t i) { return claimed_layout(run, i); },
+            [&] {
+              OpCall call = call_of(walk, node);
+              call.size_numbers = held_sizes;
+              claimed = run_rule(call);
+            });
+        follows = claimed.crash.empty() && claimed.wrong.empty() && !claimed.unknown && !claimed.outs.empty() &&
+                  placement_of(walk.table, claimed.outs[0], claim);
+      }
+      if (!follows) {
+        claim = {};
+        for (size_t i = 0; i < run.slots.size(); ++i) bring(run, i, {});
+      }
+      if (walk.crash != kNoId) return;
+      run_true();
     }
-    if (!follows) {
-      claim = {};
-      for (size_t i = 0; i < run.slots.size(); ++i) bring(run, i, {});
-    }
-    if (walk.crash != kNoId) return;
-    run_true();
   }
   if (walk.crash != kNoId) return;
   for (Spread& out : result.outs) {

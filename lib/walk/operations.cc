@@ -30,31 +30,30 @@ uint32_t number_id(Walk& walk, std::vector<int64_t> number) {
 
 namespace {
 
-std::vector<int64_t> operand_numbers(Walk& walk, const SizeOperand& operand);
-
-// What a size comes to on each rank. Of a DTensor it is the size that it claims.
-uint32_t size_number(Walk& walk, uint32_t id) {
-  if (walk.size_numbers[id] != kNoId) return walk.size_numbers[id];
+// What a size comes to on each rank, with what is known already in `known`. Of a DTensor it is the size that it claims,
+// or what the rank holds of it (`local`).
+uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool local) {
+  if (known[id] != kNoId) return known[id];
   const SizeEntry& entry = walk.graph.sizes[id];
   std::vector<int64_t> number(walk.ranks);
   if (entry.op == SizeOp::Size) {
     const Spread& layout = walk.table.layouts[walk.layout_of[static_cast<size_t>(entry.a.number)]];
     const auto dim = static_cast<size_t>(entry.b.number);
     for (size_t rank = 0; rank < walk.ranks; ++rank)
-      number[rank] = layout.is_dtensor && dim < layout.claimed_shape.size() ? layout.claimed_shape[dim]
-                                                                            : local_size(walk.table, layout, dim, rank);
+      number[rank] = !local && layout.is_dtensor && dim < layout.claimed_shape.size()
+                         ? layout.claimed_shape[dim]
+                         : local_size(walk.table, layout, dim, rank);
   } else {
-    const std::vector<int64_t> a = operand_numbers(walk, entry.a), b = operand_numbers(walk, entry.b);
+    const auto operand = [&](const SizeOperand& o) {
+      if (!o.is_entry) return std::vector<int64_t>(walk.ranks, o.number);
+      return walk.numbers[size_number(walk, known, static_cast<uint32_t>(o.number), local)];
+    };
+    const std::vector<int64_t> a = operand(entry.a), b = operand(entry.b);
     for (size_t rank = 0; rank < walk.ranks; ++rank) {
       if (!apply_size_op(entry.op, a[rank], b[rank], number[rank])) number[rank] = 0;
     }
   }
-  return walk.size_numbers[id] = number_id(walk, std::move(number));
-}
-
-std::vector<int64_t> operand_numbers(Walk& walk, const SizeOperand& operand) {
-  if (!operand.is_entry) return std::vector<int64_t>(walk.ranks, operand.number);
-  return walk.numbers[size_number(walk, static_cast<uint32_t>(operand.number))];
+  return known[id] = number_id(walk, std::move(number));
 }
 
 // Calls f(index into args) for every argument of the node, those in tuples and keywords too.
@@ -116,6 +115,10 @@ MemoEntry remember(Walk& walk, OpResult& result) {
 
 }  // namespace
 
+std::string_view dtype_of(const Walk& walk, SlotId slot) {
+  return walk.graph.strings[walk.graph.values[walk.slots[slot].value].dtype];
+}
+
 std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node) {
   std::vector<ValueId> values;
   each_arg(walk, node, [&](const GraphArg& arg) {
@@ -133,6 +136,16 @@ OpCall call_of(Walk& walk, const GraphNode& node) {
           .size_numbers = walk.size_numbers,
           .name = {},
           .args = {}};
+}
+
+std::vector<uint32_t> local_size_numbers(Walk& walk, const GraphNode& node) {
+  std::vector<uint32_t> known;
+  each_arg(walk, node, [&](const GraphArg& arg) {
+    if (arg.kind != ArgKind::Size) return;
+    known.resize(walk.graph.sizes.size(), kNoId);
+    size_number(walk, known, arg.id, true);
+  });
+  return known;
 }
 
 // Gives the results their slots, and the tape its entry.
@@ -217,7 +230,9 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
   walk.tape.push_back(tape);
 }
 
-void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
+namespace {
+
+void run_shown(Walk& walk, const GraphNode& node, uint32_t index) {
   bool plain = true, dtensors = false;
   std::string key;
   const auto put = [&key](uint32_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
@@ -232,7 +247,7 @@ void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
       put(walk.graph.values[arg.id].shape);
       ins.push_back({walk.slot_of[arg.id], layout});
     } else if (arg.kind == ArgKind::Size) {
-      const uint32_t number = size_number(walk, arg.id);
+      const uint32_t number = size_number(walk, walk.size_numbers, arg.id, false);
       plain = plain && number == walk.traced_numbers[arg.id];
       put(number);
     }
@@ -266,6 +281,18 @@ void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
     found = walk.memo.emplace(std::move(key), remember(walk, result)).first;
   }
   finish_op(walk, node, index, found->second, ins);
+}
+
+}  // namespace
+
+void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
+  Shown shown;
+  if (walk.runtime.show_operands != nullptr) walk.runtime.show_operands(walk, node, shown);
+  if (walk.crash == kNoId) run_shown(walk, node, index);
+  for (auto before = shown.rbegin(); before != shown.rend(); ++before) {
+    // What the operation wrote in place is another value.
+    bind(walk, before->first, before->second);
+  }
 }
 
 }  // namespace tpplan

@@ -3,21 +3,28 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "infer/infer_boundaries.h"
+#include "infer/sharding_table.h"
+#include "model/model_graph.h"
+#include "plan/tp_plan.h"
 #include "sharding/placement.h"
 
 namespace tpplan {
 
 enum class StepKind : uint8_t {
-  FromLocal,        // a plain tensor becomes a DTensor of this placement; a DTensor stays
-  FromLocalSized,   // the same, a shard of the module's own width
-  Redistribute,     // a DTensor is brought to this placement
-  ToLocal,          // a DTensor becomes what the rank holds
-  ToLocalPartial,   // the same; its gradient is taken for an open sum
-  SumGradient,      // the gradient is summed over the ranks (native)
-  SumValue,         // the value is summed over the ranks, in place (native)
-  Divide,           // the value is divided by the number of ranks
-  SumTailGradient,  // the gradient of the last qk_rope_head_dim elements is summed
+  FromLocal,         // a plain tensor becomes a DTensor of this placement; a DTensor stays
+  FromLocalSized,    // the same, a shard of the module's own width
+  FromLocalCounted,  // the same, of the sizes that the ranks' pieces add up to; pieces must be torch.chunk's
+  Redistribute,      // a DTensor is brought to this placement
+  ToLocal,           // a DTensor becomes what the rank holds
+  ToLocalPartial,    // the same; its gradient is taken for an open sum
+  SumGradient,       // the gradient is summed over the ranks (native)
+  SumValue,          // the value is summed over the ranks, in place (native)
+  Divide,            // the value is divided by the number of ranks
+  SumTailGradient,   // the gradient of the last qk_rope_head_dim elements is summed
+  GatherSegments,    // a plain piece of the module's fused result becomes the whole
 };
 
 struct BoundaryStep {
@@ -41,6 +48,29 @@ struct StyleProgram {
   std::span<const BoundaryStep> fast_output{};
   bool hides_bias = false;  // the fast path adds the bias once, after the sum
 };
+
+// One argument or part of a result, and what is done to it.
+struct ValueProgram {
+  int position = 0;
+  std::string_view key;  // a keyword argument's name; empty: by position
+  RuleId rule = kNoRule;
+  std::vector<BoundaryStep> steps;
+};
+
+// What tools/python/tpplan/torch does with a module beside showing it its parameters (modules.py, boundaries.py).
+struct ModuleProgram {
+  RuleId rule = kNoRule;  // the first that names the module
+  std::vector<ValueProgram> inputs, outputs;
+  bool has_params = false;
+  bool runs_locally = false;    // computes with its own pieces as plain tensors
+  bool adds_bias_late = false;  // to the result, once its open sum is closed
+  std::string_view refused;     // why it is not run at all; empty: it is
+};
+
+// By module. `axis` is the one that is walked.
+[[nodiscard]] std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
+                                                               const BoundaryTable& boundaries,
+                                                               const ShardingTable& shardings, AxisId axis);
 
 // transformers 5.23, distributed/tensor_parallel.py. nullptr: the style has no program, the walk cannot say.
 [[nodiscard]] const StyleProgram* find_transformers_program(std::string_view style);

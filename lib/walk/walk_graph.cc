@@ -26,13 +26,13 @@ void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId par
 }
 
 void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
-                 StringId dtype) {
+                 std::string_view dtype) {
   ForecastCall call{.backward = backward,
                     .kind = kind,
                     .axis = walk.axis,
                     .module = module == kNone ? std::string_view{} : walk.model.modules[module].path,
                     .shape = std::move(shape),
-                    .dtype = walk.graph.strings[dtype],
+                    .dtype = dtype,
                     .bytes = 0};
   int64_t elements = 1;
   for (const int64_t size : call.shape) elements *= size;
@@ -70,9 +70,16 @@ void bind_leaves(Walk& walk) {
       const ParamId param = find_param(walk.model, walk.graph.strings[leaf.path]);
       if (param != kNone) {
         walk.value_of_param[param] = leaf.value;
-        slot.layout = intern(walk.table, param_layout(walk, param, slot.origin));
-        if (slot.origin == kNoRule && walk.table.layouts[slot.layout].is_dtensor)
+        Spread layout = param_layout(walk, param, slot.origin);
+        if (slot.origin == kNoRule && layout.is_dtensor)
           slot.origin = walk.rule_of_module[walk.model.params[param].module];
+        if (walk.runtime.shows_params) {
+          slot.held = param;
+          layout.is_dtensor = false;
+          layout.claim = {};
+          layout.claimed_shape.clear();
+        }
+        slot.layout = intern(walk.table, layout);
       }
     }
     bind(walk, leaf.value, new_slot(walk, slot));
@@ -122,9 +129,17 @@ bool output_is_right(const Walk& walk) {
 }
 
 // True when some rule cuts or acts over the axis.
-bool uses_axis(const TpPlan& plan, AxisId axis) {
+bool is_used(const TpPlan& plan, const ShardingTable& shardings, AxisId axis) {
   return std::any_of(plan.rules.begin(), plan.rules.end(),
-                     [axis](const PlanRule& rule) { return rule.style != nullptr && rule.axis == axis; });
+                     [axis](const PlanRule& rule) { return rule.style != nullptr && rule.axis == axis; }) ||
+         std::any_of(shardings.shardings.begin(), shardings.shardings.end(),
+                     [axis](const Sharding& sharding) { return uses_axis(sharding.spec, axis); });
+}
+
+// Over data axes every rank computes the recorded step with a batch of its own.
+bool is_data_axis(const TpPlan& plan, AxisId axis) {
+  return (plan.fsdp && plan.fsdp->axis == axis) ||
+         (plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end());
 }
 
 void walk_axis(Walk& walk, Forecast& forecast) {
@@ -152,13 +167,14 @@ void walk_axis(Walk& walk, Forecast& forecast) {
     if (module.attributes != kNone)
       walk.rope_dim = std::max(walk.rope_dim, walk.model.attributes[module.attributes].rope_dim);
   }
+  if (walk.runtime.prepare != nullptr && !walk.runtime.prepare(walk)) return;
   bind_leaves(walk);
   for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
     const GraphNode& node = walk.graph.nodes[i];
     if (node.kind == NodeKind::Enter)
-      enter_module(walk, node);
+      walk.runtime.enter(walk, node);
     else if (node.kind == NodeKind::Exit)
-      exit_module(walk, node);
+      walk.runtime.exit(walk, node);
     else
       run_node(walk, node, i);
   }
@@ -194,22 +210,24 @@ void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
 }
 
 Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
-                    const ShardingTable& shardings, const WalkOptions& options, Diagnostics& diagnostics) {
+                    const ShardingTable& shardings, const BoundaryTable& boundaries, const WalkOptions& options,
+                    Diagnostics& diagnostics) {
   Forecast forecast;
   if (!model.operations.is_there) return forecast;
-  const PlanRuntime runtime = options.runtime ? *options.runtime : plan.dialect->runtime;
-  if (runtime != PlanRuntime::Transformers) return forecast;
+  const RuntimeRow* runtime = find_runtime(options.runtime.value_or(plan.dialect->runtime));
+  if (runtime == nullptr) return forecast;
   for (AxisId axis = 0; axis < plan.mesh.axes.size(); ++axis) {
-    if (!uses_axis(plan, axis) || plan.mesh.axes[axis].size < 2) continue;
+    if (!is_used(plan, shardings, axis) || is_data_axis(plan, axis) || plan.mesh.axes[axis].size < 2) continue;
     Walk walk{.plan = plan,
               .model = model,
               .graph = model.operations,
               .matches = matches,
               .shardings = shardings,
+              .boundaries = boundaries,
               .diagnostics = diagnostics,
               .axis = axis,
               .ranks = static_cast<size_t>(plan.mesh.axes[axis].size),
-              .runtime = runtime,
+              .runtime = *runtime,
               .infer = options.infer};
     walk_axis(walk, forecast);
   }

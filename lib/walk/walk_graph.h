@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
+#include "infer/infer_boundaries.h"
 #include "infer/sharding_table.h"
 #include "match/match_plan.h"
 #include "model/model_graph.h"
@@ -41,6 +42,7 @@ struct Forecast {
 
 // Reports TP5101 to TP5115. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
-                                  const ShardingTable& shardings, const WalkOptions& options, Diagnostics& diagnostics);
+                                  const ShardingTable& shardings, const BoundaryTable& boundaries,
+                                  const WalkOptions& options, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/op_rules.h"
+#include "walk/runtimes.h"
 #include "walk/style_programs.h"
 #include "walk/walk_graph.h"
 
@@ -24,9 +25,22 @@ struct Slot {
   bool requires_grad = false;
   RuleId origin = kNoRule;  // the rule whose cut or boundary this layout comes from
   uint32_t cause = kNoId;   // into Walk::causes: why the value is wrong
+  ParamId held = kNone;     // a parameter that our runtime spread, and that operations see through a view
 };
 
-enum class TapeKind : uint8_t { Op, FromLocal, ToLocal, Redistribute, SumGradient, SumValue, SumTailGradient, Divide };
+enum class TapeKind : uint8_t {
+  Op,
+  FromLocal,
+  ToLocal,
+  Redistribute,
+  SumGradient,
+  SumValue,
+  SumTailGradient,
+  Divide,
+  Gather,
+  AddBias,
+  View
+};
 
 struct TapeEntry {
   TapeKind kind = TapeKind::Op;
@@ -60,6 +74,8 @@ struct ModuleFrame {
   ModuleId module = kNone;
   RuleId rule = kNoRule;
   const StyleProgram* program = nullptr;
+  const ModuleProgram* steps = nullptr;  // of our own runtime
+  bool spreads = false;                  // made DTensors of its inputs by itself
   bool no_grad = false;
   bool fast = false;                               // on the path of a Linear without gradients
   std::vector<std::pair<ValueId, SlotId>> hidden;  // parameters that the module sees otherwise, and what they were
@@ -80,10 +96,11 @@ struct Walk {
   const OpGraph& graph;
   const MatchTable& matches;
   const ShardingTable& shardings;
+  const BoundaryTable& boundaries;
   Diagnostics& diagnostics;
   AxisId axis = 0;
   size_t ranks = 1;
-  PlanRuntime runtime = PlanRuntime::Transformers;
+  const RuntimeRow& runtime;
   bool infer = false;
   int64_t rope_dim = 0;  // `qk_rope_head_dim` of the model's configuration; 0: it has none
 
@@ -99,6 +116,7 @@ struct Walk {
   std::unordered_map<std::string, MemoEntry> memo;
 
   std::vector<RuleId> rule_of_module;   // by ModuleId
+  std::vector<ModuleProgram> programs;  // by ModuleId; of our own runtime
   std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
   std::vector<ModuleFrame> frames;
@@ -116,7 +134,9 @@ struct Walk {
 // ---- slots ----
 [[nodiscard]] SlotId new_slot(Walk& walk, Slot slot);
 void bind(Walk& walk, ValueId value, SlotId slot);
-inline const Spread& layout_of(const Walk& walk, SlotId slot) { return walk.table.layouts[walk.slots[slot].layout]; }
+[[nodiscard]] inline const Spread& layout_of(const Walk& walk, SlotId slot) {
+  return walk.table.layouts[walk.slots[slot].layout];
+}
 [[nodiscard]] inline std::span<const int64_t> shape_of(const Walk& walk, SlotId slot) {
   return shape_of(walk.graph, walk.slots[slot].value);
 }
@@ -128,22 +148,31 @@ inline const Spread& layout_of(const Walk& walk, SlotId slot) { return walk.tabl
 [[nodiscard]] uint32_t add_cause(Walk& walk, Cause cause);
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner = kNoRule, std::string op = {});
 void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
-                 StringId dtype);
+                 std::string_view dtype);
 void report_cause(Walk& walk, const Cause& cause, std::string_view fails);
 
-// ---- boundaries.cc ----
-void enter_module(Walk& walk, const GraphNode& node);
-void exit_module(Walk& walk, const GraphNode& node);
-// A parameter's layout under the plan, and whether it is a DTensor.
-[[nodiscard]] Spread param_layout(Walk& walk, ParamId param, RuleId& rule);
+// ---- steps.cc ----
+[[nodiscard]] std::string style_name(const Walk& walk, RuleId rule);
+[[nodiscard]] SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, ModuleId module, RuleId rule,
+                              bool output);
+[[nodiscard]] SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule, bool keeps_grad);
+[[nodiscard]] SlotId to_local(Walk& walk, SlotId in, bool partial_gradient, RuleId rule);
+[[nodiscard]] SlotId sum_gradient(Walk& walk, SlotId in, RuleId rule);
 [[nodiscard]] SlotId redistribute_slot(Walk& walk, SlotId slot, const Placement& to, bool on_tape);
 void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Placement gradient, RuleId rule);
+
+// ---- param_layouts.cc ----
+// What ranks hold of a parameter, and the rule that cuts it. As a DTensor where transformers makes one of it.
+[[nodiscard]] Spread param_layout(Walk& walk, ParamId param, RuleId& rule);
 
 // ---- operations.cc ----
 void run_node(Walk& walk, const GraphNode& node, uint32_t index);
 void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index);
+[[nodiscard]] std::string_view dtype_of(const Walk& walk, SlotId slot);
 [[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
 [[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
+// What the sizes among a node's arguments come to where each rank asks its own piece, of DTensors too. By size entry.
+[[nodiscard]] std::vector<uint32_t> local_size_numbers(Walk& walk, const GraphNode& node);
 void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntry& entry,
                std::span<const TapeSlot> ins);
 

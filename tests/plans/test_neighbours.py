@@ -1,6 +1,7 @@
 """Plans that people write and that end in a crash or in wrong numbers, on models without operations: each is a warning.
 That right plans get none is what test_plans.py holds."""
 
+import json
 import lzma
 import pathlib
 
@@ -49,21 +50,44 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope="module")
+def without_operations(tmp_path_factory):
+    """Llama 3 8B as a model file that says nothing of its operations."""
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    model = json.loads((ROOT / "plans" / "models" / "llama-3-8b.json").read_text())
+    del model["graph"]
+    path.write_text(json.dumps(model))
+    return path
+
+
 def neighbours(result):
     return {code for code in codes(result) if code in NEIGHBOURS}
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_plan_of_llama_is_a_warning(name, tmp_path):
+def test_a_wrong_plan_of_llama_is_a_warning(name, tmp_path, without_operations):
     block, ends, code = WRONG[name]
     (tmp_path / "plan.yaml").write_text(plan(block, ends))
-    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml", "--allow", "TP4006")
+    result = run("check", without_operations, tmp_path / "plan.yaml", "--allow", "TP4006")
     assert result.returncode == 0 and code in neighbours(result), result.stdout.decode()
 
 
-def test_the_right_plan_that_they_come_from_has_none(tmp_path):
+@pytest.mark.parametrize("dialect", ["glob", "regex"])
+@pytest.mark.parametrize("name", WRONG)
+def test_with_its_operations_it_is_an_error(name, dialect, tmp_path):
+    """As tpplan.torch would run it: what it computes, nobody has to guess."""
+    block, ends, _ = WRONG[name]
+    text = plan(block, ends, dialect)
+    (tmp_path / "plan.yaml").write_text(text if dialect == "glob" else text.replace(".*.", "[.][0-9]+[.]"))
+    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml", "--format", "json")
+    found = json.loads(result.stdout)["diagnostics"]
+    assert result.returncode == 1 and {d["fails"] for d in found if d["severity"] == "error"} <= {"forward", "output", "gradient"}, found
+    assert not neighbours(result)
+
+
+def test_the_right_plan_that_they_come_from_has_none(tmp_path, without_operations):
     (tmp_path / "plan.yaml").write_text(plan(BLOCK))
-    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml")
+    result = run("check", without_operations, tmp_path / "plan.yaml")
     assert result.returncode == 0 and not codes(result), result.stdout.decode()
 
 
@@ -89,8 +113,8 @@ def test_a_bias_that_is_forgotten_is_a_warning(rules, found, tmp_path):
     assert neighbours(run("check", model, tmp_path / "plan.yaml")) == ({found} if found else set())
 
 
-def test_one_cause_is_one_finding_with_a_count(tmp_path):
+def test_one_cause_is_one_finding_with_a_count(tmp_path, without_operations):
     (tmp_path / "plan.yaml").write_text(plan(without("mlp.down_proj")))
-    result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml", "--allow", "TP4006")
+    result = run("check", without_operations, tmp_path / "plan.yaml", "--allow", "TP4006")
     assert sorted(codes(result)) == ["TP5150", "TP5150"]  # gate and up, each a rule
     assert result.stdout.decode().count("and 31 modules more") == 2

@@ -110,7 +110,7 @@ def run(graph, tensors):
     values = {value: tensors[path] for value, kind, path in graph.leaves}
     for node in graph.nodes:
         if node[0] == "@enter":
-            for _, outside, inside in node[4]:
+            for _, outside, inside, *_ in node[4]:
                 values[inside] = values[outside]
         elif node[0] == "@exit":
             for _, inside, outside in node[2]:

@@ -299,7 +299,7 @@ class Run:
     # Borders of modules.
 
     def _enter(self, path, positional, row):
-        for _, outside, inside in row:
+        for _, outside, inside, *_ in row:
             self.values[inside] = self.values[outside]
         style = self.styles.get(path)
         if style in LOCAL:
@@ -308,7 +308,7 @@ class Run:
             self.grad_summed.add(path)
         if style not in INPUTS:
             return
-        given = {place[0]: inside for place, _, inside in row if len(place) == 1}
+        given = {place[0]: inside for place, _, inside, *_ in row if len(place) == 1}
         if positional == 0:
             raise Crash(f"{path} is called with keywords only")
         if 0 not in given:

@@ -223,7 +223,7 @@ def test_borders_have_ids_of_their_own_on_both_sides():
     first = enters[1][4]
     assert [place for place, *_ in first] == [["hidden"], ["pair", 0], ["pair", 1]]
     assert first[0][1] == first[1][1] and first[0][2] != first[1][2]  # one value that was given twice
-    seen = [i for n in graph.nodes if n[0] == "@enter" for _, _, i in n[4]]
+    seen = [i for n in graph.nodes if n[0] == "@enter" for _, _, i, *_ in n[4]]
     assert len(seen) == len(set(seen))
 
 

@@ -9,6 +9,7 @@ import datetime
 import json
 import logging
 import lzma
+import math
 import os
 import pathlib
 import re
@@ -27,9 +28,10 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from run_cases import own_cases, plan_text, transformers_cases  # noqa: E402
+from run_cases import mesh_of, own_cases, plan_text, transformers_cases  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 torch.set_num_threads(1)
 TOLERANCE = 1e-6  # of a tensor's largest value; rounding gives 1e-13
@@ -80,7 +82,7 @@ class Own:
         """Something that `apply` takes, or a reason why the plan is not run. The operations are left out: the program would judge them."""
         paths = [os.path.join(self.folder, name) for name in ("model.json", "plan.yaml", "manifest.json")]
         pathlib.Path(paths[0]).write_text(json.dumps({k: v for k, v in model_file.items() if k != "graph"}))
-        pathlib.Path(paths[1]).write_text(plan_text(case["plan"], "glob", case["tp"]))
+        pathlib.Path(paths[1]).write_text(plan_text(case["plan"], "glob", mesh_of(case), case.get("data", ())))
         done = subprocess.run([self.program, "compile", *paths[:2], "-o", paths[2]], capture_output=True, text=True)
         return (paths[2], None) if done.returncode == 0 else (None, done.stderr[:200])
 
@@ -171,8 +173,11 @@ def named(model):
     return list(model.named_parameters(remove_duplicate=False))
 
 
-def loss_of(output):
-    weights = torch.randn(tuple(output.shape), generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+def loss_weights(shape):
+    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+
+
+def loss_of(output, weights):
     return (output * weights).sum()
 
 
@@ -189,17 +194,65 @@ def step(way, model, inputs):
     """The output of the whole model, and the gradients by name."""
     way.tie(model)
     output = way.output(model(**inputs))
-    loss_of(output).backward()
+    loss_of(output, loss_weights(output.shape)).backward()
     return output.detach(), {name: p.grad for name, p in named(model)}
 
 
+# Operations of torch.distributed -> (kind of collective, which argument its input is).
+COLLECTIVES = {
+    "all_reduce": ("all_reduce", 0), "all_reduce_": ("all_reduce", 0), "allreduce_": ("all_reduce", 0),
+    "all_gather_into_tensor": ("all_gather", 0), "allgather_": ("all_gather", 1), "_allgather_base_": ("all_gather", 1),
+    "reduce_scatter_tensor": ("reduce_scatter", 0), "_reduce_scatter_base_": ("reduce_scatter", 1),
+    "all_to_all_single": ("all_to_all", 0), "alltoall_base_": ("all_to_all", 1), "alltoall_": ("all_to_all", 1),
+}  # fmt: skip
+
+
+class Calls(TorchDispatchMode):
+    """The collectives of a step as [phase, kind, axis, shape of the input, dtype], in order."""
+
+    def __init__(self, mesh, stage):
+        super().__init__()
+        self.stage, self.calls = stage, []
+        self.axes = {mesh.get_group(name).group_name: name for name in mesh.mesh_dim_names}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if DTensor in types:
+            return NotImplemented  # DTensor first: its collectives are seen after it
+        if function.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd"):
+            known = COLLECTIVES.get(function._schema.name.partition("::")[2])
+            if known:
+                kind, at = known
+                given = args[at]
+                while isinstance(given, (list, tuple)):
+                    given = given[0]
+                names = [a if isinstance(a, str) else getattr(a, "group_name", None) for a in (*args, *(kwargs or {}).values())]
+                axis = next((self.axes[n] for n in names if n in self.axes), next(iter(self.axes.values())))
+                self.calls.append([self.stage[0], kind, axis, list(given.shape), str(given.dtype).removeprefix("torch.")])
+        return function(*args, **(kwargs or {}))
+
+
+def own_part(case, mesh, tensor):
+    """What a rank has of a batch: data axes cut dim 0, major first."""
+    for axis in case.get("data", ()):
+        tensor = torch.chunk(tensor, mesh_of(case)[axis])[mesh.get_local_rank(axis)]
+    return tensor
+
+
 def rank_main(way, case, model, inputs, wanted, prepared, rank, store, stage):
-    dist.init_process_group("gloo", store=dist.FileStore(store, case["tp"]), rank=rank, world_size=case["tp"], timeout=datetime.timedelta(seconds=60))
-    mesh = init_device_mesh("cpu", (case["tp"],), mesh_dim_names=("tp",))
+    sizes = mesh_of(case)
+    world = math.prod(sizes.values())
+    dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=datetime.timedelta(seconds=60))
+    mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
     stage[0] = "apply"
     way.apply(model, mesh, case, prepared)
+    inputs = {name: own_part(case, mesh, value) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
+    whole = wanted[0].shape
+    wanted = own_part(case, mesh, wanted[0]), wanted[1]
     stage[0] = "forward"
-    output = way.output(model(**inputs))
+    calls = Calls(mesh, stage)
+    with calls:
+        result = way.output(model(**inputs))
+    output = result
     output = output.full_tensor() if isinstance(output, DTensor) else output
     found = {"output": difference(output.detach(), wanted[0])[0]}
     fits = torch.tensor([float(found["output"] != float("inf"))])
@@ -207,7 +260,8 @@ def rank_main(way, case, model, inputs, wanted, prepared, rank, store, stage):
     if not fits.item():
         return found | {"output": None}
     stage[0] = "backward"
-    loss_of(output).backward()
+    with calls:
+        loss_of(output, own_part(case, mesh, loss_weights(whole))).backward()
     stage[0] = "compare"
     floor = FLOOR * max(g.abs().max().item() for g in wanted[1].values() if g is not None)
     rows = []
@@ -219,14 +273,14 @@ def rank_main(way, case, model, inputs, wanted, prepared, rank, store, stage):
         other = torch.zeros_like(gradient) if wanted[1][name] is None else wanted[1][name]
         rows.append((*difference(gradient, other, floor), name))
     rows.sort(key=lambda row: row[0], reverse=True)
-    return found | {"gradients": [r for r in rows if r[0] > TOLERANCE][:3], "bad": sum(r[0] > TOLERANCE for r in rows)}
+    return found | {"gradients": [r for r in rows if r[0] > TOLERANCE][:3], "bad": sum(r[0] > TOLERANCE for r in rows), "calls": calls.calls}
 
 
 def run_ranks(way, case, model, inputs, wanted, prepared):
     """What each rank says: {"stage", "error"} or what rank_main returned. Ranks that wait for one that failed are stopped."""
     store = tempfile.mktemp(dir="/dev/shm")
     children, answers = {}, {}
-    for rank in range(case["tp"]):
+    for rank in range(math.prod(mesh_of(case).values())):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -265,7 +319,7 @@ def run_ranks(way, case, model, inputs, wanted, prepared):
             pass
     if os.path.exists(store):
         os.unlink(store)
-    return [answers[rank] for rank in range(case["tp"])]
+    return [answers[rank] for rank in range(math.prod(mesh_of(case).values()))]
 
 
 def verdict(answers):
@@ -279,7 +333,7 @@ def verdict(answers):
     worst = max((a["gradients"][0] for a in answers if a["gradients"]), default=None)
     if worst:
         return {"outcome": "wrong_grad", "gradient": worst[2], "ratio": worst[1], "bad": max(a["bad"] for a in answers)}
-    return {"outcome": "ok"}
+    return {"outcome": "ok", "collectives": answers[0]["calls"]}
 
 
 def reference(way, model, inputs):
@@ -319,7 +373,7 @@ def main():
             continue
         found = verdict(run_ranks(way, case, *ready[1:], prepared))
         rows.append({"file": list(models).index(key)} | {k: v for k, v in case.items() if k not in ("model", "kwargs")} | found)
-        print(number, case["model"], case["tp"], case["mutation_kind"], case["mutation"], "->", *found.values(), flush=True)
+        print(number, case["model"], mesh_of(case), case["mutation_kind"], case["mutation"], "->", *[v for k, v in found.items() if k != "collectives"], flush=True)
         if number % 20 == 0:
             write(options.output, models, rows)
     write(options.output, models, rows)

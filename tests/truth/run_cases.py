@@ -129,11 +129,19 @@ def mutations(plan, styles, added, options):
         yield "drop block", f"{', '.join(siblings)}: none", {k: r for k, r in plan.items() if k not in siblings}
 
 
-def plan_text(plan, dialect, tp):
+def mesh_of(case):
+    """The sizes of a case's axes, major to minor."""
+    return case.get("mesh") or {"tp": case["tp"]}
+
+
+def plan_text(plan, dialect, mesh, data=()):
     import json
 
+    mesh = mesh if isinstance(mesh, dict) else {"tp": mesh}
     def rule(value):
-        return value if isinstance(value, str) else "{" + ", ".join(f"{k}: {json.dumps(v)}" for k, v in value.items()) + "}"
+        return value if isinstance(value, str) else json.dumps(value) if isinstance(value, list) else "{" + ", ".join(f"{k}: {json.dumps(v)}" for k, v in value.items()) + "}"
 
     rules = "".join(f"  {json.dumps(key)}: {rule(value)}\n" for key, value in plan.items())
-    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{tp: {tp}}}\nuneven: torch\ntp_plan:\n{rules}"
+    axes = ", ".join(f"{name}: {size}" for name, size in mesh.items())
+    batch = f"data: {{axes: [{', '.join(data)}]}}\n" if data else ""
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{axes}}}\nuneven: torch\n{batch}tp_plan:\n{rules}"

@@ -39,11 +39,16 @@ FAILS = {"crash_apply": "apply", "crash_forward": "forward", "wrong_output": "ou
 ORDER = ("apply", "forward", "output", "gradient")
 
 
-def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path):
-    """Plans as transformers runs them: those that tpplan.torch runs are not walked."""
-    rows = [row for row in checked(tmp_path, "transformers") if row[0]["outcome"] != "ok"]
+# torch's attention for CPUs has no gradient for DTensors; the one for GPUs has.
+ONLY_ON_CPU = "flash_attention_for_cpu_backward"
+
+
+@pytest.mark.parametrize("dialect", RUNS)
+def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, dialect):
+    rows = [row for row in checked(tmp_path, dialect) if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")]
+    assert len(rows) >= 100
     missed = [(case["mutation"], case["tp"], case["outcome"]) for case, status, _ in rows if not status]
     assert not missed
     classes = [(case, min((d["fails"] for d in found if "fails" in d), key=ORDER.index, default=None)) for case, _, found in rows]
     other = [(case["mutation"], case["tp"], case["outcome"], fails) for case, fails in classes if fails != FAILS[case["outcome"]]]
-    assert len(other) <= len(rows) // 200, other
+    assert len(other) <= max(1, len(rows) // 200), other

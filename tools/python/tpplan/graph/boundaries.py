@@ -4,6 +4,7 @@ A style of a plan acts on these borders, so a value has one id outside of a modu
 
 import contextlib
 import dataclasses
+import inspect
 
 from .calls import own
 from .recording import copy_value, learn, look_up
@@ -28,9 +29,11 @@ def modules_recorded(recording, torch, modules):
 
 
 def _wrapped(recording, torch, path, forward):
+    positions = positions_of(forward)
+
     def recorded(*args, **kwargs):
         with torch._C.DisableTorchFunction():
-            args, kwargs, crossed = enter(recording, torch, path, args, kwargs)
+            args, kwargs, crossed = enter(recording, torch, path, args, kwargs, positions)
         recording.modules.append(path)
         result = forward(*args, **kwargs)
         recording.modules.pop()
@@ -41,8 +44,18 @@ def _wrapped(recording, torch, path, forward):
     return recorded
 
 
-def enter(recording, torch, path, args, kwargs):
-    """Records the beginning. Returns the arguments, each tensor an object of its own, and what has to be undone."""
+def positions_of(forward):
+    """The position of each parameter of a function that may be given by its name and by its position."""
+    try:
+        parameters = inspect.signature(forward).parameters.items()
+    except (TypeError, ValueError):
+        return {}
+    names = [name for name, p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return {name: i for i, name in enumerate(names)}
+
+
+def enter(recording, torch, path, args, kwargs, positions):
+    """Records the beginning: what a keyword gives has the position of its parameter behind it. Returns the arguments, each tensor an object of its own, and what has to be undone."""
     ids, row, crossed = {}, [], []
 
     def inside(tensor, place):
@@ -56,7 +69,7 @@ def enter(recording, torch, path, args, kwargs):
             entry.parent = parent
         inner = entry.id = copy_value(recording, outside)
         crossed.append((entry, outside, inner))
-        row.append([place, outside, inner])
+        row.append([place, outside, inner, *([positions[place[0]]] if len(place) == 1 and place[0] in positions else [])])
         return tensor
 
     args = tuple(replace(torch, a, [i], inside) for i, a in enumerate(args))

@@ -12,6 +12,7 @@ guards    [eq ne lt le gt ge, operand, operand, result]
 output    the value that a loss is made of, or several in a list
 
 A place is where in the arguments or in the result a value stands: [0], ["hidden_states"], ["position_embeddings", 0], [].
+What a keyword gives has the position of its parameter as a fourth entry, where it may be given by position too.
 An argument that is null, a boolean, a number or a text is itself. Every other one is a list: [value], ["e", entry of sizes],
 ["t", ...] a tuple, ["s", start, stop, step], ["x"] an ellipsis, ["d", dtype], ["f", "inf" | "-inf" | "nan"], ["h", number] read
 from a tensor, ["o", kind] anything else.
@@ -50,7 +51,7 @@ def tables(recording, settings):
 
     def row(node):
         if node[0] in ("@enter", "@exit"):
-            pairs = [[place, value_at[a], value_at[b]] for place, a, b in node[-1]]
+            pairs = [[place, value_at[a], value_at[b], *position] for place, a, b, *position in node[-1]]
             return [name(node[0]), name(node[1]), *node[2:-1], pairs]
         op, args, kwargs, results = node
         keywords = [name(k) if i % 2 == 0 else argument(k) for i, k in enumerate(kwargs)]
@@ -112,7 +113,7 @@ def _needed(recording, guards):
     depends = {v for v, kind, _ in recording.leaves if kind in (INPUT, PARAMETER, BUFFER)}
     for node in recording.nodes:
         if node[0] == "@enter" or node[0] == "@exit":
-            depends.update(after for _, before, after in node[-1] if before in depends)
+            depends.update(after for _, before, after, *_ in node[-1] if before in depends)
         elif any(v in depends for a in _arguments(node) for v in _values_in(a)):
             depends.update(node[3])
     used = set(recording.outputs)
@@ -133,7 +134,7 @@ def _needed(recording, guards):
     kept = []
     for node in reversed(recording.nodes):
         if node[0] == "@enter" or node[0] == "@exit":
-            used.update(v for _, *pair in node[-1] for v in pair)
+            used.update(v for row in node[-1] for v in row[1:3])
         else:
             inputs = [v for a in _arguments(node) for v in _values_in(a)]
             if not any(r in used or r in depends for r in node[3]) and not any(v in depends for v in inputs):
@@ -169,7 +170,7 @@ def _used(recording, nodes, guards):
                 use_size(part[0])
     for node in nodes:
         if node[0] == "@enter" or node[0] == "@exit":
-            values.update(v for _, *pair in node[-1] for v in pair)
+            values.update(v for row in node[-1] for v in row[1:3])
             continue
         values.update(node[3])
         for argument in _arguments(node):

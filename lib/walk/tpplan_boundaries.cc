@@ -1,0 +1,266 @@
+// Modules and operations as our own runtime runs them (tools/python/tpplan/torch): boundaries by the manifest's
+// layouts, parameters through views, plain tensors among DTensors as whole ones. Its files are named where a rule is
+// from.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "infer/grad_reduce.h"
+#include "walk/walk_state.h"
+
+namespace tpplan {
+namespace {
+
+constexpr BoundaryStep kBecomeWhole{StepKind::FromLocal, {}};
+constexpr BoundaryStep kGatherAll[] = {{StepKind::Redistribute, {}}, {StepKind::ToLocal, {}}};
+
+bool is_cut_over(const Walk& walk, ParamId id) { return uses_axis(sharding_of(walk.shardings, id).spec, walk.axis); }
+
+bool has_dtensor(const Walk& walk, std::span<const SlotId> slots) {
+  return std::any_of(slots.begin(), slots.end(), [&](SlotId slot) { return layout_of(walk, slot).is_dtensor; });
+}
+
+SlotId become_whole(Walk& walk, SlotId slot) {
+  return run_step(walk, kBecomeWhole, slot, module_at(walk), walk.slots[slot].origin, false);
+}
+
+// views.py: a parameter as a plain tensor, whose gradient is summed as grad_reduce says, or as a DTensor, where torch
+// sums what it finds to be open.
+SlotId view_of(Walk& walk, SlotId slot, bool plain) {
+  const ParamId id = walk.slots[slot].held;
+  const Sharding& sharding = sharding_of(walk.shardings, id);
+  const RuleId rule = walk.shardings.params[id].rule;
+  const SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule, true);
+  walk.slots[view].held = kNone;
+  if (plain) {
+    // The identity on the tape: a view of its own.
+    record_step(walk, TapeKind::View, slot, view, {}, rule);
+    const StyleRow* style = rule == kNoRule ? nullptr : walk.plan.rules[rule].style;
+    if (style != nullptr && style->name == "mla_kv_a_proj") return view;
+    const auto sums = grad_reduce_of(walk.plan, sharding, rule);
+    const bool summed = std::any_of(sums.begin(), sums.end(), [&](const GradReduce& r) { return r.axis == walk.axis; });
+    return summed && !uses_axis(sharding.spec, walk.axis) ? sum_gradient(walk, view, rule) : view;
+  }
+  Spread layout = layout_of(walk, view);
+  RuleId ignored = kNoRule;
+  layout.is_dtensor = true;
+  layout.claim = param_layout(walk, id, ignored).claim;
+  const auto shape = shape_of(walk, slot);
+  layout.claimed_shape.assign(shape.begin(), shape.end());
+  if (layout.claim.kind == PlacementKind::StridedShard) {
+    crash_at(walk, Code::TP5104,
+             fmt::format("`{}` is cut segment by segment, and is used where DTensors are",
+                         path_of(walk.model, walk.model.params[id])),
+             rule);
+    return slot;
+  }
+  walk.slots[view].layout = intern(walk.table, layout);
+  record_step(walk, TapeKind::FromLocal, slot, view, layout.claim, rule);
+  return view;
+}
+
+std::span<const Crossing> crossings_of(const Walk& walk, const GraphNode& node) {
+  return std::span(walk.graph.crossings).subspan(node.crossing_begin, node.crossing_end - node.crossing_begin);
+}
+
+// boundaries.py, _locate: by position, or by the name that stands for it. kNoId where the call does not give it.
+uint32_t find_argument(std::span<const Crossing> crossings, const ValueProgram& value) {
+  for (uint32_t i = 0; i < crossings.size(); ++i) {
+    const Crossing& c = crossings[i];
+    const bool found =
+        value.key.empty() ? c.position == value.position || c.parameter == value.position : c.key == value.key;
+    if (c.depth == 1 && found) return i;
+  }
+  return kNoId;
+}
+
+SlotId run_steps(Walk& walk, const ValueProgram& value, SlotId slot, ModuleId module, bool output) {
+  for (const BoundaryStep& step : value.steps) {
+    slot = run_step(walk, step, slot, module, value.rule, output);
+    if (walk.crash != kNoId) break;
+  }
+  return slot;
+}
+
+// views.py: the module's own parameters as they are shown for the time of its forward.
+void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
+  const Module& module = walk.model.modules[frame.module];
+  for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
+    const ValueId value = walk.value_of_param[id];
+    if (value == kNoId) continue;
+    const SlotId held = walk.slot_of[value];
+    if (walk.slots[held].held == kNone) continue;  // shown already: another name of it, in a module around this one
+    frame.hidden.emplace_back(value, held);
+    if (frame.steps->adds_bias_late && walk.model.params[id].name == "bias") {
+      // The module runs without it; it is added to the result.
+      frame.bias = view_of(walk, held, true);
+      Spread none = whole_layout(walk.table, shape_of(walk, held));
+      none.zero = true;
+      for (MapId& dim : none.dims) dim = any_map(walk.table.maps, 1, std::vector<int64_t>(walk.ranks, 1));
+      Slot slot = walk.slots[held];
+      slot.held = kNone;
+      slot.requires_grad = false;
+      slot.layout = intern(walk.table, none);
+      bind(walk, value, new_slot(walk, slot));
+      continue;
+    }
+    bind(walk, value, view_of(walk, held, plain));
+    if (walk.crash != kNoId) return;
+  }
+}
+
+SlotId add_bias(Walk& walk, SlotId result, const ModuleFrame& frame) {
+  SlotId bias = frame.bias;
+  if (layout_of(walk, result).is_dtensor) bias = become_whole(walk, bias);
+  if (!is_all_whole(walk.table, layout_of(walk, bias))) {
+    crash_at(walk, Code::TP5102, "adds a piece of the bias to the whole result", frame.rule, walk.slots[bias].origin);
+    return result;
+  }
+  const SlotId out = derived(walk, result, layout_of(walk, result), kNoRule, true);
+  walk.slots[out].requires_grad =
+      (walk.slots[result].requires_grad || walk.slots[bias].requires_grad) && records_gradients(walk);
+  if (!walk.slots[out].requires_grad) return out;
+  TapeEntry entry{.kind = TapeKind::AddBias, .module = frame.module, .rule = frame.rule};
+  entry.in_begin = static_cast<uint32_t>(walk.tape_slots.size());
+  for (const SlotId slot : {result, bias}) walk.tape_slots.push_back({slot, walk.slots[slot].layout});
+  entry.in_end = entry.out_begin = static_cast<uint32_t>(walk.tape_slots.size());
+  walk.tape_slots.push_back({out, walk.slots[out].layout});
+  entry.out_end = static_cast<uint32_t>(walk.tape_slots.size());
+  walk.tape.push_back(entry);
+  return out;
+}
+
+// boundaries.py, prepare_output: the part of the result that a boundary names; kNoId where it is no tensor.
+uint32_t find_result(Walk& walk, std::span<const Crossing> crossings, const ValueProgram& value) {
+  for (uint32_t i = 0; i < crossings.size(); ++i) {
+    const Crossing& c = crossings[i];
+    if (c.depth == 0) {
+      if (value.position == 0) return i;
+      crash_at(walk, Code::TP5105,
+               fmt::format("the module has one output, and its boundary names output {}", value.position), value.rule);
+      return kNoId;
+    }
+    if (c.depth == 1 && c.position == value.position) return i;
+    if (!c.key.empty()) {
+      crash_at(walk, Code::TP5105, "the module returns no tensor and no tuple", value.rule);
+      return kNoId;
+    }
+  }
+  return kNoId;
+}
+
+}  // namespace
+
+bool prepare_tpplan_run(Walk& walk) {
+  walk.programs = build_tpplan_programs(walk.plan, walk.model, walk.boundaries, walk.shardings, walk.axis);
+  for (ModuleId id = 0; id < walk.programs.size(); ++id) {
+    const ModuleProgram& program = walk.programs[id];
+    if (program.refused.empty()) continue;
+    report_cause(walk,
+                 {.code = Code::TP5105,
+                  .reason = std::string(program.refused),
+                  .op = {},
+                  .module = id,
+                  .rule = program.rule,
+                  .layouts = {}},
+                 "apply");
+  }
+  return std::all_of(walk.programs.begin(), walk.programs.end(),
+                     [](const ModuleProgram& program) { return program.refused.empty(); });
+}
+
+void enter_tpplan_module(Walk& walk, const GraphNode& node) {
+  ModuleFrame frame{.module = walk.module_of_string[node.name]};
+  frame.no_grad = node.no_grad || (!walk.frames.empty() && walk.frames.back().no_grad);
+  const auto crossings = crossings_of(walk, node);
+  std::vector<SlotId> given;
+  for (const Crossing& c : crossings) {
+    // A value that enters twice is the one outside, whatever was made of its first place.
+    ValueId outside = c.from;
+    for (const Crossing& b : crossings) {
+      if (b.to == outside) outside = b.from;
+    }
+    given.push_back(walk.slot_of[outside]);
+  }
+  if (frame.module == kNone) {
+    walk.frames.push_back(frame);
+    for (size_t i = 0; i < given.size(); ++i) bind(walk, crossings[i].to, given[i]);
+    return;
+  }
+  const ModuleProgram& program = walk.programs[frame.module];
+  frame.rule = program.rule;
+  frame.steps = &program;
+  walk.frames.push_back(frame);
+  for (const ValueProgram& value : program.inputs) {
+    const uint32_t at = find_argument(crossings, value);
+    if (at != kNoId) given[at] = run_steps(walk, value, given[at], frame.module, false);
+    if (walk.crash != kNoId) return;
+  }
+  // modules.py, _how: whether it computes with plain tensors, and whether its plain inputs must become DTensors first.
+  ModuleFrame& own = walk.frames.back();
+  bool plain = program.runs_locally || !program.has_params;
+  if (!plain && !has_dtensor(walk, given)) {
+    const Module& module = walk.model.modules[frame.module];
+    plain = true;
+    for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id)
+      plain = plain && !is_cut_over(walk, id);
+    own.spreads = !plain;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (own.spreads) given[i] = become_whole(walk, given[i]);
+    bind(walk, crossings[i].to, given[i]);
+  }
+  show_own_params(walk, own, plain);
+}
+
+void exit_tpplan_module(Walk& walk, const GraphNode& node) {
+  const ModuleFrame frame = walk.frames.back();
+  for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
+    bind(walk, hidden->first, hidden->second);
+  const auto crossings = crossings_of(walk, node);
+  std::vector<SlotId> given;
+  for (const Crossing& c : crossings) given.push_back(walk.slot_of[c.from]);
+  for (size_t i = 0; frame.steps != nullptr && i < frame.steps->outputs.size(); ++i) {
+    const ValueProgram& value = frame.steps->outputs[i];
+    const uint32_t at = find_result(walk, crossings, value);
+    if (at != kNoId) given[at] = run_steps(walk, value, given[at], frame.module, true);
+    if (walk.crash != kNoId) return;
+  }
+  if (frame.bias != kNoId && !given.empty()) given[0] = add_bias(walk, given[0], frame);
+  for (size_t i = 0; i < given.size() && walk.crash == kNoId; ++i) {
+    const bool gathers = frame.spreads && frame.steps->outputs.empty() && layout_of(walk, given[i]).is_dtensor;
+    for (const BoundaryStep& step : gathers ? std::span(kGatherAll) : std::span<const BoundaryStep>{})
+      given[i] = run_step(walk, step, given[i], frame.module, frame.rule, true);
+    bind(walk, crossings[i].to, given[i]);
+  }
+  if (walk.crash == kNoId) walk.frames.pop_back();
+}
+
+void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
+  const std::vector<ValueId> values = values_in(walk, node);
+  bool dtensors = false, cut = false, held = false;
+  for (const ValueId value : values) {
+    const Slot& slot = walk.slots[walk.slot_of[value]];
+    dtensors = dtensors || layout_of(walk, walk.slot_of[value]).is_dtensor;
+    if (slot.held == kNone) continue;
+    held = true;
+    cut = cut || is_cut_over(walk, slot.held);
+  }
+  if (!dtensors && !held) return;
+  const auto show = [&](ValueId value, SlotId slot) {
+    shown.emplace_back(value, walk.slot_of[value]);
+    bind(walk, value, slot);
+  };
+  // mixing.py: parameters that are used outside of their module are seen as their views, and what is plain among
+  // DTensors is whole.
+  for (const ValueId value : values) {
+    if (walk.slots[walk.slot_of[value]].held != kNone && walk.crash == kNoId)
+      show(value, view_of(walk, walk.slot_of[value], !dtensors && !cut));
+  }
+  for (const ValueId value : values) {
+    if ((dtensors || cut) && !layout_of(walk, walk.slot_of[value]).is_dtensor && walk.crash == kNoId)
+      show(value, become_whole(walk, walk.slot_of[value]));
+  }
+}
+
+}  // namespace tpplan
