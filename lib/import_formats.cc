@@ -38,7 +38,7 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
   }
   const bool good =
       read_weight_files(path, model.weights) && build_weights_model(model.weights, heads, model.graph, model.summary);
-  for (const SafetensorsHeader& header : model.weights.headers) model.paths.push_back(header.source.name);
+  for (const WeightsHeader& header : model.weights.headers) model.paths.push_back(header.source.name);
   return good;
 }
 

@@ -42,37 +42,7 @@ ReadResult read_descriptor(int fd, ReadResult result, uint64_t limit) {
   return result;
 }
 
-ReadResult read_part(int fd, ReadResult result, uint64_t offset, uint64_t length, uint64_t& file_bytes) {
-  struct stat status {};
-  if (fstat(fd, &status) != 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) return refused(std::move(result), ReadFault::CannotRead, "is a directory");
-  if (!S_ISREG(status.st_mode)) return refused(std::move(result), ReadFault::CannotRead, "is no regular file");
-  file_bytes = static_cast<uint64_t>(status.st_size);
-  std::string& text = result.file.text;
-  text.resize(offset < file_bytes ? std::min(length, file_bytes - offset) : 0);
-  size_t filled = 0;
-  while (filled < text.size()) {
-    const ssize_t got = pread(fd, text.data() + filled, text.size() - filled, static_cast<off_t>(offset + filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
-    if (got == 0) break;
-    filled += static_cast<size_t>(got);
-  }
-  text.resize(filled);
-  return result;
-}
-
 }  // namespace
-
-ReadResult read_file_part(const std::string& path, uint64_t offset, uint64_t length, uint64_t& file_bytes) {
-  ReadResult result;
-  result.file.name = path;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not waited for
-  if (fd < 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
-  result = read_part(fd, std::move(result), offset, length, file_bytes);
-  close(fd);
-  return result;
-}
 
 ReadResult read_file(const std::string& path, uint64_t limit) {
   ReadResult result;

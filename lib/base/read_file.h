@@ -20,9 +20,4 @@ struct ReadResult {
 // before a byte of it is read. More than `limit` bytes is TooLarge, for a regular file before reading.
 [[nodiscard]] ReadResult read_file(const std::string& path, uint64_t limit);
 
-// Bytes [offset, offset + length) of the regular file at `path`, fewer where it ends before, and the size of the whole
-// file. Nothing else of it is read.
-[[nodiscard]] ReadResult read_file_part(const std::string& path, uint64_t offset, uint64_t length,
-                                        uint64_t& file_bytes);
-
 }  // namespace tpplan

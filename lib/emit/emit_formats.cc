@@ -38,10 +38,10 @@ std::string sentence(const LossRow& row, std::string_view path) {
 
 // Where the parameter stands in the manifest, as write_manifest writes it.
 Span param_span(const SourceFile& file, std::string_view path) {
-  const std::string name = json_text(path);
-  const size_t at = file.text.find("\"path\": " + name);
+  const std::string key = json_text("path") + ": ", name = json_text(path);
+  const size_t at = file.text.find(key + name);
   if (at == std::string::npos) return {Source::Manifest, 0, 0};
-  return {Source::Manifest, at + std::string_view("\"path\": ").size(), static_cast<uint32_t>(name.size())};
+  return {Source::Manifest, at + key.size(), static_cast<uint32_t>(name.size())};
 }
 
 void check_loss(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, const LossRow& row,

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <mutex>
 
+#include "ranks/control_messages.h"
 #include "ranks/control_thread.h"
+#include "ranks/deadline.h"
 
 namespace tpplan {
 
@@ -27,8 +29,7 @@ void report_timeout(Comm& comm) {
     control.outbox.push_back(
         {.type = FrameType::Late, .numbers = {comm.step.number, comm.calls}, .texts = {comm.step.what}});
     wake(control);
-    control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1),
-                               [&] { return control.fault.has_value(); });
+    control.changed.wait_until(lock, after(kReplySeconds), [&] { return control.fault.has_value(); });
     set_fault(control, {.code = Code::TP8008,
                         .message = fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not answer",
                                                comm.rank, control.deadline, to_text(comm.step)),
@@ -42,9 +43,8 @@ void report_timeout(Comm& comm) {
 template <typename Done>
 bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
   Control& control = *comm.control;
-  const auto end =
-      std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(comm.deadline * 1e6));
-  const bool in_time = control.changed.wait_until(lock, end, [&] { return done() || control.fault.has_value(); });
+  const bool in_time =
+      control.changed.wait_until(lock, after(comm.deadline), [&] { return done() || control.fault.has_value(); });
   if (in_time && done()) return true;
   if (in_time) {
     comm.fault = control.fault;
@@ -129,7 +129,7 @@ bool end_together(Comm& comm, int status) {
     wake(control);
   }
   while (!control.all_ended && !control.fault) {
-    control.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    control.changed.wait_until(lock, after(0.2));
     if (seconds_since(control.last_change) > control.deadline + kReplySeconds) {
       set_fault(control, {.code = Code::TP8008,
                           .message = fmt::format("rank {} has waited {:.3g} s for the end, and rank 0 does not answer",

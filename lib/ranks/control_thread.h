@@ -26,7 +26,9 @@ struct Control {
   int wake = -1;
   std::thread thread;
   std::atomic<bool> has_fault = false;
-  std::mutex send_mutex;  // of what is sent; taken before the other
+  // Of what is sent, by the thread or by the rank itself. Taken before the other, never behind it: who sends takes the
+  // other for a moment, to see what and to whom.
+  std::mutex send_mutex;
 
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
@@ -57,11 +59,5 @@ void wake(Control& control);
 // Tells rank 0 where this rank stands, from the rank's own thread: a rank may be gone before its other thread gets to
 // it.
 void send_state_now(Control& control);
-
-// These with the mutex held. The first failure stands and is sent to all.
-void set_fault(Control& control, Fault fault);
-// At rank 0: answers a round of texts, and the end, when all have come; fails a round that somebody will never come to.
-void complete_texts(Control& control);
-void complete_end(Control& control);
 
 }  // namespace tpplan

@@ -125,6 +125,7 @@ void publish_state(Comm& comm) {
   RankState& state = board.ranks[static_cast<size_t>(comm.rank)];
   state.step = comm.step;
   state.calls = comm.calls;
+  board.last_change = std::chrono::steady_clock::now();
   if (comm.fault && !board.fault) board.fault = comm.fault;
   if (!comm.fault) comm.fault = board.fault;
   if (board.fault) board.changed.notify_all();
@@ -160,14 +161,6 @@ int run_rank(Comm& comm, const RankBody& body) {
     fail_somehow(board_of(comm), comm, current_fault);
   }
   return comm.fault ? std::max(status, exit_status(*comm.fault)) : status;
-}
-
-// Waits until all bodies have returned; after a failure for no longer than it takes a rank that still works to notice.
-bool wait_for_ranks(Board& board) {
-  std::unique_lock lock(board.mutex);
-  board.changed.wait(lock, [&] { return board.running == 0 || board.fault; });
-  return board.changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::seconds(1),
-                                  [&] { return board.running == 0; });
 }
 
 }  // namespace
@@ -210,7 +203,7 @@ JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const
       break;
     }
   }
-  const bool all_ended = wait_for_ranks(*board);
+  const bool all_ended = wait_for_ends(*board, options.deadline);
   if (!all_ended) {  // a rank that cannot be woken: it would use what the caller is about to take down
     const std::lock_guard lock(board->mutex);
     end_process(*board->fault);

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ranks/deadline.h"
+
 namespace tpplan {
 namespace {
+
+constexpr double kNoticeSeconds = 1;  // that a rank which still works may take to notice a failure
 
 // A member that ended without having come; -1: none.
 int ended_member(const Board& board, const Group& group, const BoardGroup& point) {
@@ -32,8 +36,7 @@ const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Gro
     ++point.round;
     board.changed.notify_all();
   }
-  const auto deadline = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::microseconds>(
-                                                               std::chrono::duration<double>(comm.deadline));
+  const auto deadline = after(comm.deadline);
   int ended = -1;
   const auto is_over = [&] {
     return point.round != round || board.fault || (ended = ended_member(board, group, point)) >= 0;
@@ -65,10 +68,31 @@ void finish_reading(Board& board, const Group& group) {
 
 void post_end(Board& board, int rank, int status) {
   const std::lock_guard lock(board.mutex);
-  board.ranks[static_cast<size_t>(rank)].ended = true;
+  RankState& state = board.ranks[static_cast<size_t>(rank)];
+  state.ended = true;
+  ++state.calls;  // the end is a call of all ranks: who has not come to it has made fewer
   board.statuses[static_cast<size_t>(rank)] = status;
   --board.running;
+  board.last_change = std::chrono::steady_clock::now();
   board.changed.notify_all();
+}
+
+bool wait_for_ends(Board& board, double deadline) {
+  std::unique_lock lock(board.mutex);
+  const auto is_over = [&] { return board.running == 0 || board.fault; };
+  const auto find_ended = [&] { return std::ranges::find(board.ranks, true, &RankState::ended); };
+  // As long as all work there is nobody to be late for: a job may take what it takes.
+  board.changed.wait(lock, [&] { return is_over() || find_ended() != board.ranks.end(); });
+  while (!is_over()) {
+    const auto limit = after(deadline, board.last_change);  // moves on with the ranks, who need not wake us for it
+    if (std::chrono::steady_clock::now() < limit) {
+      board.changed.wait_until(lock, limit);
+    } else {
+      board.fault = late_fault(board.ranks, static_cast<int>(find_ended() - board.ranks.begin()), deadline);
+      board.changed.notify_all();
+    }
+  }
+  return board.changed.wait_until(lock, after(kNoticeSeconds), [&] { return board.running == 0; });
 }
 
 }  // namespace tpplan

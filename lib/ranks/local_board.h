@@ -1,6 +1,7 @@
 // The board that the ranks of one process share: what each hands out, where each stands, the first failure.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -35,6 +36,7 @@ struct Board {
   std::vector<RankState> ranks;
   std::vector<int> statuses;  // of ranks that ended
   size_t running = 0;         // ranks whose body has not returned
+  std::chrono::steady_clock::time_point last_change = std::chrono::steady_clock::now();  // of any rank's state
   std::optional<Fault> fault;
 };
 
@@ -50,5 +52,10 @@ void finish_reading(Board& board, const Group& group);
 
 // A rank's body has returned.
 void post_end(Board& board, int rank, int status);
+
+// Waits until all bodies have returned. Ranks that have ended wait for the others as in a step: a failure when none has
+// moved on for `deadline` seconds. True when all have returned; false after a failure, when some have not within the
+// second that a rank which works may take to notice.
+[[nodiscard]] bool wait_for_ends(Board& board, double deadline);
 
 }  // namespace tpplan

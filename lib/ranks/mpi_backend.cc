@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "ranks/backends.h"
 #include "ranks/control.h"
+#include "ranks/deadline.h"
 #include "ranks/end_process.h"
 #include "ranks/mpi_library.h"
 #include "ranks/reduce_by_moves.h"
@@ -82,6 +83,9 @@ bool finish(Comm& comm, std::vector<MpiRequest>& requests) {
 }
 
 // Sends `out` of `from` to every member and receives `in` of each into `to`; the own part is copied. Host memory.
+// Receives come first, so that what arrives has its place and need not wait in MPI's own memory. In step i everyone
+// sends i ranks ahead and receives from i behind: no rank is the first target of all. One tag is enough: messages
+// between two ranks keep their order, and both make the same calls in the same order.
 bool move(Comm& comm, const Group& group, const void* from, const std::vector<Part>& out, void* to,
           const std::vector<Part>& in) {
   const MpiLibrary& mpi = library_of(comm);
@@ -184,7 +188,8 @@ constexpr Backend kMpi = {.name = "mpi",
                           .gather_texts = gather_texts_by_control,
                           .publish_state = publish_state_by_control};
 
-// Ends the process with `late` when a call that cannot be given up takes longer than the deadline.
+// Ends the process with `late` when a call that cannot be given up takes longer than the deadline. By a thread:
+// MPI_Init has no form that returns early, and nothing may go on beside a call that hangs.
 template <typename Call>
 int within_deadline(double seconds, const Fault& late, Call call) {
   std::mutex mutex;
@@ -192,8 +197,7 @@ int within_deadline(double seconds, const Fault& late, Call call) {
   bool done = false;
   std::thread guard([&] {
     std::unique_lock lock(mutex);
-    const auto end = std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(seconds * 1e6));
-    if (!changed.wait_until(lock, end, [&] { return done; })) end_process(late);
+    if (!changed.wait_until(lock, after(seconds), [&] { return done; })) end_process(late);
   });
   const int result = call();
   {

@@ -65,7 +65,8 @@ Group group_of(const Mesh& mesh, AxisId axis, int rank) {
 }
 
 // What this rank needs of its group: a sum its region of everybody, a slice of itself, a move every element from
-// somebody. Empty: it is there; else why not. Others may find theirs: they hear of it.
+// somebody. Empty: it is there; else why not. Others may find theirs: they hear of it. Counting is enough, because an
+// axis that cuts gives an element to one of its ranks; the summands of a sum all hold the same region.
 std::string find_lack(const StepPlan& plan, CollectiveKind kind) {
   const uint64_t needed = elements_in(own(plan.after, plan));
   uint64_t held = 0;
@@ -142,7 +143,8 @@ struct Exchange {
 constexpr const char* kNotWhole =
     "its runs are not whole bytes: shard another dim, or a multiple of the elements in a byte";
 
-// Runs one call of the backend between two synchronizations, and times it.
+// Runs one call of the backend and times it: behind what the device still had to do, so that this is not counted, and
+// to the end of what the call has only queued.
 template <typename Call>
 bool talk(Exchange& exchange, uint64_t bytes, Call call) {
   exchange.comm.device->synchronize();
@@ -172,6 +174,8 @@ bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
   return true;
 }
 
+// The members' blocks came one after the other; in the result their rows alternate wherever the cut dim is not the
+// first.
 bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
   uint64_t offset = 0;
   for (size_t i = 0; i < packed.parts.size(); offset += packed.bytes[i++]) {
@@ -216,6 +220,7 @@ bool run_all_to_all(Exchange& exchange) {
          unpack(exchange, received, in.get());
 }
 
+// A part is packed as the region that its member will hold: what arrives is the result, with nothing to unpack.
 bool run_reduce_scatter(Exchange& exchange) {
   Packed sent;
   std::shared_ptr<void> out;
@@ -227,6 +232,7 @@ bool run_reduce_scatter(Exchange& exchange) {
   });
 }
 
+// Summed in new memory: the tensor's own is left as it was for whoever shares it.
 bool run_all_reduce(Exchange& exchange) {
   const uint64_t bytes = exchange.tensor.bytes, elements = elements_in(own(exchange.plan.before, exchange.plan));
   Comm& comm = exchange.comm;
@@ -309,6 +315,7 @@ bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collectiv
       return refuse("the placements before or after it are no layout of the tensor");
     }
   }
+  // All of this before anything is sent: a rank that stops between two calls is waited for to the deadline.
   if (const std::string lack = find_lack(plan, collective.kind); !lack.empty()) return refuse(lack);
 
   StepMeasure local;

@@ -37,6 +37,7 @@ Runs joined(const Runs& runs) {
   return apart;
 }
 
+// Both lists ascend, so of two runs the one that ends first meets nothing that is still to come.
 Runs common_runs(const Runs& a, const Runs& b) {
   Runs common;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size(); a[i].end < b[j].end ? ++i : ++j) {
@@ -145,9 +146,12 @@ uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global) {
   return offset;
 }
 
+// From the innermost dim out, as long as the box is all of both blocks, its rows follow each other without a gap in
+// both and make one run. The first dim that is cut in one of them still adds its indices to the run, which are
+// neighbours; what stands outside of it is stepped over with strides.
 BoxCopy plan_copy(const HeldBox& from, const HeldBox& to, const Box& box) {
   BoxCopy copy{.run = 1, .from_offset = offset_of(from, box.begin), .to_offset = offset_of(to, box.begin)};
-  bool is_one_run = true;  // so far, from the innermost dim outwards, the box is all of both blocks
+  bool is_one_run = true;
   uint64_t from_stride = 1, to_stride = 1;
   for (size_t d = box.begin.size(); d-- > 0;) {
     const uint64_t size = box.end[d] - box.begin[d];

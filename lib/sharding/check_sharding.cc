@@ -47,8 +47,9 @@ void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& ax
   faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
 }
 
-// Pieces are equal but for the last ones, so every boundary is on a granule if and only if the first piece of each
-// axis' cut is a whole number of granules, or the run is not cut at all.
+// Major axis first, each cuts the first piece of the one before: pieces of an axis are equal but for the last ones, so
+// every boundary is on a granule if and only if the first piece of each axis' cut is a whole number of granules, or the
+// run is not cut at all.
 bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
   Interval run{0, size};
   for (const AxisId axis : axes) {

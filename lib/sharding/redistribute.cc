@@ -43,6 +43,9 @@ Collective collective_of(AxisId axis, const Placement& from, const Placement& to
   return {.kind = CollectiveKind::LocalSlice, .axis = axis, .dim = to.dim};
 }
 
+// Axes cut a dim one after the other, the left one into the larger pieces, so an axis' own pieces are where they shall
+// be only when nothing changes to its left.
+//
 // True when the axes to the left of `axis` cut the dim that `axis` shall cut in the same way now as they do in the end.
 bool cut_alike_before(const std::vector<Placement>& current, std::span<const Placement> to, size_t axis) {
   if (to[axis].kind != PlacementKind::Shard) return true;
@@ -65,9 +68,12 @@ std::optional<std::vector<Collective>> redistribute(std::span<const Placement> f
     if (current[axis] != target) steps.push_back(collective_of(static_cast<AxisId>(axis), current[axis], target));
     current[axis] = target;
   };
+  // From the right: an axis that cuts inside of another one's pieces can be gathered while those stand, not the other
+  // way round. An axis that comes to its place here has one step; one that cannot yet is made whole, and cut below.
   if (std::any_of(from.begin(), from.end(), is_shard)) {
     for (size_t i = from.size(); i-- > 0;) change(i, cut_alike_before(current, to, i) ? to[i] : Placement{});
   }
+  // From the left: a cut stands on those before it.
   for (size_t i = 0; i < from.size(); ++i) change(i, to[i]);
   return steps;
 }
@@ -87,7 +93,7 @@ std::vector<Collective> redistribute_gradient(std::span<const Placement> from, s
   for (Placement& placement : target) {
     if (placement.kind == PlacementKind::Partial) placement = {};
   }
-  return *redistribute(arriving, target);
+  return *redistribute(arriving, target);  // no target is Partial: there is an answer
 }
 
 }  // namespace tpplan

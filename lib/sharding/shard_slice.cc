@@ -5,6 +5,7 @@
 namespace tpplan {
 namespace {
 
+// Major axis first: each cuts what the ones before left, which for uneven sizes is not the cut by their product.
 Interval cut(Interval run, const DimAxes& axes, const Mesh& mesh, std::span<const int64_t> coordinate) {
   for (const AxisId axis : axes) run = chunk(run, mesh.axes[axis].size, coordinate[axis]);
   return run;
@@ -23,6 +24,7 @@ void for_each_segment(int64_t size, std::span<const int64_t> segments, Visit vis
 
 }  // namespace
 
+// As torch.chunk: pieces of ceil(size / count), the last ones shorter or empty.
 Interval chunk(Interval whole, int64_t count, int64_t index) {
   const int64_t size = length(whole), piece = size / count + (size % count != 0);
   // index * piece can pass 2^63 only where it also passes the end.

@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kPartNames[] = {"gather", "reduce"};
 static_assert(std::size(kPartNames) == static_cast<size_t>(StepPart::Reduce) + 1);
 
+// A ring carries a reduction once around while it sums and once more to hand out the result; other moves once.
 constexpr int kRingPasses[] = {1, 2, 1, 1, 0};  // by CollectiveKind
 static_assert(std::size(kRingPasses) == static_cast<size_t>(CollectiveKind::LocalSlice) + 1);
 
@@ -45,6 +46,7 @@ struct Walk {
   std::vector<ParamStep>& steps;
 };
 
+// Of a rank that holds the most: with uneven sizes the first has whole pieces.
 uint64_t elements_of_first_rank(const Walk& walk, const PartitionSpec& spec) {
   Sharding sharding{.spec = spec, .segments = {}};
   for (const DimSegments& segments : walk.sharding.segments) {
@@ -65,6 +67,10 @@ void go(Walk& walk, const Collective& collective, PartitionSpec next) {
   walk.spec = std::move(next);
 }
 
+// Pieces of a minor axis lie inside those of a major one. A collective over the major one would put together pieces
+// that are not neighbours, so the minor axes are gathered before it, from the innermost out, and cut again behind it,
+// which moves nothing.
+//
 // A collective over `axis`, which cuts `dim` at `place` of its axes before (all_gather) or after it (reduce_scatter).
 void go_behind_minor_axes(Walk& walk, CollectiveKind kind, AxisId axis, size_t dim, size_t place) {
   const auto over = [dim](CollectiveKind what, AxisId which) {
@@ -188,6 +194,8 @@ std::vector<Placement> unreduced_gradient(const PartitionSpec& spec, std::span<c
 
 int ring_passes(CollectiveKind kind) { return kRingPasses[static_cast<size_t>(kind)]; }
 
+// Each of n ranks sends n - 1 of the n parts in a pass. In 128 bits: the product of sizes that 64 bits hold may not
+// fit.
 uint64_t ring_bytes(CollectiveKind kind, uint64_t bytes, int64_t ranks) {
   const auto passes = static_cast<unsigned __int128>(ring_passes(kind));
   const unsigned __int128 sent = passes * bytes * static_cast<uint64_t>(ranks - 1) / static_cast<uint64_t>(ranks);

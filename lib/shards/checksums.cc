@@ -75,21 +75,27 @@ Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std:
 }
 
 std::string checksums_text(const Manifest& manifest, std::string_view manifest_sha256, const Checksums& checksums) {
-  std::string text =
-      fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\", \"algorithm\": \"sha256\",\n \"shards\": [",
-                  kFormat, manifest_sha256);
-  bool first = true;
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "format", kFormat);
+  next_line(json, 1);
+  write_member(json, "manifest_sha256", manifest_sha256);
+  write_member(json, "algorithm", "sha256");
+  next_line(json, 1);
+  write_key(json, "shards");
+  begin_array(json);
   for (size_t t = 0; t < checksums.front().size(); ++t) {
     if (checksums.front()[t].empty()) continue;
-    text += first ? "\n  {\"path\": " : ",\n  {\"path\": ";
-    first = false;
-    append_json_string(text, path_of(manifest, tensor_of(manifest, t)));
-    text += ", \"ranks\": [";
-    for (size_t rank = 0; rank < checksums.size(); ++rank)
-      text += fmt::format("{}\"{}\"", rank == 0 ? "" : ", ", checksums[rank][t]);
-    text += "]}";
+    next_line(json, 2);
+    begin_object(json);
+    write_member(json, "path", path_of(manifest, tensor_of(manifest, t)));
+    write_key(json, "ranks");
+    write_array(json, checksums, [&](const auto& of_rank) { write_value(json, of_rank[t]); });
+    end_object(json);
   }
-  return text + "]}\n";
+  end_array(json);
+  end_object(json);
+  return json.out + '\n';
 }
 
 std::vector<Fault> compare_checksums(const std::string& path, const Manifest& manifest,

@@ -16,8 +16,8 @@ namespace tpplan {
 // By rank, then by number in ShardStore::shards; empty where a tensor is left out.
 using Checksums = std::vector<std::vector<std::string>>;
 
-// The checksums of all ranks, on every rank. Called by all ranks, with the shards of this process on its first rank and
-// nothing on the others. Throws what a rank failed by.
+// The checksums of all ranks, on every rank. Called by all ranks, with shards as load_shards. Throws what a rank failed
+// by.
 [[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out,
                                     int threads);
 

@@ -59,6 +59,8 @@ const char* unpack(const ReadTo& to, const ReadItem& item, int rank, const char*
 
 }  // namespace
 
+// Rounds of one item a member: member i reads the i-th of them and sends everybody its part. All ranks have the same
+// list of cells and cut it by the same block, so each knows what comes from whom without being told.
 uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells, uint64_t staging) {
   if (cells.empty()) return 0;
   const Device& device = *comm.device;

@@ -180,6 +180,8 @@ InitPlan plan_init(const Manifest& manifest) {
   return plan;
 }
 
+// 64-bit FNV-1a of the path, folded into the seed's key in two halves: JAX folds in 32 bits at a time. `/` counts as
+// `.`, so that a tensor has the same values however a framework writes its path.
 ThreefryKey key_of_tensor(uint64_t seed, std::string_view path) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : path) hash = (hash ^ static_cast<unsigned char>(c == '/' ? '.' : c)) * 0x100000001b3u;

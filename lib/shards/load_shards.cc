@@ -13,6 +13,7 @@
 #include "ranks/memory_sharers.h"
 #include "shards/exchange_reads.h"
 #include "shards/plan_reads.h"
+#include "shards/read_exactly.h"
 #include "shards/read_item.h"
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
@@ -89,6 +90,28 @@ bool is_shared(const ReadCell& cell) {
   });
 }
 
+// The cells of a plan as their readers have them: what is this process's alone, and what the ranks of the node deal
+// out.
+struct DealtCells {
+  std::vector<const ReadCell*> own, shared;
+  uint64_t own_bytes = 0;
+};
+
+DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
+  DealtCells dealt;
+  for (const ReadCell& cell : plan.cells) {
+    if (!alone && is_shared(cell))
+      dealt.shared.push_back(&cell);
+    else if (alone || cell.segments.front().targets.front().rank == comm.rank)
+      dealt.own.push_back(&cell);
+  }
+  for (const ReadCell* cell : dealt.own) {
+    dealt.own_bytes += std::accumulate(cell->outer_counts.begin(), cell->outer_counts.end(),
+                                       cell->lines * cell->line_bytes, std::multiplies<>());
+  }
+  return dealt;
+}
+
 }  // namespace
 
 int reading_threads(const Comm& comm, int asked) {
@@ -111,45 +134,35 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
     throw Fault{.code = Code::TP8012,
                 .message = fmt::format("--staging {} is too little", human_bytes(options.staging)),
                 .help = fmt::format("give at least {}", human_bytes(kMinStaging))};
-  const Manifest& manifest = *stores.front().manifest;
   const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
-  const ReadPlan plan = plan_reads(manifest, source, alone ? comm.process : comm.node);
-  ReadTo to{.manifest = &manifest,
-            .source = &source,
-            .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)),
-            .device = comm.device};
+  ReadPlan plan;
+  ReadTo to{
+      .source = &source, .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)), .device = comm.device};
   for (ShardStore& store : stores) to.stores[static_cast<size_t>(store.rank)] = &store;
+  const auto make_plan = [&] {
+    to.manifest = stores.front().manifest;
+    plan = plan_reads(*to.manifest, source, alone ? comm.process : comm.node);
+  };
+  work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
-  std::vector<const ReadCell*> own, shared;
-  uint64_t own_bytes = 0;
-  for (const ReadCell& cell : plan.cells) {
-    const bool dealt = !alone && is_shared(cell);
-    if (dealt)
-      shared.push_back(&cell);
-    else if (alone || cell.segments.front().targets.front().rank == comm.rank)
-      own.push_back(&cell);
-  }
-  for (const ReadCell* cell : own) {
-    own_bytes += std::accumulate(cell->outer_counts.begin(), cell->outer_counts.end(), cell->lines * cell->line_bytes,
-                                 std::multiplies<>());
-  }
+  DealtCells dealt = deal_cells(comm, plan, alone);
   const int most = static_cast<int>(options.staging / (2 * kMinBlock));
   const int threads = std::clamp(reading_threads(comm, options.threads), 1, std::max(1, most));
   const uint64_t block = std::clamp(options.staging / (2 * static_cast<uint64_t>(threads)), kMinBlock, kMaxBlock);
-  const CellList list = list_items(std::move(own), block);
+  const CellList list = list_items(std::move(dealt.own), block);
 
   WorkQueue queue;
   queue.count = list.items;
   begin_step(comm, "load: reading shards");
-  start_work(queue, threads, [&](WorkQueue& work) {
+  start_work(queue, stores.empty() ? 0 : threads, [&](WorkQueue& work) {
     use_device(comm);
     comm.device->is_host_memory ? read_on_host(to, list, block, work) : read_through_staging(to, list, block, work);
   });
-  alone ? finish_work(queue, options.progress ? "loading" : "", own_bytes) : finish_together(comm, queue);
+  finish_together(comm, queue, {.title = options.progress ? "loading" : "", .total_bytes = dealt.own_bytes});
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
-  if (!alone) result.read_bytes += exchange_reads(comm, to, shared, options.staging);
-  check_unchanged(source);
+  if (!alone) result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging);
+  if (!stores.empty()) check_unchanged(source);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

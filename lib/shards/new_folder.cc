@@ -100,9 +100,9 @@ std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
 void fill(Comm& comm, const std::string& name, const std::string& path, bool is_folder, const FolderSteps& steps) {
   const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
     if (!function) return;
-    work_together(comm, fmt::format("save: {} {}", what, path), [&] {
-      if (by_all || comm.rank == 0) function(name);
-    });
+    const auto work = [&] { function(name); };
+    work_together(comm, fmt::format("save: {} {}", what, path),
+                  by_all || comm.rank == 0 ? work : std::function<void()>());
   };
   step(
       "preparing",

@@ -1,10 +1,7 @@
 // Weights on disk -> for each tensor of a manifest where its bytes stand.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,16 +13,9 @@
 
 namespace tpplan {
 
-// A file of weights, open for reading, as it was when its header was read.
-struct SourceFileHandle {
-  std::string path;
-  std::shared_ptr<int> fd;  // closes it
-  struct stat identity {};
-};
-
 // A box of a tensor that stands row major and without gaps at `offset` of a file.
 struct SourcePiece {
-  uint32_t file = 0;  // into WeightSource::files
+  uint32_t file = 0;  // into WeightFiles::files
   uint64_t offset = 0;
   Box box;
 };
@@ -38,8 +28,7 @@ struct SourceTensor {
 };
 
 struct WeightSource {
-  WeightFiles weights;  // the headers
-  std::vector<SourceFileHandle> files;
+  WeightFiles weights;  // the files, open, and their headers
   std::vector<SourceTensor>
       tensors;  // as ShardStore::shards counts; tied names each with what is stored under them, or the group's
   std::vector<bool> missing;  // buffers that are not stored: left as they are
@@ -48,17 +37,12 @@ struct WeightSource {
   std::vector<Fault> findings;        // errors and warnings
 };
 
-// Opens a safetensors file, an index (`.json`), or a folder that holds model.safetensors.index.json, model.safetensors,
-// a single safetensors file, or shards as `save` and torch's distributed checkpoint write them. Every tensor of the
-// manifest is found under its name or one that is tied to it, with the manifest's shape and dtype. All findings
-// together stand in `findings`; those of headers and the index in weights.findings. False after any error.
+// Opens the files that choose_weights finds at `path`, each once, and reads their headers; what is wrong with these
+// stands in weights.findings. False after any error; throws TP8020 and TP8021 for a folder that cannot be used.
+[[nodiscard]] bool open_files(const std::string& path, WeightSource& source);
+
+// Opens the files and finds the manifest's tensors in them (place_tensors). All findings together stand in `findings`;
+// those of headers and the index in weights.findings. False after any error.
 [[nodiscard]] bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
-
-// Throws TP8028 when a file is no longer what it was at opening.
-void check_unchanged(const WeightSource& source);
-
-// Reads exactly `bytes` bytes at `offset`; throws TP8028 and TP8029 with file, tensor and offset when they are not
-// there.
-void read_exactly(const SourceFileHandle& file, uint64_t offset, void* to, uint64_t bytes, std::string_view tensor);
 
 }  // namespace tpplan

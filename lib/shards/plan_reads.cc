@@ -41,7 +41,8 @@ PieceWants wants_of(const SourcePiece& piece, std::span<const std::pair<int, std
   return out;
 }
 
-// A dim that everyone holds whole becomes part of the dim before it: what stays are dims that somebody cuts.
+// A dim that everyone holds whole becomes part of the dim before it: what stays are dims that somebody cuts, so that
+// lines are as long as can be. The last dim first: what it makes whole with the one before may merge again.
 void merge_whole_dims(PieceWants& piece) {
   for (size_t d = piece.sizes.size(); d-- > 1;) {
     const uint64_t size = piece.sizes[d];
@@ -88,7 +89,9 @@ ReadTarget target_of(const Want& want, std::span<const uint64_t> start) {
   return target;
 }
 
-// Puts the segments of a line into cells: a long one has a cell of its own, short ones share one.
+// Puts the segments of a line into cells: a long one has a cell of its own, short ones share one. Short gaps between
+// them are read along: one read of the row costs less than many small ones. Gaps at either end of a cell are left out,
+// and a long gap ends it.
 void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
   ReadCell cell = form;
   const auto close = [&] {
@@ -117,13 +120,17 @@ void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPl
   close();
 }
 
+// Where wants begin and end lays a grid over the piece, and all bytes between two neighbouring cuts of every dim go to
+// the same targets. A choice of such an interval for each dim but the last is a form of cells: its last dim but one are
+// the lines, those before it the outer counts, and the intervals of the last dim are the segments of a line. So there
+// are as many cells as ranks cut a tensor into, however large it is.
 void plan_piece(const SourcePiece& source, uint32_t tensor, PieceWants piece, ReadPlan& plan) {
   if (piece.wants.empty()) return;
   merge_whole_dims(piece);
   const size_t last = piece.sizes.size() - 1;
   std::vector<std::vector<uint64_t>> cuts;
   for (size_t d = 0; d <= last; ++d) cuts.push_back(cuts_of(piece, d));
-  std::vector<size_t> at(last);  // of each outer dim, which run between cuts
+  std::vector<size_t> at(last);  // of each dim but the last, which interval between two cuts
   for (;;) {
     std::vector<uint64_t> start;
     std::vector<const Want*> active;
@@ -133,7 +140,7 @@ void plan_piece(const SourcePiece& source, uint32_t tensor, PieceWants piece, Re
       for (size_t d = 0; d < last; ++d) holds = holds && want.low[d] <= start[d] && start[d] < want.high[d];
       if (holds) active.push_back(&want);
     }
-    if (!active.empty()) {
+    if (!active.empty()) {  // else nobody here wants these rows
       ReadCell form{.file = source.file, .tensor = tensor, .offset = source.offset};
       for (size_t d = 0; d < last; ++d) {
         const uint64_t stride = stride_of(piece.sizes, d), count = cuts[d][at[d] + 1] - start[d];
@@ -206,6 +213,7 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
     for (const SourcePiece& piece : source.tensors[i].pieces)
       plan_piece(piece, i, wants_of(piece, holders->second, i), plan);
   }
+  // Items are taken in this order, so that each file is read from its beginning to its end.
   std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });
   return plan;
 }

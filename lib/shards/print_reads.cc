@@ -9,8 +9,8 @@ namespace tpplan {
 std::string print_reads(const ReadPlan& plan, const WeightSource& source) {
   std::string out = fmt::format("{} bytes needed, {} planned\n", plan.needed_bytes, plan.planned_bytes);
   for (const ReadCell& cell : plan.cells) {
-    out += fmt::format("{} at {}: {} of {} bytes", escape_for_terminal(source.files[cell.file].path), cell.offset,
-                       counted(cell.lines, "line"), cell.line_bytes);
+    out += fmt::format("{} at {}: {} of {} bytes", escape_for_terminal(source.weights.files[cell.file].name),
+                       cell.offset, counted(cell.lines, "line"), cell.line_bytes);
     if (cell.lines > 1) out += fmt::format(", {} apart", cell.line_stride);
     for (size_t i = 0; i < cell.outer_counts.size(); ++i)
       out += fmt::format(", {} times {} apart", cell.outer_counts[i], cell.outer_strides[i]);

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "shards/read_exactly.h"
 
 namespace tpplan {
 namespace {
@@ -27,7 +28,7 @@ char* place(const ReadTo& to, const ReadItem& item, const ReadSegment& segment, 
 
 // Reads what the entries take, from `offset` on. The entries are used up.
 void read_vectors(const ReadTo& to, const ReadItem& item, uint64_t offset, std::vector<iovec>& vectors) {
-  const SourceFileHandle& file = to.source->files[item.cell->file];
+  const InputFile& file = to.source->weights.files[item.cell->file];
   for (size_t next = 0; next < vectors.size();) {
     const int count = static_cast<int>(std::min<size_t>(vectors.size() - next, IOV_MAX));
     ssize_t got = preadv(*file.fd, &vectors[next], count, static_cast<off_t>(offset));
@@ -59,7 +60,7 @@ void add_vector(std::vector<iovec>& vectors, char* to, uint64_t bytes) {
 }  // namespace
 
 uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory) {
-  const SourceFileHandle& file = to.source->files[item.cell->file];
+  const InputFile& file = to.source->weights.files[item.cell->file];
   const uint64_t line = item.end - item.begin, offset = file_offset(item), bytes = packed_bytes(item);
   if (item.lines == 1 || line == item.cell->line_stride) {
     read_exactly(file, offset, memory, bytes, tensor_name(to, item));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "shards/new_folder.h"
+#include "shards/read_exactly.h"
 #include "shards/shard_files.h"
 #include "shards/shard_folder.h"
 #include "shards/shard_store.h"
@@ -76,7 +77,7 @@ uint64_t gather(const WeightSource& source, const SourceTensor& tensor, const Bo
     const Box both = intersection(piece.box, block);
     if (is_empty(both)) continue;
     const uint64_t bytes = elements_in(both), offset = piece.offset + offset_of(packed(piece.box), both.begin);
-    read_exactly(source.files[piece.file], offset, buffers.run.data(), bytes, tensor.name);
+    read_exactly(source.weights.files[piece.file], offset, buffers.run.data(), bytes, tensor.name);
     for_each_run(packed(both), packed(block), both, [&](uint64_t from, uint64_t to, uint64_t count) {
       std::memcpy(buffers.block.data() + to, buffers.run.data() + from, count);
       return true;

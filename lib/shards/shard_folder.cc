@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "diagnostics/fault.h"
+#include "manifest/manifest_json.h"
 #include "syntax/json_reader.h"
 #include "syntax/json_writer.h"
 
@@ -61,17 +62,14 @@ bool read_shard_headers(const std::string& folder, std::span<const std::string> 
   namespace fs = std::filesystem;
   if (names.size() > kMaxShardFiles)
     throw unusable(fmt::format("it holds {} files, more than {}", names.size(), kMaxShardFiles), folder);
-  uint64_t left = kMaxHeaderBytesTogether;
   for (const std::string& name : names) {
-    SafetensorsHeader& header = files.headers.emplace_back();
-    FileFindings& findings = files.findings.emplace_back(FileFindings{&header.source, {}});
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
     if (error || target.parent_path() != home)
       throw unusable("a link that leads out of its folder", path, "put the file itself there");
-    if (!read_safetensors_header(path, header, findings.diagnostics, std::min(left, kMaxHeaderBytes))) return false;
-    left -= header.source.text.size();
+    if (!add_weight_file(files, path, path, AfterHeader::StayOpen)) return false;
+    const WeightsHeader& header = files.headers.back();
     const auto info =
         std::ranges::find(header.metadata, kShardingInfoKey, [](const auto& entry) { return entry.first; });
     if (info == header.metadata.end())
@@ -91,16 +89,18 @@ std::string shard_file_name(int rank, size_t part, size_t parts) {
 }
 
 void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh) {
-  std::string axes;
-  for (const MeshAxis& axis : mesh.axes) {
-    axes += axes.empty() ? "{\"name\": " : ", {\"name\": ";
-    append_json_string(axes, axis.name);
-    axes += fmt::format(", \"size\": {}}}", axis.size);
-  }
-  const std::string text = fmt::format("{{\"format\": \"{}\",\n \"manifest_sha256\": \"{}\",\n \"mesh\": [{}]}}\n",
-                                       kNoteFormat, manifest_sha256, axes);
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "format", kNoteFormat);
+  next_line(json, 1);
+  write_member(json, "manifest_sha256", manifest_sha256);
+  next_line(json, 1);
+  write_key(json, "mesh");
+  write_mesh(json, mesh);
+  end_object(json);
+  json.out += '\n';
   const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
-  const std::string fault = write_output(path, [&](const Sink& sink) { return sink(text); });
+  const std::string fault = write_output(path, [&](const Sink& sink) { return sink(json.out); });
   if (!fault.empty()) throw Fault{.code = Code::TP8032, .message = fault, .place = path};
 }
 

@@ -12,6 +12,7 @@
 #include "ranks/memory_sharers.h"
 #include "shards/byte_boxes.h"
 #include "shards/load_shards.h"
+#include "shards/read_exactly.h"
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
 
@@ -55,7 +56,7 @@ std::vector<Held> holders_of(std::span<const ShardStore> stores, size_t tensor) 
 }
 
 // Names the first element that differs in bytes [column, column + count) of a row.
-Fault describe(const ParamLayout& layout, std::string_view path, const Held& held, const SourceFileHandle& file,
+Fault describe(const ParamLayout& layout, std::string_view path, const Held& held, const InputFile& file,
                uint64_t file_offset, std::span<const uint64_t> index, const char* mine, const char* theirs,
                uint64_t count) {
   uint64_t at = 0;
@@ -69,13 +70,13 @@ Fault describe(const ParamLayout& layout, std::string_view path, const Held& hel
   return {.code = Code::TP8042,
           .message = fmt::format("rank {}: `{}`[{}] is {} in the shard and {} in {} at byte {}", held.rank,
                                  escape_for_terminal(path), fmt::join(element, ", "), hex(mine + begin, bytes),
-                                 hex(theirs + begin, bytes), escape_for_terminal(file.path), file_offset + begin),
+                                 hex(theirs + begin, bytes), escape_for_terminal(file.name), file_offset + begin),
           .help = "load or save the shards again; if they come from other weights, verify them against those",
           .rank = held.rank};
 }
 
 struct Verifier {
-  const Manifest& manifest;
+  const Manifest* manifest = nullptr;
   const WeightSource& source;
   std::vector<Block> blocks;
   std::mutex mutex;  // guards first
@@ -83,7 +84,8 @@ struct Verifier {
   std::atomic<uint64_t> compared{0};
 };
 
-// Compares a block, which stands in `bytes`, row by row with every holder. Returns the first difference.
+// Compares a block, which stands in `bytes`, row by row with every holder. Returns the first difference. A block may
+// begin and end inside a row: `at` counts bytes of the piece, `index` follows it as the row's global index.
 std::optional<Fault> compare_block(Verifier& verifier, const Block& block, std::span<const Held> holders,
                                    const char* bytes) {
   const SourcePiece& piece = verifier.source.tensors[block.tensor].pieces[block.piece];
@@ -109,10 +111,10 @@ std::optional<Fault> compare_block(Verifier& verifier, const Block& block, std::
       const char* mine = held.data + offset_of(held.box, index);
       const char* theirs = bytes + (at - block.begin) + (low - column);
       if (std::memcmp(mine, theirs, high - low) != 0) {
-        const ManifestParam& param = tensor_of(verifier.manifest, block.tensor);
-        return describe(layout_of(verifier.manifest, param), path_of(verifier.manifest, param), held,
-                        verifier.source.files[piece.file], piece.offset + at + (low - column), index, mine, theirs,
-                        high - low);
+        const ManifestParam& param = tensor_of(*verifier.manifest, block.tensor);
+        return describe(layout_of(*verifier.manifest, param), path_of(*verifier.manifest, param), held,
+                        verifier.source.weights.files[piece.file], piece.offset + at + (low - column), index, mine,
+                        theirs, high - low);
       }
       compared += high - low;
     }
@@ -163,8 +165,8 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
         holders[h].data = host_view(device, holders[h].data, row_size(holders[h].box, 0), fetched[h]);
     }
     const SourcePiece& piece = verifier.source.tensors[tensor].pieces[block.piece];
-    read_exactly(verifier.source.files[piece.file], piece.offset + block.begin, bytes.data(), block.end - block.begin,
-                 verifier.source.tensors[tensor].name);
+    read_exactly(verifier.source.weights.files[piece.file], piece.offset + block.begin, bytes.data(),
+                 block.end - block.begin, verifier.source.tensors[tensor].name);
     std::optional<Fault> difference = compare_block(verifier, block, holders, bytes.data());
     queue.done_bytes += block.end - block.begin;
     if (!difference) continue;
@@ -206,20 +208,23 @@ std::vector<Fault> tiling_faults(const Manifest& manifest) {
 VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads,
                            bool progress) {
   const auto start = std::chrono::steady_clock::now();
-  Verifier verifier{.manifest = *stores.front().manifest, .source = source, .blocks = {}, .mutex = {}, .first = {}};
-  list_blocks(verifier, stores);
+  Verifier verifier{.source = source, .blocks = {}, .mutex = {}, .first = {}};
+  const auto list = [&] {
+    verifier.manifest = stores.front().manifest;
+    list_blocks(verifier, stores);
+  };
+  work_together(comm, "verify: listing what to read", stores.empty() ? std::function<void()>() : list);
   uint64_t total = 0;
   for (const Block& block : verifier.blocks) total += block.end - block.begin;
-  const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
   begin_step(comm, "verify: reading the source again");
   WorkQueue queue;
   queue.count = verifier.blocks.size();
-  start_work(queue, working_threads(comm, threads), [&](WorkQueue& work) {
+  start_work(queue, stores.empty() ? 0 : working_threads(comm, threads), [&](WorkQueue& work) {
     use_device(comm);
     verify_blocks(verifier, stores, work);
   });
-  alone ? finish_work(queue, progress ? "verifying" : "", total) : finish_together(comm, queue);
-  check_unchanged(source);
+  finish_together(comm, queue, {.title = progress ? "verifying" : "", .total_bytes = total});
+  if (!stores.empty()) check_unchanged(source);
   return {.difference = verifier.first.fault,
           .compared_bytes = verifier.compared,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};

@@ -25,7 +25,7 @@ struct VerifyResult {
 
 // Reads the source again, from its first byte to its last and without the plan that the shards were filled by, and
 // compares it with what the ranks of this process hold of it. A tied tensor is compared with all the names under which
-// it is stored. Called by all ranks of the job. Throws as load_shards does.
+// it is stored. Called by all ranks of the job, with shards as load_shards. Throws as that does.
 [[nodiscard]] VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores,
                                          int threads, bool progress);
 

@@ -14,7 +14,6 @@ namespace tpplan {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(2);
-constexpr double kBarSeconds = 0.1;
 
 void run_worker(WorkQueue& queue, const Worker& worker) {
   try {
@@ -64,16 +63,6 @@ bool wait_for_work(WorkQueue& queue, double seconds) {
 void join_work(WorkQueue& queue) {
   for (std::jthread& thread : queue.threads) thread.join();
   queue.threads.clear();
-}
-
-void finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes) {
-  const auto start = std::chrono::steady_clock::now();
-  while (!title.empty() && !wait_for_work(queue, kBarSeconds))
-    show_bar(title, queue.done_bytes, total_bytes,
-             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  join_work(queue);
-  if (!title.empty()) clear_bar();
-  if (queue.fault) throw *queue.fault;
 }
 
 void show_bar(std::string_view title, uint64_t done, uint64_t total, double seconds) {

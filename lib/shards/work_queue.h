@@ -39,8 +39,6 @@ void stop_work(WorkQueue& queue, std::optional<Fault> fault = std::nullopt);
 
 // Joins the threads.
 void join_work(WorkQueue& queue);
-// Joins them behind a bar (`title` empty: none) and throws the fault.
-void finish_work(WorkQueue& queue, std::string_view title, uint64_t total_bytes);
 
 // "loading [#####.....] 1.2 GiB of 2.0 GiB, 3.4 GB/s" over the last line of standard error, as wide as the terminal;
 // nothing where standard error is no terminal. clear_bar wipes it.

@@ -1,6 +1,7 @@
 #include "shards/work_together.h"
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 #include <vector>
 
@@ -26,7 +27,8 @@ WorkState state_of(const Comm& comm, WorkQueue& queue) {
 
 }  // namespace
 
-void finish_together(Comm& comm, WorkQueue& queue) {
+void finish_together(Comm& comm, WorkQueue& queue, const Progress& progress) {
+  const auto start = std::chrono::steady_clock::now();
   std::optional<Fault> fault;
   for (bool busy = true; busy;) {
     std::vector<WorkState> all;
@@ -37,19 +39,23 @@ void finish_together(Comm& comm, WorkQueue& queue) {
       join_work(queue);
       throw;
     }
+    if (!progress.title.empty())
+      show_bar(progress.title, queue.done_bytes, progress.total_bytes,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     busy = std::ranges::any_of(all, &WorkState::is_busy);
     const auto failed = std::ranges::find_if(all, [](const WorkState& state) { return state.fault.has_value(); });
     if (!fault && failed != all.end()) fault = failed->fault;
     if (fault) stop_work(queue);
   }
   join_work(queue);
+  if (!progress.title.empty()) clear_bar();
   if (fault) throw *fault;
 }
 
 void work_together(Comm& comm, std::string step, const std::function<void()>& work) {
   begin_step(comm, std::move(step));
   WorkQueue queue;
-  start_work(queue, 1, [&work](WorkQueue&) { work(); });
+  start_work(queue, work ? 1 : 0, [&work](WorkQueue&) { work(); });
   finish_together(comm, queue);
 }
 

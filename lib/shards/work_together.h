@@ -1,19 +1,29 @@
 // Long work between two steps of a job: the ranks wait for each other without mistaking a slow one for a lost one.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "ranks/backend.h"
 #include "shards/work_queue.h"
 
 namespace tpplan {
 
-// Waits until the threads of every rank's queue have ended, while the ranks tell each other that they are alive. Called
-// by all ranks. When one fails all stop. Throws, the same on every rank, the first fault with its rank and step.
-void finish_together(Comm& comm, WorkQueue& queue);
+// A bar for people (show_bar) while the work goes on; without a title there is none.
+struct Progress {
+  std::string_view title;
+  uint64_t total_bytes = 0;
+};
 
-// The same for a piece of work that runs on one thread; what it throws is the rank's fault.
+// Waits until the threads of every rank's queue have ended, while the ranks tell each other that they are alive: a rank
+// that does not is late by the deadline, however long the work takes. Called by all ranks; who has nothing to do brings
+// an empty queue. When one fails all stop. Throws, the same on every rank, the first fault with its rank and step.
+void finish_together(Comm& comm, WorkQueue& queue, const Progress& progress = {});
+
+// The same for a piece of work that runs on one thread, empty for ranks that have none; what it throws is the rank's
+// fault.
 void work_together(Comm& comm, std::string step, const std::function<void()>& work);
 
 }  // namespace tpplan

@@ -3,7 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 #include "diagnostics/fault.h"
@@ -11,40 +13,73 @@
 #include "syntax/json_writer.h"
 
 namespace tpplan {
+namespace {
 
-std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
-  std::ranges::sort(entries, {}, [](const WriteEntry& entry) {
-    return std::tuple{-static_cast<int>(dtypes()[entry.dtype].bits), entry.name};
-  });
-  std::string json = "{\"__metadata__\":{", info = "{", tensors;
+// Where each piece begins in its tensor: the JSON that torch's distributed checkpoint keeps as a text in the metadata.
+std::string pieces_text(const std::vector<WriteEntry>& entries) {
+  JsonWriter json{.is_tight = true};
+  begin_object(json);
+  for (const WriteEntry& entry : entries) {
+    write_key(json, entry.name);
+    begin_object(json);
+    write_key(json, "saved_offsets");
+    write_array(json, entry.saved_offsets);
+    end_object(json);
+  }
+  end_object(json);
+  const std::string text = json_text(json.out);
+  if (text.size() <= kMaxHeaderText) return text;  // readers take no more, ours among them
+  throw Fault{
+      .code = Code::TP8033,
+      .message = fmt::format("where the pieces of {} begin takes {} of a header, more than {}",
+                             counted(entries.size(), "tensor"), human_bytes(text.size()), human_bytes(kMaxHeaderText)),
+      .help = "write fewer tensors a file, with --consolidated or more ranks"};
+}
+
+void write_metadata(JsonWriter& json, const std::vector<WriteEntry>& entries, bool are_pieces) {
+  begin_object(json);
+  if (are_pieces) {
+    write_key(json, kShardingInfoKey);
+    write_json(json, pieces_text(entries));
+    write_member(json, "DCP_VERSION", "1.0");
+  }
+  write_member(json, "format", "pt");
+  end_object(json);
+}
+
+// Gives each entry its place behind the header, counted from the header's end.
+std::string header_text(std::vector<WriteEntry>& entries, bool are_pieces) {
+  JsonWriter json{.is_tight = true};
+  begin_object(json);
+  write_key(json, "__metadata__");
+  write_metadata(json, entries, are_pieces);
   uint64_t end = 0;
   for (WriteEntry& entry : entries) {
     const DTypeRow& type = dtypes()[entry.dtype];
     if (type.safetensors.empty())
       throw Fault{.code = Code::TP8033, .message = fmt::format("safetensors has no type for {}", type.name)};
-    std::string name;
-    append_json_string(name, entry.name);
-    info += fmt::format("{}{}:{{\"saved_offsets\":[{}]}}", info.size() == 1 ? "" : ",", name,
-                        fmt::join(entry.saved_offsets, ","));
-    tensors += fmt::format(",{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", name, type.safetensors,
-                           fmt::join(entry.shape, ","), end, end + entry.bytes);
     entry.offset = end;
     end += entry.bytes;
+    write_key(json, entry.name);
+    begin_object(json);
+    write_member(json, "dtype", type.safetensors);
+    write_key(json, "shape");
+    write_array(json, entry.shape);
+    write_key(json, "data_offsets");
+    write_array(json, std::array{entry.offset, end});
+    end_object(json);
   }
-  if (are_pieces) {
-    std::string text;
-    append_json_string(text, info + "}");
-    if (text.size() > kMaxHeaderText) {  // readers take no more, ours among them
-      throw Fault{.code = Code::TP8033,
-                  .message = fmt::format("where the pieces of {} begin takes {} of a header, more than {}",
-                                         counted(entries.size(), "tensor"), human_bytes(text.size()),
-                                         human_bytes(kMaxHeaderText)),
-                  .help = "write fewer tensors a file, with --consolidated or more ranks"};
-    }
-    json += fmt::format("\"{}\":{}", kShardingInfoKey, text);
-    json += ",\"DCP_VERSION\":\"1.0\",";
-  }
-  json += "\"format\":\"pt\"}" + tensors + "}";
+  end_object(json);
+  return std::move(json.out);
+}
+
+}  // namespace
+
+std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
+  std::ranges::sort(entries, {}, [](const WriteEntry& entry) {
+    return std::tuple{-static_cast<int>(dtypes()[entry.dtype].bits), entry.name};
+  });
+  std::string json = header_text(entries, are_pieces);
   json.resize((json.size() + 7) / 8 * 8, ' ');
   if (json.size() > kMaxHeaderBytes)
     throw Fault{.code = Code::TP8033,

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <numeric>
 
-#include "base/read_file.h"
 #include "base/text.h"
 #include "syntax/json_reader.h"
 
@@ -18,7 +17,7 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
 struct HeaderReader {
-  SafetensorsHeader& header;
+  WeightsHeader& header;
   Diagnostics& diagnostics;
   size_t faults = 0;
 };
@@ -151,7 +150,7 @@ bool read_metadata(HeaderReader& reader, const JsonTree& tree) {
 
 // Every byte behind the header belongs to one tensor.
 bool check_layout(HeaderReader& reader) {
-  const SafetensorsHeader& header = reader.header;
+  const WeightsHeader& header = reader.header;
   std::vector<uint32_t> order(header.tensors.size());
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::sort(order, {}, [&](uint32_t i) { return std::pair{header.tensors[i].begin, header.tensors[i].end}; });
@@ -198,18 +197,15 @@ constexpr Stranger kStrangers[] = {
     {"GGUF", "a GGUF file stands in place of a safetensors file", "give the safetensors file that it was made from"},
 };
 
-bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
-                      uint64_t max_bytes) {
+bool read_header_text(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
   constexpr uint64_t kHeadBytes = 32;
   const Span start{Source::Model, 0, 1};
   const auto refuse = [&](Code code, std::string message, std::string help = {}) {
     report_message(diagnostics, code, start, std::move(message), std::move(help));
     return false;
   };
-  header.source.name = path == "-" ? "<stdin>" : path;
-  if (path == "-")
-    return refuse(Code::TP1001, "weights are not read from standard input: their size would be unknown", "name a file");
-  ReadResult head = read_file_part(path, 0, kHeadBytes, header.file_bytes);
+  header.file_bytes = size_of(file);
+  const ReadResult head = read_part(file, 0, kHeadBytes);
   if (head.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", head.reason));
   const std::string_view text = head.file.text;
   for (const Stranger& stranger : kStrangers) {
@@ -236,24 +232,19 @@ bool read_header_text(const std::string& path, SafetensorsHeader& header, Diagno
   if (length > max_bytes)
     return refuse(Code::TP1002, fmt::format("the headers of all files together are larger than {}",
                                             human_bytes(kMaxHeaderBytesTogether)));
-  ReadResult part = read_file_part(path, kLengthBytes, length, header.file_bytes);
+  ReadResult part = read_part(file, kLengthBytes, length);
   if (part.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", part.reason));
   header.source.text = std::move(part.file.text);
   header.data_begin = kLengthBytes + length;
-  if (header.source.text.size() != length || header.file_bytes < header.data_begin)
-    return refuse(Code::TP6001, "the file became shorter while it was read");
+  if (header.source.text.size() != length) return refuse(Code::TP6001, "the file became shorter while it was read");
   return header.source.text.starts_with('{') || refuse(Code::TP6001, "the header does not begin with `{`");
 }
 
 }  // namespace
 
-std::span<const uint64_t> shape_of(const SafetensorsHeader& header, const WeightTensor& tensor) {
-  return {header.sizes.data() + tensor.sizes_begin, tensor.ndim};
-}
-
-bool read_safetensors_header(const std::string& path, SafetensorsHeader& header, Diagnostics& diagnostics,
+bool read_safetensors_header(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics,
                              uint64_t max_bytes) {
-  if (!read_header_text(path, header, diagnostics, max_bytes)) return false;
+  if (!read_header_text(file, header, diagnostics, max_bytes)) return false;
   HeaderReader reader{.header = header, .diagnostics = diagnostics};
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
                             .value =

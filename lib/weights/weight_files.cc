@@ -8,6 +8,7 @@
 #include "base/read_file.h"
 #include "base/string_index.h"
 #include "syntax/json_reader.h"
+#include "weights/weight_formats.h"
 
 namespace tpplan {
 namespace {
@@ -116,7 +117,7 @@ void join_tensors(IndexReader& reader) {
   std::vector<uint32_t> strays(files.headers.size());
   const auto too_many_faults = [&] { return reader.diagnostics.list.size() >= kMaxIndexFaults; };
   for (uint32_t f = 0; f < files.headers.size() && !too_many_faults(); ++f) {
-    const SafetensorsHeader& header = files.headers[f];
+    const WeightsHeader& header = files.headers[f];
     for (uint32_t t = 0; t < header.tensors.size() && !too_many_faults(); ++t) {
       const uint32_t i = find(index, header.tensors[t].name, name_of);
       if (i == kNotFound) {
@@ -170,7 +171,7 @@ bool read_index_map(IndexReader& reader) {
          fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the `weight_map` names no tensors");
 }
 
-bool read_index(const std::string& path, WeightFiles& files) {
+bool read_index(const std::string& path, WeightFiles& files, AfterHeader after) {
   FileFindings& findings = files.findings.emplace_back(FileFindings{&files.index, {}});
   IndexReader reader{.files = files, .diagnostics = findings.diagnostics};
   ReadResult result = read_file(path, kMaxIndexBytes);
@@ -186,32 +187,41 @@ bool read_index(const std::string& path, WeightFiles& files) {
   for (size_t i = 0; i < reader.shards.size(); ++i)
     resolved.push_back(resolve_shard(reader, folder, reader.shards[i], reader.shard_spans[i]));
   if (has_errors(reader.diagnostics)) return false;
-  uint64_t left = kMaxHeaderBytesTogether;
   for (size_t i = 0; i < resolved.size(); ++i) {
-    SafetensorsHeader& header = files.headers.emplace_back();
-    FileFindings& of_shard = files.findings.emplace_back(FileFindings{&header.source, {}});
-    const bool good =
-        read_safetensors_header(resolved[i], header, of_shard.diagnostics, std::min(left, kMaxHeaderBytes));
-    header.source.name = (folder == "." ? fs::path(reader.shards[i]) : folder / reader.shards[i]).string();
-    if (!good) return false;
-    left -= header.source.text.size();
+    const fs::path name = folder == "." ? fs::path(reader.shards[i]) : folder / reader.shards[i];
+    if (!add_weight_file(files, resolved[i], name.string(), after)) return false;
   }
   join_tensors(reader);
   return !has_errors(reader.diagnostics);
 }
 
-bool read_one(const std::string& path, WeightFiles& files) {
-  SafetensorsHeader& header = files.headers.emplace_back();
-  FileFindings& findings = files.findings.emplace_back(FileFindings{&header.source, {}});
-  if (!read_safetensors_header(path, header, findings.diagnostics)) return false;
-  for (uint32_t t = 0; t < header.tensors.size(); ++t) files.tensors.push_back({0, t});
+bool read_one(const std::string& path, WeightFiles& files, AfterHeader after) {
+  if (!add_weight_file(files, path, path, after)) return false;
+  for (uint32_t t = 0; t < files.headers.front().tensors.size(); ++t) files.tensors.push_back({0, t});
   return true;
 }
 
 }  // namespace
 
-bool read_weight_files(const std::string& path, WeightFiles& files) {
-  return path.ends_with(".json") ? read_index(path, files) : read_one(path, files);
+bool add_weight_file(WeightFiles& files, const std::string& path, const std::string& name, AfterHeader after) {
+  InputFile& file = files.files.emplace_back();
+  WeightsHeader& header = files.headers.emplace_back();
+  Diagnostics& diagnostics = files.findings.emplace_back(FileFindings{&header.source, {}}).diagnostics;
+  file.name = header.source.name = name == "-" ? "<stdin>" : name;
+  const Span start{Source::Model, 0, 1};
+  if (path == "-")
+    return fault(diagnostics, Code::TP1001, start,
+                 "weights are not read from standard input: their size would be unknown", "name a file");
+  const std::string reason = open_input(path, file);
+  if (!reason.empty()) return fault(diagnostics, Code::TP1001, start, fmt::format("cannot read the file: {}", reason));
+  if (!weight_format_of(name).read_header(file, header, diagnostics, files.left)) return false;
+  files.left -= header.source.text.size();
+  if (after == AfterHeader::Close) file.fd.reset();
+  return true;
+}
+
+bool read_weight_files(const std::string& path, WeightFiles& files, AfterHeader after) {
+  return path.ends_with(".json") ? read_index(path, files, after) : read_one(path, files, after);
 }
 
 }  // namespace tpplan

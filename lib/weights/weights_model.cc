@@ -116,7 +116,7 @@ void fault(ModelBuilder& builder, WeightPlace place, std::string message, std::s
 
 // The name in two, where a model can hold the tensor.
 bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) {
-  const SafetensorsHeader& header = builder.files.headers[place.file];
+  const WeightsHeader& header = builder.files.headers[place.file];
   const WeightTensor& tensor = header.tensors[place.tensor];
   const std::string_view name = tensor.name;
   const size_t dot = name.rfind('.');

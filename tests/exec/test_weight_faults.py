@@ -50,7 +50,7 @@ def test_all_that_does_not_fit_is_said_together(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(wrong))
     said = refused(1, "load", manifest, "--weights", tmp_path / "w.safetensors")
     assert "`m.a` has shape [8, 7] there and [8, 6] in the manifest" in said
-    assert "`m.b` is F16 there and bfloat16 in the manifest" in said
+    assert "`m.b` is float16 there and bfloat16 in the manifest" in said
     assert "parameter `m.c` of the manifest is not in" in said
 
 

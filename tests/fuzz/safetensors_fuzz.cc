@@ -11,7 +11,7 @@
 namespace {
 
 // What an accepted header promises: tensors inside the file, as large as their type and shape say, that fill it.
-void check(const tpplan::SafetensorsHeader& header) {
+void check(const tpplan::WeightsHeader& header) {
   using tpplan::require;
   const uint64_t there = header.file_bytes - header.data_begin;
   uint64_t together = 0;
@@ -33,9 +33,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::string path = "/proc/self/fd/" + std::to_string(fd);
   require(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == static_cast<ssize_t>(size),
           "the input stands in memory");
-  SafetensorsHeader header;
+  WeightsHeader header;
   Diagnostics diagnostics;
-  const bool good = read_safetensors_header(path, header, diagnostics);
+  InputFile file{.name = path, .fd = {}, .identity = {}};
+  require(open_input(path, file).empty(), "the input opens");
+  header.source.name = path;
+  const bool good = read_safetensors_header(file, header, diagnostics);
   require(good != has_errors(diagnostics), "a refused header has a reason, an accepted one has no error");
   if (good) check(header);
   Sources sources;

@@ -93,6 +93,15 @@ def test_third_party_headers_stand_behind_one_file_each():
     assert not wrong
 
 
+def test_no_json_is_written_by_hand():
+    """A text in the code that begins as a piece of JSON with a key does: all JSON goes through syntax/json_writer.h. A help
+    that shows what to write into a file begins with words."""
+    by_hand = re.compile(r'(?<!\\)"(?:\\n|[\s,:{}\[\]])*\\"[^"\\]*\\" *:')
+    assert by_hand.search('out += fmt::format("{}{{\\"kind\\": ') and by_hand.search('",\\n\\"x\\":') and not by_hand.search('"write \\"kind\\": ')
+    wrong = [f"{path.relative_to(ROOT)}: {found[0]}" for path in sources() for found in by_hand.finditer(path.read_text())]
+    assert not wrong
+
+
 def test_no_header_includes_fmt():
     assert not [p for p in LIB.rglob("*.h") if any("fmt" in header for header in includes(p))]
 

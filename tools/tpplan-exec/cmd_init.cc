@@ -92,7 +92,7 @@ InitSummary summarise(const std::vector<RankInit>& ranks) {
     summary.bytes.push_back(rank.bytes);
     summary.drawn.push_back(rank.drawn);
     summary.seconds = std::max(summary.seconds, rank.seconds);
-    summary.hashes.push_back(fmt::format("\"{}\"", rank.hash));
+    summary.hashes.push_back(rank.hash);
   }
   return summary;
 }
@@ -102,10 +102,16 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
   for (const uint64_t b : summary.bytes) bytes += b;
   for (const uint64_t d : summary.drawn) drawn += d;
   if (job.json) {
-    print(STDOUT_FILENO, fmt::format("{{\"algorithm\": \"{}\", \"seed\": {}, \"seconds\": {:.6f}, \"values_drawn\": "
-                                     "{}, \"bytes_per_rank\": [{}], \"sha256_per_rank\": [{}]}}\n",
-                                     kInitAlgorithm, seed, summary.seconds, drawn, fmt::join(summary.bytes, ", "),
-                                     fmt::join(summary.hashes, ", ")));
+    print_result([&](JsonWriter& json) {
+      write_member(json, "algorithm", kInitAlgorithm);
+      write_member(json, "seed", seed);
+      write_seconds(json, summary.seconds);
+      write_member(json, "values_drawn", drawn);
+      write_key(json, "bytes_per_rank");
+      write_array(json, summary.bytes);
+      write_key(json, "sha256_per_rank");
+      write_array(json, summary.hashes);
+    });
   } else if (!job.quiet) {
     print(STDERR_FILENO, fmt::format("initialised {} on {} with seed {}; {:.0f} million values drawn a second\n",
                                      speed_text(bytes, summary.seconds), counted(summary.bytes.size(), "rank"), seed,

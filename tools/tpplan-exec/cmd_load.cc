@@ -28,12 +28,12 @@ struct RankLoad {
 };
 auto members(RankLoad& load) { return std::tie(load.read, load.bytes, load.seconds); }
 
-LoadSummary summarise(const std::vector<RankLoad>& ranks, size_t processes_of_one, uint64_t needed) {
+LoadSummary summarise(const std::vector<RankLoad>& ranks, uint64_t needed) {
   LoadSummary summary{.needed = needed};
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (rank % processes_of_one == 0) summary.read += ranks[rank].read;
-    summary.seconds = std::max(summary.seconds, ranks[rank].seconds);
-    summary.rank_bytes.push_back(ranks[rank].bytes);
+  for (const RankLoad& rank : ranks) {
+    summary.read += rank.read;
+    summary.seconds = std::max(summary.seconds, rank.seconds);
+    summary.rank_bytes.push_back(rank.bytes);
   }
   return summary;
 }
@@ -42,9 +42,13 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
   uint64_t least = UINT64_MAX, most = 0;
   for (const uint64_t bytes : summary.rank_bytes) least = std::min(least, bytes), most = std::max(most, bytes);
   if (job.json) {
-    print(STDOUT_FILENO,
-          fmt::format("{{\"read_bytes\": {}, \"needed_bytes\": {}, \"seconds\": {:.6f}, \"bytes_per_rank\": [{}]}}\n",
-                      summary.read, summary.needed, summary.seconds, fmt::join(summary.rank_bytes, ", ")));
+    print_result([&](JsonWriter& json) {
+      write_member(json, "read_bytes", summary.read);
+      write_member(json, "needed_bytes", summary.needed);
+      write_seconds(json, summary.seconds);
+      write_key(json, "bytes_per_rank");
+      write_array(json, summary.rank_bytes);
+    });
   } else if (!job.quiet) {
     print(
         STDERR_FILENO,
@@ -71,11 +75,11 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   }
   SharedShards shared;
   return run_job(input, job, "load", [&](Comm& comm) {
-    load_once(comm, input.manifest, source, job, shared);
-    const std::vector<RankLoad> all = gather(comm, RankLoad{.read = shared.loaded.read_bytes,
+    const LoadResult loaded = load_together(comm, input.manifest, source, job, shared);
+    const std::vector<RankLoad> all = gather(comm, RankLoad{.read = loaded.read_bytes,
                                                             .bytes = bytes_of_rank(input.manifest, comm.rank),
-                                                            .seconds = shared.loaded.seconds});
-    if (comm.rank == 0) print_summary(summarise(all, comm.process.size(), shared.loaded.needed_bytes), job);
+                                                            .seconds = loaded.seconds});
+    if (comm.rank == 0) print_summary(summarise(all, loaded.needed_bytes), job);
     return 0;
   });
 }

@@ -39,7 +39,10 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
     }
     if (comm.rank != 0) return 0;
     if (job.json)
-      print(STDOUT_FILENO, fmt::format("{{\"read_bytes\": {}, \"written_bytes\": {}}}\n", read, written));
+      print_result([&](JsonWriter& json) {
+        write_member(json, "read_bytes", read);
+        write_member(json, "written_bytes", written);
+      });
     else if (!job.quiet)
       print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(read), human_bytes(written),
                                        escape_for_terminal(arguments.to)));

@@ -20,14 +20,17 @@ struct RankBytes {
 };
 auto members(RankBytes& bytes) { return std::tie(bytes.folder, bytes.file); }
 
-void print_result(const SaveArguments& arguments, const std::vector<RankBytes>& ranks, const JobArguments& job) {
+void print_sums(const SaveArguments& arguments, const std::vector<RankBytes>& ranks, const JobArguments& job) {
   uint64_t folder = 0, file = 0;
   for (const RankBytes& rank : ranks) {
     folder += rank.folder;
     file += rank.file;
   }
   if (job.json) {
-    print(STDOUT_FILENO, fmt::format("{{\"folder_bytes\": {}, \"file_bytes\": {}}}\n", folder, file));
+    print_result([&](JsonWriter& json) {
+      write_member(json, "folder_bytes", folder);
+      write_member(json, "file_bytes", file);
+    });
     return;
   }
   if (job.quiet) return;
@@ -55,14 +58,15 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   check_output("--consolidated", arguments.consolidated, inputs);
   SharedShards shared;
   return run_job(input, job, "save", [&](Comm& comm) {
-    const ShardStore& store = load_once(comm, input.manifest, source, job, shared);
+    std::ignore = load_together(comm, input.manifest, source, job, shared);
+    const ShardStore& store = shards_of(comm, shared);
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
     RankBytes mine;
     if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
     options.path = arguments.consolidated;
     if (!arguments.consolidated.empty()) mine.file = save_consolidated(comm, store, options);
     const std::vector<RankBytes> all = gather(comm, mine);
-    if (comm.rank == 0) print_result(arguments, all, job);
+    if (comm.rank == 0) print_sums(arguments, all, job);
     return 0;
   });
 }

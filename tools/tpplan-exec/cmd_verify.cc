@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 
 #include "base/text.h"
@@ -17,34 +16,12 @@
 namespace tpplan {
 namespace {
 
-// What the ranks of this process share: each part is done by one of their threads.
-struct Verification {
-  SharedShards shards;
-  std::once_flag compared;
-  VerifyResult result;
-  std::optional<Fault> fault;
-};
-
 // What a rank found equal.
 struct RankProof {
   uint64_t compared_bytes = 0;
   double seconds = 0;
 };
 auto members(RankProof& proof) { return std::tie(proof.compared_bytes, proof.seconds); }
-
-// Compares the shards with `weights`, once a process; throws the first difference.
-void compare_once(Comm& comm, const WeightSource& weights, const JobArguments& job, Verification& shared) {
-  std::call_once(shared.compared, [&] {
-    try {
-      shared.result = verify_shards(comm, weights, shared.shards.stores, job.threads,
-                                    !job.quiet && !job.json && comm.rank == comm.process.front());
-      shared.fault = shared.result.difference;
-    } catch (...) {
-      shared.fault = current_fault();
-    }
-  });
-  if (shared.fault) throw *shared.fault;
-}
 
 // Rank 0: writes the checksums or compares them. Returns the exit status.
 int use_checksums(const VerifyArguments& arguments, const ManifestInput& input, const Checksums& checksums) {
@@ -64,12 +41,15 @@ int use_checksums(const VerifyArguments& arguments, const ManifestInput& input, 
                                  .place = arguments.write_checksums});
 }
 
-void print_result(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result,
-                  const JobArguments& job) {
+void print_proof(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result,
+                 const JobArguments& job) {
   const bool compared = !arguments.weights.empty();
   if (job.json) {
-    print(STDOUT_FILENO, fmt::format("{{\"equal\": true, \"compared_bytes\": {}, \"seconds\": {:.6f}}}\n",
-                                     result.compared_bytes, result.seconds));
+    print_result([&](JsonWriter& json) {
+      write_member(json, "equal", true);
+      write_member(json, "compared_bytes", result.compared_bytes);
+      write_seconds(json, result.seconds);
+    });
   } else if (!job.quiet) {
     print(STDERR_FILENO,
           fmt::format("the shards tile {}{}{}\n",
@@ -101,25 +81,24 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   }
   if (arguments.write_checksums != "-") check_output("--write-checksums", arguments.write_checksums, inputs);
   const WeightSource& loaded = arguments.from.empty() ? weights : folder;
-  Verification shared;
+  SharedShards shared;
   return run_job(input, job, "verify", [&](Comm& comm) {
-    load_once(comm, input.manifest, loaded, job, shared.shards);
-    if (!arguments.weights.empty()) compare_once(comm, weights, job, shared);
+    std::ignore = load_together(comm, input.manifest, loaded, job, shared);
+    VerifyResult result;
+    if (!arguments.weights.empty())
+      result = verify_shards(comm, weights, work_of(comm, shared), job.threads, shows_progress(comm, job));
+    if (result.difference) throw *result.difference;
     VerifyResult total;
-    const std::vector<RankProof> all = gather(comm, RankProof{shared.result.compared_bytes, shared.result.seconds});
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      total.seconds = std::max(total.seconds, all[rank].seconds);
-      if (rank % comm.process.size() == 0) total.compared_bytes += all[rank].compared_bytes;
+    for (const RankProof& rank : gather(comm, RankProof{result.compared_bytes, result.seconds})) {
+      total.seconds = std::max(total.seconds, rank.seconds);
+      total.compared_bytes += rank.compared_bytes;
     }
     int found = 0;
     if (hashes) {
-      const bool leads = comm.rank == comm.process.front();
-      const Checksums checksums =
-          hash_shards(comm, leads ? std::span<const ShardStore>(shared.shards.stores) : std::span<const ShardStore>(),
-                      loaded.missing, job.threads);
+      const Checksums checksums = hash_shards(comm, work_of(comm, shared), loaded.missing, job.threads);
       if (comm.rank == 0) found = use_checksums(arguments, input, checksums);
     }
-    if (comm.rank == 0 && found == 0) print_result(arguments, input, total, job);
+    if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, job);
     return found;
   });
 }

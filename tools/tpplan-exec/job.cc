@@ -9,10 +9,12 @@
 
 #include "base/text.h"
 #include "base/write_file.h"
+#include "ranks/memory_sharers.h"
 #include "ranks/rank_source.h"
 #include "render/render.h"
 #include "shards/ask_for_memory.h"
 #include "shards/shard_folder.h"
+#include "shards/work_together.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -57,10 +59,10 @@ int open_source(const std::string& path, const Manifest& manifest, const JobArgu
 
 std::vector<std::string> files_of(const WeightSource& source) {
   std::vector<std::string> files;
-  for (const SourceFileHandle& file : source.files) files.push_back(file.path);
+  for (const InputFile& file : source.weights.files) files.push_back(file.name);
   if (!source.weights.index.name.empty()) files.push_back(source.weights.index.name);
-  if (source.is_folder_of_shards && !source.files.empty()) {
-    files.push_back((std::filesystem::path(source.files[0].path).parent_path() / kFolderNote).string());
+  if (source.is_folder_of_shards && !source.weights.files.empty()) {
+    files.push_back((std::filesystem::path(source.weights.files[0].name).parent_path() / kFolderNote).string());
   }
   return files;
 }
@@ -91,21 +93,29 @@ int open_saved(const std::string& folder, const ManifestInput& input, const JobA
   return open_source(folder, input.manifest, job, source, said);
 }
 
-const ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
-                            SharedShards& shared) {
+std::span<ShardStore> work_of(const Comm& comm, SharedShards& shared) {
+  return comm.rank == comm.process.front() ? std::span(shared) : std::span<ShardStore>();
+}
+
+const ShardStore& shards_of(const Comm& comm, const SharedShards& shared) {
+  return *std::ranges::find(shared, comm.rank, &ShardStore::rank);
+}
+
+bool shows_progress(const Comm& comm, const JobArguments& job) {
+  const bool is_whole_job = comm.process.size() == static_cast<size_t>(comm.world);
+  return !job.quiet && !job.json && is_whole_job && comm.rank == 0;
+}
+
+LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
+                         SharedShards& shared) {
   ask_for_memory(comm, manifest);
-  std::call_once(shared.filled, [&] {
-    try {
-      for (const int rank : comm.process) shared.stores.push_back(allocate_shards(manifest, rank, *comm.device));
-      const bool progress = !job.quiet && !job.json && comm.rank == comm.process.front();
-      shared.loaded = load_shards(comm, source, shared.stores,
-                                  {.staging = job.staging, .threads = job.threads, .progress = progress});
-    } catch (...) {
-      shared.fault = current_fault();
-    }
-  });
-  if (shared.fault) throw *shared.fault;
-  return *std::ranges::find(shared.stores, comm.rank, &ShardStore::rank);
+  const auto allocate = [&] {
+    use_device(comm);
+    for (const int rank : comm.process) shared.push_back(allocate_shards(manifest, rank, *comm.device));
+  };
+  work_together(comm, "load: allocating", comm.rank == comm.process.front() ? allocate : std::function<void()>());
+  return load_shards(comm, source, work_of(comm, shared),
+                     {.staging = job.staging, .threads = job.threads, .progress = shows_progress(comm, job)});
 }
 
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body) {
@@ -124,6 +134,19 @@ int run_command(const std::string& manifest, const std::function<int()>& command
   } catch (...) {
     return report(current_fault(), manifest);
   }
+}
+
+void print_result(const std::function<void(JsonWriter&)>& write) {
+  JsonWriter json;
+  begin_object(json);
+  write(json);
+  end_object(json);
+  print(STDOUT_FILENO, json.out + '\n');
+}
+
+void write_seconds(JsonWriter& json, double seconds) {
+  write_key(json, "seconds");
+  write_number(json, seconds, 6);
 }
 
 std::string speed_text(uint64_t bytes, double seconds) {

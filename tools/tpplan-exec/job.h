@@ -2,8 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "shards/load_shards.h"
 #include "shards/open_weights.h"
 #include "shards/shard_store.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 
@@ -44,18 +43,23 @@ void check_output(std::string_view flag, const std::string& output, const std::v
 [[nodiscard]] int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job,
                              WeightSource& source, const WeightSource* said = nullptr);
 
-// The shards of the ranks of this process: filled by the first of their threads that comes, while the others wait.
-struct SharedShards {
-  std::once_flag filled;
-  std::vector<ShardStore> stores;  // in the order of Comm::process
-  LoadResult loaded;
-  std::optional<Fault> fault;
-};
+// The shards of the ranks of this process, in the order of Comm::process. The first of its ranks fills them, and works
+// on them; what is written here in a step is read by the others from the next one on.
+using SharedShards = std::vector<ShardStore>;
 
-// This rank's shards, loaded. Throws what loading throws, on every rank of the process; TP8012 before anything is
+// The shards that a rank works on: all of its process for the first of its ranks, none for the others.
+[[nodiscard]] std::span<ShardStore> work_of(const Comm& comm, SharedShards& shared);
+
+// This rank's own shards.
+const ShardStore& shards_of(const Comm& comm, const SharedShards& shared);
+
+// Fills the shards of this process. Called by all ranks. Throws what loading throws; TP8012 before anything is
 // allocated, on every rank of the job.
-const ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
-                            SharedShards& shared);
+[[nodiscard]] LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source,
+                                       const JobArguments& job, SharedShards& shared);
+
+// Whether this rank shows how far its process is: where that is the whole job, to people.
+[[nodiscard]] bool shows_progress(const Comm& comm, const JobArguments& job);
 
 // Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on
 // manifest hash, program and command first. After the body every rank knows whether all of them succeeded.
@@ -64,6 +68,12 @@ const ShardStore& load_once(Comm& comm, const Manifest& manifest, const WeightSo
 
 // Runs a command: what it throws is printed, with the manifest's name where it names no place.
 [[nodiscard]] int run_command(const std::string& manifest, const std::function<int()>& command);
+
+// An object with what `write` puts into it, as a line on standard output: a command's result with --json.
+void print_result(const std::function<void(JsonWriter& json)>& write);
+
+// Seconds with so many digits as a clock has: microseconds.
+void write_seconds(JsonWriter& json, double seconds);
 
 // "2.0 GiB in 0.31 s, 6.9 GB/s"
 [[nodiscard]] std::string speed_text(uint64_t bytes, double seconds);

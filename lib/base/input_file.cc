@@ -1,0 +1,59 @@
+#include "base/input_file.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tpplan {
+
+std::string open_input(const std::string& path, InputFile& file) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return std::strerror(errno);
+  file.fd = std::shared_ptr<int>(new int(fd), [](int* open_fd) {
+    close(*open_fd);
+    delete open_fd;
+  });
+  if (fstat(fd, &file.identity) != 0) return std::strerror(errno);
+  if (S_ISDIR(file.identity.st_mode)) return "is a directory";
+  return S_ISREG(file.identity.st_mode) ? "" : "is no regular file";
+}
+
+ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
+  ReadResult result;
+  result.file.name = file.name;
+  std::string& text = result.file.text;
+  text.resize(offset < size_of(file) ? std::min(length, size_of(file) - offset) : 0);
+  size_t filled = 0;
+  while (filled < text.size()) {
+    const ssize_t got =
+        pread(*file.fd, text.data() + filled, text.size() - filled, static_cast<off_t>(offset + filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      result.fault = ReadFault::CannotRead;
+      result.reason = std::strerror(errno);
+    }
+    if (got <= 0) break;
+    filled += static_cast<size_t>(got);
+  }
+  text.resize(filled);
+  return result;
+}
+
+bool is_unchanged(const InputFile& file) {
+  struct stat now {};
+  return fstat(*file.fd, &now) == 0 && now.st_size == file.identity.st_size &&
+         now.st_mtim.tv_sec == file.identity.st_mtim.tv_sec && now.st_mtim.tv_nsec == file.identity.st_mtim.tv_nsec;
+}
+
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace tpplan

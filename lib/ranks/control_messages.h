@@ -1,0 +1,38 @@
+// What the messages of the channel between processes say, and what they do to the state that a process keeps. Rank 0
+// hears all and answers all; the others speak with it alone, so that any two ranks know the same, in one order.
+//
+// Everything here is called with Control::mutex held.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "ranks/control_thread.h"
+
+namespace tpplan {
+
+inline constexpr auto kStateInterval = std::chrono::milliseconds(50);       // how often a rank's state is sent at most
+inline constexpr auto kHeartbeatInterval = std::chrono::milliseconds(500);  // how often rank 0 says that it is there
+
+// Takes in a message from the peer behind socket `i`; false for one that it cannot say.
+[[nodiscard]] bool receive(Control& control, size_t i, Frame& frame);
+
+// The rank behind socket `i` is gone: a failure, unless all have ended.
+void disconnect(Control& control, size_t i);
+
+[[nodiscard]] Frame state_of(const Control& control);
+
+// What is to be sent now.
+[[nodiscard]] std::vector<Frame> take_outbox(Control& control, std::chrono::steady_clock::time_point& last_sent);
+
+// At rank 0: a failure when some have ended and the others do not move on.
+void check_end(Control& control);
+
+// The first failure stands and is sent to all.
+void set_fault(Control& control, Fault fault);
+
+// At rank 0: answers a round of texts, and the end, when all have come; fails a round that somebody will never come to.
+void complete_texts(Control& control);
+void complete_end(Control& control);
+
+}  // namespace tpplan

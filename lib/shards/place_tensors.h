@@ -1,0 +1,16 @@
+// Headers and a manifest -> where the bytes of each of its tensors stand.
+#pragma once
+
+#include <string>
+
+#include "manifest/manifest.h"
+#include "shards/open_weights.h"
+
+namespace tpplan {
+
+// Fills tensors and missing of `source` from its headers: every tensor of the manifest stands under its name or one
+// that is tied to it, with the manifest's shape and dtype. What does not is noted in its findings (`path` names the
+// whole source); false after any error. No file is touched.
+[[nodiscard]] bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source);
+
+}  // namespace tpplan

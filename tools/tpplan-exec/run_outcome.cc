@@ -1,0 +1,92 @@
+#include "run_outcome.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "ranks/gather.h"
+
+namespace tpplan {
+namespace {
+
+// The numbers that ranks tell each other: of redistributions, of collectives, of products, in the schedule's order.
+struct RankResults {
+  std::vector<uint64_t> elements, wrong;  // of an entry; of a product's y, dx and dw
+  std::vector<double> seconds;            // of a collective; of a product
+};
+auto members(RankResults& r) { return std::tie(r.elements, r.wrong, r.seconds); }
+
+// Calls visit_count(elements, wrong) and visit_seconds(seconds) for every number of an outcome, in one order.
+template <typename VisitCount, typename VisitSeconds>
+void for_each_number(Outcome& outcome, VisitCount visit_count, VisitSeconds visit_seconds) {
+  for (EntryResult& entry : outcome.redistributions.entries) visit_count(entry.elements, entry.wrong);
+  for (CollectiveResult& collective : outcome.redistributions.collectives) visit_seconds(collective.seconds);
+  for (ProductResult& product : outcome.results) {
+    visit_count(product.elements, product.wrong);
+    visit_count(product.input_elements, product.input_wrong);
+    visit_count(product.weight_elements, product.weight_wrong);
+    visit_seconds(product.seconds);
+  }
+}
+
+RankResults results_of(Outcome& outcome) {
+  RankResults results;
+  for_each_number(
+      outcome,
+      [&](uint64_t elements, uint64_t wrong) {
+        results.elements.push_back(elements);
+        results.wrong.push_back(wrong);
+      },
+      [&](double seconds) { results.seconds.push_back(seconds); });
+  return results;
+}
+
+// Sums of elements, the longest times; false where the two are not of one schedule.
+bool add(RankResults& total, const RankResults& more) {
+  if (total.elements.size() != more.elements.size() || total.wrong.size() != more.wrong.size() ||
+      total.seconds.size() != more.seconds.size())
+    return false;
+  for (size_t i = 0; i < more.elements.size(); ++i) total.elements[i] += more.elements[i];
+  for (size_t i = 0; i < more.wrong.size(); ++i) total.wrong[i] += more.wrong[i];
+  for (size_t i = 0; i < more.seconds.size(); ++i) total.seconds[i] = std::max(total.seconds[i], more.seconds[i]);
+  return true;
+}
+
+void put(const RankResults& results, Outcome& outcome) {
+  size_t count = 0, time = 0;
+  for_each_number(
+      outcome,
+      [&](uint64_t& elements, uint64_t& wrong) {
+        elements = results.elements[count];
+        wrong = results.wrong[count++];
+      },
+      [&](double& seconds) { seconds = results.seconds[time++]; });
+}
+
+}  // namespace
+
+void combine(Comm& comm, Outcome& outcome) {
+  begin_step(comm, "results of all ranks");
+  const std::vector<RankResults> all = gather(comm, results_of(outcome));
+  RankResults total = all.front();
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (!add(total, all[rank]))
+      throw Fault{.code = Code::TP8013,
+                  .message = fmt::format("rank {} ran another schedule than rank 0", rank),
+                  .help = "install one version everywhere; if it is one already, report it",
+                  .rank = static_cast<int>(rank)};
+  }
+  put(total, outcome);
+}
+
+bool is_wrong(const ProductResult& r) { return is_wrong(r.fault) || r.wrong + r.input_wrong + r.weight_wrong != 0; }
+
+uint64_t count_wrong_steps(const Outcome& outcome) {
+  const auto entries =
+      std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& entry) { return entry.wrong != 0; });
+  return static_cast<uint64_t>(
+      entries + std::ranges::count_if(outcome.results, [](const ProductResult& result) { return is_wrong(result); }));
+}
+
+}  // namespace tpplan
