@@ -30,11 +30,10 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
   model.paths = {path};
   if (!config.empty()) {
     model.paths.push_back(config);
-    Diagnostics diagnostics;
+    Diagnostics& diagnostics = model.weights.diagnostics;
+    model.weights.last_id = model.config.source.id;
     if (read_config(config, model.config, diagnostics)) heads = read_heads(model.config, 0, 0, diagnostics);
-    const bool good = !has_errors(diagnostics);
-    if (!good) model.weights.findings.push_back({&model.config.source, std::move(diagnostics)});
-    if (!good) return false;
+    if (has_errors(diagnostics)) return false;
   }
   const bool good =
       read_weight_files(path, model.weights) && build_weights_model(model.weights, heads, model.graph, model.summary);
@@ -43,10 +42,9 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
 }
 
 bool import_config(const std::string& path, const std::string&, ImportedModel& model) {
-  FileFindings& findings = model.weights.findings.emplace_back(FileFindings{&model.config.source, {}});
   model.paths = {path};
-  return read_config(path, model.config, findings.diagnostics) &&
-         build_config_model(model.config, model.graph, findings.diagnostics);
+  return read_config(path, model.config, model.weights.diagnostics) &&
+         build_config_model(model.config, model.graph, model.weights.diagnostics);
 }
 
 }  // namespace tpplan

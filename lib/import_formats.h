@@ -15,7 +15,7 @@ namespace tpplan {
 
 enum class ImportProduct : uint8_t { Plan, Model };
 
-// A model, the files that it was made of, and what was found in each (weights.findings). The graph keeps views into
+// A model, the files that it was made of, and what was found in each (weights.diagnostics). The graph keeps views into
 // them.
 struct ImportedModel {
   WeightFiles weights;

@@ -2,16 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace tpplan {
 
+// Which of a command's inputs a place is in: 1 for the one that it opened first.
+using FileId = uint16_t;
+inline constexpr FileId kNoFile = 0;
+
 // A whole input in memory. `name` is what diagnostics print: the path as the user wrote it, `<stdin>` for `-`.
-// Phases keep views into `text`, so a SourceFile outlives every product that is made from it.
+// Phases keep views into `text`, so a SourceFile outlives every product that is made from it. What reads it puts `id`
+// into the places of its findings; who shows them knows files by it (render/render.h).
 struct SourceFile {
   std::string name;
   std::string text;
+  FileId id = 1;  // who opens several numbers them
 };
 
 // 1-based line and 1-based column in bytes, as editors and problem matchers count.

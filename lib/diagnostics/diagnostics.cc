@@ -31,7 +31,7 @@ const DiagnosticKind* find_kind(std::string_view name) {
 namespace {
 
 std::string place_key(const Span& span) {
-  return std::to_string(static_cast<int>(span.source)) + "@" + std::to_string(span.offset);
+  return std::to_string(static_cast<int>(span.file)) + "@" + std::to_string(span.offset);
 }
 
 // A new entry of the list, or nullptr after counting it when the list holds enough of its code.
@@ -84,7 +84,7 @@ bool has_errors(const Diagnostics& diagnostics) {
 
 void finish_diagnostics(Diagnostics& diagnostics) {
   std::stable_sort(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& a, const Diagnostic& b) {
-    return std::tie(a.span.source, a.span.offset) < std::tie(b.span.source, b.span.offset);
+    return std::tie(a.span.file, a.span.offset) < std::tie(b.span.file, b.span.offset);
   });
   diagnostics.causes.clear();
   diagnostics.tallies.clear();

@@ -36,13 +36,9 @@ const DiagnosticKind& kind_of(Code code);
 // The kind called `name` ("TP4001", in any case), or nullptr.
 [[nodiscard]] const DiagnosticKind* find_kind(std::string_view name);
 
-// Which input a place is in.
-enum class Source : uint8_t { None, Model, Plan, Manifest };
-inline constexpr size_t kSourceCount = 4;
-
-// A run of bytes of an input. `Source::None` for what has no place (a command line).
+// A run of bytes of an input; kNoFile for what has no place (a command line).
 struct Span {
-  Source source = Source::None;
+  FileId file = kNoFile;
   uint64_t offset = 0;
   uint32_t length = 0;
 };

@@ -42,7 +42,7 @@ Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& modu
     d->counted = "parameter";
     d->notes.push_back({fmt::format("{} is not a type that the table knows",
                                     type_of(in.graph, module).empty() ? "its module" : type_of(in.graph, module)),
-                        span_of(param)});
+                        span_of(in.graph, param)});
     d->help = "name them in the model (\"dims\": [\"out\", \"in\"]), give the module a \"kind\", or write a spec";
     return {CutKind::Fault};
   }

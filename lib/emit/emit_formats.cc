@@ -40,8 +40,8 @@ std::string sentence(const LossRow& row, std::string_view path) {
 Span param_span(const SourceFile& file, std::string_view path) {
   const std::string key = json_text("path") + ": ", name = json_text(path);
   const size_t at = file.text.find(key + name);
-  if (at == std::string::npos) return {Source::Manifest, 0, 0};
-  return {Source::Manifest, at + key.size(), static_cast<uint32_t>(name.size())};
+  if (at == std::string::npos) return {file.id, 0, 0};
+  return {file.id, at + key.size(), static_cast<uint32_t>(name.size())};
 }
 
 void check_loss(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, const LossRow& row,
@@ -76,7 +76,7 @@ const EmitFormat* find_emit_format(std::string_view name) {
 void check_losses(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, bool lossy,
                   Diagnostics& diagnostics) {
   if (device_count(manifest.mesh) > format.max_ranks) {
-    report_message(diagnostics, Code::TP9001, {Source::Manifest, 0, 0},
+    report_message(diagnostics, Code::TP9001, {file.id, 0, 0},
                    fmt::format("{} lists every rank for every parameter, and {} are more than {}", format.name,
                                device_count(manifest.mesh), format.max_ranks));
   }

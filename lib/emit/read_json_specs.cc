@@ -18,24 +18,25 @@ struct JsonSpecs {
 // The list `key` of the mesh; 0 after reporting that there is none.
 uint32_t mesh_list(const JsonSpecs& in, const JsonTree& tree, std::string_view key) {
   const uint32_t at = find_member(tree, 0, key);
-  if (at != 0) return expect_kind(tree.nodes[at], JsonKind::Array, fmt::format("`{}`", key), in.diagnostics) ? at : 0;
-  specs_fault(in.diagnostics, value_span(Source::Plan, tree.nodes[0]), fmt::format("`mesh` has no `{}`", key));
+  if (at != 0)
+    return expect_kind(tree.file, tree.nodes[at], JsonKind::Array, fmt::format("`{}`", key), in.diagnostics) ? at : 0;
+  specs_fault(in.diagnostics, value_span(tree.file, tree.nodes[0]), fmt::format("`mesh` has no `{}`", key));
   return 0;
 }
 
 bool read_mesh(JsonSpecs& in, const JsonTree& tree) {
   in.has_mesh = true;
-  if (!expect_kind(tree.nodes[0], JsonKind::Object, "`mesh`", in.diagnostics)) return false;
+  if (!expect_kind(tree.file, tree.nodes[0], JsonKind::Object, "`mesh`", in.diagnostics)) return false;
   const uint32_t sizes = mesh_list(in, tree, in.layout.sizes), names = mesh_list(in, tree, in.layout.names);
   if (sizes == 0 || names == 0) return false;
   uint32_t name = names + 1;
   for (uint32_t size = sizes + 1; size < tree.nodes[sizes].end;
        size = tree.nodes[size].end, name = tree.nodes[name].end) {
     if (name >= tree.nodes[names].end) break;
-    if (!expect_kind(tree.nodes[size], JsonKind::Integer, "an axis size", in.diagnostics) ||
-        !expect_kind(tree.nodes[name], JsonKind::String, "an axis name", in.diagnostics) ||
+    if (!expect_kind(tree.file, tree.nodes[size], JsonKind::Integer, "an axis size", in.diagnostics) ||
+        !expect_kind(tree.file, tree.nodes[name], JsonKind::String, "an axis name", in.diagnostics) ||
         !add_axis(in.specs.mesh, tree.nodes[name].text, tree.nodes[size].integer,
-                  value_span(Source::Plan, tree.nodes[size]), in.diagnostics)) {
+                  value_span(tree.file, tree.nodes[size]), in.diagnostics)) {
       return false;
     }
   }
@@ -45,24 +46,25 @@ bool read_mesh(JsonSpecs& in, const JsonTree& tree) {
     return count;
   };
   return length(sizes) == length(names) ||
-         specs_fault(in.diagnostics, value_span(Source::Plan, tree.nodes[names]),
+         specs_fault(in.diagnostics, value_span(tree.file, tree.nodes[names]),
                      fmt::format("`{}` and `{}` have different lengths", in.layout.sizes, in.layout.names));
 }
 
 bool read_uneven(JsonSpecs& in, const JsonTree& tree) {
-  if (!expect_kind(tree.nodes[0], JsonKind::String, "`uneven`", in.diagnostics)) return false;
+  if (!expect_kind(tree.file, tree.nodes[0], JsonKind::String, "`uneven`", in.diagnostics)) return false;
   return find_uneven_policy(tree.nodes[0].text, in.specs.uneven) ||
-         specs_fault(in.diagnostics, value_span(Source::Plan, tree.nodes[0]), "`uneven` is neither error nor torch");
+         specs_fault(in.diagnostics, value_span(tree.file, tree.nodes[0]), "`uneven` is neither error nor torch");
 }
 
 bool read_parameters(JsonSpecs& in) {
   const JsonTree& tree = in.parameters;
-  if (!expect_kind(tree.nodes[0], JsonKind::Object, fmt::format("`{}`", in.layout.parameters), in.diagnostics))
+  if (!expect_kind(tree.file, tree.nodes[0], JsonKind::Object, fmt::format("`{}`", in.layout.parameters),
+                   in.diagnostics))
     return false;
   for (uint32_t i = 1; i < tree.nodes[0].end; i = tree.nodes[i].end) {
     NamedSpec& named = in.specs.specs.emplace_back();
     named.path = tree.nodes[i].key;
-    if (!expect_kind(tree.nodes[i], JsonKind::Array, fmt::format("`{}`", named.path), in.diagnostics) ||
+    if (!expect_kind(tree.file, tree.nodes[i], JsonKind::Array, fmt::format("`{}`", named.path), in.diagnostics) ||
         !in.layout.read_entries(tree, i, in.specs.mesh, named, in.diagnostics)) {
       return false;
     }
@@ -72,9 +74,9 @@ bool read_parameters(JsonSpecs& in) {
 
 }  // namespace
 
-bool expect_kind(const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics) {
+bool expect_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics) {
   if (node.kind == kind) return true;
-  return specs_fault(diagnostics, value_span(Source::Plan, node),
+  return specs_fault(diagnostics, value_span(file, node),
                      fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
 }
 
@@ -95,11 +97,11 @@ bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, Spec
             return in.has_parameters = true;
           },
       .kind_help = "a file of shardings is what `tpplan export` writes"};
-  if (!read_json(file, Source::Plan, visitor, strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024}) ||
+  if (!read_json(file, visitor, strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024}) ||
       has_errors(diagnostics))
     return false;
   const auto require = [&](bool present, std::string_view key) {
-    return present || specs_fault(diagnostics, {Source::Plan, 0, 1}, fmt::format("the file has no `{}`", key));
+    return present || specs_fault(diagnostics, {file.id, 0, 1}, fmt::format("the file has no `{}`", key));
   };
   return require(in.has_mesh, "mesh") && require(in.has_parameters, layout.parameters) && read_parameters(in);
 }

@@ -19,6 +19,7 @@ struct JsonSpecsLayout {
                                    Diagnostics& diagnostics);
 
 // False after reporting a value of another kind.
-[[nodiscard]] bool expect_kind(const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics);
+[[nodiscard]] bool expect_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what,
+                               Diagnostics& diagnostics);
 
 }  // namespace tpplan

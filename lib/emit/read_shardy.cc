@@ -61,7 +61,7 @@ Token peek_token(ShardyReader& in) {
 
 bool fault(ShardyReader& in, const Token& token, std::string message, std::string help = {}) {
   const auto length = static_cast<uint32_t>(std::max<size_t>(1, token.text.size()));
-  return specs_fault(in.diagnostics, {Source::Plan, token.offset, length}, std::move(message), std::move(help));
+  return specs_fault(in.diagnostics, {in.file.id, token.offset, length}, std::move(message), std::move(help));
 }
 
 bool take(ShardyReader& in, std::string_view mark) {
@@ -121,7 +121,7 @@ bool read_mesh(ShardyReader& in) {
     const Token size = next_token(in);
     int64_t value = 0;
     if (!parse_decimal(size.text, value)) return fault(in, size, fmt::format("`{}` is not an axis size", size.text));
-    if (!add_axis(in.specs.mesh, axis, value, {Source::Plan, size.offset, 1}, in.diagnostics)) return false;
+    if (!add_axis(in.specs.mesh, axis, value, {in.file.id, size.offset, 1}, in.diagnostics)) return false;
     if (peek_token(in).text != "]" && !expect(in, ",")) return false;
   }
   const Token end = next_token(in);
@@ -138,7 +138,7 @@ bool read_dim(ShardyReader& in, PartitionSpec& spec) {
     std::string axis;
     if (token.text == "?") return fault(in, token, "the dim is open (`?`): what it becomes is decided by propagation");
     if (!read_string(in, axis) ||
-        !add_spec_axis(in.specs.mesh, axis, spec, {Source::Plan, token.offset, 1}, in.diagnostics))
+        !add_spec_axis(in.specs.mesh, axis, spec, {in.file.id, token.offset, 1}, in.diagnostics))
       return false;
     const Token after = peek_token(in);
     if (after.text == ":") return fault(in, after, fmt::format("part of axis `{}`: only whole axes can be read", axis));
@@ -226,7 +226,7 @@ bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& di
   for (Token token = next_token(in); !token.text.empty(); token = next_token(in)) {
     if (!read_token(in, token, open)) return false;
   }
-  return in.has_mesh || specs_fault(diagnostics, {Source::Plan, 0, 1}, "the file has no `sdy.mesh`");
+  return in.has_mesh || specs_fault(diagnostics, {file.id, 0, 1}, "the file has no `sdy.mesh`");
 }
 
 }  // namespace tpplan

@@ -7,21 +7,21 @@
 namespace tpplan {
 namespace {
 
-bool check_paths(const SpecsFile& specs, Diagnostics& diagnostics) {
+bool check_paths(const SourceFile& file, const SpecsFile& specs, Diagnostics& diagnostics) {
   StringIndex index;
   const auto path_of_spec = [&](uint32_t i) -> std::string_view { return specs.specs[i].path; };
   for (uint32_t i = 0; i < specs.specs.size(); ++i) {
     const std::string& path = specs.specs[i].path;
     if (insert(index, path, i, path_of_spec) == kNotFound) continue;
-    return specs_fault(diagnostics, {Source::Plan, 0, 0}, fmt::format("parameter `{}` stands twice", path));
+    return specs_fault(diagnostics, {file.id, 0, 0}, fmt::format("parameter `{}` stands twice", path));
   }
-  return !specs.specs.empty() || specs_fault(diagnostics, {Source::Plan, 0, 0}, "the file names no parameters");
+  return !specs.specs.empty() || specs_fault(diagnostics, {file.id, 0, 0}, "the file names no parameters");
 }
 
 }  // namespace
 
 bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics) {
-  return reader(file, specs, diagnostics) && check_paths(specs, diagnostics);
+  return reader(file, specs, diagnostics) && check_paths(file, specs, diagnostics);
 }
 
 bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::string help) {

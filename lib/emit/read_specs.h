@@ -29,7 +29,7 @@ struct SpecsFile {
 
 inline constexpr size_t kMaxSpecsBytes = size_t{512} * 1024 * 1024;
 
-// One format's reader: reports what it cannot use (TP7004, places in Source::Plan).
+// One format's reader: reports what it cannot use (TP7004, with its place).
 using SpecsReader = bool (*)(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // The file as `reader` reads it, with each path once; false after reporting.

@@ -21,18 +21,18 @@ bool read_placements(const JsonTree& tree, uint32_t at, const Mesh& mesh, std::v
                      Diagnostics& diagnostics) {
   for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
     const JsonNode& node = tree.nodes[i];
-    if (!expect_kind(node, JsonKind::String, "a placement", diagnostics)) return false;
+    if (!expect_kind(tree.file, node, JsonKind::String, "a placement", diagnostics)) return false;
     Placement& placement = placements.emplace_back();
     const bool good = parse_placement(manifest_text(node.text), placement) && placement.dim >= 0 &&
                       placement.kind != PlacementKind::Partial;
     if (!good) {
       return specs_fault(
-          diagnostics, value_span(Source::Plan, node), fmt::format("`{}` is not a placement of a parameter", node.text),
+          diagnostics, value_span(tree.file, node), fmt::format("`{}` is not a placement of a parameter", node.text),
           "placements are Replicate(), Shard(0) and _StridedShard(0, split_factor=4); dims count from 0");
     }
   }
   return placements.size() == mesh.axes.size() ||
-         specs_fault(diagnostics, value_span(Source::Plan, tree.nodes[at]),
+         specs_fault(diagnostics, value_span(tree.file, tree.nodes[at]),
                      fmt::format("{} placements, and the mesh {} has {} axes", placements.size(), to_text(mesh),
                                  mesh.axes.size()));
 }
@@ -73,7 +73,7 @@ bool read_placed_spec(const JsonTree& tree, uint32_t at, const Mesh& mesh, Named
   }
   return spec_of(without_segments(placements, true), mesh, ndim, named.spec) ||
          spec_of(without_segments(placements, false), mesh, ndim, named.spec) ||
-         specs_fault(diagnostics, value_span(Source::Plan, tree.nodes[at]),
+         specs_fault(diagnostics, value_span(tree.file, tree.nodes[at]),
                      fmt::format("a split factor of `{}` is not the product of axes to its right", tree.nodes[at].key));
 }
 

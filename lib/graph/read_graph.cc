@@ -14,7 +14,7 @@ constexpr size_t kMaxEntries = 8u * 1024 * 1024;  // of one kind: a model of a t
 
 bool fault(GraphReader& reader, const JsonNode& node, std::string message) {
   if (!reader.failed) {
-    report_message(reader.diagnostics, Code::TP2003, {Source::Model, node.offset, 1}, std::move(message),
+    report_message(reader.diagnostics, Code::TP2003, {reader.file, node.offset, 1}, std::move(message),
                    "write the graph again: python -m tpplan.export");
   }
   reader.failed = true;
@@ -49,7 +49,7 @@ template <typename Entry>
 bool has_room(GraphReader& reader, const std::vector<Entry>& entries, const JsonNode& node) {
   if (entries.size() < kMaxEntries) return true;
   if (!reader.failed)
-    report_message(reader.diagnostics, Code::TP1007, {Source::Model, node.offset, 1},
+    report_message(reader.diagnostics, Code::TP1007, {reader.file, node.offset, 1},
                    fmt::format("the graph has more than {} entries of one kind", kMaxEntries));
   reader.failed = true;
   return false;

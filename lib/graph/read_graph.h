@@ -9,6 +9,7 @@ namespace tpplan {
 // What is remembered while a graph is read.
 struct GraphReader {
   OpGraph& graph;
+  FileId file;
   Diagnostics& diagnostics;
   bool failed = false;
 };

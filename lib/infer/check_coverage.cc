@@ -39,7 +39,7 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
                            100.0 * static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(all_bytes, 1)));
   d->notes.push_back({fmt::format("the largest is `{}` {}, {}", path_of(graph, graph.params[largest]), shape,
                                   human_bytes(largest_bytes)),
-                      span_of(graph.params[largest])});
+                      span_of(graph, graph.params[largest])});
   const std::string_view keep_whole = plan.dialect->keep_whole;
   d->help = keep_whole.empty() ? "add a rule for them, or suppress this with the reason"
                                : fmt::format("add a rule for them; `{}` says that it is meant", keep_whole);
@@ -110,7 +110,7 @@ void report_unsummed(const TpPlan& plan, const ModelGraph& graph, ModuleId norm,
                    : fmt::format("`{}` has no rule, and sees the heads of a column-sharded projection", module.path);
   d->notes.push_back(
       {"each rank has a part of its gradient, and nothing sums the parts: the copies drift apart without an error",
-       span_of(module)});
+       span_of(graph, module)});
   const std::string_view style = sequence ? plan.dialect->norm_beside_sequence : plan.dialect->norm_of_heads;
   d->help = fmt::format("give it {}{}", style, sequence && style == kSequenceParallel ? " too" : "");
 }

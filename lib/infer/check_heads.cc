@@ -79,7 +79,7 @@ void report_cut_heads(const HeadCheck& in, ParamId id, size_t dim, ModuleId owne
   d->counted = "parameter";
   d->notes.push_back({fmt::format("`{}` has num_heads {}, num_kv_heads {}, head_dim {}", in.graph.modules[owner].path,
                                   a.num_heads, kv, count.granule),
-                      span_of(in.graph.modules[owner])});
+                      span_of(in.graph, in.graph.modules[owner])});
   if (!in.fatal)
     d->notes.push_back(
         {fmt::format("{} loads this, and fails when the heads are unfolded in the forward pass", in.plan.dialect->name),
@@ -101,8 +101,8 @@ void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttri
   d->message = fmt::format("dim {} of `{}` holds q, k and v, and is cut as one piece", dim,
                            path_of(in.graph, in.graph.params[id]));
   d->counted = "parameter";
-  d->notes.push_back(
-      {"ranks would get rows of q where they expect a part of each of q, k and v", span_of(in.graph.params[id])});
+  d->notes.push_back({"ranks would get rows of q where they expect a part of each of q, k and v",
+                      span_of(in.graph, in.graph.params[id])});
   const bool contiguous = rule != kNoRule && in.plan.rules[rule].contiguous;
   if (contiguous)
     d->help = "let `fsdp:` make a cut that is FSDP's; else remove `contiguous`";

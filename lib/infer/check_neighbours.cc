@@ -112,7 +112,7 @@ void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
              : fmt::format("`{}` takes its input for a piece, and no layer beside it leaves pieces", module.path);
   d->notes.push_back({leaves ? "what comes next has whole weights and gets a part of the values"
                              : "its input is whole: the product of a whole input and a piece of the weight fails",
-                      span_of(module)});
+                      span_of(n.graph, module)});
   d->help = leaves ? "cut the layer that follows with rowwise, or " : "cut the layer before it with colwise, or ";
   d->help += leaves ? make_whole(n.plan, "colwise_gather_output", "output_layouts")
                     : make_whole(n.plan, "rowwise_split_input", "input_layouts");
@@ -206,7 +206,7 @@ void report_unlike(const Neighbours& n, ModuleId cut, ModuleId other) {
   d->message = fmt::format("each rank has a piece of the output of `{}`, and of `{}`, which it meets, {}",
                            n.graph.modules[cut].path, leaf_of(n.graph, n.graph.modules[other].path),
                            n.rules[other] == kNoRule ? "the whole" : "another part");
-  d->notes.push_back({"the two are cut in different ways", span_of(n.graph.modules[other])});
+  d->notes.push_back({"the two are cut in different ways", span_of(n.graph, n.graph.modules[other])});
   d->help = fmt::format("give `{}` the style of `{}`", leaf_of(n.graph, n.graph.modules[other].path),
                         leaf_of(n.graph, n.graph.modules[cut].path));
 }
@@ -251,7 +251,7 @@ void check_experts(const Neighbours& n, ModuleId id) {
     if (d == nullptr) return;
     d->counted = "module";
     d->message = fmt::format("the experts `{}` are cut, and nothing sums what the ranks make of them", module.path);
-    d->notes.push_back({"each rank's output is a part of a sum", span_of(module)});
+    d->notes.push_back({"each rank's output is a part of a sum", span_of(n.graph, module)});
     d->help = "give the module of the experts moe_tp_experts";
     return;
   }
@@ -275,7 +275,7 @@ void check_embedding(const Neighbours& n, ModuleId id) {
   if (d == nullptr) return;
   d->counted = "module";
   d->message = fmt::format("each rank leaves `{}` with a piece of every embedding", n.graph.modules[id].path);
-  d->notes.push_back({"the layers that follow take whole embeddings", span_of(n.graph.modules[id])});
+  d->notes.push_back({"the layers that follow take whole embeddings", span_of(n.graph, n.graph.modules[id])});
   d->help = make_whole(n.plan, "embedding_colwise", "output_layouts");
 }
 
@@ -301,7 +301,7 @@ void check_bias(const Neighbours& n, ModuleId id) {
   if (d == nullptr) return;
   d->counted = "module";
   d->message = fmt::format("the bias of `{}` is not cut as the outputs of its weight are", module.path);
-  d->notes.push_back({"a rank adds it to outputs that it does not belong to", span_of(n.graph.params[bias])});
+  d->notes.push_back({"a rank adds it to outputs that it does not belong to", span_of(n.graph, n.graph.params[bias])});
   d->help = "name the module instead of its weight, or give the bias the same cut";
 }
 
@@ -334,7 +334,7 @@ void check_sequence(const Neighbours& n) {
         fmt::format("`{}` takes its input for a piece of the sequence, and nothing in this plan cuts the sequence",
                     n.graph.modules[match.module].path);
     d->notes.push_back({"what comes in is whole: gradients are summed as many times as there are ranks",
-                        span_of(n.graph.modules[match.module])});
+                        span_of(n.graph, n.graph.modules[match.module])});
     d->help = "let the layers before it leave Shard(1) (`output_layouts`), or leave this rule out";
   }
 }

@@ -194,7 +194,7 @@ void report_sharding_fault(const ShardingFault& fault, const TpPlan& plan, const
       break;
   }
   d->notes.push_back({fmt::format("`{}` {} {}", param.name, shape_text(shape_of(graph, param)), type_of(graph, module)),
-                      span_of(param)});
+                      span_of(graph, param)});
 }
 
 }  // namespace tpplan

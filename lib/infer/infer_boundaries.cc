@@ -156,7 +156,7 @@ void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Modul
         shape_of(graph, param)[static_cast<size_t>(dim)], plan.mesh.axes[rule.axis].name, ways);
     d->counted = "module";
     d->notes.push_back(
-        {"torch rebuilds the whole size from one rank's piece, and gets another number", span_of(param)});
+        {"torch rebuilds the whole size from one rank's piece, and gets another number", span_of(graph, param)});
     d->help = "write `use_local_output: false`, or pad the size";
     return;
   }

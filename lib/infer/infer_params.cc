@@ -53,8 +53,8 @@ void warn_across_segments(const Inference& in, const ParamMatch& match, const Pa
                            rule.contiguous ? std::string_view("`contiguous: true`") : in.plan.dialect->name, dim,
                            path_of(in.graph, param), why);
   d->counted = "parameter";
-  d->notes.push_back(
-      {"ranks get rows of one segment where they expect a part of each: wrong values, no error", span_of(param)});
+  d->notes.push_back({"ranks get rows of one segment where they expect a part of each: wrong values, no error",
+                      span_of(in.graph, param)});
   d->help = rule.contiguous ? "right where only FSDP cuts, which `fsdp:` says; else remove `contiguous`: each segment "
                               "is cut by itself then"
                             : "in the glob dialect each segment is cut by itself";

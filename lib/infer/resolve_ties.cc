@@ -15,7 +15,7 @@ void report_split_tie(const TpPlan& plan, const ModelGraph& graph, const Shardin
   const auto spec_text = [&](ParamId id) { return to_text(sharding_of(table, id).spec, plan.mesh); };
   d->message = fmt::format("`{}` and `{}` are one tensor, sharded {} and {}", path_of(graph, graph.params[leader]),
                            path_of(graph, graph.params[other]), spec_text(leader), spec_text(other));
-  d->notes.push_back({"tied here", {Source::Model, tie.offset, 1}});
+  d->notes.push_back({"tied here", {graph.file, tie.offset, 1}});
   if (may_be_one)
     d->notes.push_back({"if their modules are one module under two paths, torch shards it under both", {}});
   else if (!fatal)
@@ -59,7 +59,7 @@ void warn_distributed_twice(const TpPlan& plan, const ModelGraph& graph, const S
   d->message =
       fmt::format("`{}` and `{}` share all their parameters, and both are given a style", one.path, other.path);
   d->counted = "parameter";
-  d->notes.push_back({"tied here", {Source::Model, tie.offset, 1}});
+  d->notes.push_back({"tied here", {graph.file, tie.offset, 1}});
   d->notes.push_back(
       {"if they are one module under two paths, torch raises \"distribute_module should only be called once on a "
        "module\"",

@@ -17,8 +17,8 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
   d->message = std::move(message);
   d->counted = "parameter";
   d->help = std::move(help);
-  d->notes.push_back(
-      {fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)), span_of(module)});
+  d->notes.push_back({fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)),
+                      span_of(in.graph, module)});
 }
 
 bool check_unasked_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match) {

@@ -12,7 +12,7 @@ bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
 }
 
 bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message) {
-  return fault(reader, code, value_span(Source::Manifest, node), std::move(message));
+  return fault(reader, code, value_span(reader.file, node), std::move(message));
 }
 
 bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {

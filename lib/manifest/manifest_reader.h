@@ -29,6 +29,7 @@ struct WrittenSteps {
 
 struct ManifestReader {
   Manifest& manifest;
+  FileId file;
   Diagnostics& diagnostics;
   const std::string& text;  // of the file
   bool has_mesh = false;

@@ -23,7 +23,7 @@ bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, si
     DimSegments& entry = segments.emplace_back();
     for (entry.dim = 0; entry.dim < ndim && std::to_string(entry.dim) != tree.nodes[i].key;) ++entry.dim;
     if (entry.dim == ndim) {
-      return fault(reader, Code::TP7002, key_span(Source::Manifest, tree.nodes[i]),
+      return fault(reader, Code::TP7002, key_span(reader.file, tree.nodes[i]),
                    fmt::format("segments of dim `{}`, which there is not", tree.nodes[i].key));
     }
     return read_sizes(reader, tree, i, entry.sizes);
@@ -57,7 +57,7 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
 bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   WrittenSteps& written = reader.steps.emplace_back();
   written.layout = static_cast<uint32_t>(reader.manifest.layouts.size());
-  written.span = value_span(Source::Manifest, tree.nodes[at]);
+  written.span = value_span(reader.file, tree.nodes[at]);
   return for_each(tree, at, [&](uint32_t i) {
     WrittenStep& step = written.steps.emplace_back();
     if (!read_collective(reader, tree, i, step.collective)) return false;
@@ -105,7 +105,7 @@ bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& 
   layout.init = static_cast<uint32_t>(index);
   if (reader.init_span.length == 0 || layout.init > reader.largest_init) {
     reader.largest_init = layout.init;
-    reader.init_span = value_span(Source::Manifest, tree.nodes[at]);
+    reader.init_span = value_span(reader.file, tree.nodes[at]);
   }
   return true;
 }

@@ -43,7 +43,7 @@ constexpr std::pair<std::string_view, uint64_t ManifestTotals::*> kTotals[] = {
 };
 
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
-  reader.totals_span = value_span(Source::Manifest, tree.nodes[0]);
+  reader.totals_span = value_span(reader.file, tree.nodes[0]);
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`totals`")) return false;
   for (const auto& [key, total] : kTotals) {
     const uint32_t at = member(reader, tree, 0, key, JsonKind::Integer);
@@ -127,6 +127,7 @@ void finish(ManifestReader& reader) {
 Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   Manifest manifest;
   ManifestReader reader{.manifest = manifest,
+                        .file = file.id,
                         .diagnostics = diagnostics,
                         .text = file.text,
                         .written = {},
@@ -148,14 +149,14 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
       .value = [&](std::string_view key, const JsonTree& tree) { return row_of(key)->read(reader, tree); },
       .kind_help = "a manifest is what `tpplan compile MODEL PLAN -o MANIFEST` writes"};
   std::deque<std::string> strings;
-  if (!read_json(file, Source::Manifest, visitor, strings, diagnostics)) {
+  if (!read_json(file, visitor, strings, diagnostics)) {
     if (!has_errors(diagnostics))
-      fault(reader, Code::TP7001, {Source::Manifest, 0, 1}, "the manifest could not be read to its end");
+      fault(reader, Code::TP7001, {file.id, 0, 1}, "the manifest could not be read to its end");
     return manifest;
   }
   for (size_t i = 0; i < std::size(kMembers); ++i) {
     if (!kMembers[i].is_required || is_there[i]) continue;
-    fault(reader, Code::TP7001, {Source::Manifest, 0, 1}, fmt::format("the manifest has no `{}`", kMembers[i].key));
+    fault(reader, Code::TP7001, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kMembers[i].key));
     return manifest;
   }
   finish(reader);

@@ -12,13 +12,13 @@ namespace tpplan {
 namespace {
 
 // Of a text that stands in quotes at `offset`.
-Span quoted_span(std::string_view text, uint64_t offset) {
-  return {Source::Model, offset, static_cast<uint32_t>(text.size() + 2)};
+Span quoted_span(const ModelReader& reader, std::string_view text, uint64_t offset) {
+  return {reader.graph.file, offset, static_cast<uint32_t>(text.size() + 2)};
 }
 
 void check_path(ModelReader& reader, std::string_view path, uint64_t offset, bool is_name) {
   const char mark = separator(reader.graph.framework);
-  const Span span = quoted_span(path, offset);
+  const Span span = quoted_span(reader, path, offset);
   if (is_name) {
     if (path.empty())
       fault(reader, Code::TP2006, span, "a parameter has an empty name");
@@ -61,7 +61,7 @@ void check_buffer_names(ModelReader& reader) {
     check_path(reader, buffer.name, buffer.offset, true);
     for (const Param& param : params_of(graph, graph.modules[buffer.module])) {
       if (param.name != buffer.name) continue;
-      fault(reader, Code::TP2005, span_of(buffer),
+      fault(reader, Code::TP2005, span_of(graph, buffer),
             fmt::format("`{}` is a parameter and a buffer of one module", buffer.name));
     }
   }
@@ -76,7 +76,7 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
     const int dim = find_dim(dims, name);
     if (dim < 0) {
       const std::string known = dims.empty() ? "" : fmt::format(": its dims are {}", fmt::join(dims, ", "));
-      fault(reader, Code::TP2009, quoted_span(name, offset),
+      fault(reader, Code::TP2009, quoted_span(reader, name, offset),
             fmt::format("`{}` has no dim called `{}`{}", param.name, name, known),
             dims.empty() ? "name the dims: \"dims\": [\"out\", \"in\"]" : "");
     }
@@ -90,7 +90,7 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
     for (const int64_t size : sizes) total += static_cast<unsigned __int128>(size);
     const int64_t whole = shape_of(graph, param)[static_cast<size_t>(dim)];
     if (total != static_cast<unsigned __int128>(whole)) {
-      fault(reader, Code::TP2009, quoted_span(name, offset),
+      fault(reader, Code::TP2009, quoted_span(reader, name, offset),
             fmt::format("segments {} of dim {} do not add up to its size {}", shape_text(sizes), dim, whole));
       continue;
     }
@@ -108,14 +108,14 @@ void resolve_ties(ModelReader& reader) {
   std::vector<uint32_t> tie_of(reader.ties.empty() ? 0 : graph.params.size(), kNone);
   for (const auto& [names, offset] : reader.ties) {
     if (too_many_faults(reader)) return;
-    const Span span{Source::Model, offset, 1};
+    const Span span{reader.graph.file, offset, 1};
     Tie tie{.params = {}, .offset = offset};
     for (const std::string_view name : names) {
       const ParamId param = find_param(graph, name);
       if (param == kNone) {
         // The name's own place: it is quoted in the group that starts at `offset`, or written with escapes.
         const bool quoted = name.data() > reader.text.data() && name.data() < reader.text.data() + reader.text.size();
-        const Span at = quoted ? quoted_span(name, static_cast<uint64_t>(name.data() - reader.text.data()) - 1) : span;
+        const Span at = quoted ? quoted_span(reader, name, static_cast<uint64_t>(name.data() - reader.text.data()) - 1) : span;
         fault(reader, Code::TP2010, at, fmt::format("tied name `{}` is not a parameter of the model", name),
               "a tie names parameters by their whole paths: `lm_head.weight`");
       } else if (tie_of[param] != kNone) {
@@ -156,7 +156,7 @@ void complete_graph(ModelReader& reader) {
   }
   resolve_ties(reader);
   if (graph.params.empty())
-    fault(reader, Code::TP2012, {Source::Model, 0, 1}, "the model has no parameters: there is nothing to shard");
+    fault(reader, Code::TP2012, {reader.graph.file, 0, 1}, "the model has no parameters: there is nothing to shard");
 }
 
 }  // namespace tpplan

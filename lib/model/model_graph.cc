@@ -77,9 +77,11 @@ bool is_below(const ModelGraph& graph, std::string_view path, std::string_view a
          path[ancestor.size()] == separator(graph.framework);
 }
 
-Span span_of(const Param& param) { return {Source::Model, param.offset, static_cast<uint32_t>(param.name.size() + 2)}; }
+Span span_of(const ModelGraph& graph, const Param& param) {
+  return {graph.file, param.offset, static_cast<uint32_t>(param.name.size() + 2)};
+}
 
-Span span_of(const Module& module) { return {Source::Model, module.offset, 1}; }
+Span span_of(const ModelGraph& graph, const Module& module) { return {graph.file, module.offset, 1}; }
 
 namespace {
 

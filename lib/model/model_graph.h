@@ -86,6 +86,7 @@ struct Tie {
 // Everything stands in file order. The first `modules` are those of the file; ancestors that it does not list follow as
 // plain containers, so that every prefix of a path is a module.
 struct ModelGraph {
+  FileId file = kNoFile;  // that offsets of modules, parameters and ties are in
   std::string name;
   Framework framework = Framework::Torch;
   std::vector<Module> modules;
@@ -123,8 +124,8 @@ void assign_path(std::string& path, const ModelGraph& graph, const Param& param)
 // True when `path` is `ancestor` or below it.
 [[nodiscard]] bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor);
 
-[[nodiscard]] Span span_of(const Param& param);
-[[nodiscard]] Span span_of(const Module& module);
+[[nodiscard]] Span span_of(const ModelGraph& graph, const Param& param);
+[[nodiscard]] Span span_of(const ModelGraph& graph, const Module& module);
 
 // `--print model`: one line a module with its kind, one a parameter with shape, dtype and dim names.
 [[nodiscard]] std::string dump(const ModelGraph& graph);

@@ -20,7 +20,7 @@ void fault(ModelReader& reader, Code code, Span span, std::string message, std::
 }
 
 void fault(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help) {
-  fault(reader, code, value_span(Source::Model, node), std::move(message), std::move(help));
+  fault(reader, code, value_span(reader.graph.file, node), std::move(message), std::move(help));
 }
 
 bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {

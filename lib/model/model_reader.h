@@ -68,7 +68,7 @@ template <size_t N>
     if (key != std::end(keys))
       members[static_cast<size_t>(key - std::begin(keys))] = i;
     else
-      warn_unknown_key(reader, where, tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]), keys);
+      warn_unknown_key(reader, where, tree.nodes[i].key, key_span(reader.graph.file, tree.nodes[i]), keys);
   }
   return members;
 }

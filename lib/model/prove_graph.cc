@@ -21,7 +21,7 @@ struct Prover {
 
 bool refuse(Prover& p, uint32_t offset, std::string message, Code code = Code::TP2013) {
   if (!p.failed)
-    report_message(p.diagnostics, code, {Source::Model, offset, 1}, std::move(message),
+    report_message(p.diagnostics, code, {p.model.file, offset, 1}, std::move(message),
                    "write the model and its graph again, in one run of: python -m tpplan.export");
   p.failed = true;
   return false;

@@ -55,7 +55,7 @@ void read_tie(ModelReader& reader, const JsonTree& tree) {
   if (names.size() < 2) return fault(reader, Code::TP2010, group, "a tie names fewer than two parameters");
   reader.tied_names += names.size();
   if (reader.tied_names > kMaxTiedNames) {
-    return fault(reader, Code::TP1007, {Source::Model, group.offset, 1},
+    return fault(reader, Code::TP1007, {reader.graph.file, group.offset, 1},
                  fmt::format("the ties hold more than {} names", kMaxTiedNames));
   }
   reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(group.offset));
@@ -110,7 +110,7 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
   for (size_t i = 0; i < std::size(kMembers); ++i) {
     if (!kMembers[i].is_required || is_there[i]) continue;
     const bool is_format = kMembers[i].key == "format";
-    fault(reader, is_format ? Code::TP2001 : Code::TP2002, {Source::Model, 0, 1},
+    fault(reader, is_format ? Code::TP2001 : Code::TP2002, {reader.graph.file, 0, 1},
           fmt::format("the model has no `{}`", kMembers[i].key),
           is_format ? fmt::format("a model file starts with {{\"format\": \"{}\"", kModelFormat) : "");
   }
@@ -120,10 +120,11 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
 
 ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   ModelGraph graph;
+  graph.file = file.id;
   ModelReader reader{
       .graph = graph, .text = file.text, .diagnostics = diagnostics, .type_index = {}, .pending = {}, .ties = {}};
   std::array<bool, std::size(kMembers)> is_there{};
-  GraphReader graph_reader{.graph = graph.operations, .diagnostics = diagnostics};
+  GraphReader graph_reader{.graph = graph.operations, .file = file.id, .diagnostics = diagnostics};
   const JsonVisitor inner = graph_visitor(graph_reader);
   const JsonVisitor visitor{.member =
                                 [&](std::string_view key, Span span) {
@@ -143,7 +144,7 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                 },
                             .inner = &inner,
                             .kind_help = "a model starts with `{\"format\": ...`"};
-  if (!read_json(file, Source::Model, visitor, graph.strings, diagnostics)) return graph;
+  if (!read_json(file, visitor, graph.strings, diagnostics)) return graph;
   check_required(reader, is_there);
   if (!has_errors(diagnostics)) complete_graph(reader);
   graph.operations.is_there =

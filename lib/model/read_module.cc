@@ -52,16 +52,17 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
   if (!expect(reader, entry, JsonKind::Object, "a module")) return;
   if (graph.modules.size() >= kMaxModules) {
-    return fault(reader, Code::TP1007, {Source::Model, entry.offset, 1},
+    return fault(reader, Code::TP1007, {reader.graph.file, entry.offset, 1},
                  fmt::format("the model has more than {} modules", kMaxModules));
   }
   const auto [path, type, kind, features, parameters, buffers, attributes] =
       find_members(reader, tree, 0, "a module", kModuleKeys);
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
     if (index == 0)
-      return fault(reader, Code::TP2002, {Source::Model, entry.offset, 1}, fmt::format("a module has no `{}`", name));
+      return fault(reader, Code::TP2002, {reader.graph.file, entry.offset, 1},
+                   fmt::format("a module has no `{}`", name));
     if (!expect(reader, tree.nodes[index], JsonKind::String, fmt::format("`{}`", name))) return;
-    if (!good_length(reader, tree.nodes[index].text, {Source::Model, tree.nodes[index].offset, 1})) return;
+    if (!good_length(reader, tree.nodes[index].text, {reader.graph.file, tree.nodes[index].offset, 1})) return;
   }
   Module module{.path = tree.nodes[path].text,
                 .offset = static_cast<uint32_t>(tree.nodes[path].offset),
@@ -93,9 +94,9 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   graph.modules.push_back(module);
   if (const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module); earlier != kNotFound) {
     ++reader.faults;
-    Diagnostic& d = report_message(reader.diagnostics, Code::TP2005, value_span(Source::Model, tree.nodes[path]),
+    Diagnostic& d = report_message(reader.diagnostics, Code::TP2005, value_span(reader.graph.file, tree.nodes[path]),
                                    fmt::format("module `{}` is declared twice", module.path), "list each module once");
-    d.notes.push_back({"first one", span_of(graph.modules[earlier])});
+    d.notes.push_back({"first one", span_of(graph, graph.modules[earlier])});
     return;
   }
   if (parameters != 0) read_params(reader, tree, parameters, id, false);

@@ -126,7 +126,7 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
       .name = entry.key, .offset = static_cast<uint32_t>(entry.key_offset), .module = module, .is_buffer = is_buffer};
   const auto [shape, dtype, dims, segments, granularity] = find_members(reader, tree, at, "a parameter", kParamKeys);
   if (shape == 0 || dtype == 0) {
-    return fault(reader, Code::TP2002, key_span(Source::Model, entry),
+    return fault(reader, Code::TP2002, key_span(reader.graph.file, entry),
                  fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));
   }
   if (!read_shape(reader, tree, shape, param)) return;
@@ -151,7 +151,7 @@ void read_params(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleI
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, are_buffers ? "`buffers`" : "`parameters`")) return;
   for (uint32_t i = at + 1; i < map.end && !too_many_faults(reader); i = tree.nodes[i].end) {
-    if (good_length(reader, tree.nodes[i].key, key_span(Source::Model, tree.nodes[i]))) {
+    if (good_length(reader, tree.nodes[i].key, key_span(reader.graph.file, tree.nodes[i]))) {
       read_param(reader, tree, i, module, are_buffers);
     }
   }

@@ -9,7 +9,7 @@ namespace {
 
 // Warnings about a rule stand at its key or at its value.
 bool is_about_rule(const TpPlan& plan, const Diagnostic& d, const std::string& key) {
-  if (d.span.source != Source::Plan) return false;
+  if (d.span.file != plan.file) return false;
   return std::any_of(plan.rules.begin(), plan.rules.end(), [&](const PlanRule& rule) {
     return rule.key == key && (d.span.offset == rule.key_span.offset || d.span.offset == rule.value_span.offset);
   });

@@ -55,8 +55,7 @@ std::string find_loss(const YamlTree& tree, const std::optional<TpPlan>& plan, c
   const SourceFile again{.name = "formatted", .text = formatted};
   YamlTree tree_again;
   Diagnostics faults, findings;
-  if (!read_yaml(again, Source::Plan, tree_again, faults) || tree_again.root == kNoYaml)
-    return "it could not be read again";
+  if (!read_yaml(again, tree_again, faults) || tree_again.root == kNoYaml) return "it could not be read again";
   if (!same_tree(tree, tree_again)) return "its values would not be the same";
   const TpPlan plan_again = read_plan(again, {}, findings);
   // A plan with errors means nothing; its values have been compared.

@@ -29,7 +29,7 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
   if (has_errors(findings)) plan.reset();
   YamlTree tree;
   Diagnostics faults;
-  const bool is_yaml = read_yaml(file, Source::Plan, tree, faults);
+  const bool is_yaml = read_yaml(file, tree, faults);
   if (!is_yaml || is_no_plan(findings) || tree.root == kNoYaml || tree.nodes[tree.root].kind != YamlKind::Map) {
     diagnostics.list.insert(diagnostics.list.end(), findings.list.begin(), findings.list.end());
     return false;
@@ -41,7 +41,7 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
   const std::string lost = find_loss(tree, plan, comments, text);
   if (!lost.empty()) {
     report_message(
-        diagnostics, Code::TP1011, {Source::Plan, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),
+        diagnostics, Code::TP1011, {file.id, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),
         "look for an alias that comes before its anchor once the keys are in order, or for a stray carriage return");
     return false;
   }

@@ -19,7 +19,7 @@ std::string take_comment(PieceReader& in) { return in.comments.emplace_back(take
 }  // namespace
 
 void refuse(PieceReader& in, std::string message, std::string help) {
-  const Span span{Source::Plan, std::min(in.at, in.file.text.size()), 1};
+  const Span span{in.file.id, std::min(in.at, in.file.text.size()), 1};
   report_message(in.diagnostics, Code::TP1011, span, std::move(message), std::move(help));
   throw Refused{};
 }

@@ -24,7 +24,7 @@ bool is_quoted(const YamlNode& node) { return node.kind == YamlKind::Scalar && !
 }  // namespace
 
 const YamlNode& node_at(const PlanReader& reader, YamlId id) { return reader.tree.nodes[id]; }
-Span span_at(const PlanReader& reader, YamlId id) { return span_of(Source::Plan, node_at(reader, id)); }
+Span span_at(const PlanReader& reader, YamlId id) { return span_of(reader.tree.file, node_at(reader, id)); }
 
 Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help) {
   return report_message(reader.diagnostics, code, span_at(reader, id), std::move(message), std::move(help));

@@ -125,12 +125,12 @@ size_t plan_key_rank(std::string_view name) {
 }
 
 TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics) {
-  TpPlan plan;
+  TpPlan plan{.file = file.id};
   YamlTree tree;
-  if (!read_yaml(file, Source::Plan, tree, diagnostics)) return plan;
+  if (!read_yaml(file, tree, diagnostics)) return plan;
   if (tree.root == kNoYaml) {
     const bool blank = file.text.find_first_not_of(" \t\r\n") == std::string::npos;
-    report_message(diagnostics, blank ? Code::TP1008 : Code::TP3010, {Source::Plan, 0, 1},
+    report_message(diagnostics, blank ? Code::TP1008 : Code::TP3010, {file.id, 0, 1},
                    blank ? "the file is empty" : "the plan holds nothing but comments",
                    fmt::format(kFormatHelp, kPlanFormat));
     return plan;

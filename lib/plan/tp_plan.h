@@ -95,6 +95,7 @@ struct Suppression {
 };
 
 struct TpPlan {
+  FileId file = kNoFile;  // that its spans are in
   const DialectRow* dialect = &kGlobDialect;
   KerasMatch keras_match = KerasMatch::Fullmatch;
   Mesh mesh;

@@ -30,7 +30,7 @@ struct Search {
 };
 
 bool is_at(const Span& a, const Span& b) {
-  return b.length != 0 && a.source == b.source && a.offset == b.offset && a.length == b.length;
+  return b.length != 0 && a.file == b.file && a.offset == b.offset && a.length == b.length;
 }
 
 RuleId rule_at(const TpPlan& plan, const Span& span) {

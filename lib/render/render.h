@@ -2,7 +2,7 @@
 // have headers of their own; formats.h lists them all.
 #pragma once
 
-#include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,12 +16,19 @@ struct KnownPlace {
   LineColumn place;
 };
 
-// The inputs that spans point into; nullptr where there is none. `known` is filled while rendering: the places that
-// findings name, by offset.
+// The inputs that spans point into, by id: file 1 stands first, nullptr where there is none. `known` is filled while
+// rendering: the places that findings name, by offset.
 struct Sources {
-  std::array<const SourceFile*, kSourceCount> files{};
-  std::array<std::vector<KnownPlace>, kSourceCount> known;
+  std::vector<const SourceFile*> files;
+  std::vector<std::vector<KnownPlace>> known;
 };
+
+// These files, each at its id. One that was never opened has kNoFile, and is left out.
+[[nodiscard]] Sources sources_of(std::span<const SourceFile* const> files);
+[[nodiscard]] inline Sources sources_of(const SourceFile& file) { return sources_of({{&file}}); }
+
+// nullptr for kNoFile, and for a file that is not of these sources.
+[[nodiscard]] const SourceFile* find_file(const Sources& sources, FileId id);
 
 struct RenderOptions {
   bool color = false;

@@ -56,8 +56,8 @@ void append_case(std::string& out, const Diagnostic& d, const Sources& sources) 
 }
 
 void append_passing_case(std::string& out, const Sources& sources) {
-  const std::string model = xml(name_of(sources.files[static_cast<size_t>(Source::Model)]));
-  const std::string plan = xml(name_of(sources.files[static_cast<size_t>(Source::Plan)]));
+  const std::string model = xml(name_of(sources.files.front()));
+  const std::string plan = xml(name_of(sources.files.back()));
   out += fmt::format("  <testcase classname=\"tpplan\" name=\"{0}: nothing is wrong with it for {1}\" file=\"{0}\"/>\n",
                      plan, model);
 }
@@ -71,7 +71,7 @@ std::string render_junit(const Diagnostics& diagnostics, const Sources& sources)
   out += fmt::format(" <testsuite name=\"tpplan\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"0\">\n", cases,
                      counts_of(diagnostics).errors);
   for (const Diagnostic& d : diagnostics.list) append_case(out, d, located);
-  if (diagnostics.list.empty()) append_passing_case(out, sources);
+  if (diagnostics.list.empty() && !sources.files.empty()) append_passing_case(out, sources);
   return out + " </testsuite>\n</testsuites>\n";
 }
 

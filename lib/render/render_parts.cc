@@ -14,12 +14,10 @@ namespace {
 // How much of a long line belongs to the fingerprint of a finding on it, to either side: a model may be one line.
 constexpr size_t kFingerprintReach = 100;
 
-const SourceFile* source_of(const Span& span, const Sources& sources) {
-  return sources.files[static_cast<size_t>(span.source)];
-}
+const SourceFile* source_of(const Span& span, const Sources& sources) { return find_file(sources, span.file); }
 
 LineColumn line_column_of(const Span& span, const Sources& sources) {
-  const std::vector<KnownPlace>& known = sources.known[static_cast<size_t>(span.source)];
+  const std::vector<KnownPlace>& known = sources.known[span.file - 1u];
   const auto found = std::lower_bound(known.begin(), known.end(), span.offset,
                                       [](const KnownPlace& place, uint64_t offset) { return place.offset < offset; });
   if (found != known.end() && found->offset == span.offset) return found->place;
@@ -75,6 +73,20 @@ std::string identity(const Diagnostic& d, const Sources& sources) {
 
 }  // namespace
 
+Sources sources_of(std::span<const SourceFile* const> files) {
+  Sources sources;
+  for (const SourceFile* file : files) {
+    if (file->id == kNoFile) continue;
+    if (sources.files.size() < file->id) sources.files.resize(file->id);
+    sources.files[file->id - 1u] = file;
+  }
+  return sources;
+}
+
+const SourceFile* find_file(const Sources& sources, FileId id) {
+  return id == kNoFile || id > sources.files.size() ? nullptr : sources.files[id - 1u];
+}
+
 std::string_view severity_name(Severity severity) { return severity == Severity::Error ? "error" : "warning"; }
 
 FindingCounts counts_of(const Diagnostics& diagnostics) {
@@ -92,15 +104,16 @@ std::string to_text(const FindingCounts& counts) {
 }
 
 Sources locate(const Diagnostics& diagnostics, Sources sources) {
+  sources.known.resize(sources.files.size());
   const auto add = [&sources](const Span& span) {
     if (source_of(span, sources) == nullptr) return;
-    sources.known[static_cast<size_t>(span.source)].push_back({span.offset, {}});
+    sources.known[span.file - 1u].push_back({span.offset, {}});
   };
   for (const Diagnostic& d : diagnostics.list) {
     add(d.span);
     for (const Note& note : d.notes) add(note.span);
   }
-  for (size_t i = 0; i < kSourceCount; ++i) {
+  for (size_t i = 0; i < sources.files.size(); ++i) {
     std::vector<KnownPlace>& known = sources.known[i];
     std::sort(known.begin(), known.end(), [](const KnownPlace& a, const KnownPlace& b) { return a.offset < b.offset; });
     if (!known.empty()) find_places(sources.files[i]->text, known);
@@ -125,7 +138,7 @@ Columns code_point_columns(const Place& place) {
 
 const SourceFile* file_about(const Span& span, const Sources& sources) {
   const SourceFile* file = source_of(span, sources);
-  return file != nullptr ? file : sources.files[static_cast<size_t>(Source::Plan)];
+  return file != nullptr || sources.files.empty() ? file : sources.files.back();
 }
 
 std::string place_text(const Span& span, const Sources& sources) {

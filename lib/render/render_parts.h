@@ -40,8 +40,8 @@ struct Place {
 // The columns of a place that has a file, counted in code points.
 [[nodiscard]] Columns code_point_columns(const Place& place);
 
-// The file that a finding is about: where it stands, and without a place the plan, for formats that insist on a file.
-// nullptr when there is neither.
+// The file that a finding is about: where it stands. Without a place the one that was opened last, which is the plan
+// of a model and a plan, for formats that insist on a file. nullptr when there is neither.
 [[nodiscard]] const SourceFile* file_about(const Span& span, const Sources& sources);
 
 // "plan.yaml:6:25", or "tpplan" for what has no place.

@@ -149,7 +149,7 @@ std::vector<Fault> compare_checksums(const std::string& path, const Manifest& ma
             if (key == "manifest_sha256" && tree.nodes[0].kind == JsonKind::String) written_by = tree.nodes[0].text;
             return faults.size() < kMaxFaults;
           }};
-  if (!read_json(result.file, Source::Model, visitor, strings, diagnostics) && faults.empty())
+  if (!read_json(result.file, visitor, strings, diagnostics) && faults.empty())
     return unusable(diagnostics.list.empty() ? "cannot be read" : diagnostics.list.front().message);
   if (format != kFormat) return unusable(fmt::format("this is no file of format {}", kFormat));
   if (written_by != manifest_sha256)

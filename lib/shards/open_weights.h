@@ -38,11 +38,11 @@ struct WeightSource {
 };
 
 // Opens the files that choose_weights finds at `path`, each once, and reads their headers; what is wrong with these
-// stands in weights.findings. False after any error; throws TP8020 and TP8021 for a folder that cannot be used.
+// stands in weights.diagnostics. False after any error; throws TP8020 and TP8021 for a folder that cannot be used.
 [[nodiscard]] bool open_files(const std::string& path, WeightSource& source);
 
 // Opens the files and finds the manifest's tensors in them (place_tensors). All findings together stand in `findings`;
-// those of headers and the index in weights.findings. False after any error.
+// those of headers and the index in weights.diagnostics. False after any error.
 [[nodiscard]] bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
 
 }  // namespace tpplan

@@ -50,7 +50,7 @@ std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
     return true;
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
-  const bool read = read_json(file, Source::Model, visitor, strings, diagnostics);
+  const bool read = read_json(file, visitor, strings, diagnostics);
   if (fault.empty() && (!read || has_errors(diagnostics))) fault = first_finding(diagnostics);
   return fault;
 }
@@ -120,8 +120,7 @@ std::string read_note(const std::string& folder) {
     return true;
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
-  if (!read_json(result.file, Source::Model, visitor, strings, diagnostics))
-    throw unusable(first_finding(diagnostics), path);
+  if (!read_json(result.file, visitor, strings, diagnostics)) throw unusable(first_finding(diagnostics), path);
   if (format != kNoteFormat || manifest_sha256.size() != 64)
     throw unusable(fmt::format("this is no note of format {}", kNoteFormat), path);
   return manifest_sha256;

@@ -24,7 +24,7 @@ inline constexpr size_t kMaxShardFiles = 100000;
 using SavedOffsets = std::unordered_map<std::string, std::vector<uint64_t>>;
 
 // Reads the headers of these files of `folder`, and of each where its pieces begin. False when a header is wrong: see
-// files.findings. Throws TP8021 for a folder that cannot be used as one of shards.
+// files.diagnostics. Throws TP8021 for a folder that cannot be used as one of shards.
 [[nodiscard]] bool read_shard_headers(const std::string& folder, std::span<const std::string> names, WeightFiles& files,
                                       std::vector<SavedOffsets>& offsets);
 

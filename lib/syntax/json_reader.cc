@@ -61,7 +61,6 @@ struct VisitedObject {
 // nlohmann calls these members by name; the data is plain.
 struct TreeBuilder {
   const SourceFile& file;
-  Source source;
   const JsonVisitor& document;
   std::deque<std::string>& strings;
   Diagnostics& diagnostics;
@@ -103,7 +102,7 @@ struct TreeBuilder {
   }
 
   bool fail(Code code, uint64_t offset, uint32_t length, std::string message, std::string help = {}) {
-    report_message(diagnostics, code, {source, offset, length}, std::move(message), std::move(help));
+    report_message(diagnostics, code, {file.id, offset, length}, std::move(message), std::move(help));
     failed = true;
     return false;
   }
@@ -285,9 +284,9 @@ struct TreeBuilder {
     KeySet& set = key_sets[open_objects - 1];
     const uint64_t offset = offset_of(start);
     if (const uint32_t earlier = first_of_key(set, name); earlier != kNotFound) {
-      Diagnostic& d = report_message(diagnostics, Code::TP1006, {source, offset, length},
+      Diagnostic& d = report_message(diagnostics, Code::TP1006, {file.id, offset, length},
                                      fmt::format("key `{}` stands twice in one object", name), "keep one of the two");
-      d.notes.push_back({"first one", {source, set.keys[earlier].offset, length}});
+      d.notes.push_back({"first one", {file.id, set.keys[earlier].offset, length}});
       failed = true;
       return false;
     }
@@ -302,7 +301,7 @@ struct TreeBuilder {
     if (at_member()) {
       VisitedObject& object = visited.back();
       object.key = name;
-      object.mode = object.visitor->member(name, {source, offset, length});
+      object.mode = object.visitor->member(name, {file.id, offset, length});
     }
     next_token(false);
     return true;
@@ -369,17 +368,16 @@ struct TreeBuilder {
 
 }  // namespace
 
-bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor, std::deque<std::string>& strings,
+bool read_json(const SourceFile& file, const JsonVisitor& visitor, std::deque<std::string>& strings,
                Diagnostics& diagnostics, const JsonLimits& limits) {
   const char* begin = file.text.data();
   Position position{begin, begin, begin + file.text.size(), begin + file.text.size()};
   if (file.text.starts_with("\xef\xbb\xbf") || file.text.starts_with("\xff\xfe") || file.text.starts_with("\xfe\xff")) {
-    report_message(diagnostics, Code::TP1005, {source, 0, 1}, "the file starts with a byte order mark",
+    report_message(diagnostics, Code::TP1005, {file.id, 0, 1}, "the file starts with a byte order mark",
                    "save it as UTF-8 without BOM");
     return false;
   }
   TreeBuilder builder{.file = file,
-                      .source = source,
                       .document = visitor,
                       .strings = strings,
                       .diagnostics = diagnostics,
@@ -387,6 +385,7 @@ bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor
                       .position = position,
                       .last_event = begin,
                       .last_word = begin};
+  builder.tree.file = file.id;
   builder.next_token(false);
   // Not strict: what follows the document is looked at here, where its place is known.
   constexpr bool kStrict = false;
@@ -399,15 +398,15 @@ bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor
                       "remove it: a file holds one JSON object");
 }
 
-Span value_span(Source source, const JsonNode& node) {
+Span value_span(FileId file, const JsonNode& node) {
   const size_t quotes = node.kind == JsonKind::String ? 2 : 0;
   const size_t length =
       node.kind == JsonKind::Integer ? std::to_string(node.integer).size() : node.text.size() + quotes;
-  return {source, node.offset, static_cast<uint32_t>(std::max<size_t>(1, length))};
+  return {file, node.offset, static_cast<uint32_t>(std::max<size_t>(1, length))};
 }
 
-Span key_span(Source source, const JsonNode& node) {
-  return {source, node.key_offset, static_cast<uint32_t>(node.key.size() + 2)};
+Span key_span(FileId file, const JsonNode& node) {
+  return {file, node.key_offset, static_cast<uint32_t>(node.key.size() + 2)};
 }
 
 uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key) {

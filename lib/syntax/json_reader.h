@@ -28,6 +28,7 @@ struct JsonNode {
 };
 
 struct JsonTree {
+  FileId file = kNoFile;
   std::vector<JsonNode> nodes;  // nodes[0] is the root
   uint64_t end = 0;             // the byte behind the root
 };
@@ -63,12 +64,12 @@ struct JsonLimits {
 // Reads `file`, which must hold one JSON object (RFC 8259, no byte order mark). Reports syntax errors, duplicate keys
 // and exceeded limits with their places; returns false after any of them. `strings` keeps the decoded text of strings
 // that are written with escapes.
-[[nodiscard]] bool read_json(const SourceFile& file, Source source, const JsonVisitor& visitor,
-                             std::deque<std::string>& strings, Diagnostics& diagnostics, const JsonLimits& limits = {});
+[[nodiscard]] bool read_json(const SourceFile& file, const JsonVisitor& visitor, std::deque<std::string>& strings,
+                             Diagnostics& diagnostics, const JsonLimits& limits = {});
 
 // The place of a node's value or key. The length covers one line of it.
-[[nodiscard]] Span value_span(Source source, const JsonNode& node);
-[[nodiscard]] Span key_span(Source source, const JsonNode& node);
+[[nodiscard]] Span value_span(FileId file, const JsonNode& node);
+[[nodiscard]] Span key_span(FileId file, const JsonNode& node);
 
 // Index of the child called `key` of the object at `parent`, or 0 (never a child).
 [[nodiscard]] uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key);

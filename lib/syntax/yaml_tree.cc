@@ -44,7 +44,6 @@ struct TextBuffer : std::streambuf {
 // yaml-cpp demands a class here; it only builds the tree.
 struct YamlBuilder : YAML::EventHandler {
   const SourceFile& file;
-  Source source;
   YamlTree& tree;
   Diagnostics& diagnostics;
   const YamlLimits& limits;
@@ -56,8 +55,8 @@ struct YamlBuilder : YAML::EventHandler {
   size_t pending = 0;                        // in sixteenths
   std::vector<size_t> line_starts;
 
-  YamlBuilder(const SourceFile& f, Source s, YamlTree& t, Diagnostics& d, const YamlLimits& l)
-      : file(f), source(s), tree(t), diagnostics(d), limits(l), line_starts{0} {
+  YamlBuilder(const SourceFile& f, YamlTree& t, Diagnostics& d, const YamlLimits& l)
+      : file(f), tree(t), diagnostics(d), limits(l), line_starts{0} {
     for (size_t i = 0; i < f.text.size(); ++i) {
       if (f.text[i] == '\n') line_starts.push_back(i + 1);
     }
@@ -70,7 +69,7 @@ struct YamlBuilder : YAML::EventHandler {
   }
 
   [[noreturn]] void stop(Code code, uint64_t offset, std::string message, std::string help = {}) {
-    report_message(diagnostics, code, {source, offset, 1}, std::move(message), std::move(help));
+    report_message(diagnostics, code, {file.id, offset, 1}, std::move(message), std::move(help));
     throw Stop{};
   }
 
@@ -244,9 +243,9 @@ struct YamlBuilder : YAML::EventHandler {
         stop(Code::TP1011, key.offset, "merge keys (`<<`) are not read", "write the merged keys out");
       const uint32_t earlier = insert(index, key.text, i, key_of);
       if (earlier == kNotFound) continue;
-      Diagnostic& d = report_message(diagnostics, Code::TP1006, span_of(source, key),
+      Diagnostic& d = report_message(diagnostics, Code::TP1006, span_of(file.id, key),
                                      fmt::format("key `{}` stands twice", key.text), "keep one of the two");
-      d.notes.push_back({"first one", span_of(source, tree.nodes[map.children[earlier]])});
+      d.notes.push_back({"first one", span_of(file.id, tree.nodes[map.children[earlier]])});
       throw Stop{};
     }
   }
@@ -271,10 +270,10 @@ struct SecondDocument : YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-bool check_text(const SourceFile& file, Source source, Diagnostics& diagnostics, const YamlLimits& limits) {
+bool check_text(const SourceFile& file, Diagnostics& diagnostics, const YamlLimits& limits) {
   const std::string& text = file.text;
   const auto refuse = [&](Code code, size_t offset, std::string message, std::string help) {
-    report_message(diagnostics, code, {source, offset, 1}, std::move(message), std::move(help));
+    report_message(diagnostics, code, {file.id, offset, 1}, std::move(message), std::move(help));
     return false;
   };
   if (text.size() > limits.bytes)
@@ -309,7 +308,7 @@ void report_syntax(const YamlBuilder& builder, const YAML::Exception& error) {
   if (alias && star != std::string_view::npos)
     place = static_cast<uint64_t>(line.data() - builder.file.text.data()) + star;
   const bool tab = line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
-  report_message(builder.diagnostics, Code::TP1004, {builder.source, place, 1}, error.msg,
+  report_message(builder.diagnostics, Code::TP1004, {builder.file.id, place, 1}, error.msg,
                  offset >= builder.file.text.find_last_not_of(" \n\r\t") + 1
                      ? "a bracket, a brace or a quote is left open above"
                  : alias ? "quote patterns that start with `*`: an unquoted `*` is a YAML alias"
@@ -319,10 +318,10 @@ void report_syntax(const YamlBuilder& builder, const YAML::Exception& error) {
 
 }  // namespace
 
-bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
-               const YamlLimits& limits) {
-  if (!check_text(file, source, diagnostics, limits)) return false;
-  YamlBuilder builder(file, source, tree, diagnostics, limits);
+bool read_yaml(const SourceFile& file, YamlTree& tree, Diagnostics& diagnostics, const YamlLimits& limits) {
+  if (!check_text(file, diagnostics, limits)) return false;
+  tree.file = file.id;
+  YamlBuilder builder(file, tree, diagnostics, limits);
   TextBuffer buffer(file.text, [&builder](std::string_view piece) { builder.check_pending(piece); });
   std::istream stream(&buffer);
   try {
@@ -348,7 +347,7 @@ bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostic
   return true;
 }
 
-Span span_of(Source source, const YamlNode& node) { return {source, node.offset, node.length}; }
+Span span_of(FileId file, const YamlNode& node) { return {file, node.offset, node.length}; }
 
 std::string describe(const YamlNode& node) {
   switch (node.kind) {

@@ -28,6 +28,7 @@ struct YamlNode {
 // `root` is kNoYaml when the file holds no document. An alias stands for the node it names: children may be shared, but
 // never form a cycle.
 struct YamlTree {
+  FileId file = kNoFile;
   std::vector<YamlNode> nodes;
   YamlId root = kNoYaml;
 };
@@ -43,10 +44,10 @@ struct YamlLimits {
 // Reads the single YAML document in `file`. Reports: text that is no UTF-8, byte order marks, syntax, a second document
 // and text after the document, duplicate keys, keys that are not scalars, tags beyond YAML's core ones, merge keys,
 // aliases that hold themselves, exceeded limits. Returns false when anything was reported.
-[[nodiscard]] bool read_yaml(const SourceFile& file, Source source, YamlTree& tree, Diagnostics& diagnostics,
+[[nodiscard]] bool read_yaml(const SourceFile& file, YamlTree& tree, Diagnostics& diagnostics,
                              const YamlLimits& limits = {});
 
-[[nodiscard]] Span span_of(Source source, const YamlNode& node);
+[[nodiscard]] Span span_of(FileId file, const YamlNode& node);
 
 // "a mapping", "a list", "null", "a plain scalar" for messages.
 [[nodiscard]] std::string describe(const YamlNode& node);

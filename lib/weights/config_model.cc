@@ -38,8 +38,8 @@ struct ConfigBuilder {
 
 void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, std::string help = {}) {
   report_message(builder.diagnostics, Code::TP6010,
-                 node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node), std::move(message),
-                 std::move(help));
+                 node == nullptr ? Span{builder.config.source.id, 0, 1} : value_span(builder.config.source.id, *node),
+                 std::move(message), std::move(help));
 }
 
 bool needs(const ConfigFamily& family, ConfigSize size) {
@@ -107,7 +107,7 @@ void read_flags(ConfigBuilder& builder) {
   if (builder.family.gelu_is_tanh && act == "gelu") {
     report_message(
         builder.diagnostics, Code::TP6012,
-        value_span(Source::Model, *find_field(config, builder.family.activation_key)),
+        value_span(config.source.id, *find_field(config, builder.family.activation_key)),
         fmt::format("`gelu` is read as `{}`, as transformers does in this family", builder.family.activation),
         "write what is meant");
     act = builder.family.activation;
@@ -285,14 +285,14 @@ std::string family_names() {
 
 const ConfigFamily* read_family(const ConfigFile& config, Diagnostics& diagnostics) {
   if (find_field(config, "model_type") == nullptr) {
-    report_message(diagnostics, Code::TP6010, {Source::Model, 0, 1}, "the config has no `model_type`",
+    report_message(diagnostics, Code::TP6010, {config.source.id, 0, 1}, "the config has no `model_type`",
                    "give the config.json of a model");
     return nullptr;
   }
   const JsonNode& node = *find_field(config, "model_type");
   const ConfigFamily* family = find_config_family(text_field(config, "model_type", "", diagnostics));
   if (family == nullptr && node.kind == JsonKind::String)
-    report_message(diagnostics, Code::TP6011, value_span(Source::Model, node),
+    report_message(diagnostics, Code::TP6011, value_span(config.source.id, node),
                    fmt::format("model_type `{}` is none that is known here", node.text),
                    fmt::format("known are {}; export others with python -m tpplan.export", family_names()));
   return family;
@@ -306,7 +306,7 @@ bool check_architecture(ConfigBuilder& builder) {
       tree->nodes[0].kind == JsonKind::Array && tree->nodes.size() > 1 && tree->nodes[1].kind == JsonKind::String;
   if (!named) return fault(builder, &tree->nodes[0], "`architectures` is no list of names of classes"), false;
   if (tree->nodes[1].text == builder.graph.name) return true;
-  report_message(builder.diagnostics, Code::TP6011, value_span(Source::Model, tree->nodes[1]),
+  report_message(builder.diagnostics, Code::TP6011, value_span(builder.config.source.id, tree->nodes[1]),
                  fmt::format("`{}` is not `{}`", tree->nodes[1].text, builder.graph.name),
                  "of each family the causal language model is known; export others with python -m tpplan.export");
   return false;
@@ -326,7 +326,7 @@ bool build_config_model(const ConfigFile& config, ModelGraph& graph, Diagnostics
   for (const std::string_view key : kUnreadParts) {
     const JsonTree* tree = find_tree(config, key);
     if (tree != nullptr && tree->nodes[0].kind != JsonKind::Null)
-      report_message(diagnostics, Code::TP6012, key_span(Source::Model, tree->nodes[0]),
+      report_message(diagnostics, Code::TP6012, key_span(config.source.id, tree->nodes[0]),
                      fmt::format("`{}` is left unread: the model is the one before quantization", key),
                      "import the checkpoint's tensors: tpplan import --from safetensors");
   }

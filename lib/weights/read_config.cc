@@ -10,8 +10,8 @@
 namespace tpplan {
 namespace {
 
-void wrong_field(Diagnostics& diagnostics, const JsonNode& node, std::string message) {
-  report_message(diagnostics, Code::TP6010, value_span(Source::Model, node), std::move(message),
+void wrong_field(const ConfigFile& config, Diagnostics& diagnostics, const JsonNode& node, std::string message) {
+  report_message(diagnostics, Code::TP6010, value_span(config.source.id, node), std::move(message),
                  "a config.json as transformers writes it");
 }
 
@@ -22,7 +22,7 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
   config.source = std::move(result.file);
   if (result.fault != ReadFault::None) {
     const bool large = result.fault == ReadFault::TooLarge;
-    report_message(diagnostics, large ? Code::TP1002 : Code::TP1001, {Source::Model, 0, 0},
+    report_message(diagnostics, large ? Code::TP1002 : Code::TP1001, {config.source.id, 0, 0},
                    large ? "a config has at most 4 MiB" : fmt::format("cannot read the file: {}", result.reason));
     return false;
   }
@@ -34,7 +34,7 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                                 },
                             .kind_help = "a config is the config.json that stands beside a model's weights"};
   constexpr size_t kMaxValues = 256 * 1024;  // vocabularies stand in some configs
-  return read_json(config.source, Source::Model, visitor, config.strings, diagnostics,
+  return read_json(config.source, visitor, config.strings, diagnostics,
                    {.keys_per_object = kMaxValues, .tree_nodes = kMaxValues});
 }
 
@@ -60,7 +60,7 @@ int64_t whole_field(const ConfigFile& config, std::string_view key, int64_t leas
   const std::string found = node->kind == JsonKind::Integer  ? std::to_string(node->integer)
                             : node->kind == JsonKind::Number ? std::string(node->text)
                                                              : std::string(json_kind_name(node->kind));
-  wrong_field(diagnostics, *node,
+  wrong_field(config, diagnostics, *node,
               fmt::format("`{}` is {}, not a whole number from {} to {}", key, found, least, kMaxConfigSize));
   return otherwise;
 }
@@ -69,7 +69,7 @@ int64_t required_field(const ConfigFile& config, std::string_view key, int64_t l
   if (find_field(config, key) != nullptr) return whole_field(config, key, least, 0, diagnostics);
   const JsonTree* null = find_tree(config, key);
   report_message(diagnostics, Code::TP6010,
-                 null == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, null->nodes[0]),
+                 null == nullptr ? Span{config.source.id, 0, 1} : value_span(config.source.id, null->nodes[0]),
                  null == nullptr ? fmt::format("the config has no `{}`", key) : fmt::format("`{}` is null", key),
                  "the sizes of a model are never guessed: add it");
   return 0;
@@ -79,7 +79,8 @@ bool flag_field(const ConfigFile& config, std::string_view key, bool otherwise, 
   const JsonNode* node = find_field(config, key);
   if (node == nullptr) return otherwise;
   if (node->kind == JsonKind::Bool) return node->is_true;
-  wrong_field(diagnostics, *node, fmt::format("`{}` is {}, not true or false", key, json_kind_name(node->kind)));
+  wrong_field(config, diagnostics, *node,
+              fmt::format("`{}` is {}, not true or false", key, json_kind_name(node->kind)));
   return otherwise;
 }
 
@@ -88,7 +89,7 @@ std::string_view text_field(const ConfigFile& config, std::string_view key, std:
   const JsonNode* node = find_field(config, key);
   if (node == nullptr) return otherwise;
   if (node->kind == JsonKind::String) return node->text;
-  wrong_field(diagnostics, *node, fmt::format("`{}` is {}, not a string", key, json_kind_name(node->kind)));
+  wrong_field(config, diagnostics, *node, fmt::format("`{}` is {}, not a string", key, json_kind_name(node->kind)));
   return otherwise;
 }
 
@@ -98,7 +99,8 @@ ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_
   const auto fault = [&](std::string_view key, std::string message) {
     const JsonNode* node = find_field(config, key);
     report_message(diagnostics, Code::TP6010,
-                   node == nullptr ? Span{Source::Model, 0, 1} : value_span(Source::Model, *node), std::move(message));
+                   node == nullptr ? Span{config.source.id, 0, 1} : value_span(config.source.id, *node),
+                   std::move(message));
     return ModuleAttributes{};
   };
   heads.num_heads = required_field(config, "num_attention_heads", 1, diagnostics);

@@ -15,7 +15,7 @@ namespace tpplan {
 
 // A config and its top-level members. Texts point into `source` and `strings`.
 struct ConfigFile {
-  SourceFile source;
+  SourceFile source;              // file 1: weights are opened behind it
   std::vector<JsonTree> members;  // nodes[0].key is the member's name
   std::deque<std::string> strings;
 };
@@ -23,7 +23,7 @@ struct ConfigFile {
 inline constexpr uint64_t kMaxConfigBytes = uint64_t{4} * 1024 * 1024;
 inline constexpr int64_t kMaxConfigSize = int64_t{1} << 31;
 
-// Reads the file at `path`; false after reporting (places in Source::Model).
+// Reads the file at `path`; false after reporting .
 [[nodiscard]] bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagnostics);
 
 // The member called `key`, nullptr where it is missing or null.

@@ -29,7 +29,7 @@ bool fault(HeaderReader& reader, Code code, Span span, std::string message, std:
 }
 
 bool wrong_form(HeaderReader& reader, const JsonNode& node, std::string message, std::string help = {}) {
-  return fault(reader, Code::TP6002, value_span(Source::Model, node), std::move(message), std::move(help));
+  return fault(reader, Code::TP6002, value_span(reader.header.source.id, node), std::move(message), std::move(help));
 }
 
 // A whole number of 64 bits without a sign: JSON integers end at 2^63 - 1, sizes in a header at 2^64 - 1.
@@ -78,7 +78,7 @@ bool read_offsets(HeaderReader& reader, const JsonTree& tree, uint32_t at, Weigh
   if (!pair || !read_whole(tree.nodes[at + 1], tensor.begin) || !read_whole(tree.nodes[at + 2], tensor.end))
     return wrong_form(reader, list, "`data_offsets` is no pair of whole numbers: [begin, end]");
   if (tensor.begin <= tensor.end) return true;
-  return fault(reader, Code::TP6003, value_span(Source::Model, list),
+  return fault(reader, Code::TP6003, value_span(reader.header.source.id, list),
                fmt::format("tensor `{}` begins at {}, behind its end {}", tensor.name, tensor.begin, tensor.end));
 }
 
@@ -89,7 +89,7 @@ bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor&
   bool fits = true;
   for (const uint64_t size : shape_of(reader.header, tensor)) fits = fits && !__builtin_mul_overflow(bits, size, &bits);
   fits = fits && !__builtin_mul_overflow(bits, uint64_t{type.bits}, &bits);
-  const Span span = value_span(Source::Model, shape);
+  const Span span = value_span(reader.header.source.id, shape);
   if (!fits)
     return fault(reader, Code::TP6003, span,
                  fmt::format("the sizes of `{}` multiply to more than 64 bits hold", tensor.name));
@@ -114,7 +114,8 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
     uint32_t* slot = key == "dtype" ? &type : key == "shape" ? &shape : key == "data_offsets" ? &offsets : nullptr;
     if (slot != nullptr) {
       *slot = i;
-    } else if (Diagnostic* d = report(reader.diagnostics, Code::TP6004, key_span(Source::Model, tree.nodes[i]), key)) {
+    } else if (Diagnostic* d =
+                   report(reader.diagnostics, Code::TP6004, key_span(reader.header.source.id, tree.nodes[i]), key)) {
       d->message = fmt::format("unknown key `{}` of a tensor is left unread", key);
       d->counted = "tensor";
     }
@@ -122,7 +123,7 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
   for (const auto& [name, index] :
        {std::pair{"dtype", type}, std::pair{"shape", shape}, std::pair{"data_offsets", offsets}}) {
     if (index == 0)
-      return fault(reader, Code::TP6002, key_span(Source::Model, entry),
+      return fault(reader, Code::TP6002, key_span(reader.header.source.id, entry),
                    fmt::format("tensor `{}` has no `{}`", entry.key, name));
   }
   if (!read_type(reader, tree.nodes[type], tensor) || !read_shape(reader, tree, shape, tensor) ||
@@ -158,7 +159,7 @@ bool check_layout(HeaderReader& reader) {
   std::string_view before;
   for (const uint32_t i : order) {
     const WeightTensor& tensor = header.tensors[i];
-    const Span span{Source::Model, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)};
+    const Span span{header.source.id, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)};
     if (tensor.begin != filled) {
       const bool hole = tensor.begin > filled;
       return fault(reader, Code::TP6003, span,
@@ -173,7 +174,7 @@ bool check_layout(HeaderReader& reader) {
   const uint64_t there = header.file_bytes - header.data_begin;
   if (filled == there) return true;
   return fault(
-      reader, Code::TP6003, {Source::Model, 0, 1},
+      reader, Code::TP6003, {header.source.id, 0, 1},
       fmt::format("the tensors take {} bytes, and {} stand behind the header", filled, there),
       filled > there ? "the file was cut off: copy it again" : "bytes that belong to no tensor: write the file again");
 }
@@ -199,7 +200,7 @@ constexpr Stranger kStrangers[] = {
 
 bool read_header_text(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
   constexpr uint64_t kHeadBytes = 32;
-  const Span start{Source::Model, 0, 1};
+  const Span start{header.source.id, 0, 1};
   const auto refuse = [&](Code code, std::string message, std::string help = {}) {
     report_message(diagnostics, code, start, std::move(message), std::move(help));
     return false;
@@ -257,7 +258,7 @@ bool read_safetensors_header(const InputFile& file, WeightsHeader& header, Diagn
                                 }};
   const JsonLimits limits{.token_bytes = kMaxHeaderText,
                           .bare_bytes = kMaxHeaderBytes};  // headers are padded with spaces
-  if (!read_json(header.source, Source::Model, visitor, header.strings, diagnostics, limits)) return false;
+  if (!read_json(header.source, visitor, header.strings, diagnostics, limits)) return false;
   return reader.faults == 0 && check_layout(reader);
 }
 

@@ -16,7 +16,7 @@ inline constexpr uint64_t kMaxHeaderText =
 
 // Reads the header of the open file, at most `max_bytes` of it, and proves it: each tensor takes the bytes that its
 // type and shape say, and together they fill the file without holes and overlaps. Reports every fault (TP6001-TP6004
-// and those of JSON, places in Source::Model); false after any error. Refuses what the Python package safetensors
+// and those of JSON, places in header.source); false after any error. Refuses what the Python package safetensors
 // refuses, and more: a header that does not begin with `{`, a name or key that stands twice, an entry written as an
 // array, values nested deeper than 64 levels, more than 2^20 tensors.
 [[nodiscard]] bool read_safetensors_header(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics,

@@ -27,7 +27,6 @@ struct Mapped {
 
 struct IndexReader {
   WeightFiles& files;
-  Diagnostics& diagnostics;
   bool has_map = false;
   std::vector<Mapped> map;
   std::vector<std::string_view> shards;
@@ -45,7 +44,7 @@ bool check_shard_name(IndexReader& reader, const JsonNode& node) {
   const std::string_view name = node.text;
   const bool leaves = name.empty() || name == "." || name == ".." ||
                       name.find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos;
-  return !leaves || fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, node),
+  return !leaves || fault(reader.files.diagnostics, Code::TP6005, value_span(reader.files.index.id, node),
                           fmt::format("`{}` is no plain name of a file", name),
                           "an index names files of its own directory: model-00001-of-00002.safetensors");
 }
@@ -54,16 +53,16 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
   const JsonNode& map = tree.nodes[0];
   reader.has_map = true;
   if (map.kind != JsonKind::Object) {
-    fault(reader.diagnostics, Code::TP6005, value_span(Source::Model, map),
+    fault(reader.files.diagnostics, Code::TP6005, value_span(reader.files.index.id, map),
           fmt::format("`weight_map` is {}, not an object", json_kind_name(map.kind)));
     return;
   }
   const auto name_of = [&](uint32_t i) { return reader.shards[i]; };
   for (uint32_t i = 1; i < map.end; i = tree.nodes[i].end) {
     const JsonNode& node = tree.nodes[i];
-    const Span span = value_span(Source::Model, node);
+    const Span span = value_span(reader.files.index.id, node);
     if (node.kind != JsonKind::String) {
-      fault(reader.diagnostics, Code::TP6005, span,
+      fault(reader.files.diagnostics, Code::TP6005, span,
             fmt::format("the file of `{}` is {}, not a string", node.key, json_kind_name(node.kind)));
       return;
     }
@@ -71,7 +70,8 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
     if (shard == kNotFound) {
       if (!check_shard_name(reader, node)) return;
       if (reader.shards.size() == kMaxShards) {
-        fault(reader.diagnostics, Code::TP1007, span, fmt::format("the index names more than {} shards", kMaxShards));
+        fault(reader.files.diagnostics, Code::TP1007, span,
+              fmt::format("the index names more than {} shards", kMaxShards));
         return;
       }
       shard = static_cast<uint32_t>(reader.shards.size());
@@ -93,14 +93,14 @@ std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::stri
   const fs::path home = fs::canonical(folder, error);
   const fs::path file = error ? fs::path{} : fs::canonical(home / name, error);
   if (error) {
-    fault(reader.diagnostics, Code::TP6006, span, fmt::format("shard `{}` is not there: {}", name, error.message()),
-          "all shards stand beside the index");
+    fault(reader.files.diagnostics, Code::TP6006, span,
+          fmt::format("shard `{}` is not there: {}", name, error.message()), "all shards stand beside the index");
     return {};
   }
   const bool cached =
       home.parent_path().filename() == "snapshots" && is_inside(file, home.parent_path().parent_path() / "blobs");
   if (is_inside(file, home) || cached) return file.string();
-  fault(reader.diagnostics, Code::TP6005, span,
+  fault(reader.files.diagnostics, Code::TP6005, span,
         fmt::format("shard `{}` is a link that leads out of the directory of the index", name),
         "put the file itself there");
   return {};
@@ -115,7 +115,7 @@ void join_tensors(IndexReader& reader) {
   for (uint32_t i = 0; i < reader.map.size(); ++i) insert(index, reader.map[i].name, i, name_of);
   std::vector<uint32_t> stray(files.headers.size(), kNotFound);  // of each shard the first tensor that is not named
   std::vector<uint32_t> strays(files.headers.size());
-  const auto too_many_faults = [&] { return reader.diagnostics.list.size() >= kMaxIndexFaults; };
+  const auto too_many_faults = [&] { return reader.files.diagnostics.list.size() >= kMaxIndexFaults; };
   for (uint32_t f = 0; f < files.headers.size() && !too_many_faults(); ++f) {
     const WeightsHeader& header = files.headers[f];
     for (uint32_t t = 0; t < header.tensors.size() && !too_many_faults(); ++t) {
@@ -126,8 +126,8 @@ void join_tensors(IndexReader& reader) {
       } else if (reader.map[i].shard == f) {
         at[i] = t;
       } else {
-        fault(reader.diagnostics, Code::TP6006,
-              {Source::Model, reader.map[i].offset, static_cast<uint32_t>(reader.map[i].name.size() + 2)},
+        fault(reader.files.diagnostics, Code::TP6006,
+              {reader.files.index.id, reader.map[i].offset, static_cast<uint32_t>(reader.map[i].name.size() + 2)},
               fmt::format("tensor `{}` stands in `{}`, and the index says `{}`", reader.map[i].name, reader.shards[f],
                           reader.shards[reader.map[i].shard]));
       }
@@ -138,14 +138,14 @@ void join_tensors(IndexReader& reader) {
     if (at[i] != kNotFound)
       files.tensors.push_back({mapped.shard, at[i]});
     else
-      fault(reader.diagnostics, Code::TP6006,
-            {Source::Model, mapped.offset, static_cast<uint32_t>(mapped.name.size() + 2)},
+      fault(reader.files.diagnostics, Code::TP6006,
+            {reader.files.index.id, mapped.offset, static_cast<uint32_t>(mapped.name.size() + 2)},
             fmt::format("tensor `{}` is not in `{}`", mapped.name, reader.shards[mapped.shard]),
             "index and shards are of one and the same checkpoint");
   }
   for (uint32_t f = 0; f < files.headers.size(); ++f) {
     if (strays[f] == 0) continue;
-    Diagnostic& d = report_message(reader.diagnostics, Code::TP6007, reader.shard_spans[f],
+    Diagnostic& d = report_message(reader.files.diagnostics, Code::TP6007, reader.shard_spans[f],
                                    fmt::format("`{}` holds `{}`, which the index does not name: it is left out",
                                                reader.shards[f], files.headers[f].tensors[stray[f]].name));
     d.count = strays[f];
@@ -162,37 +162,37 @@ bool read_index_map(IndexReader& reader) {
             return true;
           },
       .kind_help = "an index of weights is {\"weight_map\": {TENSOR: FILE, ...}}"};
-  if (!read_json(reader.files.index, Source::Model, visitor, reader.strings, reader.diagnostics)) return false;
-  if (has_errors(reader.diagnostics)) return false;
+  if (!read_json(reader.files.index, visitor, reader.strings, reader.files.diagnostics)) return false;
+  if (has_errors(reader.files.diagnostics)) return false;
   if (!reader.has_map)
-    return fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the index has no `weight_map`",
+    return fault(reader.files.diagnostics, Code::TP6005, {reader.files.index.id, 0, 1}, "the index has no `weight_map`",
                  "give the model.safetensors.index.json of a checkpoint");
-  return !reader.map.empty() ||
-         fault(reader.diagnostics, Code::TP6005, {Source::Model, 0, 1}, "the `weight_map` names no tensors");
+  return !reader.map.empty() || fault(reader.files.diagnostics, Code::TP6005, {reader.files.index.id, 0, 1},
+                                      "the `weight_map` names no tensors");
 }
 
 bool read_index(const std::string& path, WeightFiles& files, AfterHeader after) {
-  FileFindings& findings = files.findings.emplace_back(FileFindings{&files.index, {}});
-  IndexReader reader{.files = files, .diagnostics = findings.diagnostics};
+  IndexReader reader{.files = files};
   ReadResult result = read_file(path, kMaxIndexBytes);
   files.index = std::move(result.file);
+  files.index.id = ++files.last_id;
   if (result.fault == ReadFault::TooLarge)
-    return fault(reader.diagnostics, Code::TP1002, {Source::Model, 0, 0}, "an index has at most 32 MiB");
+    return fault(reader.files.diagnostics, Code::TP1002, {reader.files.index.id, 0, 0}, "an index has at most 32 MiB");
   if (result.fault != ReadFault::None)
-    return fault(reader.diagnostics, Code::TP1001, {Source::Model, 0, 0},
+    return fault(reader.files.diagnostics, Code::TP1001, {reader.files.index.id, 0, 0},
                  fmt::format("cannot read the file: {}", result.reason));
   if (!read_index_map(reader)) return false;
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   std::vector<std::string> resolved;
   for (size_t i = 0; i < reader.shards.size(); ++i)
     resolved.push_back(resolve_shard(reader, folder, reader.shards[i], reader.shard_spans[i]));
-  if (has_errors(reader.diagnostics)) return false;
+  if (has_errors(reader.files.diagnostics)) return false;
   for (size_t i = 0; i < resolved.size(); ++i) {
     const fs::path name = folder == "." ? fs::path(reader.shards[i]) : folder / reader.shards[i];
     if (!add_weight_file(files, resolved[i], name.string(), after)) return false;
   }
   join_tensors(reader);
-  return !has_errors(reader.diagnostics);
+  return !has_errors(reader.files.diagnostics);
 }
 
 bool read_one(const std::string& path, WeightFiles& files, AfterHeader after) {
@@ -206,9 +206,10 @@ bool read_one(const std::string& path, WeightFiles& files, AfterHeader after) {
 bool add_weight_file(WeightFiles& files, const std::string& path, const std::string& name, AfterHeader after) {
   InputFile& file = files.files.emplace_back();
   WeightsHeader& header = files.headers.emplace_back();
-  Diagnostics& diagnostics = files.findings.emplace_back(FileFindings{&header.source, {}}).diagnostics;
+  Diagnostics& diagnostics = files.diagnostics;
+  header.source.id = ++files.last_id;
   file.name = header.source.name = name == "-" ? "<stdin>" : name;
-  const Span start{Source::Model, 0, 1};
+  const Span start{header.source.id, 0, 1};
   if (path == "-")
     return fault(diagnostics, Code::TP1001, start,
                  "weights are not read from standard input: their size would be unknown", "name a file");
@@ -218,6 +219,12 @@ bool add_weight_file(WeightFiles& files, const std::string& path, const std::str
   files.left -= header.source.text.size();
   if (after == AfterHeader::Close) file.fd.reset();
   return true;
+}
+
+std::vector<const SourceFile*> texts_of(const WeightFiles& files) {
+  std::vector<const SourceFile*> texts{&files.index};
+  for (const WeightsHeader& header : files.headers) texts.push_back(&header.source);
+  return texts;
 }
 
 bool read_weight_files(const std::string& path, WeightFiles& files, AfterHeader after) {

@@ -12,12 +12,6 @@
 
 namespace tpplan {
 
-// What was found in one file; places in Source::Model are places in `*file`.
-struct FileFindings {
-  const SourceFile* file = nullptr;
-  Diagnostics diagnostics;
-};
-
 // A tensor of one of the files.
 struct WeightPlace {
   uint32_t file = 0;    // into WeightFiles::headers
@@ -25,13 +19,17 @@ struct WeightPlace {
 };
 
 struct WeightFiles {
-  SourceFile index;                         // empty without one
+  SourceFile index{.id = kNoFile};          // keeps that without one
   std::vector<InputFile> files;             // in the order in which the index names them first
   std::deque<WeightsHeader> headers;        // of each, read from that very file
   std::vector<WeightPlace> tensors;         // each name once
-  std::deque<FileFindings> findings;        // in the order in which the files were read
+  Diagnostics diagnostics;                  // what was found in them
+  FileId last_id = kNoFile;                 // of the file that was opened last
   uint64_t left = kMaxHeaderBytesTogether;  // that may still be read of headers
 };
+
+// The texts that findings about them point into.
+[[nodiscard]] std::vector<const SourceFile*> texts_of(const WeightFiles& files);
 
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} * 1024 * 1024;
 

@@ -101,17 +101,18 @@ const WeightTensor& tensor_at(const WeightFiles& files, WeightPlace place) {
   return files.headers[place.file].tensors[place.tensor];
 }
 
-// The findings of the file that a tensor is in: with an index the first are those of the index.
-Diagnostics& findings_of(WeightFiles& files, uint32_t file) {
-  return files.findings[file + (files.index.name.empty() ? 0 : 1)].diagnostics;
+// What was named on the command line: the index, or the one file.
+FileId first_file(const WeightFiles& files) {
+  return files.index.id != kNoFile ? files.index.id : files.headers.front().source.id;
 }
 
 void fault(ModelBuilder& builder, WeightPlace place, std::string message, std::string help = {}) {
   const WeightTensor& tensor = tensor_at(builder.files, place);
   ++builder.faults;
-  report_message(findings_of(builder.files, place.file), Code::TP6008,
-                 {Source::Model, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)}, std::move(message),
-                 std::move(help));
+  report_message(
+      builder.files.diagnostics, Code::TP6008,
+      {builder.files.headers[place.file].source.id, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)},
+      std::move(message), std::move(help));
 }
 
 // The name in two, where a model can hold the tensor.
@@ -204,7 +205,7 @@ void say_guesses(ModelBuilder& builder, std::string& guesses) {
                         builder.guessed[static_cast<size_t>(ModuleKind::Other)]);
   if (builder.unknown_count == 0) return;
   Diagnostic& d = report_message(
-      builder.files.findings.front().diagnostics, Code::TP6009, {Source::Model, 0, 0},
+      builder.files.diagnostics, Code::TP6009, {first_file(builder.files), 0, 0},
       fmt::format("the name of module `{}` does not say what it is, and it holds a matrix", builder.unknown),
       "styles need its kind: write \"kind\": \"linear\" or the \"dims\" into the model file, "
       "or cut it by a `spec` rule");
@@ -225,7 +226,7 @@ bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, Mode
   }
   if (builder.faults > 0) return false;
   if (tensors.empty()) {
-    report_message(files.findings.front().diagnostics, Code::TP6008, {Source::Model, 0, 1},
+    report_message(files.diagnostics, Code::TP6008, {first_file(files), 0, 1},
                    "the file holds no tensors: there is nothing to shard");
     return false;
   }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
@@ -29,11 +30,6 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
-// The place of an input among the sources of a diagnostic.
-inline void add(Sources& sources, Source source, const SourceFile& file) {
-  sources.files[static_cast<size_t>(source)] = &file;
-}
-
 // Renders all that was reported, in both forms, and holds the text for people to what a terminal may be sent.
 inline void show(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
@@ -42,7 +38,7 @@ inline void show(Diagnostics& diagnostics, const Sources& sources) {
     const auto byte = static_cast<unsigned char>(c);
     require((byte >= 0x20 || c == '\n') && byte != 0x7f, "a message holds no control characters");
   }
-  render_json(diagnostics, sources);
+  std::ignore = render_json(diagnostics, sources);
 }
 
 }  // namespace tpplan

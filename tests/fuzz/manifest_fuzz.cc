@@ -35,11 +35,9 @@ void slice_all(const Manifest& manifest) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
   const SourceFile file = fuzz_file("manifest.json", data, size);
-  Sources sources;
-  add(sources, Source::Manifest, file);
   Diagnostics diagnostics;
   const Manifest manifest = read_manifest(file, diagnostics);
-  show(diagnostics, sources);
+  show(diagnostics, sources_of(file));
   if (has_errors(diagnostics)) return 0;
   slice_all(manifest);
   const SourceFile again = fuzz_file("again.json", written(manifest));

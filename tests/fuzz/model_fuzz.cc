@@ -5,11 +5,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
   const SourceFile file = fuzz_file("model.json", data, size);
-  Sources sources;
-  add(sources, Source::Model, file);
   Diagnostics diagnostics;
   const ModelGraph graph = read_model(file, diagnostics);
   if (!has_errors(diagnostics)) dump(graph);
-  show(diagnostics, sources);
+  show(diagnostics, sources_of(file));
   return 0;
 }

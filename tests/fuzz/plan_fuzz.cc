@@ -5,11 +5,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
   const SourceFile file = fuzz_file("plan.yaml", data, size);
-  Sources sources;
-  add(sources, Source::Plan, file);
   Diagnostics diagnostics;
   const TpPlan plan = read_plan(file, {}, diagnostics);
   if (!has_errors(diagnostics)) dump(plan);
-  show(diagnostics, sources);
+  show(diagnostics, sources_of(file));
   return 0;
 }

@@ -41,8 +41,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool good = read_safetensors_header(file, header, diagnostics);
   require(good != has_errors(diagnostics), "a refused header has a reason, an accepted one has no error");
   if (good) check(header);
-  Sources sources;
-  add(sources, Source::Model, header.source);
-  show(diagnostics, sources);
+  show(diagnostics, sources_of(header.source));
   return 0;
 }

@@ -17,7 +17,7 @@ bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
   std::deque<std::string> strings;
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
                             .value = [](std::string_view, const JsonTree&) { return true; }};
-  const bool good = read_json(file, Source::Model, visitor, strings, diagnostics);
+  const bool good = read_json(file, visitor, strings, diagnostics);
   if (codes != nullptr) {
     for (const Diagnostic& d : diagnostics.list) codes->push_back(std::string(kind_of(d.code).name));
   }
@@ -58,7 +58,7 @@ TEST_CASE("a streamed array hands over each element with its place") {
                                   offsets.push_back(tree.nodes[0].offset);
                                   return true;
                                 }};
-  CHECK(read_json(file, Source::Model, visitor, strings, diagnostics));
+  CHECK(read_json(file, visitor, strings, diagnostics));
   CHECK(offsets == std::vector<uint64_t>{8, 18, 23, 33});
 }
 
@@ -85,7 +85,7 @@ std::vector<std::string> trees_of(const std::string& text) {
   const JsonVisitor innermost{.member = mode, .value = note("a.b.")};
   const JsonVisitor inner{.member = mode, .value = note("a."), .inner = &innermost};
   const JsonVisitor document{.member = mode, .value = note(""), .inner = &inner};
-  CHECK(read_json(file, Source::Model, document, strings, diagnostics));
+  CHECK(read_json(file, document, strings, diagnostics));
   return seen;
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("a million elements of an inner array cost the memory of one") {
                               }};
   const JsonVisitor document{
       .member = [](std::string_view, Span) { return JsonMember::Members; }, .value = {}, .inner = &inner};
-  CHECK(read_json(file, Source::Model, document, strings, diagnostics));
+  CHECK(read_json(file, document, strings, diagnostics));
   CHECK(trees == 1'000'000);
   CHECK(nodes == 9);
   CHECK(capacity <= 16);
@@ -134,7 +134,7 @@ TEST_CASE("faults inside a visited object have their places") {
   const JsonVisitor inner{.member = [](std::string_view, Span) { return JsonMember::Skip; }, .value = {}};
   const JsonVisitor document{
       .member = [](std::string_view, Span) { return JsonMember::Members; }, .value = {}, .inner = &inner};
-  CHECK_FALSE(read_json(file, Source::Model, document, strings, diagnostics));
+  CHECK_FALSE(read_json(file, document, strings, diagnostics));
   REQUIRE(diagnostics.list.size() == 1);
   CHECK(diagnostics.list[0].code == Code::TP1006);
   CHECK(diagnostics.list[0].span.offset == text.rfind("\"xs\""));

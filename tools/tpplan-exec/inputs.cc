@@ -34,10 +34,8 @@ int read_manifest_file(const std::string& path, SourceFile& file, Manifest& mani
   Diagnostics diagnostics;
   manifest = read_manifest(file, diagnostics);
   sha256 = sha256_hex(file.text);
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Manifest)] = &file;
   finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  print(STDERR_FILENO, render_human(diagnostics, sources_of(file), render_options(STDERR_FILENO, ColorChoice::Auto)));
   return exit_status(diagnostics);
 }
 

@@ -20,14 +20,11 @@
 namespace tpplan {
 namespace {
 
-void print_header_findings(WeightFiles& weights, int& status) {
-  for (FileFindings& findings : weights.findings) {
-    Sources sources;
-    sources.files[static_cast<size_t>(Source::Model)] = findings.file;
-    finish_diagnostics(findings.diagnostics);
-    print(STDERR_FILENO, render_human(findings.diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
-    status = std::max(status, exit_status(findings.diagnostics));
-  }
+int print_header_findings(WeightFiles& weights) {
+  finish_diagnostics(weights.diagnostics);
+  print(STDERR_FILENO, render_human(weights.diagnostics, sources_of(texts_of(weights)),
+                                    render_options(STDERR_FILENO, ColorChoice::Auto)));
+  return exit_status(weights.diagnostics);
 }
 
 }  // namespace
@@ -47,8 +44,7 @@ int open_source(const std::string& path, const Manifest& manifest, const JobArgu
     return said != nullptr &&
            std::ranges::find(said->findings, finding.message, &Fault::message) != said->findings.end();
   };
-  int status = good ? 0 : 1;
-  print_header_findings(source.weights, status);
+  int status = std::max(good ? 0 : 1, print_header_findings(source.weights));
   for (const Fault& finding : source.findings) {
     const bool is_warning = exit_status(finding) == 0;
     if (is_warning && (!good || job.quiet || !speaks_for_the_job() || is_said(finding))) continue;

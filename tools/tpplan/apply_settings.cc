@@ -90,10 +90,8 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
   SourceFile file;
   Diagnostics diagnostics;
   settings = read_settings(path, file, diagnostics);
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Plan)] = &file;
   finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  print(STDERR_FILENO, render_human(diagnostics, sources_of(file), render_options(STDERR_FILENO, ColorChoice::Auto)));
   return !has_errors(diagnostics);
 }
 

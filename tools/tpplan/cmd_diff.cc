@@ -15,7 +15,7 @@ namespace {
 int read_side(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(path, file, diagnostics);
-  const int status = print_findings(diagnostics, Source::Manifest, file, common);
+  const int status = print_findings(diagnostics, sources_of(file), common);
   return status == kExitContent ? kExitUsage : status;
 }
 

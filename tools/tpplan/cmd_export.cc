@@ -10,8 +10,8 @@ namespace tpplan {
 namespace {
 
 // Says what was found; the exit status that it calls for.
-int print_all(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common) {
-  const int status = print_findings(diagnostics, source, file, common);
+int print_all(Diagnostics& diagnostics, const SourceFile& file, const CommonArguments& common) {
+  const int status = print_findings(diagnostics, sources_of(file), common);
   if (status != kExitFine && !common.quiet)
     print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
   return status;
@@ -28,7 +28,7 @@ int cmd_export(const ExportArguments& arguments, const CommonArguments& common) 
   SourceFile file;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
   if (!has_errors(diagnostics)) check_losses(manifest, file, format, arguments.lossy, diagnostics);
-  const int status = print_all(diagnostics, Source::Manifest, file, common);
+  const int status = print_all(diagnostics, file, common);
   return status != kExitFine ? status
                              : write_result(arguments.output, [&](const Sink& sink) { return write(manifest, sink); });
 }

@@ -18,9 +18,9 @@ namespace {
 // for plans that would change.
 int format_file(const std::string& path, SourceFile& file, std::string& formatted, const CommonArguments& common) {
   Diagnostics diagnostics;
-  const bool good = read_input(path, Source::Plan, YamlLimits{}.bytes, file, diagnostics) &&
-                    format_plan(file, formatted, diagnostics);
-  const int status = print_findings(diagnostics, Source::Plan, file, common);
+  const bool good =
+      read_input(path, YamlLimits{}.bytes, file, diagnostics) && format_plan(file, formatted, diagnostics);
+  const int status = print_findings(diagnostics, sources_of(file), common);
   return good ? kExitFine : std::max(kExitUsage, status);
 }
 

@@ -16,9 +16,9 @@
 namespace tpplan {
 namespace {
 
-// Says what was found in one file; the exit status that it calls for.
-int say(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common) {
-  const int status = print_findings(diagnostics, source, file, common);
+// Says what was found in the files; the exit status that it calls for.
+int say(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
+  const int status = print_findings(diagnostics, sources, common);
   if (status != kExitFine && !common.quiet)
     print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
   return status;
@@ -28,9 +28,9 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   Diagnostics diagnostics;
   SpecsFile specs;
   SourceFile file;
-  if (read_input(arguments.file, Source::Plan, kMaxSpecsBytes, file, diagnostics))
+  if (read_input(arguments.file, kMaxSpecsBytes, file, diagnostics))
     std::ignore = read_specs(format.read_specs, file, specs, diagnostics);  // what is wrong is said below
-  const int status = say(diagnostics, Source::Plan, file, common);
+  const int status = say(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
   const std::string comment = fmt::format("Written by tpplan import --from {}.", format.name);
   return write_result(arguments.output,
@@ -40,9 +40,9 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
   ImportedModel model;
   format.read_model(arguments.file, arguments.config, model);
-  int status = kExitFine;
-  for (FileFindings& findings : model.weights.findings)
-    status = std::max(status, say(findings.diagnostics, Source::Model, *findings.file, common));
+  std::vector<const SourceFile*> texts = texts_of(model.weights);
+  if (!model.config.source.name.empty()) texts.push_back(&model.config.source);
+  const int status = say(model.weights.diagnostics, sources_of(texts), common);
   if (status != kExitFine) return status;
   if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
   if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");

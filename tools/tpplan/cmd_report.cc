@@ -14,7 +14,7 @@ namespace {
 int read_reported(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(path, file, diagnostics);
-  return print_findings(diagnostics, Source::Manifest, file, common);
+  return print_findings(diagnostics, sources_of(file), common);
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   SourceFile file;
   Diagnostics diagnostics;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
-  const int status = print_findings(diagnostics, Source::Manifest, file, common);
+  const int status = print_findings(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
   return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, arguments);
 }

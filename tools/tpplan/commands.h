@@ -115,7 +115,7 @@ int usage_error(std::string_view message);
 
 // Both inputs read and compiled. `usage` is set, and nothing read, when the arguments do not fit together.
 struct Session {
-  SourceFile model, plan;
+  SourceFile model, plan{.id = 2};
   Compilation compilation;
   Diagnostics diagnostics;
   bool usage = false;

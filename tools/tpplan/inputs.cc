@@ -10,25 +10,24 @@
 
 namespace tpplan {
 
-bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file, Diagnostics& diagnostics) {
+bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics) {
   ReadResult result = read_file(path, limit);
+  const FileId id = file.id;
   file = std::move(result.file);
+  file.id = id;
   if (result.fault == ReadFault::None) return true;
   const bool too_large = result.fault == ReadFault::TooLarge;
-  report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {source, 0, 0},
+  report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {id, 0, 0},
                  too_large ? fmt::format("the file is larger than {}", human_bytes(limit))
                            : fmt::format("cannot read the file: {}", result.reason));
   return false;
 }
 
 Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics) {
-  return read_input(path, Source::Manifest, kMaxManifestBytes, file, diagnostics) ? read_manifest(file, diagnostics)
-                                                                                  : Manifest{};
+  return read_input(path, kMaxManifestBytes, file, diagnostics) ? read_manifest(file, diagnostics) : Manifest{};
 }
 
-int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file, const CommonArguments& common) {
-  Sources sources;
-  sources.files[static_cast<size_t>(source)] = &file;
+int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
   finish_diagnostics(diagnostics);
   print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
   return exit_status(diagnostics);

@@ -11,20 +11,19 @@
 #include "commands.h"
 #include "diagnostics/diagnostics.h"
 #include "manifest/manifest.h"
+#include "render/render.h"
 
 namespace tpplan {
 
-// Reads a file of at most `limit` bytes ("-" is standard input). Where it cannot, that is a finding, and the result
-// false.
-[[nodiscard]] bool read_input(const std::string& path, Source source, uint64_t limit, SourceFile& file,
-                              Diagnostics& diagnostics);
+// Reads a file of at most `limit` bytes ("-" is standard input) into `file`, which keeps its id. Where it cannot, that
+// is a finding, and the result false.
+[[nodiscard]] bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics);
 
 // The same with a manifest, which is read and proven. The manifest's texts may point into `file`.
 [[nodiscard]] Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
 
-// Prints what was found in one file; the exit status that it calls for.
-[[nodiscard]] int print_findings(Diagnostics& diagnostics, Source source, const SourceFile& file,
-                                 const CommonArguments& common);
+// Prints what was found in these files; the exit status that it calls for.
+[[nodiscard]] int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);
 
 // Whether the output is a file that is one of the inputs, or the settings file; which is said, with `remedy`.
 [[nodiscard]] bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs,

@@ -67,10 +67,8 @@ int usage_error(std::string_view message) {
 }
 
 Sources sources_of(const Session& session) {
-  Sources sources;
-  sources.files[static_cast<size_t>(Source::Model)] = &session.model;
-  sources.files[static_cast<size_t>(Source::Plan)] = &session.plan;
-  return sources;
+  const SourceFile* const files[] = {&session.model, &session.plan};
+  return sources_of(files);
 }
 
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
@@ -82,13 +80,13 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
   }
   if (!parse_mesh(inputs.mesh, sizes)) return;
   session.usage = false;
-  const bool model_read = read_input(inputs.model, Source::Model, kMaxModelBytes, session.model, session.diagnostics);
-  const bool plan_read = read_input(inputs.plan, Source::Plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
+  const bool model_read = read_input(inputs.model, kMaxModelBytes, session.model, session.diagnostics);
+  const bool plan_read = read_input(inputs.plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
   trace(common.verbose, "read",
         fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
   if (model_read && plan_read) {
     if (is_swapped(session)) {
-      report_message(session.diagnostics, Code::TP1003, {Source::Model, 0, 1},
+      report_message(session.diagnostics, Code::TP1003, {session.model.id, 0, 1},
                      "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
       return;
     }

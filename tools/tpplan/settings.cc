@@ -17,11 +17,12 @@ namespace {
 
 constexpr std::string_view kName = ".tpplan.yaml";
 constexpr uint64_t kMaxBytes = 64 * 1024;
+constexpr FileId kSettingsFile = 1;  // there is no other
 constexpr std::array<std::string_view, 7> kKeys = {"strict",         "quiet", "format", "color",
                                                    "max_replicated", "deny",  "allow"};
 
 void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics) {
-  report_message(diagnostics, Code::TP3003, span_of(Source::Plan, node),
+  report_message(diagnostics, Code::TP3003, span_of(kSettingsFile, node),
                  fmt::format("`{}` is {}, not {}", key, describe(node), wanted));
 }
 
@@ -74,7 +75,7 @@ void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings&
       const bool denied = std::ranges::any_of(
           *settings.deny, [&](const std::string& name) { return find_kind(name) == find_kind(code.text); });
       if (denied)
-        report_message(diagnostics, Code::TP3003, span_of(Source::Plan, code),
+        report_message(diagnostics, Code::TP3003, span_of(tree.file, code),
                        fmt::format("`deny` and `allow` both name {}", code.text), "keep one of the two");
     }
   }
@@ -97,13 +98,13 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
   ReadResult read = read_file(path, kMaxBytes);
   file = std::move(read.file);
   if (read.fault != ReadFault::None) {
-    report_message(diagnostics, Code::TP1001, {Source::Plan, 0, 0},
+    report_message(diagnostics, Code::TP1001, {file.id, 0, 0},
                    fmt::format("cannot read the settings: {}",
                                read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason));
     return settings;
   }
   YamlTree tree;
-  if (!read_yaml(file, Source::Plan, tree, diagnostics) || tree.root == kNoYaml) return settings;
+  if (!read_yaml(file, tree, diagnostics) || tree.root == kNoYaml) return settings;
   const YamlNode& root = tree.nodes[tree.root];
   if (root.kind != YamlKind::Map) {
     wrong_type(root, kName, "a mapping", diagnostics);
@@ -127,7 +128,7 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
       read_codes(tree, value, key.text, settings.allow, diagnostics);
     else {
       const std::string_view nearest = nearest_name(key.text, kKeys);
-      report_message(diagnostics, Code::TP3004, span_of(Source::Plan, key),
+      report_message(diagnostics, Code::TP3004, span_of(tree.file, key),
                      fmt::format("unknown key `{}` in the settings", key.text),
                      nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", "))
                                      : fmt::format("did you mean `{}`?", nearest));

@@ -21,8 +21,8 @@ struct Settings {
 // `.git`) or of the file system; empty when there is none.
 [[nodiscard]] std::string find_settings_file();
 
-// Reads a settings file. Reports unknown keys and wrong types as findings about Source::Plan, the only place kind that
-// a settings file can take; `file` receives the text for rendering them.
+// Reads a settings file. Reports unknown keys and wrong types as findings; `file` receives the text for
+// rendering them.
 [[nodiscard]] Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
 
 }  // namespace tpplan
