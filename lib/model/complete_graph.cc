@@ -115,7 +115,8 @@ void resolve_ties(ModelReader& reader) {
       if (param == kNone) {
         // The name's own place: it is quoted in the group that starts at `offset`, or written with escapes.
         const bool quoted = name.data() > reader.text.data() && name.data() < reader.text.data() + reader.text.size();
-        const Span at = quoted ? quoted_span(reader, name, static_cast<uint64_t>(name.data() - reader.text.data()) - 1) : span;
+        const Span at =
+            quoted ? quoted_span(reader, name, static_cast<uint64_t>(name.data() - reader.text.data()) - 1) : span;
         fault(reader, Code::TP2010, at, fmt::format("tied name `{}` is not a parameter of the model", name),
               "a tie names parameters by their whole paths: `lm_head.weight`");
       } else if (tie_of[param] != kNone) {
