@@ -1,29 +1,36 @@
-#!/ usr / bin / env bash
-#Builds the fuzz targets with clang's libFuzzer in a folder and runs each for a while:
-#tests / fuzz / run.sh BUILD_FOLDER SECONDS[TARGET...]
-#Findings stay in BUILD_FOLDER / findings, what the fuzzer learned in BUILD_FOLDER / corpus, what came of each target in
-#BUILD_FOLDER / results(../ record.py).Exits 1 when a target crashed, leaked, hung or ran out of memory, \
-    and77 where clang
-#is missing.CXX names another clang++, JOBS says how many files are compiled at once.
-set - euo pipefail
+#!/usr/bin/env bash
+# Builds the fuzz targets with clang's libFuzzer in a folder and runs each for a while:
+#   tests/fuzz/run.sh BUILD_FOLDER SECONDS [TARGET...]
+# Findings stay in BUILD_FOLDER/findings, what the fuzzer learned in BUILD_FOLDER/corpus, what came of each target in
+# BUILD_FOLDER/results (../record.py). Exits 1 when a target crashed, leaked, hung or ran out of memory, and 77 where clang
+# is missing. CXX names another clang++, JOBS says how many files are compiled at once.
+set -euo pipefail
 
-    if[$ # - lt 2];
-then echo "usage: $0 BUILD_FOLDER SECONDS [TARGET...]" > & 2 exit 2 fi here = $(cd "$(dirname " $0 ")" && pwd) root =
-    $(cd "$here/../.." && pwd) mkdir - p "$1" build = $(cd "$1" && pwd) seconds = $2 targets =
-        ("${@:3}")[$ { #targets[@] } - gt 0] || targets =
-            (plan_fuzz model_fuzz manifest_fuzz compile_fuzz safetensors_fuzz)
-#The first clang++ that can link a fuzzer.
-                find_clang() {
+if [ $# -lt 2 ]; then
+  echo "usage: $0 BUILD_FOLDER SECONDS [TARGET...]" >&2
+  exit 2
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+mkdir -p "$1"
+build=$(cd "$1" && pwd)
+seconds=$2
+targets=("${@:3}")
+[ ${#targets[@]} -gt 0 ] || targets=(plan_fuzz model_fuzz manifest_fuzz compile_fuzz safetensors_fuzz)
+
+# The first clang++ that can link a fuzzer.
+find_clang() {
   local name
   echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' > "$build/probe.cc"
-  for name in ${CXX:-} clang++ clang++-{14..21};
-  do
-    command - v "$name" > / dev / null ||
-        continue "$name" - fsanitize = fuzzer,
-                           address "$build/probe.cc" - o "$build/probe" 2 > / dev / null || continue echo
-                               "$name" return done
+  for name in ${CXX:-} clang++ clang++-{14..21}; do
+    command -v "$name" > /dev/null || continue
+    "$name" -fsanitize=fuzzer,address "$build/probe.cc" -o "$build/probe" 2> /dev/null || continue
+    echo "$name"
+    return
+  done
 }
-clang = $(find_clang) if[-z "$clang"]; then
+clang=$(find_clang)
+if [ -z "$clang" ]; then
   echo "skipped: clang with libFuzzer is not found" >&2
   exit 77
 fi
@@ -33,26 +40,20 @@ cmake --build "$build" -j "${JOBS:-1}" --target "${targets[@]}"
 
 status=0
 rm -rf "$build/results"
-for target in "${targets[@]}";
-do
-  corpus = $build / corpus / $target findings =
-               $build / findings / $target mkdir -
-               p
-               "$corpus"
-               "$findings" echo "== $target, $seconds seconds"
-#Limits that no input of 64 KiB should meet : 10 seconds or 1 GiB for one of them.
-               if !python3
-               "$here/../record.py"
-               "$build/results"
-               "fuzz/$target"
-               "$build/tests/fuzz/$target"
-               "$corpus"
-               "$here/corpus/${target%_fuzz}" -
-               dict = "$here/${target%_fuzz}.dict" - max_total_time =
-                          "$seconds" - max_len = 65536 - timeout = 10 - rss_limit_mb =
-                                                                       1024 - artifact_prefix =
-                                                                           "$findings/" - print_final_stats =
-                                                                               1 2 > "$build/$target.log";
-then status = 1 tail - n 60 "$build/$target.log" > &2 echo "== $target failed: the input is in $findings" >
-                  &2 fi grep - E '^stat::(number_of_executed_units|peak_rss_mb)' "$build/$target.log" ||
-              true done exit $status
+for target in "${targets[@]}"; do
+  corpus=$build/corpus/$target
+  findings=$build/findings/$target
+  mkdir -p "$corpus" "$findings"
+  echo "== $target, $seconds seconds"
+  # Limits that no input of 64 KiB should meet: 10 seconds or 1 GiB for one of them.
+  if ! python3 "$here/../record.py" "$build/results" "fuzz/$target" "$build/tests/fuzz/$target" \
+       "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
+       -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -artifact_prefix="$findings/" \
+       -print_final_stats=1 2> "$build/$target.log"; then
+    status=1
+    tail -n 60 "$build/$target.log" >&2
+    echo "== $target failed: the input is in $findings" >&2
+  fi
+  grep -E '^stat::(number_of_executed_units|peak_rss_mb)' "$build/$target.log" || true
+done
+exit $status
