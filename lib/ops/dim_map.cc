@@ -13,6 +13,7 @@ MapId intern(MapTable& table, DimMap map) {
   put(static_cast<int64_t>(map.kind));
   put(map.size);
   if (map.kind == MapKind::Any) {
+    put(map.axes);
     for (const int64_t size : map.local) put(size);
   } else if (map.kind == MapKind::Cut) {
     for (const auto& runs : map.runs) {
@@ -67,49 +68,105 @@ void append(std::vector<Interval>& runs, Interval run) {
 
 }  // namespace
 
+void set_axes(MapTable& table, std::vector<size_t> axes) {
+  table.ranks = 1;
+  for (const size_t size : axes) table.ranks *= size;
+  table.axes = std::move(axes);
+}
+
+namespace {
+
+// How far apart the ranks are that follow each other along an axis.
+size_t stride_of(const MapTable& table, size_t axis) {
+  size_t stride = 1;
+  for (size_t i = axis + 1; i < table.axes.size(); ++i) stride *= table.axes[i];
+  return stride;
+}
+
+AxisMask all_axes(const MapTable& table) { return (AxisMask{1} << table.axes.size()) - 1; }
+
+}  // namespace
+
+size_t coordinate(const MapTable& table, size_t rank, size_t axis) {
+  return rank / stride_of(table, axis) % table.axes[axis];
+}
+
 MapId whole_map(MapTable& table, int64_t size) {
   return intern(table, {.kind = MapKind::Whole,
                         .size = size,
                         .local = std::vector<int64_t>(table.ranks, size),
                         .runs = {},
+                        .axes = 0,
                         .is_complete = true,
                         .tiles = table.ranks == 1});
 }
 
-MapId chunked_map(MapTable& table, int64_t size, int64_t factor) {
-  RankRuns runs(table.ranks);
-  const auto ranks = static_cast<int64_t>(table.ranks);
-  for (int64_t segment = 0; segment < factor; ++segment) {
-    const Interval whole = factor == 1 ? Interval{0, size} : chunk({0, size}, factor, segment);
-    for (int64_t rank = 0; rank < ranks; ++rank) runs[static_cast<size_t>(rank)].push_back(chunk(whole, ranks, rank));
+MapId cut_map(MapTable& table, MapId id, size_t axis, int64_t factor) {
+  const DimMap map = table.maps[id];  // interning may move the table
+  const auto ways = static_cast<int64_t>(table.axes[axis]);
+  if (map.kind == MapKind::Any) {
+    std::vector<int64_t> local;
+    for (size_t rank = 0; rank < table.ranks; ++rank)
+      local.push_back(length(chunk({0, map.local[rank]}, ways, static_cast<int64_t>(coordinate(table, rank, axis)))));
+    return any_map(table, map.size, std::move(local), map.axes | AxisMask{1} << axis);
   }
-  return runs_map(table, size, std::move(runs));
+  RankRuns runs(table.ranks);
+  for (size_t rank = 0; rank < table.ranks; ++rank) {
+    const auto index = static_cast<int64_t>(coordinate(table, rank, axis));
+    for (int64_t segment = 0; segment < factor; ++segment) {
+      const Interval whole{0, map.local[rank]};
+      const Interval piece = chunk(factor == 1 ? whole : chunk(whole, factor, segment), ways, index);
+      int64_t first = 0;  // of the run among the rank's own elements
+      for (const Interval& run : runs_of(map, rank)) {
+        const int64_t begin = std::max(piece.begin, first), end = std::min(piece.end, first + length(run));
+        if (begin < end) append(runs[rank], {run.begin + begin - first, run.begin + end - first});
+        first += length(run);
+      }
+    }
+  }
+  return runs_map(table, map.size, std::move(runs));
 }
 
-MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local) {
+MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local, AxisMask axes) {
   if (std::all_of(local.begin(), local.end(), [size](int64_t n) { return n == size; })) return whole_map(table, size);
   return intern(table, {.kind = MapKind::Any,
                         .size = size,
                         .local = std::move(local),
                         .runs = {},
+                        .axes = (axes & all_axes(table)) == 0 ? all_axes(table) : axes & all_axes(table),
                         .is_complete = false,
                         .tiles = false});
 }
 
 MapId runs_map(MapTable& table, int64_t size, RankRuns runs) {
   bool whole = true, complete = true, equal = true;
-  std::vector<Interval> all;
-  DimMap map{.kind = MapKind::Cut, .size = size, .local = {}, .runs = {}, .is_complete = false, .tiles = false};
+  DimMap map{
+      .kind = MapKind::Cut, .size = size, .local = {}, .runs = {}, .axes = 0, .is_complete = false, .tiles = false};
   for (auto& rank : runs) {
     merge(rank);
     whole = whole && (size == 0 ? rank.empty() : rank.size() == 1 && rank[0] == Interval{0, size});
     complete = complete && total(rank) == size && fills(rank, size);
     equal = equal && rank == runs[0];
     map.local.push_back(total(rank));
-    all.insert(all.end(), rank.begin(), rank.end());
   }
   if (whole) return whole_map(table, size);
   map.is_complete = complete && equal;
+  for (size_t axis = 0; axis < table.axes.size() && !map.is_complete; ++axis) {
+    const size_t stride = stride_of(table, axis);
+    for (size_t rank = 0; rank < table.ranks; ++rank) {
+      const size_t index = coordinate(table, rank, axis);
+      if (index > 0 && runs[rank] != runs[rank - index * stride]) map.axes |= AxisMask{1} << axis;
+    }
+  }
+  // Equal pieces on all ranks are no pieces of one whole along any axis: they count as cut along all.
+  if (map.axes == 0 && !map.is_complete) map.axes = all_axes(table);
+  std::vector<Interval> all;
+  for (size_t rank = 0; rank < table.ranks; ++rank) {
+    bool counts = true;
+    for (size_t axis = 0; axis < table.axes.size(); ++axis)
+      counts = counts && ((map.axes >> axis & 1) != 0 || coordinate(table, rank, axis) == 0);
+    if (counts) all.insert(all.end(), runs[rank].begin(), runs[rank].end());
+  }
   map.tiles = total(all) == size && fills(std::move(all), size);
   map.runs = std::move(runs);
   return intern(table, std::move(map));
@@ -140,7 +197,7 @@ std::optional<MapId> slice_map(MapTable& table, MapId id, std::span<const LocalS
   if (map.kind == MapKind::Any) {
     std::vector<int64_t> sizes;
     for (const LocalSlice& slice : local) sizes.push_back(count(slice));
-    return any_map(table, size, std::move(sizes));
+    return any_map(table, size, std::move(sizes), map.axes);
   }
   RankRuns runs(table.ranks);
   for (size_t rank = 0; rank < table.ranks; ++rank) {
@@ -178,12 +235,14 @@ std::optional<MapId> concat_maps(MapTable& table, std::span<const MapId> parts) 
   int64_t size = 0;
   bool any = false;
   std::vector<int64_t> local(table.ranks);
+  AxisMask axes = 0;
   for (const MapId part : parts) {
+    axes |= table.maps[part].axes;
     size += table.maps[part].size;
     any = any || table.maps[part].kind == MapKind::Any;
     for (size_t rank = 0; rank < table.ranks; ++rank) local[rank] += table.maps[part].local[rank];
   }
-  if (any) return any_map(table, size, std::move(local));
+  if (any) return any_map(table, size, std::move(local), axes);
   RankRuns runs(table.ranks);
   int64_t offset = 0;
   for (const MapId part : parts) {
@@ -274,6 +333,8 @@ std::optional<std::vector<MapId>> regroup_maps(MapTable& table, std::span<const 
   const bool any = std::any_of(from.begin(), from.end(), [&](MapId id) { return table.maps[id].kind == MapKind::Any; });
   const bool whole = std::all_of(from.begin(), from.end(), [&](MapId id) { return is_whole(table, id); });
   std::vector<MapId> maps;
+  AxisMask axes = 0;
+  for (const MapId id : from) axes |= table.maps[id].axes;
   if (whole && !any) {
     // All elements on every rank; the sizes may be a rank's own all the same.
     bool as_recorded = true;
@@ -291,7 +352,7 @@ std::optional<std::vector<MapId>> regroup_maps(MapTable& table, std::span<const 
     for (const MapId id : from) {
       if (table.maps[id].size != 1 && table.maps[id].kind == MapKind::Cut) cut.push_back(id);
     }
-    for (size_t dim = 0; dim < to.size(); ++dim) maps.push_back(any_map(table, to[dim], local[dim]));
+    for (size_t dim = 0; dim < to.size(); ++dim) maps.push_back(any_map(table, to[dim], local[dim], axes));
     if (cut.empty()) return maps;
     // An expanded dim next to a cut one (keys repeated for each group of heads): as if the expanded one were whole.
     if (from.size() == 2 && to.size() == 1) {
@@ -346,25 +407,28 @@ std::optional<std::vector<MapId>> regroup_maps(MapTable& table, std::span<const 
     for (size_t rank = 0; rank < table.ranks; ++rank)
       whole_elsewhere =
           whole_elsewhere && local[dim][rank] == to[dim] && (map.local[rank] == to[dim] || map.local[rank] == 0);
-    maps[dim] = whole_elsewhere ? whole_map(table, to[dim]) : any_map(table, to[dim], local[dim]);
+    maps[dim] = whole_elsewhere ? whole_map(table, to[dim]) : any_map(table, to[dim], local[dim], axes);
   }
   return maps;
 }
 
-MapId gathered_map(MapTable& table, MapId id, bool& is_right) {
+MapId gathered_map(MapTable& table, MapId id, size_t axis, bool& is_right) {
   const DimMap map = table.maps[id];
-  is_right = false;
-  int64_t size = 0;
-  for (const int64_t local : map.local) size += local;
-  if (map.kind == MapKind::Cut && map.tiles) {
-    std::vector<Interval> all;
-    for (const auto& runs : map.runs) {
-      for (const Interval& run : runs) append(all, run);
+  const size_t stride = stride_of(table, axis), ways = table.axes[axis];
+  is_right = map.kind == MapKind::Cut && map.tiles && (map.axes >> axis & 1) != 0;
+  RankRuns runs(table.ranks);
+  std::vector<int64_t> local(table.ranks);
+  for (size_t rank = 0; rank < table.ranks; ++rank) {
+    const size_t first = rank - coordinate(table, rank, axis) * stride;
+    for (size_t i = 0; i < ways; ++i) {
+      const size_t other = first + i * stride;
+      local[rank] += map.local[other];
+      if (!is_right) continue;
+      for (const Interval& run : map.runs[other]) append(runs[rank], run);
     }
-    is_right = true;
-    return runs_map(table, map.size, RankRuns(table.ranks, all));
   }
-  return any_map(table, map.size, std::vector<int64_t>(table.ranks, size));
+  if (is_right) return runs_map(table, map.size, std::move(runs));
+  return any_map(table, map.size, std::move(local), map.axes);
 }
 
 std::string map_text(const MapTable& table, MapId id) {

@@ -1,6 +1,6 @@
-// Which elements of a tensor's dim the ranks of one mesh axis hold, told by the indices of the whole (recorded) tensor:
-// for every rank a list of runs in the order in which they stand in its memory. Interned: equal maps have one id.
-// Never an entry an element; a dim of 8192 on 8 ranks is 8 runs.
+// Which elements of a tensor's dim the ranks of some mesh axes hold, told by the indices of the whole (recorded)
+// tensor: for every rank a list of runs in the order in which they stand in its memory. Interned: equal maps have one
+// id. Never an entry an element; a dim of 8192 on 8 ranks is 8 runs.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,9 @@
 namespace tpplan {
 
 using MapId = uint32_t;
+// Some of the axes that a table is of, as bits.
+using AxisMask = uint32_t;
+inline constexpr AxisMask kAllAxes = ~AxisMask{0};
 
 // Whole: every rank holds all of it in order. Cut: anything else that is known. Any: the values do not change along the
 // dim, or are not known, so that only the sizes count.
@@ -28,12 +31,14 @@ struct DimMap {
   int64_t size = 0;            // of the whole dim
   std::vector<int64_t> local;  // by rank: how many elements it holds
   RankRuns runs;               // of Cut
+  AxisMask axes = 0;           // of a piece: the axes along which ranks hold different ones
   bool is_complete = false;    // every rank holds every element once, in some order, and all the same
-  bool tiles = false;          // together the ranks hold every element once
+  bool tiles = false;          // together the ranks along `axes` hold every element once
 };
 
 struct MapTable {
-  size_t ranks = 1;
+  std::vector<size_t> axes{1};  // their sizes, major to minor: a rank is the row-major index of its coordinate
+  size_t ranks = 1;             // their product
   std::vector<DimMap> maps;
   std::unordered_map<std::string, MapId> index;
 };
@@ -41,10 +46,15 @@ struct MapTable {
 // More runs than this on one rank are not followed: a layout as fine as that is no layout that a plan makes.
 inline constexpr size_t kMaxRuns = 4096;
 
+void set_axes(MapTable& table, std::vector<size_t> axes);
+// Its index along one of the axes.
+[[nodiscard]] size_t coordinate(const MapTable& table, size_t rank, size_t axis);
+
 [[nodiscard]] MapId whole_map(MapTable& table, int64_t size);
-// As torch.chunk cuts `size` for each rank; `factor` > 1: each of that many equal segments by itself.
-[[nodiscard]] MapId chunked_map(MapTable& table, int64_t size, int64_t factor = 1);
-[[nodiscard]] MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local);
+// What each rank holds, cut by one axis as torch.chunk does; `factor` > 1: each of that many equal segments by itself.
+[[nodiscard]] MapId cut_map(MapTable& table, MapId map, size_t axis, int64_t factor = 1);
+// `axes`: those that sizes other than the whole's come from, where they are known.
+[[nodiscard]] MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local, AxisMask axes = kAllAxes);
 // Adjacent runs become one. What turns out to be the whole in order is whole_map.
 [[nodiscard]] MapId runs_map(MapTable& table, int64_t size, RankRuns runs);
 
@@ -78,8 +88,8 @@ struct LocalSlice {
                                                              std::span<const std::vector<int64_t>> local,
                                                              std::string& fault);
 
-// What all ranks hold after their pieces were gathered in rank order.
-[[nodiscard]] MapId gathered_map(MapTable& table, MapId map, bool& is_right);
+// What ranks hold after the pieces of those along one axis were gathered in their order.
+[[nodiscard]] MapId gathered_map(MapTable& table, MapId map, size_t axis, bool& is_right);
 
 // "0..63 | 64..127", at most four ranks.
 [[nodiscard]] std::string map_text(const MapTable& table, MapId map);

@@ -102,19 +102,19 @@ void rule_dim(OpCall& call, OpResult& result) {
     make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name_of(call)));
   out.zero = x->layout->zero && (row.is_linear || row.along == Along::Sum);
   bool keep = row.keep_at >= 0 && bool_at(call, static_cast<size_t>(row.keep_at), "keepdim", false);
-  bool summed = false, kept_piece = false;
+  AxisMask summed = 0, kept_pieces = 0;
   const auto target = out_shape(call);
   for (size_t dim = 0; dim < ndim; ++dim) {
     const MapId map = x->layout->dims[dim];
     const DimMap held = call.table.maps.maps[map];
     if (!named[dim]) {
-      kept_piece = kept_piece || (held.kind == MapKind::Cut && !held.is_complete);
+      if (held.kind == MapKind::Cut) kept_pieces |= held.axes;
       out.dims.push_back(map);
       continue;
     }
     if (!held.is_complete) {
       if (row.along == Along::Sum && held.tiles)
-        summed = true;
+        summed |= held.axes;
       else
         make_wrong(result, Code::TP5113,
                    fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
@@ -124,7 +124,8 @@ void rule_dim(OpCall& call, OpResult& result) {
                  fmt::format("{} along dim {}, whose elements are in another order", name_of(call), dim));
     }
     if (row.shape == Shape::Same) {
-      out.dims.push_back(held.kind == MapKind::Whole ? map : any_map(call.table.maps, held.size, held.local));
+      out.dims.push_back(held.kind == MapKind::Whole ? map
+                                                     : any_map(call.table.maps, held.size, held.local, held.axes));
     } else if (row.shape == Shape::Resized) {
       out.dims.push_back(whole_map(call.table.maps, dim < target.size() ? target[dim] : 1));
     } else if (keep) {
@@ -133,11 +134,11 @@ void rule_dim(OpCall& call, OpResult& result) {
   }
   if (row.shape == Shape::Appends || call.name == "unfold")
     out.dims.push_back(whole_map(call.table.maps, target.back()));
-  if (summed) {
-    if (out.partial) make_wrong(result, Code::TP5108, "a cut sum that is still open is summed");
-    if (kept_piece)
+  if (summed != 0) {
+    if ((out.partial & summed) != 0) make_wrong(result, Code::TP5108, "a cut sum that is still open is summed");
+    if ((kept_pieces & summed) != 0)
       make_wrong(result, Code::TP5107, fmt::format("{} over one cut dim, and another dim is cut too", name_of(call)));
-    out.partial = true;
+    out.partial |= summed;
   }
   check_layout(call, result, out);
   const size_t outs = call.node.out_end - call.node.out_begin;

@@ -12,7 +12,8 @@ void rule_expand(OpCall& call, OpResult& result) {
   std::vector<RankNumber> sizes;
   if (const auto other = tensor_at(call, 1, "other")) {
     for (size_t dim = 0; dim < other->shape.size(); ++dim)
-      sizes.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim]});
+      sizes.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim],
+                       call.table.maps.maps[other->layout->dims[dim]].axes});
   } else {
     sizes = numbers_at(call, 1, "size");
   }
@@ -28,7 +29,7 @@ void rule_expand(OpCall& call, OpResult& result) {
   const size_t added = target.size() - x->layout->dims.size();
   for (size_t dim = 0; dim < target.size(); ++dim) {
     if (dim < added) {
-      out.dims.push_back(any_map(call.table.maps, target[dim], sizes[dim].local));
+      out.dims.push_back(any_map(call.table.maps, target[dim], sizes[dim].local, sizes[dim].axes));
       continue;
     }
     const MapId map = x->layout->dims[dim - added];
@@ -52,7 +53,7 @@ void rule_expand(OpCall& call, OpResult& result) {
     if (held.size != 1 && repeats)
       make_wrong(result, Code::TP5107,
                  fmt::format("{} repeats dim {}, of which some rank holds one of {}", name_of(call), dim, held.size));
-    out.dims.push_back(any_map(call.table.maps, target[dim], std::move(local)));
+    out.dims.push_back(any_map(call.table.maps, target[dim], std::move(local), sizes[dim].axes | held.axes));
   }
   give(result, std::move(out));
 }

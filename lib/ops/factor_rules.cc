@@ -199,7 +199,7 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
     return std::any_of(notation.out.begin(), notation.out.end(),
                        [&](std::string_view token) { return factor_of(token) == factor; });
   };
-  bool summed = false;
+  AxisMask summed = 0;
   for (const auto& [factor, met] : factors.maps) {
     const bool whole = std::find(notation.whole.begin(), notation.whole.end(), factor) != notation.whole.end();
     for (const MapId map : met) {
@@ -215,7 +215,7 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
               fmt::format("{} over `{}`, of which ranks hold pieces: {}", name_of(call), factor, map_text(maps, map)));
       } else if (!whole && !is_kept(factor) && !held.is_complete) {
         if (held.tiles)
-          summed = true;
+          summed |= held.axes;
         else
           make_wrong(result, Code::TP5107,
                      fmt::format("{} sums over `{}`, of which ranks hold what does not add up to the whole: {}",
@@ -236,12 +236,11 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
     out.dims.insert(out.dims.end(), met.begin(), met.end());
   }
   // Sums: a product has one open factor at most; what is added must be open where the product is.
-  size_t open_product = 0;
-  bool complete_added = false, zero_product = false;
+  AxisMask open_product = 0, open_added = 0, complete_added = 0;
+  bool open_twice = false, zero_product = false, added = false;
   const size_t product = notation.addends.size() == 1                                       ? 0
                          : notation.addends[0].size() > 1 || notation.addends[1].size() < 2 ? 0
                                                                                             : 1;
-  bool open_added = false;
   for (size_t i = 0; i < addend_of.size(); ++i) {
     const Spread& layout = *operands[i].layout;
     if (static_cast<int64_t>(i) == notation.index) {
@@ -249,31 +248,34 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
       continue;
     }
     if (addend_of[i] == product) {
-      open_product += layout.partial;
+      open_twice = open_twice || (open_product & layout.partial) != 0;
+      open_product |= layout.partial;
       zero_product = zero_product || layout.zero;
     } else {
-      open_added = open_added || layout.partial;
-      complete_added = complete_added || (!layout.partial && !layout.zero);
+      open_added |= layout.partial;
+      if (layout.partial == 0 && layout.zero) continue;
+      complete_added |= ~layout.partial;
+      added = true;
     }
   }
-  if (open_product > 1)
+  if (open_twice)
     make_wrong(result, Code::TP5108, fmt::format("{} multiplies two sums that are still open", name_of(call)));
-  if (notation.norm >= 0 && open_product > 0)
+  if (notation.norm >= 0 && open_product != 0)
     make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name_of(call)));
-  if (summed && open_product > 0)
+  if ((summed & open_product) != 0)
     make_wrong(result, Code::TP5108, fmt::format("{} sums over pieces of a sum that is still open", name_of(call)));
-  const bool product_open = summed || open_product > 0;
-  if (product_open && complete_added)
+  const AxisMask product_open = summed | open_product;
+  if ((product_open & complete_added) != 0)
     make_wrong(result, Code::TP5109,
                fmt::format("{} adds a complete bias to a sum that is still open: it is counted {} times", name_of(call),
                            maps.ranks));
-  if (!product_open && open_added)
+  if ((~product_open & open_added) != 0)
     make_wrong(result, Code::TP5109, fmt::format("{} adds a sum that is still open to a complete one", name_of(call)));
-  out.partial = product_open || open_added;
-  out.zero = zero_product && !complete_added && !open_added;
-  if (summed) {
+  out.partial = product_open | open_added;
+  out.zero = zero_product && !added;
+  if (summed != 0) {
     for (const MapId map : out.dims) {
-      if (maps.maps[map].kind == MapKind::Cut && !maps.maps[map].is_complete)
+      if (maps.maps[map].kind == MapKind::Cut && (maps.maps[map].axes & summed) != 0)
         make_wrong(
             result, Code::TP5107,
             fmt::format(
@@ -358,23 +360,24 @@ void index_along(OpCall& call, OpResult& result) {
     }
   }
   if (source) {
-    const bool x_open = x->layout->partial, y_open = source->layout->partial;
+    const AxisMask x_open = x->layout->partial, y_open = source->layout->partial;
     const bool adds = call.name == "index_add" || call.name == "scatter_add";
-    const bool fits = x_open == y_open || (y_open && x->layout->zero) || (x_open && source->layout->zero);
+    const bool fits = x_open == y_open || (x_open == 0 && x->layout->zero) || (y_open == 0 && source->layout->zero);
     if (!fits)
       make_wrong(result, Code::TP5109,
-                 y_open ? fmt::format("{} adds an open sum to a complete value", name_of(call))
-                        : fmt::format("{} puts a complete value into a sum that is still open: it is counted {} times",
-                                      name_of(call), maps.ranks));
+                 y_open != 0
+                     ? fmt::format("{} adds an open sum to a complete value", name_of(call))
+                     : fmt::format("{} puts a complete value into a sum that is still open: it is counted {} times",
+                                   name_of(call), maps.ranks));
     (void)adds;
-    out.partial = x_open || y_open;
+    out.partial = x_open | y_open;
     out.zero = x->layout->zero && source->layout->zero;
     // The rows that are added in are pieces of what is added up: each rank adds its own.
     if (by_rows && !index->layout->dims.empty()) {
       const DimMap& rows = maps.maps[index->layout->dims[0]];
       if (!rows.is_complete) {
         if (rows.tiles && x->layout->zero)
-          out.partial = true;
+          out.partial |= rows.axes;
         else
           make_wrong(result, Code::TP5113, fmt::format("{} of rows of which ranks hold pieces", name_of(call)));
       }

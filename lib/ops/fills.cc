@@ -17,7 +17,8 @@ void rule_fill(OpCall& call, OpResult& result) {
     const auto x = tensor_at(call, 0);
     if (!x) return give(result, whole_layout(call.table, target));
     for (size_t dim = 0; dim < x->layout->dims.size(); ++dim)
-      out.dims.push_back(any_map(call.table.maps, target[dim], call.table.maps.maps[x->layout->dims[dim]].local));
+      out.dims.push_back(any_map(call.table.maps, target[dim], call.table.maps.maps[x->layout->dims[dim]].local,
+                                 call.table.maps.maps[x->layout->dims[dim]].axes));
     return give(result, std::move(out));
   }
   if (name == "arange" || name == "linspace" || name == "eye") {
@@ -32,7 +33,7 @@ void rule_fill(OpCall& call, OpResult& result) {
           result, Code::TP5113,
           fmt::format("{} counts to a rank's own size {}, and to {} in the whole model", name, n.local[0], n.traced));
       std::vector<int64_t> sizes = n.local;
-      for (const int64_t size : target) out.dims.push_back(any_map(call.table.maps, size, sizes));
+      for (const int64_t size : target) out.dims.push_back(any_map(call.table.maps, size, sizes, n.axes));
       return give(result, std::move(out));
     }
     return give(result, whole_layout(call.table, target));
@@ -41,7 +42,7 @@ void rule_fill(OpCall& call, OpResult& result) {
   std::vector<RankNumber> sizes = numbers_at(call, is_method ? 1 : 0, "size");
   if (sizes.size() != target.size()) return give(result, whole_layout(call.table, target));
   for (size_t dim = 0; dim < target.size(); ++dim)
-    out.dims.push_back(any_map(call.table.maps, target[dim], sizes[dim].local));
+    out.dims.push_back(any_map(call.table.maps, target[dim], sizes[dim].local, sizes[dim].axes));
   give(result, std::move(out));
 }
 

@@ -116,7 +116,8 @@ bool slice_dim(OpCall& call, OpResult& result, const IndexItem& item, MapId map,
              fmt::format("a slice of dim {} takes other elements of a piece than of the whole: {}", item.dim, fault));
   std::vector<int64_t> sizes;
   for (const LocalSlice& s : local) sizes.push_back((s.end - s.begin + s.step - 1) / s.step);
-  sliced = any_map(call.table.maps, (whole.end - whole.begin + whole.step - 1) / whole.step, std::move(sizes));
+  sliced =
+      any_map(call.table.maps, (whole.end - whole.begin + whole.step - 1) / whole.step, std::move(sizes), held.axes);
   return false;
 }
 

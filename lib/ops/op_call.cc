@@ -38,16 +38,19 @@ bool is_number(const GraphArg* arg) {
 }
 
 RankNumber number_of(const OpCall& call, const GraphArg& arg) {
-  if (arg.kind == ArgKind::Size) return {call.numbers[call.size_numbers[arg.id]], call.graph.sizes[arg.id].traced};
+  if (arg.kind == ArgKind::Size) {
+    const SizeNumber& number = call.numbers[call.size_numbers[arg.id]];
+    return {number.local, call.graph.sizes[arg.id].traced, number.axes};
+  }
   const int64_t number =
       arg.kind == ArgKind::Int || arg.kind == ArgKind::Bool ? arg.integer : static_cast<int64_t>(arg.number);
-  return {std::vector<int64_t>(call.table.maps.ranks, number), number};
+  return {std::vector<int64_t>(call.table.maps.ranks, number), number, 0};
 }
 
 RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
   const GraphArg* arg = find_arg(call, position, keyword);
   if (is_number(arg)) return number_of(call, *arg);
-  return {std::vector<int64_t>(call.table.maps.ranks, absent), absent};
+  return {std::vector<int64_t>(call.table.maps.ranks, absent), absent, 0};
 }
 
 std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword) {
@@ -119,37 +122,42 @@ MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast,
                                  map_text(call.table.maps, b))
                    : fmt::format("{} is 1 on some rank and is repeated: {} and {}", what, map_text(call.table.maps, a),
                                  map_text(call.table.maps, b)));
-  return any_map(call.table.maps, std::max(one.size, other.size), std::move(sizes));
+  return any_map(call.table.maps, std::max(one.size, other.size), std::move(sizes), one.axes | other.axes);
 }
 
 void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
                   bool number_added, Spread& out) {
-  size_t open = 0, complete = 0, zero = 0;
+  // By axis: open in some operand, in two of them, and not in one that counts.
+  AxisMask open = 0, open_twice = 0, complete = 0;
+  size_t zero = 0, counted = 0;
   for (const Operand& operand : operands) {
-    open += operand.layout->partial;
-    zero += !operand.layout->partial && operand.layout->zero;
-    complete += !operand.layout->partial && !operand.layout->zero;
+    open_twice |= open & operand.layout->partial;
+    open |= operand.layout->partial;
+    zero += operand.layout->partial == 0 && operand.layout->zero;
+    if (operand.layout->partial == 0 && operand.layout->zero) continue;
+    complete |= ~operand.layout->partial;
+    counted += operand.layout->partial == 0;
   }
   out.zero = zero > 0 && (linearity == Linearity::Mul
                               ? true
-                              : linearity != Linearity::Other && open == 0 && complete == 0 && !number_added);
+                              : linearity != Linearity::Other && open == 0 && counted == 0 && !number_added);
   if (linearity == Linearity::Div) out.zero = !operands.empty() && operands[0].layout->zero;
-  out.partial = open > 0;
+  out.partial = open;
   if (open == 0) return;
   const auto say = [&](Code code, std::string reason) { make_wrong(result, code, std::move(reason)); };
   switch (linearity) {
     case Linearity::Linear:
       return;
     case Linearity::Add:
-      if (complete > 0 || number_added)
+      if ((complete & open) != 0 || number_added)
         say(Code::TP5109, fmt::format("{} adds a complete value to a sum that is still open: it is counted {} times",
                                       name_of(call), call.table.maps.ranks));
       return;
     case Linearity::Mul:
-      if (open > 1) say(Code::TP5108, fmt::format("{} multiplies two sums that are still open", name_of(call)));
+      if (open_twice != 0) say(Code::TP5108, fmt::format("{} multiplies two sums that are still open", name_of(call)));
       return;
     case Linearity::Div:
-      if (open > 1 || !operands[0].layout->partial)
+      if (std::any_of(operands.begin() + 1, operands.end(), [](const Operand& o) { return o.layout->partial != 0; }))
         say(Code::TP5108, fmt::format("{} divides by a sum that is still open", name_of(call)));
       return;
     case Linearity::Other:
@@ -160,14 +168,18 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
 }
 
 void check_layout(OpCall& call, OpResult& result, Spread& out) {
-  size_t cut = 0;
-  for (const MapId map : out.dims)
-    cut += call.table.maps.maps[map].kind == MapKind::Cut && is_piece(call.table.maps, map);
-  if (cut > 1)
+  AxisMask cut = 0, cut_twice = 0;
+  for (const MapId id : out.dims) {
+    const DimMap& map = call.table.maps.maps[id];
+    if (map.kind != MapKind::Cut || map.is_complete) continue;
+    cut_twice |= cut & map.axes;
+    cut |= map.axes;
+  }
+  if (cut_twice != 0)
     make_wrong(
         result, Code::TP5107,
         fmt::format("{} combines pieces of two dims: each rank has only its block of the diagonal", name_of(call)));
-  if (cut > 0 && out.partial)
+  if ((cut & out.partial) != 0)
     make_wrong(result, Code::TP5108,
                fmt::format("{} cuts a sum that is still open: what the other ranks have of a piece is missing",
                            name_of(call)));

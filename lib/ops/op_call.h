@@ -17,17 +17,24 @@ namespace tpplan {
 struct RankNumber {
   std::vector<int64_t> local;  // by rank
   int64_t traced = 0;
+  AxisMask axes = 0;  // those that made it a rank's own
+};
+
+// What a size came to.
+struct SizeNumber {
+  std::vector<int64_t> local;  // by rank
+  AxisMask axes = 0;
 };
 
 struct OpCall {
   const OpGraph& graph;
   const GraphNode& node;
   SpreadTable& table;
-  std::span<const SpreadId> layouts;              // by value
-  std::span<const std::vector<int64_t>> numbers;  // what sizes came to, by `size_numbers`
-  std::span<const uint32_t> size_numbers;         // by size entry
-  std::string_view name;                          // of the op, without a trailing `_`
-  std::vector<uint32_t> args;                     // positional ones, into OpGraph::args
+  std::span<const SpreadId> layouts;       // by value
+  std::span<const SizeNumber> numbers;     // what sizes came to, by `size_numbers`
+  std::span<const uint32_t> size_numbers;  // by size entry
+  std::string_view name;                   // of the op, without a trailing `_`
+  std::vector<uint32_t> args;              // positional ones, into OpGraph::args
 };
 
 struct Operand {

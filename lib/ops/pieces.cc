@@ -104,7 +104,9 @@ void rule_pieces(OpCall& call, OpResult& result) {
         make_wrong(result, Code::TP5107,
                    fmt::format("part {} of {} along dim {} has other elements of a piece than of the whole: {}", part,
                                name_of(call), dim, reason));
-      out.dims[dim] = map ? *map : any_map(call.table.maps, length(whole[part]), std::move(sizes));
+      out.dims[dim] = map ? *map
+                          : any_map(call.table.maps, length(whole[part]), std::move(sizes),
+                                    call.table.maps.maps[x->layout->dims[dim]].axes);
       result.segments.push_back(
           {static_cast<uint32_t>(part), static_cast<uint32_t>(dim), whole[part].begin, whole[part].end});
     }

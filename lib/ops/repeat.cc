@@ -38,7 +38,7 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
       make_wrong(result, Code::TP5107,
                  fmt::format("{} repeats dim {} {} times, and {} times in the whole model", name_of(call), dim,
                              n.local[0], n.traced));
-    out.dims[dim] = any_map(call.table.maps, target[dim], std::move(sizes));
+    out.dims[dim] = any_map(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes);
   } else {
     out.dims[dim] = runs_map(call.table.maps, target[dim], std::move(runs));
   }
@@ -61,7 +61,7 @@ void rule_repeat(OpCall& call, OpResult& result) {
     const bool has_dim = from_back < x->layout->dims.size();
     const MapId map = has_dim ? x->layout->dims[x->layout->dims.size() - 1 - from_back] : whole_map(call.table.maps, 1);
     const RankNumber n = from_back < repeats.size() ? repeats[repeats.size() - 1 - from_back]
-                                                    : RankNumber{std::vector<int64_t>(call.table.maps.ranks, 1), 1};
+                                                    : RankNumber{std::vector<int64_t>(call.table.maps.ranks, 1), 1, 0};
     const DimMap held = call.table.maps.maps[map];
     const bool same = std::all_of(n.local.begin(), n.local.end(), [&](int64_t k) { return k == n.traced; });
     if (n.traced == 1 && same) {
@@ -77,14 +77,15 @@ void rule_repeat(OpCall& call, OpResult& result) {
         make_wrong(
             result, Code::TP5107,
             fmt::format("{} of dim {} repeats pieces another number of times than the whole", name_of(call), dim));
-      out.dims.push_back(joined ? *joined : any_map(call.table.maps, target[dim], std::move(sizes)));
+      out.dims.push_back(joined ? *joined
+                                : any_map(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));
       continue;
     }
     if (held.size != 1 && !same)
       make_wrong(
           result, Code::TP5107,
           fmt::format("{} of dim {} repeats another number of times than the whole model does", name_of(call), dim));
-    out.dims.push_back(any_map(call.table.maps, target[dim], std::move(sizes)));
+    out.dims.push_back(any_map(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));
   }
   give(result, std::move(out));
 }

@@ -70,14 +70,15 @@ void rule_setitem(OpCall& call, OpResult& result) {
   // Memory that nobody has filled takes the value's sum; else both must be alike.
   const GraphArg* number = find_arg(call, 2, "value");
   const bool writes_nonzero = !y && number != nullptr && number->number != 0;
-  const bool y_partial = y && y->layout->partial, y_zero = y ? y->layout->zero : !writes_nonzero;
+  const AxisMask y_partial = y ? y->layout->partial : 0;
+  const bool y_zero = y ? y->layout->zero : !writes_nonzero;
   if (all_kept && y) {
     out.partial = y_partial;
     out.zero = y_zero;
-  } else if (y_partial) {
-    if (!x->layout->partial && !x->layout->zero)
+  } else if (y_partial != 0) {
+    if (x->layout->partial != y_partial && !x->layout->zero)
       make_wrong(result, Code::TP5109, "an open sum is written into a complete tensor");
-    out.partial = true;
+    out.partial = y_partial;
     out.zero = false;
   } else {
     if (x->layout->partial && !y_zero)

@@ -9,19 +9,22 @@ namespace tpplan {
 SpreadId intern(SpreadTable& table, const Spread& layout) {
   std::string key;
   const auto put = [&key](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
-  put(layout.partial | layout.zero << 1 | layout.wrong << 2 | layout.local_view << 3 | layout.is_dtensor << 4 |
+  put(layout.zero << 1 | layout.wrong << 2 | layout.local_view << 3 | layout.is_dtensor << 4 |
       static_cast<int64_t>(layout.dims.size()) << 8);
+  put(layout.partial);
   for (const MapId map : layout.dims) put(map);
   if (layout.is_dtensor) {
-    put(static_cast<int64_t>(layout.claim.kind));
-    put(layout.claim.dim);
-    put(layout.claim.split_factor);
+    for (const Placement& placement : layout.claim) {
+      put(static_cast<int64_t>(placement.kind));
+      put(placement.dim);
+      put(placement.split_factor);
+    }
     for (const int64_t size : layout.claimed_shape) put(size);
   }
   const auto [entry, is_new] = table.index.try_emplace(std::move(key), static_cast<SpreadId>(table.layouts.size()));
   if (is_new) {
     table.layouts.push_back(layout);
-    table.is_plain.push_back(!layout.partial && !layout.zero && !layout.wrong && !layout.local_view &&
+    table.is_plain.push_back(layout.partial == 0 && !layout.zero && !layout.wrong && !layout.local_view &&
                              !layout.is_dtensor && is_all_whole(table, layout));
   }
   return entry->second;
@@ -33,14 +36,17 @@ Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape) {
   return layout;
 }
 
-Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Placement& placement) {
+Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Claim& claim) {
   Spread layout = whole_layout(table, shape);
-  const auto dim =
-      static_cast<size_t>(placement.dim < 0 ? placement.dim + static_cast<int>(shape.size()) : placement.dim);
-  if (is_shard(placement) && dim < shape.size())
-    layout.dims[dim] =
-        chunked_map(table.maps, shape[dim], placement.kind == PlacementKind::StridedShard ? placement.split_factor : 1);
-  layout.partial = placement.kind == PlacementKind::Partial;
+  for (size_t axis = 0; axis < claim.size(); ++axis) {
+    const Placement& placement = claim[axis];
+    const auto dim =
+        static_cast<size_t>(placement.dim < 0 ? placement.dim + static_cast<int>(shape.size()) : placement.dim);
+    if (is_shard(placement) && dim < shape.size())
+      layout.dims[dim] = cut_map(table.maps, layout.dims[dim], axis,
+                                 placement.kind == PlacementKind::StridedShard ? placement.split_factor : 1);
+    if (placement.kind == PlacementKind::Partial) layout.partial |= AxisMask{1} << axis;
+  }
   return layout;
 }
 
@@ -54,6 +60,12 @@ bool is_sharded(const SpreadTable& table, const Spread& layout) {
   return std::any_of(layout.dims.begin(), layout.dims.end(), [&](MapId map) { return is_piece(table.maps, map); });
 }
 
+AxisMask cut_axes(const SpreadTable& table, const Spread& layout) {
+  AxisMask axes = 0;
+  for (const MapId map : layout.dims) axes |= table.maps.maps[map].axes;
+  return axes;
+}
+
 bool is_all_whole(const SpreadTable& table, const Spread& layout) {
   return std::all_of(layout.dims.begin(), layout.dims.end(), [&](MapId map) { return is_whole(table.maps, map); });
 }
@@ -64,7 +76,7 @@ std::string layout_text(const SpreadTable& table, const Spread& layout) {
     if (is_whole(table.maps, layout.dims[dim])) continue;
     out += fmt::format("{}dim {}: {}", out.empty() ? "" : "; ", dim, map_text(table.maps, layout.dims[dim]));
   }
-  if (layout.partial) out += out.empty() ? "a sum that is still open" : ", a sum that is still open";
+  if (layout.partial != 0) out += out.empty() ? "a sum that is still open" : ", a sum that is still open";
   return out.empty() ? "whole" : out;
 }
 

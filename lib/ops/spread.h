@@ -1,4 +1,4 @@
-// What the ranks of one mesh axis hold of a value, and what the code believes that they hold.
+// What the ranks of some mesh axes hold of a value, and what the code believes that they hold.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,19 @@
 namespace tpplan {
 
 using SpreadId = uint32_t;
+// A DTensor's placements, one for each of the table's axes.
+using Claim = std::vector<Placement>;
 
 // The truth: `dims` and the flags, told by the recorded value. The claim: a value may be a DTensor, whose placement and
 // shape nobody checks against the truth.
 struct Spread {
   std::vector<MapId> dims;
-  bool partial = false;     // the value is the sum of what the ranks hold
+  AxisMask partial = 0;     // the value is the sum of what the ranks along these axes hold
   bool zero = false;        // constant 0, or memory that nobody has filled: fits to complete and to partial
   bool wrong = false;       // not the value of the recorded run, for a reason that was said where it became so
   bool local_view = false;  // made by to_local(): a view that must not be written to
   bool is_dtensor = false;
-  Placement claim{};
+  Claim claim;  // of a DTensor
   std::vector<int64_t> claimed_shape;
   bool operator==(const Spread&) const = default;
 };
@@ -39,8 +41,8 @@ struct SpreadTable {
 // Every rank holds all of it.
 [[nodiscard]] Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape);
 
-// As a DTensor's placement on this axis has it.
-[[nodiscard]] Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Placement& placement);
+// As a DTensor's placements have it: axes cut one after the other.
+[[nodiscard]] Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Claim& claim);
 
 [[nodiscard]] inline int64_t local_size(const SpreadTable& table, const Spread& layout, size_t dim, size_t rank) {
   return table.maps.maps[layout.dims[dim]].local[rank];
@@ -49,6 +51,8 @@ struct SpreadTable {
 
 // True when some dim is a piece: not all of it is on every rank.
 [[nodiscard]] bool is_sharded(const SpreadTable& table, const Spread& layout);
+// The axes along which some dim is a piece.
+[[nodiscard]] AxisMask cut_axes(const SpreadTable& table, const Spread& layout);
 // True when all dims are whole in order.
 [[nodiscard]] bool is_all_whole(const SpreadTable& table, const Spread& layout);
 

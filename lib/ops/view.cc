@@ -23,26 +23,26 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
   const auto dims_from = [&](size_t first, size_t count) {
     numbers.clear();
     for (size_t dim = 0; dim < first; ++dim)
-      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim]});
+      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim], 0});
     (void)count;
   };
   if (call.name == "flatten") {
     const auto start = from_end(number_at(call, 1, "start_dim", 0).traced, x.shape.size());
     const auto end = from_end(number_at(call, 2, "end_dim", -1).traced, x.shape.size());
     dims_from(start, 0);
-    numbers.push_back({std::vector<int64_t>(ranks, -1), -1});
+    numbers.push_back({std::vector<int64_t>(ranks, -1), -1, 0});
     for (size_t dim = end + 1; dim < x.shape.size(); ++dim)
-      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim]});
+      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim], 0});
   } else if (call.name == "unflatten") {
     const auto at = from_end(number_at(call, 1, "dim", 0).traced, x.shape.size());
     dims_from(at, 0);
     for (const RankNumber& n : numbers_at(call, 2, "sizes")) numbers.push_back(n);
     for (size_t dim = at + 1; dim < x.shape.size(); ++dim)
-      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim]});
+      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim], 0});
   } else if (call.name == "view_as" || call.name == "reshape_as") {
     if (const auto other = tensor_at(call, 1, "other")) {
       for (size_t dim = 0; dim < other->shape.size(); ++dim)
-        numbers.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim]});
+        numbers.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim], 0});
     }
   } else {
     numbers = numbers_at(call, 1, "shape");
@@ -93,7 +93,7 @@ void rule_view(OpCall& call, OpResult& result) {
   const auto wanted = wanted_sizes(call, result, *x, target);
   const auto give_sizes = [&] {
     for (size_t dim = 0; dim < target.size(); ++dim)
-      out.dims.push_back(any_map(call.table.maps, target[dim], wanted[dim]));
+      out.dims.push_back(any_map(call.table.maps, target[dim], wanted[dim], cut_axes(call.table, *x->layout)));
     give(result, out);
   };
   if (!result.crash.empty()) return give_sizes();

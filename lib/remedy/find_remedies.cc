@@ -89,16 +89,17 @@ std::string key_for(const ModelGraph& graph, std::string_view path) {
 // A rule more, for a module that has none.
 std::vector<Edit> with_rule(const Search& search, std::string_view path) {
   if (path.empty() || search.plan.rules.empty() || search.plan.dialect->keys != KeySyntax::Glob) return {};
+  // Over the axis of the plan's other styles; a plan without any says none.
+  AxisId axis = kNoAxis;
+  for (const PlanRule& rule : search.plan.rules) axis = rule.axis != kNoAxis ? rule.axis : axis;
+  if (axis == kNoAxis) return {};
   std::vector<Edit> edits;
   for (const StyleRow& row : style_table()) {
     if ((row.sets & search.plan.dialect->styles) == 0 || row.name == search.plan.dialect->keep_whole) continue;
     PlanRule rule;
     rule.key = key_for(search.graph, path);
     rule.style = &row;
-    rule.axis = search.plan.rules.front().axis;
-    for (const PlanRule& other : search.plan.rules) {
-      if (other.axis != kNoAxis) rule.axis = other.axis;
-    }
+    rule.axis = axis;
     Edit edit{search.plan, fmt::format("add `\"{}\": {}`", rule.key, row.name)};
     edit.plan.rules.push_back(std::move(rule));
     edits.push_back(std::move(edit));

@@ -9,19 +9,30 @@
 namespace tpplan {
 namespace {
 
-enum class GradState : uint8_t { None, Complete, Open, Wrong };
+enum class GradKind : uint8_t { None, Known, Wrong };
+
+// Complete, or a term of a sum over the ranks along `open`.
+struct GradState {
+  GradKind kind = GradKind::None;
+  AxisMask open = 0;
+  bool operator==(const GradState&) const = default;
+};
+
+constexpr GradState kNoGrad{}, kComplete{GradKind::Known, 0}, kWrongGrad{GradKind::Wrong, 0};
+
+bool is_open(const GradState& state) { return state.open != 0; }
 
 struct GradSegment {
   int64_t begin = 0, end = 0;
-  GradState state = GradState::None;
+  GradState state;
 };
 
 struct Grad {
-  GradState state = GradState::None;  // Complete, Open, Wrong or, with segments, what they say
+  GradState state;  // or, with segments, what they say
   uint32_t dim = 0;
   std::vector<GradSegment> segments;  // ordered, of one dim of the recorded value; empty: all of it is `state`
   bool has_claim = false;
-  Placement claim{};
+  Claim claim;
   SpreadId layout = 0;     // of the operand that it is the gradient of
   uint32_t cause = kNoId;  // why it is wrong
   RuleId rule = kNoRule;   // that left it open
@@ -37,17 +48,18 @@ struct Backward {
 bool uniform(const Grad& grad, GradState& state) {
   state = grad.state;
   if (grad.segments.empty()) return true;
-  state = GradState::None;
+  state = kNoGrad;
   for (const GradSegment& s : grad.segments) {
-    if (s.state == GradState::None) continue;
-    if (state != GradState::None && s.state != state) return false;
+    if (s.state == kNoGrad) continue;
+    if (state != kNoGrad && s.state != state) return false;
     state = s.state;
   }
   return true;
 }
 
 Grad wrong(Backward& b, const TapeEntry& entry, Code code, std::string reason, RuleId partner) {
-  Grad grad{.state = GradState::Wrong};
+  Grad grad;
+  grad.state = kWrongGrad;
   std::string op = entry.kind == TapeKind::Op ? std::string(b.walk.graph.strings[b.walk.graph.nodes[entry.node].name])
                    : entry.rule == kNoRule || b.walk.plan.rules[entry.rule].style == nullptr
                        ? std::string()
@@ -74,17 +86,17 @@ void put_segment(std::vector<GradSegment>& segments, const GradSegment& add, boo
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     const int64_t begin = ends[i], end = ends[i + 1];
-    GradState state = GradState::None;
+    GradState state = kNoGrad;
     const auto meet = [&](const GradSegment& s) {
-      if (s.begin > begin || s.end < end || s.state == GradState::None) return;
-      if (state == GradState::None || s.state == GradState::Wrong)
+      if (s.begin > begin || s.end < end || s.state == kNoGrad) return;
+      if (state == kNoGrad || s.state == kWrongGrad)
         state = s.state;
-      else if (state != s.state && state != GradState::Wrong)
+      else if (state != s.state && state != kWrongGrad)
         clash = true;
     };
     for (const GradSegment& s : segments) meet(s);
     meet(add);
-    if (state == GradState::None) continue;
+    if (state == kNoGrad) continue;
     if (!out.empty() && out.back().end == begin && out.back().state == state)
       out.back().end = end;
     else
@@ -93,17 +105,36 @@ void put_segment(std::vector<GradSegment>& segments, const GradSegment& add, boo
   segments = std::move(out);
 }
 
+Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot);
+
+// The layout in which torch adds two gradients that are DTensors: a cut decides, and an open sum is closed where the
+// other is none.
+Claim common_claim(const Claim& a, const Claim& b) {
+  Claim common = a;
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    if (a[axis] == b[axis] || is_shard(a[axis])) continue;
+    common[axis] = is_shard(b[axis]) ? b[axis] : Placement{};
+  }
+  return common;
+}
+
 void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
   Grad& have = b.grads[slot];
-  const bool first = have.state == GradState::None && have.segments.empty();
+  const bool first = have.state == kNoGrad && have.segments.empty();
   if (first) {
     have = std::move(add);
     return;
   }
-  if (have.state == GradState::Wrong) return;
-  if (add.state == GradState::Wrong) {
+  if (have.has_claim && add.has_claim && have.claim != add.claim) {
+    const Claim common = common_claim(have.claim, add.claim);
+    have = redistribute_claim(b, entry, std::move(have), common, slot);
+    add = redistribute_claim(b, entry, std::move(add), common, slot);
+    have.has_claim = add.has_claim = true;
+  }
+  if (have.state == kWrongGrad) return;
+  if (add.state == kWrongGrad) {
     const bool claim = have.has_claim;
-    const Placement kept = have.claim;
+    const Claim kept = have.claim;
     have = std::move(add);
     if (!have.has_claim) {
       have.has_claim = claim;
@@ -129,14 +160,14 @@ void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
       if (add.segments.empty()) add.segments = {{0, shape[dim], add.state}};
       have.dim = dim;
       for (const GradSegment& s : add.segments) put_segment(have.segments, s, clash);
-      have.state = GradState::Complete;
+      have.state = kComplete;
       if (GradState all{}; uniform(have, all)) have.state = all;
     }
   }
   if (have.rule == kNoRule) have.rule = add.rule;
   if (clash) {
     const bool claim = have.has_claim;
-    const Placement kept = have.claim;
+    const Claim kept = have.claim;
     const SpreadId layout = have.layout;
     const RuleId rule = have.rule;
     have = wrong(b, entry, Code::TP5111, "a gradient that is complete and one that is a term of an open sum are added",
@@ -147,17 +178,16 @@ void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
   }
 }
 
-// What a gradient of the result is for an operand.
+// What a gradient of the result is for an operand: what the operand is an open sum over passes; where the result is cut
+// or open, a whole operand gets a term, and what is open already has no place.
 GradState through(const Walk& walk, GradState state, const Spread& x, const Spread& y, bool& opened) {
   opened = false;
-  if (state == GradState::None || state == GradState::Wrong || x.partial) return state;
-  const bool x_cut = is_sharded(walk.table, x), y_cut = is_sharded(walk.table, y);
-  if (y.partial || y_cut) {
-    if (state == GradState::Open) return GradState::Wrong;
-    opened = !x_cut;
-    return x_cut ? GradState::Complete : GradState::Open;
-  }
-  return state == GradState::Open && x_cut ? GradState::Wrong : state;
+  if (state.kind != GradKind::Known) return state;
+  const AxisMask x_cut = cut_axes(walk.table, x), y_cut = cut_axes(walk.table, y) | y.partial;
+  const AxisMask passes = x.partial, terms = y_cut & ~passes & ~x_cut;
+  if ((state.open & ~passes & (y_cut | x_cut)) != 0) return kWrongGrad;
+  opened = terms != 0;
+  return {GradKind::Known, state.open | terms};
 }
 
 Grad pass(Backward& b, const TapeEntry& entry, const Grad& out, const Spread& x, const Spread& y, RuleId origin) {
@@ -168,7 +198,7 @@ Grad pass(Backward& b, const TapeEntry& entry, const Grad& out, const Spread& x,
     const GradState before = state;
     state = through(b.walk, state, x, y, opened);
     any_opened = any_opened || opened;
-    broken = broken || (state == GradState::Wrong && before != GradState::Wrong);
+    broken = broken || (state == kWrongGrad && before != kWrongGrad);
   };
   if (grad.segments.empty()) {
     step(grad.state);
@@ -184,59 +214,103 @@ Grad pass(Backward& b, const TapeEntry& entry, const Grad& out, const Spread& x,
 
 // ---- communication ----
 
-void record(Backward& b, const TapeEntry& entry, CollectiveKind kind, const Spread& layout, SlotId slot) {
-  record_call(b.walk, true, kind, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot));
+void record(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout, SlotId slot) {
+  record_call(b.walk, true, kind, axis, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot));
 }
 
-// An open sum is closed. Complete gradients become too large.
-Grad close(Backward& b, const TapeEntry& entry, Grad grad) {
-  GradState state{};
-  if (grad.state == GradState::Wrong) return grad;
-  if (!uniform(grad, state))
+// An open sum is closed along one axis. Complete gradients become too large.
+Grad close(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
+  const AxisMask bit = axis_bit(axis);
+  if (grad.state == kWrongGrad) return grad;
+  AxisMask open = 0, closed = 0;
+  const auto look = [&](GradState& state) {
+    if (state.kind != GradKind::Known) return;
+    open |= state.open & bit;
+    closed |= ~state.open & bit;
+    state.open &= ~bit;
+  };
+  if (grad.segments.empty()) {
+    look(grad.state);
+  } else {
+    for (GradSegment& s : grad.segments) look(s.state);
+  }
+  if (open != 0 && closed != 0)
     return wrong(b, entry, Code::TP5112,
                  "the gradient is complete in one part and a term of an open sum in another, and all of it is summed",
                  grad.rule);
-  if (state == GradState::Complete)
+  if (closed != 0)
     return wrong(b, entry, Code::TP5112,
-                 fmt::format("the gradient is complete on every rank, and is summed over {} ranks", b.walk.ranks),
+                 fmt::format("the gradient is complete on every rank, and is summed over {} ranks",
+                             b.walk.table.maps.axes[axis]),
                  grad.rule);
-  grad.segments.clear();
-  grad.state = state == GradState::Open ? GradState::Complete : state;
+  if (GradState all; uniform(grad, all)) {
+    grad.segments.clear();
+    grad.state = all;
+  }
   return grad;
 }
 
 // DTensor's redistribution of a gradient from the layout that it claims.
-Grad redistribute(Backward& b, const TapeEntry& entry, Grad grad, const Placement& to, SlotId slot) {
-  const Placement from = grad.claim;
+Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot) {
+  const Claim from = grad.claim;
   grad.claim = to;
   if (from == to) return grad;
-  Spread layout = b.walk.table.layouts[grad.layout];
-  const auto fail_open = [&] {
-    GradState state{};
-    if (grad.state != GradState::Wrong && (!uniform(grad, state) || state == GradState::Open))
-      grad = wrong(b, entry, Code::TP5111,
-                   "the gradient is a term of an open sum, and is cut or gathered as if it were complete", grad.rule);
-  };
-  if (from.kind == PlacementKind::Partial) {
-    record(b, entry, is_shard(to) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce, layout, slot);
-    const SpreadId kept = grad.layout;
-    grad = close(b, entry, std::move(grad));
-    grad.layout = kept;
-  } else if (is_shard(from)) {
+  const SpreadId kept = grad.layout;
+  const Spread layout = b.walk.table.layouts[kept];
+  MapTable& maps = b.walk.table.maps;
+  Claim current = from;
+  const auto steps = redistribute(from, to);
+  for (const Collective& step : steps.value_or(std::vector<Collective>{})) {
+    const size_t axis = step.axis;
+    const Placement before = current[axis];
+    // What lies on ranks on the way: pieces where the claim says so and the value itself is none.
     Spread piece = layout;
-    const auto dim = static_cast<size_t>(from.dim);
-    if (dim < piece.dims.size() && is_whole(b.walk.table.maps, piece.dims[dim]))
-      piece.dims[dim] = chunked_map(b.walk.table.maps, b.walk.table.maps.maps[piece.dims[dim]].size);
-    record(b, entry, is_shard(to) ? CollectiveKind::AllToAll : CollectiveKind::AllGather, piece, slot);
-    fail_open();
-  } else if (is_shard(to)) {
-    fail_open();
+    for (size_t i = 0; i < current.size(); ++i) {
+      if (!is_shard(current[i])) continue;
+      const auto dim = static_cast<size_t>(current[i].dim);
+      if (dim < piece.dims.size() && (maps.maps[piece.dims[dim]].axes & axis_bit(i)) == 0)
+        piece.dims[dim] = cut_map(maps, piece.dims[dim], i);
+    }
+    if (step.kind != CollectiveKind::LocalSlice) record(b, entry, step.kind, axis, piece, slot);
+    if (before.kind == PlacementKind::Partial) {
+      const Claim claim = grad.claim;
+      grad = close(b, entry, std::move(grad), axis);
+      grad.layout = kept;
+      grad.claim = claim;
+    } else if (grad.state != kWrongGrad) {
+      bool open = is_open(grad.state) && (grad.state.open & axis_bit(axis)) != 0;
+      for (const GradSegment& s : grad.segments) open = open || (s.state.open & axis_bit(axis)) != 0;
+      if (open) {
+        grad = wrong(b, entry, Code::TP5111,
+                     "the gradient is a term of an open sum, and is cut or gathered as if it were complete", grad.rule);
+        grad.layout = kept;
+      }
+    }
+    current[axis] = placement_after(step, to);
   }
   grad.claim = to;
   return grad;
 }
 
 // ---- entries ----
+
+// What DTensor does before it goes back through an operation: a gradient that claims to be an open sum is closed where
+// the operation takes pieces, or left a sum open itself.
+void close_before(Backward& b, const TapeEntry& entry, std::span<const TapeSlot> ins, const TapeSlot& result) {
+  Grad& grad = b.grads[result.slot];
+  const Spread& y = b.walk.table.layouts[result.layout];
+  if (!grad.has_claim || !y.is_dtensor) return;
+  AxisMask pieces = y.partial;
+  for (const TapeSlot& in : ins) pieces |= cut_axes(b.walk.table, b.walk.table.layouts[in.layout]);
+  Claim closed = grad.claim;
+  for (size_t axis = 0; axis < closed.size(); ++axis) {
+    if (closed[axis].kind == PlacementKind::Partial && (pieces & axis_bit(axis)) != 0) closed[axis] = {};
+  }
+  if (closed == grad.claim) return;
+  grad.layout = result.layout;
+  grad = redistribute_claim(b, entry, std::move(grad), closed, result.slot);
+  grad.has_claim = true;
+}
 
 void operation_back(Backward& b, const TapeEntry& entry) {
   Walk& walk = b.walk;
@@ -249,7 +323,8 @@ void operation_back(Backward& b, const TapeEntry& entry) {
                                   : std::string_view(entry.kind == TapeKind::Divide ? "div" : "add");
   for (size_t o = 0; o < outs.size(); ++o) {
     const Grad& out = b.grads[outs[o].slot];
-    if (out.state == GradState::None && out.segments.empty()) continue;
+    if (out.state == kNoGrad && out.segments.empty()) continue;
+    close_before(b, entry, ins, outs[o]);
     const Spread& y = walk.table.layouts[outs[o].layout];
     for (size_t i = 0; i < ins.size(); ++i) {
       if (!walk.slots[ins[i].slot].requires_grad) continue;
@@ -283,7 +358,7 @@ void operation_back(Backward& b, const TapeEntry& entry) {
                                                         walk.table.maps.maps[x.dims[given->dim]].size ==
                                                             walk.table.maps.maps[y.dims[given->dim]].size);
       const bool slices = segment != nullptr && !entry.segments_are_arguments;
-      if (given->state == GradState::Wrong) {
+      if (given->state == kWrongGrad) {
         grad = *given;
         grad.segments.clear();
       } else if (is_uniform && !given->segments.empty() && !slices && !same_dim) {
@@ -301,7 +376,7 @@ void operation_back(Backward& b, const TapeEntry& entry) {
       } else {
         grad = pass(b, entry, *given, x, y, walk.slots[outs[o].slot].origin);
       }
-      if (slices && grad.state != GradState::Wrong) {
+      if (slices && grad.state != kWrongGrad) {
         std::vector<GradSegment> shifted;
         if (grad.segments.empty())
           shifted = {{segment->begin, segment->end, grad.state}};
@@ -309,22 +384,30 @@ void operation_back(Backward& b, const TapeEntry& entry) {
           for (const GradSegment& s : grad.segments)
             shifted.push_back({s.begin + segment->begin, s.end + segment->begin, s.state});
         else
-          shifted = {{segment->begin, segment->end, is_uniform ? all : GradState::Wrong}};
+          shifted = {{segment->begin, segment->end, is_uniform ? all : kWrongGrad}};
         grad.dim = segment->dim;
         grad.segments = std::move(shifted);
       }
       grad.layout = ins[i].layout;
       if (y.is_dtensor && x.is_dtensor) {
         grad.has_claim = true;
-        const bool bias = op == "linear" && i == 2 && y.claim.kind == PlacementKind::Partial;
-        if (is_shard(x.claim))
-          grad.claim = x.claim;
-        else if (bias || y.claim.kind == PlacementKind::Replicate || x.claim.kind == PlacementKind::Partial)
-          // A gradient that claims to be an open sum stays one behind a whole value.
-          grad.claim = out.has_claim && out.claim.kind == PlacementKind::Partial ? out.claim : Placement{};
-        else
-          grad.claim = {.kind = PlacementKind::Partial};
-        if (bias && grad.state != GradState::Wrong) {
+        grad.claim = whole_claim(walk);
+        bool once = false;
+        for (size_t axis = 0; axis < walk.axes.size(); ++axis) {
+          const Placement& from = x.claim[axis];
+          const Placement& to = y.claim[axis];
+          const bool bias = op == "linear" && i == 2 && to.kind == PlacementKind::Partial;
+          const bool stays_open = out.has_claim && out.claim[axis].kind == PlacementKind::Partial;
+          if (is_shard(from))
+            grad.claim[axis] = from;
+          else if (bias || to.kind == PlacementKind::Replicate || from.kind == PlacementKind::Partial)
+            // A gradient that claims to be an open sum stays one behind a whole value.
+            grad.claim[axis] = stays_open ? out.claim[axis] : Placement{};
+          else
+            grad.claim[axis].kind = PlacementKind::Partial;
+          once = once || bias;
+        }
+        if (once && grad.state != kWrongGrad) {
           // Added once: its gradient is the result's.
           grad.state = given->state;
           grad.segments.clear();
@@ -340,7 +423,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
   const SlotId in = walk.tape_slots[entry.in_begin].slot, out = walk.tape_slots[entry.out_begin].slot;
   const SpreadId in_layout = walk.tape_slots[entry.in_begin].layout;
   Grad grad = b.grads[out];
-  if (grad.state == GradState::None && grad.segments.empty()) return;
+  if (grad.state == kNoGrad && grad.segments.empty()) return;
   grad.layout = walk.tape_slots[entry.out_begin].layout;
   switch (entry.kind) {
     case TapeKind::Op:
@@ -349,7 +432,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
       return operation_back(b, entry);
     case TapeKind::Gather:
       // Cut again, without communication: every rank's is taken to be complete.
-      if (GradState state{}; grad.state != GradState::Wrong && (!uniform(grad, state) || state == GradState::Open))
+      if (GradState state{}; grad.state != kWrongGrad && (!uniform(grad, state) || is_open(state)))
         grad = wrong(b, entry, Code::TP5111, "the gradient is a term of an open sum, and is cut as if it were complete",
                      grad.rule);
       break;
@@ -359,17 +442,17 @@ void step_back(Backward& b, const TapeEntry& entry) {
       break;
     case TapeKind::FromLocal:
       if (b.grads[out].layout != 0) grad.layout = b.grads[out].layout;
-      grad = redistribute(b, entry, std::move(grad), entry.gradient, in);
+      grad = redistribute_claim(b, entry, std::move(grad), entry.gradient, in);
       grad.has_claim = false;
       break;
     case TapeKind::Redistribute:
       if (b.grads[out].layout != 0) grad.layout = b.grads[out].layout;
-      grad = redistribute(b, entry, std::move(grad), entry.gradient, in);
+      grad = redistribute_claim(b, entry, std::move(grad), entry.gradient, in);
       grad.has_claim = true;
       break;
     case TapeKind::SumGradient:
-      record(b, entry, CollectiveKind::AllReduce, walk.table.layouts[grad.layout], in);
-      grad = close(b, entry, std::move(grad));
+      record(b, entry, CollectiveKind::AllReduce, entry.axis, walk.table.layouts[grad.layout], in);
+      grad = close(b, entry, std::move(grad), entry.axis);
       break;
     case TapeKind::SumValue:
     case TapeKind::View:
@@ -382,8 +465,8 @@ void step_back(Backward& b, const TapeEntry& entry) {
       const int64_t at = shape.back() - tail;
       std::vector<int64_t> local = local_shape(walk.table, walk.table.layouts[grad.layout], 0);
       local.back() = tail;
-      record_call(walk, true, CollectiveKind::AllReduce, entry.module, std::move(local), dtype_of(walk, in));
-      if (grad.state == GradState::Wrong) break;
+      record_call(walk, true, CollectiveKind::AllReduce, 0, entry.module, std::move(local), dtype_of(walk, in));
+      if (grad.state == kWrongGrad) break;
       std::vector<GradSegment> parts;
       if (grad.segments.empty())
         parts = {{0, shape.back(), grad.state}};
@@ -396,8 +479,8 @@ void step_back(Backward& b, const TapeEntry& entry) {
       for (const GradSegment& s : parts) {
         if (s.begin < at) put_segment(closed, {s.begin, std::min(s.end, at), s.state}, clash);
         if (s.end > at) {
-          complete = complete || s.state == GradState::Complete;
-          put_segment(closed, {std::max(s.begin, at), s.end, GradState::Complete}, clash);
+          complete = complete || s.state == kComplete;
+          put_segment(closed, {std::max(s.begin, at), s.end, kComplete}, clash);
         }
       }
       if (complete) {
@@ -421,15 +504,19 @@ void step_back(Backward& b, const TapeEntry& entry) {
   // What comes back to a cut value must be its own.
   const Spread& x = walk.table.layouts[in_layout];
   GradState state{};
-  if (grad.state != GradState::Wrong && is_sharded(walk.table, x) && !x.partial && uniform(grad, state) &&
-      state == GradState::Open && !(grad.has_claim && grad.claim.kind == PlacementKind::Partial))
+  AxisMask misplaced = 0;
+  if (grad.state != kWrongGrad && uniform(grad, state)) misplaced = state.open & cut_axes(walk.table, x) & ~x.partial;
+  for (size_t axis = 0; grad.has_claim && axis < grad.claim.size(); ++axis) {
+    if (grad.claim[axis].kind == PlacementKind::Partial) misplaced &= ~axis_bit(axis);
+  }
+  if (misplaced != 0)
     grad = wrong(b, entry, Code::TP5111,
                  "the gradient is a term of a sum that nobody closes, and it is used for pieces", grad.rule);
-  if (grad.state == GradState::Wrong && entry.kind == TapeKind::ToLocal) {
+  if (grad.state == kWrongGrad && entry.kind == TapeKind::ToLocal) {
     grad.has_claim = true;
     grad.claim = entry.gradient;
   }
-  if (grad.state == GradState::Wrong && entry.kind == TapeKind::Redistribute) {
+  if (grad.state == kWrongGrad && entry.kind == TapeKind::Redistribute) {
     grad.has_claim = true;
     grad.claim = entry.gradient;
   }
@@ -438,17 +525,21 @@ void step_back(Backward& b, const TapeEntry& entry) {
 
 // ---- ends ----
 
+bool claims_open(const Grad& grad) {
+  return grad.has_claim && std::any_of(grad.claim.begin(), grad.claim.end(),
+                                       [](const Placement& p) { return p.kind == PlacementKind::Partial; });
+}
+
 void judge_parameter(Backward& b, ParamId id, SlotId slot, bool report_findings) {
   Walk& walk = b.walk;
   Grad grad = b.grads[slot];
-  if (grad.state == GradState::None && grad.segments.empty()) return;
+  if (grad.state == kNoGrad && grad.segments.empty()) return;
   const Param& param = walk.model.params[id];
   TapeEntry entry{.kind = TapeKind::SumGradient, .module = param.module, .rule = walk.matches.params[id].rule};
   if (const RuleId sums = walk.sum_rule[walk.value_of_param[id]]; sums != kNoRule) {
     entry.rule = sums;
-    record(b, entry, CollectiveKind::AllReduce, layout_of(walk, slot), slot);
-    const bool open_claim = grad.has_claim && grad.claim.kind == PlacementKind::Partial;
-    if (!open_claim) grad = close(b, entry, std::move(grad));
+    record(b, entry, CollectiveKind::AllReduce, 0, layout_of(walk, slot), slot);
+    if (!claims_open(grad)) grad = close(b, entry, std::move(grad), 0);
   }
   if (!report_findings) return;
   GradState state{};
@@ -461,7 +552,7 @@ void judge_parameter(Backward& b, ParamId id, SlotId slot, bool report_findings)
               .partner = grad.rule,
               .layouts = {}};
   const std::string name = path_of(walk.model, param);
-  if (grad.state == GradState::Wrong) {
+  if (grad.state == kWrongGrad) {
     if (grad.cause != kNoId) {
       cause = walk.causes[grad.cause];
       cause.layouts = fmt::format("first seen in the gradient of `{}`", name);
@@ -469,13 +560,13 @@ void judge_parameter(Backward& b, ParamId id, SlotId slot, bool report_findings)
   } else if (!one) {
     cause.reason =
         fmt::format("the gradient of `{}` is complete in one part and a term of an open sum in another", name);
-  } else if (grad.has_claim && grad.claim.kind == PlacementKind::Partial) {
-    if (state != GradState::Complete) return;
+  } else if (claims_open(grad)) {
+    if (state != kComplete) return;
     cause.code = Code::TP5112;
     cause.reason =
         fmt::format("the gradient of `{}` is complete on every rank, and is taken for a term of a sum over {} ranks",
                     name, walk.ranks);
-  } else if (state == GradState::Open) {
+  } else if (is_open(state)) {
     cause.reason =
         fmt::format("each of {} ranks has only its part of the gradient of `{}`, and nobody sums it", walk.ranks, name);
   } else {
@@ -496,7 +587,7 @@ void walk_backward(Walk& walk, bool report_findings) {
     if (!walk.slots[slot].requires_grad) continue;
     reached[slot] = true;
     const Spread& layout = layout_of(walk, slot);
-    b.grads[slot] = {.state = GradState::Complete,
+    b.grads[slot] = {.state = kComplete,
                      .has_claim = layout.is_dtensor,
                      .claim = for_gradient(layout.claim),
                      .layout = walk.slots[slot].layout};

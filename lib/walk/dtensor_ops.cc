@@ -18,12 +18,34 @@ struct DtensorRun {
   std::vector<SlotId> slots;    // as the operation sees them
 };
 
-void bring(DtensorRun& run, size_t operand, const Placement& to) {
+void bring(DtensorRun& run, size_t operand, std::span<const Placement> to) {
   if (layout_of(run.walk, run.slots[operand]).is_dtensor)
     run.slots[operand] = redistribute_slot(run.walk, run.slots[operand], to, false);
 }
 
-Placement claim_of(const DtensorRun& run, size_t operand) { return layout_of(run.walk, run.slots[operand]).claim; }
+// What the operand claims; a plain one among DTensors has one element, and is whole.
+Claim claim_of(const DtensorRun& run, size_t operand) {
+  const Spread& layout = layout_of(run.walk, run.slots[operand]);
+  return layout.is_dtensor ? layout.claim : whole_claim(run.walk);
+}
+
+Placement shard_of(size_t dim) { return {.kind = PlacementKind::Shard, .dim = static_cast<int>(dim)}; }
+
+AxisMask open_axes(const Claim& claim) {
+  AxisMask open = 0;
+  for (size_t axis = 0; axis < claim.size(); ++axis)
+    open |= claim[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;
+  return open;
+}
+
+bool is_strided(const Claim& claim) {
+  return std::any_of(claim.begin(), claim.end(),
+                     [](const Placement& p) { return p.kind == PlacementKind::StridedShard; });
+}
+
+bool is_whole(const Claim& claim) {
+  return std::all_of(claim.begin(), claim.end(), [](const Placement& p) { return p.kind == PlacementKind::Replicate; });
+}
 
 // Lets the rules see these operands instead of what stands at their ids, and puts everything back.
 template <typename F>
@@ -53,17 +75,23 @@ SpreadId true_layout(DtensorRun& run, size_t operand) {
   return intern(run.walk.table, layout);
 }
 
-// The placement that a layout stands for; false where none does.
-bool placement_of(const SpreadTable& table, const Spread& layout, Placement& placement) {
-  placement = {};
-  if (layout.partial) placement.kind = PlacementKind::Partial;
-  size_t cut = 0;
-  for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
-    if (is_whole(table.maps, layout.dims[dim])) continue;
-    placement = {.kind = PlacementKind::Shard, .dim = static_cast<int>(dim)};
-    ++cut;
+// The placements that a layout stands for; false where none do.
+bool claim_for(const Walk& walk, const Spread& layout, Claim& claim) {
+  claim = whole_claim(walk);
+  for (size_t axis = 0; axis < claim.size(); ++axis) {
+    size_t cut = 0;
+    for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
+      const DimMap& map = walk.table.maps.maps[layout.dims[dim]];
+      if (map.kind == MapKind::Cut && map.axes == 0) return false;
+      if ((map.axes & axis_bit(axis)) == 0) continue;
+      claim[axis] = shard_of(dim);
+      ++cut;
+    }
+    const bool open = (layout.partial & axis_bit(axis)) != 0;
+    if (open) claim[axis].kind = PlacementKind::Partial;
+    if (cut > 1 || (cut == 1 && open)) return false;
   }
-  return cut == 0 || (cut == 1 && !layout.partial);
+  return true;
 }
 
 // True when what the ranks hold is what the DTensor claims.
@@ -84,8 +112,8 @@ bool is_view(std::string_view name) {
 
 // Where a cut goes under a view (torch 2.13, _ops/_view_ops.py, which lets no view communicate): to the first dim that
 // its dim becomes, if the ranks divide that; behind other dims that it is merged with, to a strided shard.
-std::optional<Placement> viewed(const Placement& claim, std::span<const int64_t> from, std::span<const int64_t> to,
-                                int64_t ranks) {
+std::optional<Placement> viewed_axis(const Placement& claim, std::span<const int64_t> from, std::span<const int64_t> to,
+                                     int64_t ranks) {
   if (!is_shard(claim)) return claim;
   const auto cut = static_cast<size_t>(claim.dim);
   for (size_t i = 0, o = 0; i < from.size() && o < to.size();) {
@@ -120,6 +148,17 @@ std::optional<Placement> viewed(const Placement& claim, std::span<const int64_t>
   return std::nullopt;
 }
 
+std::optional<Claim> viewed(const Walk& walk, const Claim& claim, std::span<const int64_t> from,
+                            std::span<const int64_t> to) {
+  Claim out;
+  for (size_t axis = 0; axis < claim.size(); ++axis) {
+    const auto one = viewed_axis(claim[axis], from, to, static_cast<int64_t>(walk.table.maps.axes[axis]));
+    if (!one) return std::nullopt;
+    out.push_back(*one);
+  }
+  return out;
+}
+
 }  // namespace
 
 void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
@@ -148,7 +187,7 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
     return;
   }
   MemoEntry entry;
-  Placement claim{};
+  Claim claim = whole_claim(walk);
   OpResult result;
   // Sizes that the code asked a DTensor for are those that it claims; rules want those that ranks hold.
   const std::vector<uint32_t> held_sizes = local_size_numbers(walk, node);
@@ -163,39 +202,44 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
   };
   Linearity linearity{};
   if (name == "linear" && run.slots.size() >= 2) {
-    const Placement weight = claim_of(run, 1);
-    const int last = static_cast<int>(layout_of(walk, run.slots[0]).dims.size()) - 1;
-    const Placement x = claim_of(run, 0);
-    if (weight.kind == PlacementKind::StridedShard) bring(run, 1, {});
-    const Placement w = claim_of(run, 1);
-    if (w.kind == PlacementKind::Shard && w.dim == 0) {
-      bring(run, 0, {});
-      claim = {.kind = PlacementKind::Shard, .dim = last};
-    } else if (w.kind == PlacementKind::Shard) {
-      bring(run, 0, {.kind = PlacementKind::Shard, .dim = last});
-      claim = {.kind = PlacementKind::Partial};
-    } else if (is_shard(x) && x.dim == last) {
-      bring(run, 1, {.kind = PlacementKind::Shard, .dim = 1});
-      claim = {.kind = PlacementKind::Partial};
-    } else {
-      if (x.kind == PlacementKind::Partial) bring(run, 0, {});
-      claim = claim_of(run, 0);
+    const size_t last = layout_of(walk, run.slots[0]).dims.size() - 1;
+    if (is_strided(claim_of(run, 1))) bring(run, 1, whole_claim(walk));
+    // Axis by axis.
+    Claim x = claim_of(run, 0), w = claim_of(run, 1), bias = whole_claim(walk);
+    bool bias_once = false;
+    for (size_t axis = 0; axis < claim.size(); ++axis) {
+      if (is_shard(w[axis]) && w[axis].dim == 0) {
+        x[axis] = {};
+        claim[axis] = shard_of(last);
+      } else if (is_shard(w[axis]) || (is_shard(x[axis]) && x[axis].dim == static_cast<int>(last))) {
+        x[axis] = shard_of(last);
+        w[axis] = shard_of(1);
+        claim[axis].kind = PlacementKind::Partial;
+      } else {
+        if (x[axis].kind == PlacementKind::Partial) x[axis] = {};
+        claim[axis] = x[axis];
+      }
+      bias_once = bias_once || claim[axis].kind == PlacementKind::Partial;
+      if (is_shard(claim[axis]) && claim[axis].dim == static_cast<int>(last)) bias[axis] = shard_of(0);
     }
+    bring(run, 0, x);
+    bring(run, 1, w);
     const bool adds_bias = run.slots.size() > 2;
-    const bool bias_once = adds_bias && claim.kind == PlacementKind::Partial;
-    if (adds_bias)
-      bring(run, 2,
-            claim.kind == PlacementKind::Shard && claim.dim == last ? Placement{.kind = PlacementKind::Shard, .dim = 0}
-                                                                    : Placement{});
+    bias_once = bias_once && adds_bias;
+    if (adds_bias) bring(run, 2, bias);
     if (walk.crash != kNoId) return;
     if (bias_once) {
       // Added to one term of the open sum: it counts as nothing while the sum is judged.
-      const Spread bias = layout_of(walk, run.slots[2]);
+      const Spread added = layout_of(walk, run.slots[2]);
       with_layouts(
           run,
           [&](size_t i) {
             if (i != 2) return true_layout(run, i);
-            Spread none = whole_layout(walk.table, shape_of(walk.graph, run.values[2]));
+            Spread none = added;  // of the sizes that the bias has
+            none.partial = 0;
+            none.is_dtensor = none.local_view = none.wrong = false;
+            none.claim.clear();
+            none.claimed_shape.clear();
             none.zero = true;
             return intern(walk.table, none);
           },
@@ -203,50 +247,68 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
             OpCall call = call_of(walk, node);
             result = run_rule(call);
           });
-      if (!is_all_whole(walk.table, bias) && result.crash.empty())
+      if ((cut_axes(walk.table, added) & open_axes(claim)) != 0 && result.crash.empty())
         crash(result, Code::TP5102, "a piece of the bias is added to the whole result");
     } else {
       run_true();
     }
   } else if (name == "embedding" && run.slots.size() >= 2) {
-    const Placement w = claim_of(run, 1);
-    if (w.kind == PlacementKind::StridedShard) bring(run, 1, {});
-    const Spread weight = layout_of(walk, run.slots[1]);
-    if (weight.claim.kind != PlacementKind::Replicate) bring(run, 0, {});
-    const Spread ids = layout_of(walk, run.slots[0]);
+    if (is_strided(claim_of(run, 1))) bring(run, 1, whole_claim(walk));
+    const Claim w = claim_of(run, 1);
+    // torch 2.13, _embedding_ops.py: one mask for all axes (MaskBuffer has been materialized with conflicting data).
+    if (std::count_if(w.begin(), w.end(), [](const Placement& p) { return is_shard(p) && p.dim == 0; }) > 1) {
+      crash_at(walk, Code::TP5105, "torch looks nothing up in a table whose rows are cut over two axes", dtensor_rule,
+               kNoRule, std::string(name));
+      return;
+    }
+    Claim looked_up = claim_of(run, 0);
+    for (size_t axis = 0; axis < claim.size(); ++axis) {
+      if (w[axis].kind != PlacementKind::Replicate) looked_up[axis] = {};
+    }
+    bring(run, 0, looked_up);
+    const Spread weight = layout_of(walk, run.slots[1]), ids = layout_of(walk, run.slots[0]);
     Spread out;
     out.dims = ids.dims;
     out.dims.push_back(weight.dims[1]);
-    if (ids.partial) make_wrong(result, Code::TP5108, "indices are a sum that is still open");
-    if (weight.claim.kind == PlacementKind::Shard && weight.claim.dim == 0) {
-      claim = {.kind = PlacementKind::Partial};
-      out.partial = is_sharded(walk.table, weight);
-      if (is_sharded(walk.table, ids)) make_wrong(result, Code::TP5107, "a cut table is looked up by cut indices");
-    } else if (weight.claim.kind == PlacementKind::Shard) {
-      claim = {.kind = PlacementKind::Shard, .dim = static_cast<int>(ids.dims.size())};
-    } else {
-      claim = ids.claim;
+    if (ids.partial != 0) make_wrong(result, Code::TP5108, "indices are a sum that is still open");
+    for (size_t axis = 0; axis < claim.size(); ++axis) {
+      const AxisMask bit = axis_bit(axis);
+      if (is_shard(w[axis]) && w[axis].dim == 0) {
+        claim[axis].kind = PlacementKind::Partial;
+        out.partial |= cut_axes(walk.table, weight) & bit;
+        if ((cut_axes(walk.table, ids) & bit) != 0)
+          make_wrong(result, Code::TP5107, "a cut table is looked up by cut indices");
+      } else {
+        claim[axis] = is_shard(w[axis]) ? shard_of(ids.dims.size()) : claim_of(run, 0)[axis];
+      }
     }
     give(result, std::move(out));
   } else if (find_pointwise(name, linearity)) {
-    // The first that is cut decides; open sums are closed first.
-    Placement chosen{};
+    // Axis by axis: the first that is cut decides; open sums are closed first.
     size_t ndim = 0;
     for (const SlotId slot : run.slots) ndim = std::max(ndim, layout_of(walk, slot).dims.size());
+    const auto missing = [&](size_t i) { return static_cast<int>(ndim - layout_of(walk, run.slots[i]).dims.size()); };
+    Claim chosen = whole_claim(walk);
     for (size_t i = 0; i < run.slots.size(); ++i) {
-      if (claim_of(run, i).kind == PlacementKind::Partial) bring(run, i, {});
-      const Placement c = claim_of(run, i);
-      if (!is_shard(chosen) && is_shard(c))
-        chosen = {.kind = c.kind,
-                  .dim = c.dim + static_cast<int>(ndim - layout_of(walk, run.slots[i]).dims.size()),
-                  .split_factor = c.split_factor};
+      bring(run, i, for_gradient(claim_of(run, i)));
+      const Claim c = claim_of(run, i);
+      for (size_t axis = 0; axis < c.size(); ++axis) {
+        if (is_shard(chosen[axis]) || !is_shard(c[axis])) continue;
+        chosen[axis] = c[axis];
+        chosen[axis].dim += missing(i);
+      }
     }
-    for (size_t i = 0; i < run.slots.size() && is_shard(chosen); ++i) {
-      const auto& dims = layout_of(walk, run.slots[i]).dims;
-      const int own = chosen.dim - static_cast<int>(ndim - dims.size());
-      const bool broadcasts = own < 0 || shape_of(walk.graph, run.values[i])[static_cast<size_t>(own)] == 1;
-      bring(run, i,
-            broadcasts ? Placement{} : Placement{.kind = chosen.kind, .dim = own, .split_factor = chosen.split_factor});
+    const bool any_cut = std::any_of(chosen.begin(), chosen.end(), is_shard);
+    for (size_t i = 0; i < run.slots.size() && any_cut; ++i) {
+      Claim own = chosen;
+      for (Placement& placement : own) {
+        if (!is_shard(placement)) continue;
+        placement.dim -= missing(i);
+        const bool broadcasts =
+            placement.dim < 0 || shape_of(walk.graph, run.values[i])[static_cast<size_t>(placement.dim)] == 1;
+        if (broadcasts) placement = {};
+      }
+      bring(run, i, own);
     }
     claim = chosen;
     if (walk.crash != kNoId) return;
@@ -256,16 +318,16 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
     // gathered first.
     bool cut = false, as_claimed = true;
     for (size_t i = 0; i < run.slots.size(); ++i) {
-      cut = cut || claim_of(run, i).kind != PlacementKind::Replicate;
+      cut = cut || !is_whole(claim_of(run, i));
       as_claimed = as_claimed && is_as_claimed(run, i);
     }
     if (cut && is_view(name) && as_claimed) {
       const auto to = shape_of(walk.graph, walk.graph.outs[node.out_begin]);
-      const auto found =
-          viewed(claim_of(run, 0), shape_of(walk.graph, run.values[0]), to, static_cast<int64_t>(walk.ranks));
+      const auto found = viewed(walk, claim_of(run, 0), shape_of(walk.graph, run.values[0]), to);
       if (!found) {
         crash_at(walk, Code::TP5103,
-                 fmt::format("{} of a DTensor that is {} would move what ranks hold", name, to_text(claim_of(run, 0))),
+                 fmt::format("{} of a DTensor that is {} would move what ranks hold", name,
+                             to_text(std::span<const Placement>(claim_of(run, 0)))),
                  dtensor_rule, kNoRule, std::string(name));
         return;
       }
@@ -283,11 +345,11 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
               claimed = run_rule(call);
             });
         follows = claimed.crash.empty() && claimed.wrong.empty() && !claimed.unknown && !claimed.outs.empty() &&
-                  placement_of(walk.table, claimed.outs[0], claim);
+                  claim_for(walk, claimed.outs[0], claim);
       }
       if (!follows) {
-        claim = {};
-        for (size_t i = 0; i < run.slots.size(); ++i) bring(run, i, {});
+        claim = whole_claim(walk);
+        for (size_t i = 0; i < run.slots.size(); ++i) bring(run, i, claim);
       }
       if (walk.crash != kNoId) return;
       run_true();
@@ -298,23 +360,33 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
     out.wrong = false;
     out.local_view = false;
     out.is_dtensor = false;
-    out.claim = {};
+    out.claim.clear();
     out.claimed_shape.clear();
   }
   // Whole values under an op without a rule stay whole.
   bool whole = true;
   for (const SlotId slot : run.slots)
-    whole = whole && !layout_of(walk, slot).partial && is_all_whole(walk.table, layout_of(walk, slot));
+    whole = whole && layout_of(walk, slot).partial == 0 && is_all_whole(walk.table, layout_of(walk, slot));
   if (whole && result.unknown) result.unknown = false;
   for (size_t i = 0; i < result.outs.size(); ++i) {
     Spread& out = result.outs[i];
     out.is_dtensor = true;
     out.claim = normalised(claim, out.dims.size());
     out.claimed_shape = local_shape(walk.table, out, 0);
-    if (is_shard(out.claim) && static_cast<size_t>(out.claim.dim) < out.dims.size()) {
+    for (size_t axis = 0; axis < out.claim.size(); ++axis) {
+      if (!is_shard(out.claim[axis]) || static_cast<size_t>(out.claim[axis].dim) >= out.dims.size()) continue;
+      // As many as the ranks along the axes that cut the dim hold.
+      const auto dim = static_cast<size_t>(out.claim[axis].dim);
       int64_t sum = 0;
-      for (const int64_t n : walk.table.maps.maps[out.dims[static_cast<size_t>(out.claim.dim)]].local) sum += n;
-      out.claimed_shape[static_cast<size_t>(out.claim.dim)] = sum;
+      for (size_t rank = 0; rank < walk.ranks; ++rank) {
+        bool counts = true;
+        for (size_t other = 0; other < out.claim.size(); ++other) {
+          const bool cuts = is_shard(out.claim[other]) && out.claim[other].dim == out.claim[axis].dim;
+          counts = counts && (cuts || coordinate(walk.table.maps, rank, other) == 0);
+        }
+        sum += counts ? local_size(walk.table, out, dim, rank) : 0;
+      }
+      out.claimed_shape[dim] = sum;
     }
     entry.outs.push_back(intern(walk.table, out));
   }

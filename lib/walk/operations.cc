@@ -21,10 +21,10 @@ bool records_gradients(const Walk& walk) { return !walk.infer && (walk.frames.em
 
 ModuleId module_at(const Walk& walk) { return walk.frames.empty() ? kNone : walk.frames.back().module; }
 
-uint32_t number_id(Walk& walk, std::vector<int64_t> number) {
+uint32_t number_id(Walk& walk, SizeNumber number) {
   const auto [entry, is_new] =
-      walk.number_index.try_emplace(std::move(number), static_cast<uint32_t>(walk.numbers.size()));
-  if (is_new) walk.numbers.push_back(entry->first);
+      walk.number_index.try_emplace({std::move(number.local), number.axes}, static_cast<uint32_t>(walk.numbers.size()));
+  if (is_new) walk.numbers.push_back({entry->first.first, entry->first.second});
   return entry->second;
 }
 
@@ -35,24 +35,28 @@ namespace {
 uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool local) {
   if (known[id] != kNoId) return known[id];
   const SizeEntry& entry = walk.graph.sizes[id];
-  std::vector<int64_t> number(walk.ranks);
+  SizeNumber number{std::vector<int64_t>(walk.ranks), 0};
   if (entry.op == SizeOp::Size) {
     const Spread& layout = walk.table.layouts[walk.layout_of[static_cast<size_t>(entry.a.number)]];
     const auto dim = static_cast<size_t>(entry.b.number);
+    const bool claimed = !local && layout.is_dtensor && dim < layout.claimed_shape.size();
+    if (!claimed) number.axes = walk.table.maps.maps[layout.dims[dim]].axes;
     for (size_t rank = 0; rank < walk.ranks; ++rank)
-      number[rank] = !local && layout.is_dtensor && dim < layout.claimed_shape.size()
-                         ? layout.claimed_shape[dim]
-                         : local_size(walk.table, layout, dim, rank);
+      number.local[rank] = claimed ? layout.claimed_shape[dim] : local_size(walk.table, layout, dim, rank);
   } else {
     const auto operand = [&](const SizeOperand& o) {
-      if (!o.is_entry) return std::vector<int64_t>(walk.ranks, o.number);
+      if (!o.is_entry) return SizeNumber{std::vector<int64_t>(walk.ranks, o.number), 0};
       return walk.numbers[size_number(walk, known, static_cast<uint32_t>(o.number), local)];
     };
-    const std::vector<int64_t> a = operand(entry.a), b = operand(entry.b);
+    const SizeNumber a = operand(entry.a), b = operand(entry.b);
+    number.axes = a.axes | b.axes;
     for (size_t rank = 0; rank < walk.ranks; ++rank) {
-      if (!apply_size_op(entry.op, a[rank], b[rank], number[rank])) number[rank] = 0;
+      if (!apply_size_op(entry.op, a.local[rank], b.local[rank], number.local[rank])) number.local[rank] = 0;
     }
   }
+  const bool as_recorded =
+      std::all_of(number.local.begin(), number.local.end(), [&](int64_t n) { return n == entry.traced; });
+  if (as_recorded) number.axes = 0;
   return known[id] = number_id(walk, std::move(number));
 }
 
@@ -81,7 +85,7 @@ std::pair<RuleId, RuleId> origins(const Walk& walk, const GraphNode& node) {
   for (const ValueId value : values_in(walk, node)) {
     const SlotId slot = walk.slot_of[value];
     const Spread& layout = layout_of(walk, slot);
-    const bool plain = !layout.partial && !layout.is_dtensor && is_all_whole(walk.table, layout);
+    const bool plain = layout.partial == 0 && !layout.is_dtensor && is_all_whole(walk.table, layout);
     const RuleId rule = plain ? kNoRule : walk.slots[slot].origin;
     if (rule == kNoRule || rule == found.first) continue;
     if (found.first == kNoRule)
@@ -274,7 +278,7 @@ void run_shown(Walk& walk, const GraphNode& node, uint32_t index) {
       bool whole = true;
       for (const TapeSlot& in : ins) {
         const Spread& layout = walk.table.layouts[in.layout];
-        whole = whole && !layout.partial && is_all_whole(walk.table, layout);
+        whole = whole && layout.partial == 0 && is_all_whole(walk.table, layout);
       }
       result.unknown = !whole;
     }

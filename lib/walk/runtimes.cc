@@ -7,7 +7,10 @@ namespace tpplan {
 namespace {
 
 constexpr RuntimeRow kRuntimes[] = {
-    {.runtime = PlanRuntime::Transformers, .enter = enter_transformers_module, .exit = exit_transformers_module},
+    {.runtime = PlanRuntime::Transformers,
+     .one_axis = true,
+     .enter = enter_transformers_module,
+     .exit = exit_transformers_module},
     {.runtime = PlanRuntime::Tpplan,
      .shows_params = true,
      .prepare = prepare_tpplan_run,

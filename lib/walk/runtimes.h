@@ -15,6 +15,7 @@ using Shown = std::vector<std::pair<ValueId, uint32_t>>;
 
 struct RuntimeRow {
   PlanRuntime runtime{};
+  bool one_axis = false;  // each axis is walked by itself
   // Parameters are pieces that operations see through views (tools/python/tpplan/torch/views.py); else they are what
   // the style made of them.
   bool shows_params = false;

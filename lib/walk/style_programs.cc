@@ -6,10 +6,10 @@
 namespace tpplan {
 namespace {
 
-constexpr Placement kWhole{};
-constexpr Placement kLast{.kind = PlacementKind::Shard, .dim = -1};
-constexpr Placement kSequence{.kind = PlacementKind::Shard, .dim = 1};
-constexpr Placement kOpen{.kind = PlacementKind::Partial};
+constexpr Placement kWhole[] = {{}};
+constexpr Placement kLast[] = {{.kind = PlacementKind::Shard, .dim = -1}};
+constexpr Placement kSequence[] = {{.kind = PlacementKind::Shard, .dim = 1}};
+constexpr Placement kOpen[] = {{.kind = PlacementKind::Partial}};
 
 constexpr BoundaryStep kTakeWhole[] = {{StepKind::FromLocal, kWhole}, {StepKind::Redistribute, kWhole}};
 constexpr BoundaryStep kTakeLast[] = {{StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kLast}};

@@ -29,7 +29,7 @@ enum class StepKind : uint8_t {
 
 struct BoundaryStep {
   StepKind kind;
-  Placement placement{};
+  std::span<const Placement> placements{};  // by axis of the walk
 };
 
 struct StyleProgram {
@@ -49,12 +49,17 @@ struct StyleProgram {
   bool hides_bias = false;  // the fast path adds the bias once, after the sum
 };
 
+struct LayoutStep {
+  StepKind kind;
+  std::vector<Placement> placements;
+};
+
 // One argument or part of a result, and what is done to it.
 struct ValueProgram {
   int position = 0;
   std::string_view key;  // a keyword argument's name; empty: by position
   RuleId rule = kNoRule;
-  std::vector<BoundaryStep> steps;
+  std::vector<LayoutStep> steps;
 };
 
 // What tools/python/tpplan/torch does with a module beside showing it its parameters (modules.py, boundaries.py).
@@ -67,10 +72,11 @@ struct ModuleProgram {
   std::string_view refused;     // why it is not run at all; empty: it is
 };
 
-// By module. `axis` is the one that is walked.
+// By module. `axes` are those that are walked.
 [[nodiscard]] std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
                                                                const BoundaryTable& boundaries,
-                                                               const ShardingTable& shardings, AxisId axis);
+                                                               const ShardingTable& shardings,
+                                                               std::span<const AxisId> axes);
 
 // transformers 5.23, distributed/tensor_parallel.py. nullptr: the style has no program, the walk cannot say.
 [[nodiscard]] const StyleProgram* find_transformers_program(std::string_view style);

@@ -11,17 +11,18 @@
 namespace tpplan {
 namespace {
 
-constexpr BoundaryStep kBecomeWhole{StepKind::FromLocal, {}};
-constexpr BoundaryStep kGatherAll[] = {{StepKind::Redistribute, {}}, {StepKind::ToLocal, {}}};
-
-bool is_cut_over(const Walk& walk, ParamId id) { return uses_axis(sharding_of(walk.shardings, id).spec, walk.axis); }
+// Whether the model axes cut it.
+bool is_cut(const Walk& walk, ParamId id) {
+  return std::any_of(walk.axes.begin(), walk.axes.end(),
+                     [&](AxisId axis) { return uses_axis(sharding_of(walk.shardings, id).spec, axis); });
+}
 
 bool has_dtensor(const Walk& walk, std::span<const SlotId> slots) {
   return std::any_of(slots.begin(), slots.end(), [&](SlotId slot) { return layout_of(walk, slot).is_dtensor; });
 }
 
 SlotId become_whole(Walk& walk, SlotId slot) {
-  return run_step(walk, kBecomeWhole, slot, module_at(walk), walk.slots[slot].origin, false);
+  return run_step(walk, StepKind::FromLocal, whole_claim(walk), slot, module_at(walk), walk.slots[slot].origin, false);
 }
 
 // views.py: a parameter as a plain tensor, whose gradient is summed as grad_reduce says, or as a DTensor, where torch
@@ -30,24 +31,34 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   const ParamId id = walk.slots[slot].held;
   const Sharding& sharding = sharding_of(walk.shardings, id);
   const RuleId rule = walk.shardings.params[id].rule;
-  const SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule, true);
+  SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule, true);
   walk.slots[view].held = kNone;
   if (plain) {
     // The identity on the tape: a view of its own.
     record_step(walk, TapeKind::View, slot, view, {}, rule);
     const StyleRow* style = rule == kNoRule ? nullptr : walk.plan.rules[rule].style;
     if (style != nullptr && style->name == "mla_kv_a_proj") return view;
-    const auto sums = grad_reduce_of(walk.plan, sharding, rule);
-    const bool summed = std::any_of(sums.begin(), sums.end(), [&](const GradReduce& r) { return r.axis == walk.axis; });
-    return summed && !uses_axis(sharding.spec, walk.axis) ? sum_gradient(walk, view, rule) : view;
+    for (const GradReduce& sum : grad_reduce_of(walk.plan, sharding, rule)) {
+      const auto axis = std::find(walk.axes.begin(), walk.axes.end(), sum.axis);
+      if (axis != walk.axes.end() && !uses_axis(sharding.spec, sum.axis))
+        view = sum_gradient(walk, view, static_cast<size_t>(axis - walk.axes.begin()), rule);
+    }
+    return view;
   }
   Spread layout = layout_of(walk, view);
   RuleId ignored = kNoRule;
   layout.is_dtensor = true;
   layout.claim = param_layout(walk, id, ignored).claim;
+  if (layout.claim.empty()) layout.claim = whole_claim(walk);
   const auto shape = shape_of(walk, slot);
   layout.claimed_shape.assign(shape.begin(), shape.end());
-  if (layout.claim.kind == PlacementKind::StridedShard) {
+  const bool fused = [&] {
+    for (size_t dim = 0; dim < sharding.spec.size(); ++dim) {
+      if (segments_of(sharding, dim).size() > 1 && !is_whole(walk.table.maps, layout.dims[dim])) return true;
+    }
+    return false;
+  }();
+  if (fused) {
     crash_at(walk, Code::TP5104,
              fmt::format("`{}` is cut segment by segment, and is used where DTensors are",
                          path_of(walk.model, walk.model.params[id])),
@@ -75,8 +86,8 @@ uint32_t find_argument(std::span<const Crossing> crossings, const ValueProgram& 
 }
 
 SlotId run_steps(Walk& walk, const ValueProgram& value, SlotId slot, ModuleId module, bool output) {
-  for (const BoundaryStep& step : value.steps) {
-    slot = run_step(walk, step, slot, module, value.rule, output);
+  for (const LayoutStep& step : value.steps) {
+    slot = run_step(walk, step.kind, step.placements, slot, module, value.rule, output);
     if (walk.crash != kNoId) break;
   }
   return slot;
@@ -152,7 +163,7 @@ uint32_t find_result(Walk& walk, std::span<const Crossing> crossings, const Valu
 }  // namespace
 
 bool prepare_tpplan_run(Walk& walk) {
-  walk.programs = build_tpplan_programs(walk.plan, walk.model, walk.boundaries, walk.shardings, walk.axis);
+  walk.programs = build_tpplan_programs(walk.plan, walk.model, walk.boundaries, walk.shardings, walk.axes);
   for (ModuleId id = 0; id < walk.programs.size(); ++id) {
     const ModuleProgram& program = walk.programs[id];
     if (program.refused.empty()) continue;
@@ -203,7 +214,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
     const Module& module = walk.model.modules[frame.module];
     plain = true;
     for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id)
-      plain = plain && !is_cut_over(walk, id);
+      plain = plain && !is_cut(walk, id);
     own.spreads = !plain;
   }
   for (size_t i = 0; i < given.size(); ++i) {
@@ -229,8 +240,7 @@ void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   if (frame.bias != kNoId && !given.empty()) given[0] = add_bias(walk, given[0], frame);
   for (size_t i = 0; i < given.size() && walk.crash == kNoId; ++i) {
     const bool gathers = frame.spreads && frame.steps->outputs.empty() && layout_of(walk, given[i]).is_dtensor;
-    for (const BoundaryStep& step : gathers ? std::span(kGatherAll) : std::span<const BoundaryStep>{})
-      given[i] = run_step(walk, step, given[i], frame.module, frame.rule, true);
+    if (gathers) given[i] = to_local(walk, redistribute_slot(walk, given[i], whole_claim(walk), true), 0, frame.rule);
     bind(walk, crossings[i].to, given[i]);
   }
   if (walk.crash == kNoId) walk.frames.pop_back();
@@ -244,7 +254,7 @@ void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
     dtensors = dtensors || layout_of(walk, walk.slot_of[value]).is_dtensor;
     if (slot.held == kNone) continue;
     held = true;
-    cut = cut || is_cut_over(walk, slot.held);
+    cut = cut || is_cut(walk, slot.held);
   }
   if (!dtensors && !held) return;
   const auto show = [&](ValueId value, SlotId slot) {

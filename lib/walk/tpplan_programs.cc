@@ -14,6 +14,7 @@ struct LocalStyle {
   StepKind input = StepKind::ToLocal;   // what is done to the first argument beside its boundary
   StepKind output = StepKind::ToLocal;  // ToLocal: nothing
   bool is_dispatch = false;             // by code of the model that is not there
+  bool is_one_axis = false;  // sums or divides over the axis of its rule: a manifest says it only where it is alone
 };
 
 constexpr LocalStyle kLocalStyles[] = {
@@ -21,8 +22,8 @@ constexpr LocalStyle kLocalStyles[] = {
     {.name = "ep_dispatch_experts", .is_dispatch = true},
     {.name = "grouped_gemm", .is_dispatch = true},
     {.name = "local_params"},
-    {.name = "mla_kv_a_proj", .output = StepKind::SumTailGradient},
-    {.name = "moe_identity_expert", .input = StepKind::Divide},
+    {.name = "mla_kv_a_proj", .output = StepKind::SumTailGradient, .is_one_axis = true},
+    {.name = "moe_identity_expert", .input = StepKind::Divide, .is_one_axis = true},
     {.name = "moe_tp_experts"},
     {.name = "packed_colwise"},
     {.name = "packed_rowwise"},
@@ -34,52 +35,65 @@ const LocalStyle* find_local_style(std::string_view name) {
   return row == std::end(kLocalStyles) ? nullptr : row;
 }
 
-// Whether the axis cuts segments of the parameter, each by itself: DTensor has no word for that.
-bool is_fused(const Sharding& sharding, AxisId axis) {
+bool is_one_of(AxisId axis, std::span<const AxisId> axes) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+// Whether the axes cut segments of the parameter, each by itself: DTensor has no word for that.
+bool is_fused(const Sharding& sharding, std::span<const AxisId> axes) {
   for (size_t dim = 0; dim < sharding.spec.size(); ++dim) {
-    const DimAxes& axes = sharding.spec[dim];
-    if (segments_of(sharding, dim).size() > 1 && std::find(axes.begin(), axes.end(), axis) != axes.end()) return true;
+    const DimAxes& cuts = sharding.spec[dim];
+    const bool cut = std::any_of(cuts.begin(), cuts.end(), [&](AxisId axis) { return is_one_of(axis, axes); });
+    if (cut && segments_of(sharding, dim).size() > 1) return true;
   }
   return false;
+}
+
+std::vector<Placement> over_axes(const std::vector<Placement>& placements, std::span<const AxisId> axes) {
+  std::vector<Placement> found;
+  for (const AxisId axis : axes) found.push_back(placements[axis]);
+  return found;
 }
 
 ValueProgram program_of(const ValueBoundary& value, RuleId rule) {
   return {.position = value.arg, .key = value.kwarg, .rule = rule, .steps = {}};
 }
 
-void add_layouts(ValueProgram& program, const ValueBoundary& value, AxisId axis) {
-  const Placement& from = (*value.from)[axis];
-  program.steps.push_back({StepKind::FromLocalCounted, from});
-  program.steps.push_back({StepKind::Redistribute, value.to ? (*value.to)[axis] : from});
+void add_layouts(ValueProgram& program, const ValueBoundary& value, std::span<const AxisId> axes) {
+  program.steps.push_back({StepKind::FromLocalCounted, over_axes(*value.from, axes)});
+  program.steps.push_back({StepKind::Redistribute, over_axes(value.to ? *value.to : *value.from, axes)});
 }
 
-void add_input(ModuleProgram& module, const ValueBoundary& value, RuleId rule, AxisId axis, bool cuts_params) {
+void add_input(ModuleProgram& module, const ValueBoundary& value, RuleId rule, std::span<const AxisId> axes,
+               const std::vector<Placement>& open) {
   if (!value.from) return;
   ValueProgram program = program_of(value, rule);
-  add_layouts(program, value, axis);
+  add_layouts(program, value, axes);
   // A whole input that pieces of weights are multiplied with gets a part of its gradient on every rank.
-  const bool is_open = cuts_params && program.steps.back().placement.kind == PlacementKind::Replicate;
   if (module.runs_locally)
-    program.steps.push_back({is_open ? StepKind::ToLocalPartial : StepKind::ToLocal, {}});
+    program.steps.push_back({StepKind::ToLocalPartial, open});
   else if (value.use_local.value_or(false))
     program.steps.push_back({StepKind::ToLocal, {}});
   module.inputs.push_back(std::move(program));
 }
 
-void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, AxisId axis, bool is_fused) {
+void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, std::span<const AxisId> axes,
+                bool is_fused) {
   if (!value.from) return;
   ValueProgram program = program_of(value, rule);
-  const Placement from = (*value.from)[axis], to = value.to ? (*value.to)[axis] : from;
+  const std::vector<Placement> from = over_axes(*value.from, axes), to = value.to ? over_axes(*value.to, axes) : from;
   if (is_fused && from == to) {
     module.outputs.push_back(std::move(program));
     return;
   }
-  if (is_fused && is_shard(from)) {
+  if (is_fused && std::any_of(from.begin(), from.end(), is_shard)) {
+    std::vector<Placement> gathered = from;
+    std::replace_if(gathered.begin(), gathered.end(), is_shard, Placement{});
     program.steps.push_back({StepKind::GatherSegments, {}});
-    program.steps.push_back({StepKind::FromLocal, {}});
+    program.steps.push_back({StepKind::FromLocal, gathered});
     program.steps.push_back({StepKind::Redistribute, to});
   } else {
-    add_layouts(program, value, axis);
+    add_layouts(program, value, axes);
   }
   if (value.use_local.value_or(false)) program.steps.push_back({StepKind::ToLocal, {}});
   module.outputs.push_back(std::move(program));
@@ -89,16 +103,20 @@ void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, 
 
 std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
                                                  const BoundaryTable& boundaries, const ShardingTable& shardings,
-                                                 AxisId axis) {
+                                                 std::span<const AxisId> axes) {
   std::vector<ModuleProgram> programs(model.modules.size());
-  std::vector<uint8_t> fused(model.modules.size()), cut(model.modules.size());
+  std::vector<uint8_t> fused(model.modules.size());
+  // Partial where an axis cuts parameters of the module.
+  std::vector<std::vector<Placement>> cut(model.modules.size(), std::vector<Placement>(axes.size()));
   for (ModuleId id = 0; id < model.modules.size(); ++id) {
     const Module& module = model.modules[id];
     programs[id].has_params = module.param_count > 0;
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       const Sharding& sharding = sharding_of(shardings, param);
-      fused[id] = fused[id] || is_fused(sharding, axis);
-      cut[id] = cut[id] || uses_axis(sharding.spec, axis);
+      fused[id] = fused[id] || is_fused(sharding, axes);
+      for (size_t axis = 0; axis < axes.size(); ++axis) {
+        if (uses_axis(sharding.spec, axes[axis])) cut[id][axis].kind = PlacementKind::Partial;
+      }
     }
     programs[id].runs_locally = fused[id];
   }
@@ -111,12 +129,12 @@ std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const Model
     module.runs_locally = true;
     if (style->is_dispatch)
       module.refused = "dispatches tokens by code of transformers, and is not run by tpplan.torch";
+    if (style->is_one_axis && axes.size() != 1) module.refused = "needs a mesh with one axis beside the data axes";
   }
   for (const ModuleBoundary& boundary : boundaries.modules) {
     ModuleProgram& module = programs[boundary.module];
     const BoundaryLayout& layout = boundaries.layouts[boundary.layout];
-    for (const ValueBoundary& value : layout.inputs)
-      add_input(module, value, layout.rule, axis, cut[boundary.module] != 0);
+    for (const ValueBoundary& value : layout.inputs) add_input(module, value, layout.rule, axes, cut[boundary.module]);
   }
   for (const ModuleBoundary& boundary : boundaries.modules) {
     ModuleProgram& module = programs[boundary.module];
@@ -128,7 +146,7 @@ std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const Model
       module.outputs.insert(module.outputs.begin(),
                             {.position = 0, .key = {}, .rule = layout.rule, .steps = {{style->output, {}}}});
     for (const ValueBoundary& value : layout.outputs) {
-      add_output(module, value, layout.rule, axis, fused[boundary.module] != 0);
+      add_output(module, value, layout.rule, axes, fused[boundary.module] != 0);
       const bool is_open = value.from && std::any_of(value.from->begin(), value.from->end(), [](const Placement& p) {
                              return p.kind == PlacementKind::Partial;
                            });

@@ -18,7 +18,7 @@ void see_params_locally(Walk& walk, ModuleFrame& frame) {
     const bool bias = frame.fast && frame.program->hides_bias && walk.model.params[id].name == "bias";
     if (bias) {
       // The module runs without it; the sum adds it.
-      frame.bias = to_local(walk, whole, false, frame.rule);
+      frame.bias = to_local(walk, whole, 0, frame.rule);
       Spread none = whole_layout(walk.table, shape_of(walk, whole));
       none.zero = true;
       for (size_t dim = 0; dim < none.dims.size(); ++dim)
@@ -31,7 +31,7 @@ void see_params_locally(Walk& walk, ModuleFrame& frame) {
     }
     if (!layout_of(walk, whole).is_dtensor) continue;
     frame.hidden.emplace_back(value, whole);
-    bind(walk, value, to_local(walk, whole, false, frame.rule));
+    bind(walk, value, to_local(walk, whole, 0, frame.rule));
   }
 }
 
@@ -79,10 +79,10 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
                                                         : std::span<const BoundaryStep>{};
     const bool dtensor_on_fast_path = own.fast && layout_of(walk, slot).is_dtensor && first;
     for (const BoundaryStep& step : dtensor_on_fast_path ? program.input : steps) {
-      slot = run_step(walk, step, slot, frame.module, frame.rule, false);
+      slot = run_step(walk, step.kind, step.placements, slot, frame.module, frame.rule, false);
       if (walk.crash != kNoId) return;
     }
-    if (dtensor_on_fast_path) slot = to_local(walk, slot, false, frame.rule);
+    if (dtensor_on_fast_path) slot = to_local(walk, slot, 0, frame.rule);
     bind(walk, c.to, slot);
   }
   if (program.sums_params && records_gradients(walk)) {
@@ -113,7 +113,7 @@ void exit_transformers_module(Walk& walk, const GraphNode& node) {
     if (frame.program != nullptr && c.depth == 0) {
       const bool is_dtensor = layout_of(walk, slot).is_dtensor;
       for (const BoundaryStep& step : frame.fast && !is_dtensor ? frame.program->fast_output : frame.program->output) {
-        slot = run_step(walk, step, slot, frame.module, frame.rule, true);
+        slot = run_step(walk, step.kind, step.placements, slot, frame.module, frame.rule, true);
         if (walk.crash != kNoId) return;
       }
       if (frame.bias != kNoId) {

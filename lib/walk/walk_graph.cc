@@ -25,11 +25,11 @@ void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId par
                                 .layouts = {}});
 }
 
-void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
-                 std::string_view dtype) {
+void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
+                 std::vector<int64_t> shape, std::string_view dtype) {
   ForecastCall call{.backward = backward,
                     .kind = kind,
-                    .axis = walk.axis,
+                    .axis = walk.axes[axis],
                     .module = module == kNone ? std::string_view{} : walk.model.modules[module].path,
                     .shape = std::move(shape),
                     .dtype = dtype,
@@ -76,7 +76,7 @@ void bind_leaves(Walk& walk) {
         if (walk.runtime.shows_params) {
           slot.held = param;
           layout.is_dtensor = false;
-          layout.claim = {};
+          layout.claim.clear();
           layout.claimed_shape.clear();
         }
         slot.layout = intern(walk.table, layout);
@@ -104,13 +104,13 @@ void judge_output(Walk& walk) {
     if (layout.is_dtensor) {
       claimed = placed_layout(walk.table, shape_of(walk, slot), layout.claim);
       if (claimed.dims == layout.dims && claimed.partial == layout.partial) continue;
-    } else if (!layout.partial && is_all_whole(walk.table, layout)) {
+    } else if (layout.partial == 0 && is_all_whole(walk.table, layout)) {
       continue;
     }
     report_cause(walk,
                  {.code = Code::TP5110,
                   .reason = fmt::format("the model's result is {} on every rank: {}",
-                                        layout.partial ? "a term of a sum that nobody closes" : "a piece",
+                                        layout.partial != 0 ? "a term of a sum that nobody closes" : "a piece",
                                         layout_text(walk.table, layout)),
                   .op = {},
                   .module = kNone,
@@ -124,7 +124,7 @@ void judge_output(Walk& walk) {
 bool output_is_right(const Walk& walk) {
   return std::all_of(walk.graph.outputs.begin(), walk.graph.outputs.end(), [&](ValueId output) {
     const Spread& layout = layout_of(walk, walk.slot_of[output]);
-    return !layout.wrong && (layout.is_dtensor || (!layout.partial && is_all_whole(walk.table, layout)));
+    return !layout.wrong && (layout.is_dtensor || (layout.partial == 0 && is_all_whole(walk.table, layout)));
   });
 }
 
@@ -142,8 +142,11 @@ bool is_data_axis(const TpPlan& plan, AxisId axis) {
          (plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end());
 }
 
-void walk_axis(Walk& walk, Forecast& forecast) {
-  walk.table.maps.ranks = walk.ranks;
+void walk_axes(Walk& walk, Forecast& forecast) {
+  std::vector<size_t> sizes;
+  for (const AxisId axis : walk.axes) sizes.push_back(static_cast<size_t>(walk.plan.mesh.axes[axis].size));
+  set_axes(walk.table.maps, std::move(sizes));
+  walk.ranks = walk.table.maps.ranks;
   for (const GraphShape& shape : walk.graph.shapes)
     walk.whole_of_shape.push_back(intern(
         walk.table, whole_layout(walk.table, std::span(walk.graph.shape_sizes).subspan(shape.begin, shape.ndim))));
@@ -151,10 +154,12 @@ void walk_axis(Walk& walk, Forecast& forecast) {
   walk.layout_of.assign(walk.graph.values.size(), 0);
   walk.size_numbers.assign(walk.graph.sizes.size(), kNoId);
   for (const SizeEntry& entry : walk.graph.sizes)
-    walk.traced_numbers.push_back(number_id(walk, std::vector<int64_t>(walk.ranks, entry.traced)));
+    walk.traced_numbers.push_back(number_id(walk, {std::vector<int64_t>(walk.ranks, entry.traced), 0}));
   walk.rule_of_module.assign(walk.model.modules.size(), kNoRule);
   for (const BoundaryMatch& match : walk.matches.boundaries) {
-    if (walk.plan.rules[match.rule].axis == walk.axis) walk.rule_of_module[match.module] = match.rule;
+    const AxisId axis = walk.plan.rules[match.rule].axis;
+    if (std::find(walk.axes.begin(), walk.axes.end(), axis) != walk.axes.end())
+      walk.rule_of_module[match.module] = match.rule;
   }
   walk.value_of_param.assign(walk.model.params.size(), kNoId);
   walk.sum_rule.assign(walk.graph.values.size(), kNoRule);
@@ -216,8 +221,13 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   if (!model.operations.is_there) return forecast;
   const RuntimeRow* runtime = find_runtime(options.runtime.value_or(plan.dialect->runtime));
   if (runtime == nullptr) return forecast;
+  std::vector<AxisId> axes;
   for (AxisId axis = 0; axis < plan.mesh.axes.size(); ++axis) {
-    if (!is_used(plan, shardings, axis) || is_data_axis(plan, axis) || plan.mesh.axes[axis].size < 2) continue;
+    if (is_used(plan, shardings, axis) && !is_data_axis(plan, axis) && plan.mesh.axes[axis].size > 1)
+      axes.push_back(axis);
+  }
+  for (size_t i = 0; i < axes.size(); i += runtime->one_axis ? 1 : axes.size()) {
+    const std::span<const AxisId> together = std::span(axes).subspan(i, runtime->one_axis ? 1 : axes.size());
     Walk walk{.plan = plan,
               .model = model,
               .graph = model.operations,
@@ -225,11 +235,10 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .shardings = shardings,
               .boundaries = boundaries,
               .diagnostics = diagnostics,
-              .axis = axis,
-              .ranks = static_cast<size_t>(plan.mesh.axes[axis].size),
+              .axes = {together.begin(), together.end()},
               .runtime = *runtime,
               .infer = options.infer};
-    walk_axis(walk, forecast);
+    walk_axes(walk, forecast);
   }
   return forecast;
 }

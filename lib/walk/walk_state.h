@@ -49,7 +49,8 @@ struct TapeEntry {
   uint32_t out_begin = 0, out_end = 0;  // into tape_slots
   uint32_t segments_begin = 0, segments_end = 0;
   bool segments_are_arguments = false;
-  Placement gradient{};  // ToLocal: what the gradient is taken for; FromLocal: what it is brought to
+  Claim gradient;   // ToLocal: what the gradient is taken for; FromLocal: what it is brought to
+  size_t axis = 0;  // of the walk's, of a sum
   ModuleId module = kNone;
   RuleId rule = kNoRule;  // of the style
 };
@@ -98,7 +99,7 @@ struct Walk {
   const ShardingTable& shardings;
   const BoundaryTable& boundaries;
   Diagnostics& diagnostics;
-  AxisId axis = 0;
+  std::vector<AxisId> axes;  // that are walked, in mesh order: ranks are those of a mesh of these
   size_t ranks = 1;
   const RuntimeRow& runtime;
   bool infer = false;
@@ -109,8 +110,8 @@ struct Walk {
   std::vector<SlotId> slot_of;           // by value
   std::vector<SpreadId> layout_of;       // by value
   std::vector<SpreadId> whole_of_shape;  // by shape
-  std::vector<std::vector<int64_t>> numbers;
-  std::map<std::vector<int64_t>, uint32_t> number_index;
+  std::vector<SizeNumber> numbers;
+  std::map<std::pair<std::vector<int64_t>, AxisMask>, uint32_t> number_index;
   std::vector<uint32_t> size_numbers;    // by size entry; kNoId: not worked out yet
   std::vector<uint32_t> traced_numbers;  // by size entry
   std::unordered_map<std::string, MemoEntry> memo;
@@ -142,24 +143,26 @@ void bind(Walk& walk, ValueId value, SlotId slot);
 }
 [[nodiscard]] bool records_gradients(const Walk& walk);
 [[nodiscard]] ModuleId module_at(const Walk& walk);
-[[nodiscard]] uint32_t number_id(Walk& walk, std::vector<int64_t> number);
+[[nodiscard]] uint32_t number_id(Walk& walk, SizeNumber number);
 
 // ---- findings ----
 [[nodiscard]] uint32_t add_cause(Walk& walk, Cause cause);
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner = kNoRule, std::string op = {});
-void record_call(Walk& walk, bool backward, CollectiveKind kind, ModuleId module, std::vector<int64_t> shape,
-                 std::string_view dtype);
+// `axis` is one of the walk's.
+void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
+                 std::vector<int64_t> shape, std::string_view dtype);
 void report_cause(Walk& walk, const Cause& cause, std::string_view fails);
 
 // ---- steps.cc ----
 [[nodiscard]] std::string style_name(const Walk& walk, RuleId rule);
-[[nodiscard]] SlotId run_step(Walk& walk, const BoundaryStep& step, SlotId slot, ModuleId module, RuleId rule,
-                              bool output);
+[[nodiscard]] SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements, SlotId slot,
+                              ModuleId module, RuleId rule, bool output);
 [[nodiscard]] SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule, bool keeps_grad);
-[[nodiscard]] SlotId to_local(Walk& walk, SlotId in, bool partial_gradient, RuleId rule);
-[[nodiscard]] SlotId sum_gradient(Walk& walk, SlotId in, RuleId rule);
-[[nodiscard]] SlotId redistribute_slot(Walk& walk, SlotId slot, const Placement& to, bool on_tape);
-void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Placement gradient, RuleId rule);
+// `open`: axes over which the gradient of what is whole is taken for an open sum.
+[[nodiscard]] SlotId to_local(Walk& walk, SlotId in, AxisMask open, RuleId rule);
+[[nodiscard]] SlotId sum_gradient(Walk& walk, SlotId in, size_t axis, RuleId rule);
+[[nodiscard]] SlotId redistribute_slot(Walk& walk, SlotId slot, std::span<const Placement> to, bool on_tape);
+void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradient, RuleId rule, size_t axis = 0);
 
 // ---- param_layouts.cc ----
 // What ranks hold of a parameter, and the rule that cuts it. As a DTensor where transformers makes one of it.
@@ -179,7 +182,9 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
 // ---- backward.cc ----
 void walk_backward(Walk& walk, bool report_findings);
 
-[[nodiscard]] Placement normalised(const Placement& placement, size_t ndim);
-[[nodiscard]] Placement for_gradient(const Placement& placement);  // an open sum's gradient is whole
+[[nodiscard]] Claim whole_claim(const Walk& walk);
+[[nodiscard]] Claim normalised(std::span<const Placement> placements, size_t ndim);
+[[nodiscard]] Claim for_gradient(std::span<const Placement> placements);  // an open sum's gradient is whole
+[[nodiscard]] inline AxisMask axis_bit(size_t axis) { return AxisMask{1} << axis; }
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-"""Runs plans for real and records what happens: python tests/truth/record_runs.py own|transformers OUTPUT.json.xz [--program TPPLAN] [--limit N]
+"""Runs plans for real and records what happens: python tests/truth/record_runs.py own|own_more|transformers OUTPUT.json.xz [--program TPPLAN] [--limit N]
 
 `own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. Either way tp
 processes with gloo make one training step in float64 (eval mode, as dropout differs between ranks), and every rank compares its
@@ -28,7 +28,7 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from run_cases import mesh_of, own_cases, plan_text, transformers_cases  # noqa: E402
+from run_cases import mesh_of, own_cases, own_more_cases, plan_text, transformers_cases  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -103,6 +103,13 @@ class Own:
         return result
 
 
+class OwnMore(Own):
+    """Other shapes of plans: several axes, specs, uneven pieces; with the collectives of those that are right."""
+
+    def cases(self):
+        return own_more_cases()
+
+
 class Transformers:
     """transformers' way."""
 
@@ -167,6 +174,9 @@ class Transformers:
 
     def output(self, result):
         return self.exporter.main_output(result)[0]
+
+
+WAYS = {"own": Own, "own_more": OwnMore, "transformers": Transformers}
 
 
 def named(model):
@@ -353,12 +363,12 @@ def reference(way, model, inputs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("way", choices=("own", "transformers"))
+    parser.add_argument("way", choices=tuple(WAYS))
     parser.add_argument("output")
     parser.add_argument("--program", default=os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan")))
     parser.add_argument("--limit", type=int)
     options = parser.parse_args()
-    way = (Own if options.way == "own" else Transformers)(options.program)
+    way = WAYS[options.way](options.program)
     models, rows, ready = {}, [], None
     for number, case in enumerate(way.cases()[: options.limit]):
         key = json.dumps([case["model"], case["kwargs"]], sort_keys=True)

@@ -46,6 +46,54 @@ OWN_ADDED = ("norm", "layers.*.input_norm", "layers.*.self_attn", "layers.*.mlp"
 OPTIONS = {"use_local_output": [True, False], "output_layouts": ["Shard(1)", "Replicate", "Partial", "Shard(-1)"], "input_layouts": ["Shard(1)", "Replicate", "Shard(-1)"]}
 
 
+def over(axis, plan):
+    """The same plan with its styles over another axis."""
+    return {key: ({"style": rule} if isinstance(rule, str) else rule) | {"axis": axis} for key, rule in plan.items()}
+
+
+DTENSOR_QKV = {f"layers.*.self_attn.{n}_proj": {"style": "colwise", "use_local_output": False} for n in "qkv"}
+CUT_BY_SPEC = {"layers.*.mlp.gate_proj.weight": ["tp", None], "layers.*.mlp.down_proj.weight": [None, "tp"], "embed.weight": ["tp", None],
+               "layers.*.input_norm.weight": ["tp"], "layers.*.self_attn.q_proj.weight": ["tp", None]}  # fmt: skip
+ON_TWO = over("a", ENDS | SPLIT_QKV) | over("b", GATED)
+TWO, DATA = {"mesh": {"a": 2, "b": 2}}, {"mesh": {"dp": 2, "tp": 2}, "data": ["dp"]}
+
+# Other shapes of plans: model, arguments, plan, what else a case says, the meshes' sizes of tp, how many mutations.
+OWN_MORE = [
+    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED, DATA, [2], 6),
+    ("Llama", LLAMA | {"kv_heads": 12}, SEQUENCE, DATA, [2], 4),
+    ("Llama", LLAMA | {"kv_heads": 12}, ON_TWO, TWO, [2], 14),
+    ("Llama", LLAMA | {"kv_heads": 12}, ON_TWO | over("b", {"layers.*.self_attn.k_proj": "colwise"}), TWO, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12}, ON_TWO | over("a", {"layers.*.mlp.up_proj": "colwise"}), TWO, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12}, {"embed.weight": [["a", "b"], None], "head.weight": [["a", "b"], None], "layers.*.mlp.gate_proj.weight": ["b", "a"]}, TWO, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12}, {"layers.*.mlp.down_proj.weight": ["a", "b"], "layers.*.input_norm.weight": [["b", "a"]]}, TWO, [2], 0),
+    ("Encoder", ENCODER, over("b", {f"blocks.*.{n}": "colwise" for n in ("query", "key", "value")} | BLOCKS) | {"words.weight": ["a", None]}, TWO, [2], 6),
+    ("Llama", LLAMA | {"kv_heads": 12}, CUT_BY_SPEC, {}, [2, 3, 4], 0),
+    ("Llama", LLAMA | {"kv_heads": 12, "bias": True}, {"layers.*.mlp.down_proj.weight": [None, "tp"], "layers.*.mlp.down_proj.bias": ["tp"]}, {}, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | DTENSOR_QKV | GATED, {}, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 3}, ENDS | SPLIT_QKV | GATED, {}, [2, 3], 0),
+    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_input", "input_layouts": "Replicate", "desired_input_layouts": "Replicate"}}, {}, [2], 4),
+    ("Llama", LLAMA | {"kv_heads": 12}, SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_output", "output_layouts": "Replicate", "desired_output_layouts": "Shard(1)"}}, {}, [2], 2),
+    ("Llama", LLAMA | {"kv_heads": 12, "inner": 23}, ENDS | SPLIT_QKV | GATED, {}, [2, 4], 4),
+    ("Llama", LLAMA | {"kv_heads": 12, "tied": True}, {"embed": "embedding_colwise"} | SPLIT_QKV | GATED, {}, [2, 3], 6),
+    ("Encoder", ENCODER, {"positions": [None, "tp"], "words": "embedding_rowwise"} | BLOCKS, {}, [2], 4),
+    ("Mixture", LLAMA | {"kv_heads": 12, "experts": 4}, MIXTURE, {}, [2, 4], 14),
+]  # fmt: skip
+
+
+def own_more_cases():
+    found = []
+    for name, kwargs, plan, more, sizes, count in OWN_MORE:
+        for tp in sizes:
+            found.append(case(name, kwargs, tp, plan, "right", "the plan as it is meant") | more)
+        chosen = random.Random(f"{SEED} more {name} {kwargs} {len(plan)}")
+        possible = list(mutations(plan, OWN_STYLES, OWN_ADDED, OPTIONS))
+        for kind, text, changed in chosen.sample(possible, min(count, len(possible))):
+            axis = next((rule["axis"] for rule in plan.values() if isinstance(rule, dict) and "axis" in rule), None)
+            changed = changed if axis is None else {k: r if isinstance(r, list) or r == plan.get(k) else over(axis, {k: r})[k] for k, r in changed.items()}
+            found.append(case(name, kwargs, chosen.choice(sizes), changed, kind, text) | more)
+    return found
+
+
 def own_cases():
     found = []
     for name, kwargs, plan, count in OWN:
@@ -109,6 +157,8 @@ def case(model, kwargs, tp, plan, kind, text):
 def mutations(plan, styles, added, options):
     """(kind, in words, plan) of every plan that differs in one thing."""
     for key, rule in plan.items():
+        if isinstance(rule, list):
+            continue
         yield "drop", f"{key}: none", {k: r for k, r in plan.items() if k != key}
         before = rule["style"] if isinstance(rule, dict) else rule
         for style in styles:
