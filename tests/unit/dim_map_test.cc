@@ -9,8 +9,12 @@ namespace {
 
 MapTable table_of(size_t ranks) {
   MapTable table;
-  table.ranks = ranks;
+  set_axes(table, {ranks});
   return table;
+}
+
+MapId chunked_map(MapTable& table, int64_t size, int64_t factor = 1) {
+  return cut_map(table, whole_map(table, size), 0, factor);
 }
 
 TEST_CASE("equal maps have one id, and a cut into one piece a rank that holds all is the whole") {
@@ -83,14 +87,40 @@ TEST_CASE("heads that are cut merge with what is whole behind them, and come apa
 TEST_CASE("pieces that are gathered are the whole, what every rank has whole is there twice") {
   MapTable table = table_of(2);
   bool right = false;
-  CHECK(gathered_map(table, chunked_map(table, 8), right) == whole_map(table, 8));
+  CHECK(gathered_map(table, chunked_map(table, 8), 0, right) == whole_map(table, 8));
   CHECK(right);
-  std::ignore = gathered_map(table, whole_map(table, 8), right);
+  std::ignore = gathered_map(table, whole_map(table, 8), 0, right);
   CHECK_FALSE(right);
-  const MapId permuted = gathered_map(table, chunked_map(table, 8, 2), right);
+  const MapId permuted = gathered_map(table, chunked_map(table, 8, 2), 0, right);
   CHECK(right);
   CHECK(table.maps[permuted].is_complete);
   CHECK_FALSE(is_whole(table, permuted));
+}
+
+TEST_CASE("a dim that two axes cut is a piece along both, and comes together axis by axis, the inner one first") {
+  MapTable table;
+  set_axes(table, {2, 3});
+  const MapId outer = cut_map(table, whole_map(table, 12), 0), both = cut_map(table, outer, 1);
+  CHECK(table.maps[outer].axes == 1);
+  CHECK(table.maps[both].axes == 3);
+  CHECK(table.maps[outer].tiles);
+  CHECK(table.maps[both].tiles);
+  CHECK(table.maps[both].runs[4] == std::vector<Interval>{{8, 10}});
+  bool right = false;
+  CHECK(gathered_map(table, both, 1, right) == outer);
+  CHECK(right);
+  CHECK(gathered_map(table, outer, 0, right) == whole_map(table, 12));
+  CHECK(right);
+  std::ignore = gathered_map(table, outer, 1, right);  // along an axis that does not cut it
+  CHECK_FALSE(right);
+}
+
+TEST_CASE("pieces along one axis and pieces along another differ, though they have one size") {
+  MapTable table;
+  set_axes(table, {2, 2});
+  const MapId a = cut_map(table, whole_map(table, 8), 0), b = cut_map(table, whole_map(table, 8), 1);
+  CHECK(a != b);
+  CHECK(same_sizes(table, a, b));
 }
 
 }  // namespace
