@@ -130,6 +130,7 @@ bool end_together(Comm& comm, int status) {
   }
   while (!control.all_ended && !control.fault) {
     control.changed.wait_until(lock, after(0.2));
+    // Rank 0 finds who is late at the deadline (check_end); without its word for a second more it is late itself.
     if (seconds_since(control.last_change) > control.deadline + kReplySeconds) {
       set_fault(control, {.code = Code::TP8008,
                           .message = fmt::format("rank {} has waited {:.3g} s for the end, and rank 0 does not answer",

@@ -5,6 +5,9 @@
 
 namespace tpplan {
 
+// What end_process says, and how: a line for people on standard error without it. Set before there are ranks.
+void set_last_word(void (*say)(const Fault& fault));
+
 // Says the fault on standard error and ends the process with its status, whatever its threads are at.
 [[noreturn]] void end_process(const Fault& fault);
 

@@ -43,7 +43,8 @@ void pause_since(Clock::time_point start) {
   }
 }
 
-// Ends the work of all communicators, so that the GPU's memory can be taken back. False when NCCL does not come back.
+// Ends the work of all communicators, so that the GPU's memory can be taken back. False when NCCL does not come back:
+// by a thread that nobody waits for, because aborting may hang as what it aborts does.
 bool abort_communicators(NcclState& state) {
   if (state.communicators.empty()) return true;
   std::promise<void> promise;
@@ -114,7 +115,8 @@ Group everyone(const Comm& comm) {
   return group;
 }
 
-// The id that the group's first rank made, at all of its ranks: it travels over the communicator of all.
+// The id that the group's first rank made, at all of its ranks. It travels over the communicator of all: texts are
+// gathered from every rank of the job, and only the group's are here.
 bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
   const NcclComm world = state_of(comm).communicators.at(everyone(comm).ranks);
   const std::shared_ptr<void> memory(comm.device->allocate(sizeof id), comm.device->release);

@@ -134,6 +134,8 @@ void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources
   end_object(json);
 }
 
+std::string failed_at(const Fault& fault) { return fmt::format("rank {} failed at {}", fault.rank, fault.step); }
+
 }  // namespace
 
 std::string render_human(const Diagnostics& diagnostics, const Sources& sources, const RenderOptions& options) {
@@ -150,15 +152,20 @@ std::string render_human(const Fault& fault, std::string_view place, const Rende
   std::string out = fmt::format("{}: {}: {}\n", paint(shown, kBold, options.color),
                                 paint(head, kind.severity == Severity::Error ? kRed : kYellow, options.color),
                                 paint(escape_for_terminal(fault.message), kBold, options.color));
-  if (!fault.step.empty())
-    render_remark(out, {"note", fmt::format("rank {} failed at {}", fault.rank, fault.step)}, options);
+  if (!fault.step.empty()) render_remark(out, {"note", failed_at(fault)}, options);
   if (!fault.help.empty()) render_remark(out, {"help", fault.help}, options);
   return out;
 }
 
 std::string render_json(const Diagnostics& diagnostics, const Sources& sources) {
   const Sources located = locate(diagnostics, sources);
-  const FindingCounts counts = counts_of(diagnostics);
+  std::vector<std::string> findings;
+  for (const Diagnostic& d : diagnostics.list)
+    findings.push_back(json_of([&](JsonWriter& json) { write_finding(json, d, located); }));
+  return render_document(findings, counts_of(diagnostics));
+}
+
+std::string render_document(std::span<const std::string> findings, const FindingCounts& counts) {
   JsonWriter json;
   begin_object(json);
   write_member(json, "format", "tpplan.diagnostics/1");
@@ -166,11 +173,11 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources) 
   write_member(json, "warnings", counts.warnings);
   write_key(json, "diagnostics");
   begin_array(json);
-  for (const Diagnostic& d : diagnostics.list) {
+  for (const std::string& finding : findings) {
     next_line(json, 1);
-    write_finding(json, d, located);
+    write_json(json, finding);
   }
-  if (!diagnostics.list.empty()) next_line(json, 0);
+  if (!findings.empty()) next_line(json, 0);
   end_array(json);
   end_object(json);
   return json.out + '\n';
@@ -183,6 +190,15 @@ std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources)
     out += json_of([&](JsonWriter& json) { write_finding(json, d, located); }) + '\n';
   }
   return out;
+}
+
+std::string render_jsonl(const Fault& fault, std::string_view place) {
+  const SourceFile file{.name = fault.place.empty() ? std::string(place) : fault.place, .text = {}};
+  const Span start{.file = file.name.empty() ? kNoFile : file.id};
+  Diagnostics diagnostics;
+  Diagnostic& finding = report_message(diagnostics, fault.code, start, fault.message, fault.help);
+  if (!fault.step.empty()) finding.notes.push_back({failed_at(fault), {}});
+  return render_jsonl(diagnostics, sources_of(file));
 }
 
 std::string count_findings(const Diagnostics& diagnostics) { return to_text(counts_of(diagnostics)); }

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
@@ -35,6 +36,11 @@ struct RenderOptions {
   size_t width = 80;  // columns; source lines are shown through a window of this width, notes and help wrapped to it
 };
 
+// How many findings there are of each severity.
+struct FindingCounts {
+  size_t errors = 0, warnings = 0;
+};
+
 // For each diagnostic: `plan.yaml:6:25: error[TP5001]: message`, then the source line with carets and the label, notes
 // and the help line. Ends with a line break; empty without diagnostics.
 [[nodiscard]] std::string render_human(const Diagnostics& diagnostics, const Sources& sources,
@@ -47,8 +53,15 @@ struct RenderOptions {
 // One document of schemas/diagnostics.schema.json.
 [[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources);
 
+// The same document of findings that are written already, each of them a line of render_jsonl without its end.
+[[nodiscard]] std::string render_document(std::span<const std::string> findings, const FindingCounts& counts);
+
 // JSON Lines: the findings of that document, each on a line of its own.
 [[nodiscard]] std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);
+
+// The line of a fault. Its place is the beginning of the file that it names, else of `place`; without either there is
+// none.
+[[nodiscard]] std::string render_jsonl(const Fault& fault, std::string_view place);
 
 // "2 errors, 1 warning", or empty.
 [[nodiscard]] std::string count_findings(const Diagnostics& diagnostics);

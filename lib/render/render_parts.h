@@ -11,10 +11,6 @@ namespace tpplan {
 
 [[nodiscard]] std::string_view severity_name(Severity severity);
 
-// How many findings there are of each severity.
-struct FindingCounts {
-  size_t errors = 0, warnings = 0;
-};
 [[nodiscard]] FindingCounts counts_of(const Diagnostics& diagnostics);
 // "2 errors, 1 warning", or empty.
 [[nodiscard]] std::string to_text(const FindingCounts& counts);

@@ -119,6 +119,7 @@ bool gradient_of_output(ProductWork& w, LocalTensor& dy, ProductResult& result) 
   return true;
 }
 
+// dx = dy W' sums over the output features: over an axis that cuts them every rank has a summand.
 bool gradient_of_input(ProductWork& w, const DeviceFloats& weight, const LocalTensor& dy, ProductResult& result) {
   const ModuleWeight& shape = w.product.weight;
   std::vector<Placement> placements = w.x_to;

@@ -112,7 +112,7 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
       write_key(json, "sha256_per_rank");
       write_array(json, summary.hashes);
     });
-  } else if (!job.quiet) {
+  } else if (speaks_to_people(job)) {
     print(STDERR_FILENO, fmt::format("initialised {} on {} with seed {}; {:.0f} million values drawn a second\n",
                                      speed_text(bytes, summary.seconds), counted(summary.bytes.size(), "rank"), seed,
                                      summary.seconds > 0 ? static_cast<double>(drawn) / 1e6 / summary.seconds : 0.0));

@@ -49,7 +49,7 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
       write_key(json, "bytes_per_rank");
       write_array(json, summary.rank_bytes);
     });
-  } else if (!job.quiet) {
+  } else if (speaks_to_people(job)) {
     print(
         STDERR_FILENO,
         fmt::format("loaded {} on {}; {} a rank; {} read for {} needed\n", speed_text(summary.read, summary.seconds),

@@ -43,7 +43,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
         write_member(json, "read_bytes", read);
         write_member(json, "written_bytes", written);
       });
-    else if (!job.quiet)
+    else if (speaks_to_people(job))
       print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(read), human_bytes(written),
                                        escape_for_terminal(arguments.to)));
     return 0;

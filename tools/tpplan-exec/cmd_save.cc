@@ -33,7 +33,7 @@ void print_sums(const SaveArguments& arguments, const std::vector<RankBytes>& ra
     });
     return;
   }
-  if (job.quiet) return;
+  if (!speaks_to_people(job)) return;
   if (!arguments.output.empty())
     print(STDERR_FILENO, fmt::format("{} written to {} by {}\n", human_bytes(folder),
                                      escape_for_terminal(arguments.output), counted(ranks.size(), "rank")));

@@ -50,7 +50,7 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
       write_member(json, "compared_bytes", result.compared_bytes);
       write_seconds(json, result.seconds);
     });
-  } else if (!job.quiet) {
+  } else if (speaks_to_people(job)) {
     print(STDERR_FILENO,
           fmt::format("the shards tile {}{}{}\n",
                       counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),

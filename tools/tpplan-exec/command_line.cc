@@ -39,6 +39,10 @@ void add_job(CLI::App& command, JobArguments& job) {
                   ->type_name("SECONDS")
                   ->capture_default_str(),
               0.1, 1e6);
+  command
+      .add_option("--format", job.format, "how findings are written on standard error; json: one document at the end")
+      ->check(CLI::IsMember({"human", "json", "jsonl"}))
+      ->capture_default_str();
   command.add_flag("--json", job.json, "the result on standard output as JSON");
   command.add_flag("-q,--quiet", job.quiet, "no progress, no summary");
 }
@@ -153,12 +157,12 @@ int run(int argc, char** argv) {
   if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
   if (*doctor) return cmd_doctor(job);
   if (*explain) return cmd_explain(code);
-  if (*load) return run_command(load_arguments.manifest, [&] { return cmd_load(load_arguments, job); });
-  if (*init) return run_command(init_arguments.manifest, [&] { return cmd_init(init_arguments, job); });
-  if (*verify) return run_command(verify_arguments.manifest, [&] { return cmd_verify(verify_arguments, job); });
-  if (*runs) return run_command(run_arguments.manifest, [&] { return cmd_run(run_arguments, job); });
-  if (*save) return run_command(save_arguments.manifest, [&] { return cmd_save(save_arguments, job); });
-  return run_command(reshard_arguments.before, [&] { return cmd_reshard(reshard_arguments, job); });
+  if (*load) return run_command(load_arguments.manifest, job, [&] { return cmd_load(load_arguments, job); });
+  if (*init) return run_command(init_arguments.manifest, job, [&] { return cmd_init(init_arguments, job); });
+  if (*verify) return run_command(verify_arguments.manifest, job, [&] { return cmd_verify(verify_arguments, job); });
+  if (*runs) return run_command(run_arguments.manifest, job, [&] { return cmd_run(run_arguments, job); });
+  if (*save) return run_command(save_arguments.manifest, job, [&] { return cmd_save(save_arguments, job); });
+  return run_command(reshard_arguments.before, job, [&] { return cmd_reshard(reshard_arguments, job); });
 }
 
 }  // namespace

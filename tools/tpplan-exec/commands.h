@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/version.h"
+#include "findings.h"
 
 namespace tpplan {
 
@@ -18,6 +19,7 @@ struct JobArguments {
   double deadline = 60;                    // seconds that a step waits for another rank
   uint64_t staging = uint64_t{256} << 20;  // bytes of host memory that a rank's loading may take
   int threads = 0;                         // that read, of all ranks of this process together; 0: one a processor
+  std::string format{kForPeople};          // of findings: human, json, jsonl
   bool json = false;                       // the result on standard output as JSON
   bool quiet = false;
 };
@@ -77,10 +79,6 @@ struct SourceFile;
 // right. `sha256` becomes the hash of its text.
 [[nodiscard]] int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest,
                                      std::string& sha256);
-
-// Prints a fault on standard error as the compiler prints findings; returns the exit status that it calls for. `place`
-// stands where the fault names none.
-int report(const Fault& fault, std::string_view place = "tpplan-exec");
 
 // `tpplan-exec: error: message` on standard error; returns the status of a command line that cannot be carried out.
 int usage_error(std::string_view message);

@@ -6,15 +6,9 @@
 #include "base/text.h"
 #include "commands.h"
 #include "manifest/read_manifest.h"
-#include "render/render.h"
 #include "terminal.h"
 
 namespace tpplan {
-
-int report(const Fault& fault, std::string_view place) {
-  print(STDERR_FILENO, render_human(fault, place, render_options(STDERR_FILENO, ColorChoice::Auto)));
-  return exit_status(fault);
-}
 
 int usage_error(std::string_view message) {
   print(STDERR_FILENO, fmt::format("tpplan-exec: error: {}\n", message));
@@ -34,9 +28,7 @@ int read_manifest_file(const std::string& path, SourceFile& file, Manifest& mani
   Diagnostics diagnostics;
   manifest = read_manifest(file, diagnostics);
   sha256 = sha256_hex(file.text);
-  finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources_of(file), render_options(STDERR_FILENO, ColorChoice::Auto)));
-  return exit_status(diagnostics);
+  return report(diagnostics, sources_of(file));
 }
 
 }  // namespace tpplan

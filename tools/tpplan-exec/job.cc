@@ -11,23 +11,12 @@
 #include "base/write_file.h"
 #include "ranks/memory_sharers.h"
 #include "ranks/rank_source.h"
-#include "render/render.h"
 #include "shards/ask_for_memory.h"
 #include "shards/shard_folder.h"
 #include "shards/work_together.h"
 #include "terminal.h"
 
 namespace tpplan {
-namespace {
-
-int print_header_findings(WeightFiles& weights) {
-  finish_diagnostics(weights.diagnostics);
-  print(STDERR_FILENO, render_human(weights.diagnostics, sources_of(texts_of(weights)),
-                                    render_options(STDERR_FILENO, ColorChoice::Auto)));
-  return exit_status(weights.diagnostics);
-}
-
-}  // namespace
 
 bool speaks_for_the_job() {
   try {
@@ -44,7 +33,7 @@ int open_source(const std::string& path, const Manifest& manifest, const JobArgu
     return said != nullptr &&
            std::ranges::find(said->findings, finding.message, &Fault::message) != said->findings.end();
   };
-  int status = std::max(good ? 0 : 1, print_header_findings(source.weights));
+  int status = std::max(good ? 0 : 1, report(source.weights.diagnostics, sources_of(texts_of(source.weights))));
   for (const Fault& finding : source.findings) {
     const bool is_warning = exit_status(finding) == 0;
     if (is_warning && (!good || job.quiet || !speaks_for_the_job() || is_said(finding))) continue;
@@ -97,9 +86,11 @@ const ShardStore& shards_of(const Comm& comm, const SharedShards& shared) {
   return *std::ranges::find(shared, comm.rank, &ShardStore::rank);
 }
 
+bool speaks_to_people(const JobArguments& job) { return !job.quiet && !job.json && job.format == kForPeople; }
+
 bool shows_progress(const Comm& comm, const JobArguments& job) {
   const bool is_whole_job = comm.process.size() == static_cast<size_t>(comm.world);
-  return !job.quiet && !job.json && is_whole_job && comm.rank == 0;
+  return speaks_to_people(job) && is_whole_job && comm.rank == 0;
 }
 
 LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
@@ -124,12 +115,16 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
   return end.fault ? std::max(end.status, report(*end.fault, input.file.name)) : end.status;
 }
 
-int run_command(const std::string& manifest, const std::function<int()>& command) {
+int run_command(const std::string& manifest, const JobArguments& job, const std::function<int()>& command) {
+  write_findings_as(job.format);
+  int status = 0;
   try {
-    return command();
+    status = command();
   } catch (...) {
-    return report(current_fault(), manifest);
+    status = report(current_fault(), manifest);
   }
+  finish_report();
+  return status;
 }
 
 void print_result(const std::function<void(JsonWriter&)>& write) {

@@ -66,8 +66,12 @@ const ShardStore& shards_of(const Comm& comm, const SharedShards& shared);
 [[nodiscard]] int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command,
                           const RankBody& body);
 
-// Runs a command: what it throws is printed, with the manifest's name where it names no place.
-[[nodiscard]] int run_command(const std::string& manifest, const std::function<int()>& command);
+// Runs a command: what it throws is a finding, with the manifest's name where it names no place.
+[[nodiscard]] int run_command(const std::string& manifest, const JobArguments& job,
+                              const std::function<int()>& command);
+
+// Whether standard error is for people: summaries and bars beside the findings.
+[[nodiscard]] bool speaks_to_people(const JobArguments& job);
 
 // An object with what `write` puts into it, as a line on standard output: a command's result with --json.
 void print_result(const std::function<void(JsonWriter& json)>& write);

@@ -1,0 +1,84 @@
+#include "findings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ranks/end_process.h"
+#include "render/render_parts.h"
+#include "terminal.h"
+
+namespace tpplan {
+namespace {
+
+void write_human(std::string_view text) { print(STDERR_FILENO, std::string(text)); }
+
+// A process has one standard error, and one of these.
+struct Findings {
+  std::mutex mutex;
+  std::string format{kForPeople};
+  std::vector<std::string> lines;  // with "json"
+  FindingCounts counts;
+};
+
+Findings& findings() {
+  static Findings all;
+  return all;
+}
+
+void add_lines(const std::string& lines, const FindingCounts& counts) {
+  Findings& all = findings();
+  const std::lock_guard lock(all.mutex);
+  if (all.format == "jsonl") return write_human(lines);
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = lines.find('\n', begin);
+    all.lines.push_back(lines.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  all.counts.errors += counts.errors;
+  all.counts.warnings += counts.warnings;
+}
+
+// A process that cannot be taken down in order ends with its findings said.
+void say_last_word(const Fault& fault) {
+  report(fault);
+  finish_report();
+}
+
+}  // namespace
+
+void write_findings_as(std::string_view format) {
+  findings().format = format;
+  set_last_word(say_last_word);
+}
+
+int report(const Fault& fault, std::string_view place) {
+  const int status = exit_status(fault);
+  if (findings().format == kForPeople)
+    write_human(
+        render_human(fault, place.empty() ? "tpplan-exec" : place, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  else
+    add_lines(render_jsonl(fault, place), status == 0 ? FindingCounts{.warnings = 1} : FindingCounts{.errors = 1});
+  return status;
+}
+
+int report(Diagnostics& diagnostics, const Sources& sources) {
+  finish_diagnostics(diagnostics);
+  if (findings().format == kForPeople)
+    write_human(render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+  else
+    add_lines(render_jsonl(diagnostics, sources), counts_of(diagnostics));
+  return exit_status(diagnostics);
+}
+
+void finish_report() {
+  Findings& all = findings();
+  const std::lock_guard lock(all.mutex);
+  if (all.format == "json") write_human(render_document(all.lines, all.counts));
+}
+
+}  // namespace tpplan
