@@ -4,6 +4,7 @@ says that each rank holds."""
 import itertools
 import json
 import math
+import resource
 
 import pytest
 from executor import execute, succeeds
@@ -197,3 +198,14 @@ def test_checksums_find_one_changed_bit(tmp_path):
     for more in (["--checksums", tmp_path / "sums.json"], ["--weights", tmp_path / "w.safetensors"]):
         result = execute("verify", manifest, "--from", tmp_path / "out", *more)
         assert result.returncode == 1 and "rank " in result.stderr and "`" in result.stderr
+
+
+def few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def test_a_checkpoint_may_have_more_files_than_a_process_starts_with(tmp_path):
+    shapes = {f"w{i}": ("uint8", (4,)) for i in range(100)}
+    manifest = compile_manifest(tmp_path, shapes, {"w7": ["tp"]}, {"tp": 2})
+    write_index(tmp_path, random_tensors(shapes), files=100)
+    succeeds("verify", manifest, "--weights", tmp_path, preexec_fn=few_files)
