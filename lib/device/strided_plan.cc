@@ -29,6 +29,7 @@ std::vector<Dim> merged_dims(const StridedCopy& how, uint64_t& run_bytes) {
   return dims;
 }
 
+// A plan has room for kPlanDims dims, as a kernel's arguments have: the outermost of more become a plan for each index.
 void add_plans(std::vector<StridedPlan>& plans, const StridedPlan& plan, const std::vector<Dim>& dims, size_t first) {
   if (dims.size() - first > kPlanDims) {
     for (uint64_t i = 0; i < dims[first].count; ++i) {

@@ -88,6 +88,7 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   w.in = layout.shape[weight.in];
   w.out = layout.shape[weight.out];
   w.weight_spec = layout.sharding.spec;
+  // FSDP gathers the weight before the product, and cuts its gradient behind it.
   if (w.manifest.fsdp) w.weight_spec = without_axis(std::move(w.weight_spec), w.manifest.fsdp->axis);
   if (!layout.sharding.segments.empty() &&
       !is_even(layout.shape, {.spec = w.weight_spec, .segments = layout.sharding.segments}, w.mesh)) {
@@ -102,6 +103,7 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   w.x_from = input != nullptr ? from_front(*input->from, ndim) : std::vector<Placement>(axis_count);
   w.x_to = input != nullptr ? from_front(*input->to, ndim) : std::vector<Placement>(axis_count);
   std::vector<Placement> rows = rows_of(w.x_to);
+  // Boundaries speak of one data rank's sequences: the axes of the batch cut these all the same.
   for (size_t i = 0; i < axis_count; ++i) {
     const auto axis = static_cast<AxisId>(i);
     const bool open =
@@ -171,6 +173,8 @@ std::vector<int64_t> rows_in(const ProductWork& w, const std::vector<Interval>& 
   return rows;
 }
 
+// A fused weight is cut segment by segment, and so is what it makes: the global features of such an activation are the
+// weight's own indices, not a run of them.
 std::vector<int64_t> features_in(const ProductWork& w, const LocalTensor& tensor, size_t dim) {
   const DimAxes& axes = w.weight_spec[dim];
   const bool as_weight =
@@ -188,6 +192,7 @@ std::vector<float> floats_of(const ProductWork& w, const LocalTensor& tensor) {
 bool make_filled(ProductWork& w, LocalTensor& tensor, ProductValue value, size_t dim) {
   if (!allocate_local(w.comm, w.mesh, tensor)) return false;
   const std::vector<AxisId> open = open_axes(tensor.placements);
+  // Of a sum that is open one rank has the value and the others zeros: however it is summed, the value comes out.
   const bool holds = std::ranges::all_of(open, [&](AxisId axis) { return w.coordinate[axis] == 0; });
   const std::vector<Interval> intervals = activation_box(w, tensor);
   const std::vector<int64_t> features = features_in(w, tensor, dim);

@@ -104,7 +104,8 @@ std::vector<Stride> strides_of(const HeldBox& held, std::span<const uint64_t> si
   return strides;
 }
 
-// Draws what `strides` say; dims that a box has no room for are walked here.
+// Draws what `strides` say, innermost first, as a box has its dims outermost first; dims that it has no room for are
+// walked here.
 void draw_strides(const Device& device, void* to, DrawBox box, std::span<const Stride> strides, int threads) {
   if (strides.size() > kMaxDrawDims + 1) {
     const Stride& outer = strides.back();

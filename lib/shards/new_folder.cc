@@ -83,7 +83,8 @@ struct NewName {
 };
 auto members(NewName& name) { return std::tie(name.name, name.fault); }
 
-// Every rank knows the name before there is anything under it, so that whoever is left can remove it.
+// Every rank knows the name before there is anything under it, so that whoever is left can remove it. A fault of rank 0
+// travels as its answer: thrown there alone, it would leave the others in the gather.
 std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
   begin_step(comm, fmt::format("save: making {}", path));
   NewName mine;

@@ -76,6 +76,9 @@ bool can_scatter(const ReadItem& item) {
   return item.cell->segments.size() == 1 || item.cell->line_bytes >= kThinBytes * item.cell->segments.size();
 }
 
+// A line as entries of preadv: wanted bytes straight into the shard of their first target, gaps into bytes that nobody
+// looks at, so that lines that follow each other in the file are one call. Further targets of the same bytes are copied
+// from the first.
 uint64_t scatter(const ReadTo& to, const ReadItem& item) {
   thread_local std::vector<char> gap_bytes(kRangeBytes);  // a longer gap is not read
   struct Part {

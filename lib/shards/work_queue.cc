@@ -42,6 +42,7 @@ void start_work(WorkQueue& queue, int threads, const Worker& worker) {
   }
 }
 
+// Numbers go out in ascending order, each once: who lowers `count` to a number knows that all below it are taken.
 bool take_work(WorkQueue& queue, uint64_t& number) {
   if (queue.stop) return false;
   number = queue.next++;
