@@ -12,7 +12,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kBufferSize = 256 * 1024;
+constexpr size_t kBufferSize = size_t{256} << 10;
 
 // Collects small pieces and writes large ones; keeps the first error.
 struct Writer {

@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxEntries = 8u * 1024 * 1024;  // of one kind: a model of a thousand layers has some ten thousand
+constexpr size_t kMaxEntries = size_t{8} << 20;  // of one kind: a model of a thousand layers has some ten thousand
 
 bool fault(GraphReader& reader, const JsonNode& node, std::string message) {
   if (!reader.failed) {

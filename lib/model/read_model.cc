@@ -13,7 +13,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxTiedNames = 2 * 1024 * 1024;
+constexpr size_t kMaxTiedNames = size_t{2} << 20;
 
 void read_format(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];

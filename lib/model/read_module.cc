@@ -8,8 +8,8 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxModules = 2 * 1024 * 1024;
-constexpr size_t kMaxTypes = 64 * 1024;
+constexpr size_t kMaxModules = size_t{2} << 20;
+constexpr size_t kMaxTypes = size_t{64} << 10;
 constexpr std::string_view kModuleKeys[] = {"path", "type", "kind", "features", "parameters", "buffers", "attributes"};
 constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[] = {
     {"num_heads", &ModuleAttributes::num_heads},       {"num_kv_heads", &ModuleAttributes::num_kv_heads},

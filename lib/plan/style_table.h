@@ -55,7 +55,7 @@ struct StyleRow {
   bool touches_parameters = true;  // false: boundaries only, never in conflict over a parameter
   BoundaryRow input{};
   BoundaryRow output{};
-  int8_t second_input = 0;                // another argument that enters as the first one does; 0: none
+  int second_input = 0;                   // another argument that enters as the first one does; 0: none
   bool use_local = true;                  // outputs leave as local tensors
   bool sums_parameter_gradients = false;  // the parameters' gradients are summed over the axis
   bool counts_modules = false;            // `matches` counts modules

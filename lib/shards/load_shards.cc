@@ -21,7 +21,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kMinBlock = 64 * 1024, kMaxBlock = uint64_t{2} << 20;
+constexpr uint64_t kMinBlock = uint64_t{64} << 10, kMaxBlock = uint64_t{2} << 20;
 
 // Cells in file order, and where the items of each begin to count.
 struct CellList {

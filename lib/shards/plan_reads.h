@@ -43,7 +43,7 @@ struct ReadPlan {
 };
 
 // A run of at least this many bytes is read by itself; what is thinner comes as whole rows, gaps and all.
-inline constexpr uint64_t kRangeBytes = 64 * 1024;
+inline constexpr uint64_t kRangeBytes = uint64_t{64} << 10;
 
 // What the ranks need of the source. Tied names are read once. Throws as held_boxes does.
 [[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks);

@@ -17,7 +17,7 @@ namespace tpplan {
 namespace {
 
 constexpr std::string_view kNoteFormat = "tpplan.shards/1";
-constexpr uint64_t kMaxNoteBytes = 64 * 1024;
+constexpr uint64_t kMaxNoteBytes = uint64_t{64} << 10;
 
 Fault unusable(std::string message, const std::string& place, std::string help = {}) {
   return {.code = Code::TP8021, .message = std::move(message), .help = std::move(help), .place = place};

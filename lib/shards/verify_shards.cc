@@ -19,7 +19,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kBlock = 512 * 1024;  // that stays in a cache
+constexpr uint64_t kBlock = uint64_t{512} << 10;  // that stays in a cache
 
 // What a rank holds of a tensor, and where that stands in host memory.
 struct Held {

@@ -54,11 +54,11 @@ struct JsonVisitor {
 
 struct JsonLimits {
   size_t depth = 64;
-  size_t token_bytes = 4 * 1024 * 1024;
+  size_t token_bytes = size_t{4} << 20;
   size_t bare_bytes =
-      16 * 1024 * 1024;  // brackets, commas and blanks in a row: nlohmann keeps them until a text or number comes
-  size_t keys_per_object = 1024 * 1024;  // skipped objects too
-  size_t tree_nodes = 1024 * 1024;       // values in one tree that is handed over
+      size_t{16} << 20;  // brackets, commas and blanks in a row: nlohmann keeps them until a text or number comes
+  size_t keys_per_object = size_t{1} << 20;  // skipped objects too
+  size_t tree_nodes = size_t{1} << 20;       // values in one tree that is handed over
 };
 
 // Reads `file`, which must hold one JSON object (RFC 8259, no byte order mark). Reports syntax errors, duplicate keys

@@ -24,7 +24,7 @@ struct Stop {};
 // flow collection or simple key in memory, a hundred bytes or more for one of input: `check` is asked before each
 // piece.
 struct TextBuffer : std::streambuf {
-  static constexpr std::ptrdiff_t kPiece = 16 * 1024;
+  static constexpr std::ptrdiff_t kPiece = std::ptrdiff_t{16} << 10;
   char* end;
   std::function<void(std::string_view)> check;  // told the piece that comes; throws to stop
   TextBuffer(const std::string& text, std::function<void(std::string_view)> asked) : check(std::move(asked)) {

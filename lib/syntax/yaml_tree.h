@@ -34,11 +34,11 @@ struct YamlTree {
 };
 
 struct YamlLimits {
-  size_t bytes = 8 * 1024 * 1024;
+  size_t bytes = size_t{8} << 20;
   size_t depth = 64;
-  size_t nodes = 500'000;       // aliases count as what they stand for
-  size_t pending = 128 * 1024;  // brackets, commas, colons, dashes, and sixteenths of quotes, that may be read before
-                                // they come to something
+  size_t nodes = 500'000;              // aliases count as what they stand for
+  size_t pending = size_t{128} << 10;  // brackets, commas, colons, dashes, and sixteenths of quotes, that may be read
+                                       // before they come to something
 };
 
 // Reads the single YAML document in `file`. Reports: text that is no UTF-8, byte order marks, syntax, a second document

@@ -33,7 +33,7 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                                   return true;
                                 },
                             .kind_help = "a config is the config.json that stands beside a model's weights"};
-  constexpr size_t kMaxValues = 256 * 1024;  // vocabularies stand in some configs
+  constexpr size_t kMaxValues = size_t{256} << 10;  // vocabularies stand in some configs
   return read_json(config.source, visitor, config.strings, diagnostics,
                    {.keys_per_object = kMaxValues, .tree_nodes = kMaxValues});
 }

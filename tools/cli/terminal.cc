@@ -71,7 +71,7 @@ bool print(int descriptor, std::string_view text) {
 }
 
 bool print_pieces(const Producer& produce) {
-  constexpr size_t kBufferSize = 256 * 1024;
+  constexpr size_t kBufferSize = size_t{256} << 10;
   std::string buffer;
   const auto flush = [&buffer] {
     const bool good = print(STDOUT_FILENO, buffer);

@@ -16,7 +16,7 @@ namespace tpplan {
 namespace {
 
 constexpr std::string_view kName = ".tpplan.yaml";
-constexpr uint64_t kMaxBytes = 64 * 1024;
+constexpr uint64_t kMaxBytes = uint64_t{64} << 10;
 constexpr FileId kSettingsFile = 1;  // there is no other
 constexpr std::array<std::string_view, 7> kKeys = {"strict",         "quiet", "format", "color",
                                                    "max_replicated", "deny",  "allow"};
