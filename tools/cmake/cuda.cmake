@@ -3,12 +3,15 @@ set(TPPLAN_CUDA AUTO CACHE STRING "CUDA in tpplan-exec: ON, OFF, or AUTO: where 
 set(TPPLAN_CUDA_COMPILER FALSE)
 set(TPPLAN_CUDA_SOURCES lib/device/cuda_checks.cu lib/device/cuda_device.cu lib/device/cuda_draw.cu)
 if(TPPLAN_CUDA STREQUAL "ON" OR (TPPLAN_CUDA STREQUAL "AUTO" AND NOT TPPLAN_SANITIZE))
-  include(CheckLanguage)
-  set(CMAKE_MESSAGE_LOG_LEVEL_BEFORE "${CMAKE_MESSAGE_LOG_LEVEL}")
-  set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # one line below says what came of it
-  check_language(CUDA)
-  set(CMAKE_MESSAGE_LOG_LEVEL "${CMAKE_MESSAGE_LOG_LEVEL_BEFORE}")
-  set(TPPLAN_CUDA_COMPILER ${CMAKE_CUDA_COMPILER})
+  find_program(TPPLAN_NVCC NAMES $ENV{CUDACXX} ${CMAKE_CUDA_COMPILER} nvcc)
+  if(TPPLAN_NVCC)  # else the next takes a second to say no
+    include(CheckLanguage)
+    set(CMAKE_MESSAGE_LOG_LEVEL_BEFORE "${CMAKE_MESSAGE_LOG_LEVEL}")
+    set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # one line below says what came of it
+    check_language(CUDA)
+    set(CMAKE_MESSAGE_LOG_LEVEL "${CMAKE_MESSAGE_LOG_LEVEL_BEFORE}")
+    set(TPPLAN_CUDA_COMPILER ${CMAKE_CUDA_COMPILER})
+  endif()
 endif()
 if(TPPLAN_CUDA_COMPILER)
   # Code for Ampere and Ada, Hopper and Blackwell; from the first one's PTX the driver makes code for every GPU

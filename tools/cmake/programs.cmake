@@ -51,5 +51,9 @@ endif()
 add_executable(tpplan::tpplan ALIAS tpplan)
 add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)
 
+# Reading a command line takes no time worth another quarter of the compiler's.
+target_compile_options(tpplan_cli PRIVATE $<$<CONFIG:Release>:-O1>)
+target_compile_options(tpplan_commands PRIVATE $<$<CONFIG:Release>:-O1>)
+
 set_target_properties(tpplan_cli tpplan_commands PROPERTIES UNITY_BUILD_MODE GROUP)
 set_target_properties(tpplan tpplan_executor tpplan_exec_commands tpplan-exec PROPERTIES UNITY_BUILD OFF)  # backends name alike what they do alike
