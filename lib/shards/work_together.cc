@@ -10,7 +10,8 @@
 namespace tpplan {
 namespace {
 
-constexpr double kHeartbeat = 0.1;  // seconds between signs of life
+// Seconds between signs of life, well within the deadline. All hear all, so that many ranks say it less often.
+double heartbeat(const Comm& comm) { return std::min(0.1 * std::max(1.0, comm.world / 32.0), comm.deadline / 4); }
 
 // What a rank says of its work.
 struct WorkState {
@@ -20,7 +21,7 @@ struct WorkState {
 auto members(WorkState& state) { return std::tie(state.is_busy, state.fault); }
 
 WorkState state_of(const Comm& comm, WorkQueue& queue) {
-  WorkState state{.is_busy = !wait_for_work(queue, kHeartbeat), .fault = {}};
+  WorkState state{.is_busy = !wait_for_work(queue, heartbeat(comm)), .fault = {}};
   if (!state.is_busy && queue.fault) state.fault = located(comm, *queue.fault);
   return state;
 }
