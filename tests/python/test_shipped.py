@@ -1,0 +1,34 @@
+"""The plans that ship with transformers and are wrong: the README's table, with the commands above it."""
+
+import json
+import re
+import shlex
+
+import bridge
+import pytest
+from conftest import ROOT, run
+
+bridge.needs("torch", "transformers")
+
+from tpplan.export import __main__ as export_main  # noqa: E402
+
+README = (ROOT / "README.md").read_text()
+ROWS = re.findall(r"^\| `([^`]+)` \| `(TP\d{4})` \| (apply|forward|output|gradient) \|", README, re.M)
+
+
+def test_the_table_names_the_plans():
+    assert len(ROWS) >= 9
+
+
+@pytest.mark.parametrize("model, code, fails", ROWS, ids=[row[0].split()[0] for row in ROWS])
+def test_a_shipped_plan_is_found_wrong_unasked(model, code, fails, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    arguments = shlex.split(model)
+    graph, plan = str(tmp_path / "model.json"), str(tmp_path / "plan.yaml")
+    export_main.main(["--transformers", *arguments, "--mode", "train", "-o", graph])
+    kwargs = [word for word in arguments if word not in ("--device", "cpu")]
+    export_main.main(["--plan-from", "transformers", *kwargs, "-o", plan])
+    result = run("check", graph, plan, "--format", "json")
+    assert result.returncode == 1
+    findings = json.loads(result.stdout)["diagnostics"]
+    assert (code, fails) in {(finding["code"], finding.get("fails")) for finding in findings}
