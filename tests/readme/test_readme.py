@@ -82,7 +82,7 @@ def test_quickstart_runs_commands_that_work(checkout):
 
 
 def test_quickstart_and_test_are_scripts_that_bash_accepts():
-    for name in ("quickstart", "test", "install-packages", "install-frameworks", "check-plans", "fmt-plans"):
+    for name in ("quickstart", "test", "install-packages", "install-frameworks", "check-plans", "fmt-plans", "tidy"):
         path = ROOT / "tools" / name
         assert path.stat().st_mode & 0o111
         assert subprocess.run([shutil.which("bash"), "-n", path]).returncode == 0
