@@ -227,6 +227,39 @@ def test_borders_have_ids_of_their_own_on_both_sides():
     assert len(seen) == len(set(seen))
 
 
+class Shares(nn.Module):
+    """A value goes into a module beside a view of it that was made before it was written to."""
+
+    class Inner(nn.Module):
+        def forward(self, a, b):
+            return a * 2 + b
+
+    def __init__(self):
+        super().__init__()
+        self.inner = self.Inner()
+
+    def forward(self, x):
+        y = x + 1
+        view = y.view(2, 6, 8)
+        y.add_(1)
+        return self.inner(y, view)
+
+
+def test_what_goes_into_a_module_is_named_from_outside():
+    model = Shares()
+    graph = exported(model)
+    known = {value for value, _, _ in graph["leaves"]}
+    for node in graph_runs.Graph(graph).nodes:
+        if node[0] in ("@enter", "@exit"):
+            assert {row[1] for row in node[-1]} <= known
+            known |= {row[2] for row in node[-1]}
+        else:
+            assert {a[0] for a in node[1] if isinstance(a, list) and isinstance(a[0], int)} <= known
+            known |= set(node[3])
+    x = make_input({"shape": [2, 6, 8], "dtype": "float64"}, "cpu")
+    check_run(graph, model, {"x": x}, [model(x)])
+
+
 def test_a_module_under_no_grad_says_so():
     graph = graph_runs.Graph(exported(Tied()))
     assert [n[3] for n in graph.nodes if n[0] == "@enter" and graph.strings[n[1]] == "embed"] == [1, 0]

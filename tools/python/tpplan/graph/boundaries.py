@@ -56,13 +56,16 @@ def positions_of(forward):
 
 def enter(recording, torch, path, args, kwargs, positions):
     """Records the beginning: what a keyword gives has the position of its parameter behind it. Returns the arguments, each tensor an object of its own, and what has to be undone."""
-    ids, row, crossed = {}, [], []
+    ids, entered, row, crossed = {}, set(), [], []
+
+    def before(tensor, _):
+        ids[id(tensor)] = read(recording, look_up(recording, tensor))
+        return tensor
 
     def inside(tensor, place):
-        entry = look_up(recording, tensor)
-        outside = ids.get(id(tensor))
-        if outside is None:
-            outside = ids[id(tensor)] = read(recording, entry)
+        entry, outside = look_up(recording, tensor), ids[id(tensor)]
+        if id(tensor) not in entered:
+            entered.add(id(tensor))
         else:
             tensor = own(tensor)
             parent, entry = entry, learn(recording, tensor, outside)
@@ -72,6 +75,8 @@ def enter(recording, torch, path, args, kwargs, positions):
         row.append([place, outside, inner, *([positions[place[0]]] if len(place) == 1 and place[0] in positions else [])])
         return tensor
 
+    # All outside ids first: once one argument is inside, what shares its storage would be read from there.
+    replace(torch, (args, kwargs), [], before)
     args = tuple(replace(torch, a, [i], inside) for i, a in enumerate(args))
     kwargs = {k: replace(torch, v, [k], inside) for k, v in kwargs.items()}
     recording.nodes.append(["@enter", path, len(args), int(not torch.is_grad_enabled()), row])
