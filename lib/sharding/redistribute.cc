@@ -70,8 +70,15 @@ std::optional<std::vector<Collective>> redistribute(std::span<const Placement> f
   };
   // From the right: an axis that cuts inside of another one's pieces can be gathered while those stand, not the other
   // way round. An axis that comes to its place here has one step; one that cannot yet is made whole, and cut below.
+  const auto undo = [&](size_t i) { change(i, cut_alike_before(current, to, i) ? to[i] : Placement{}); };
   if (std::any_of(from.begin(), from.end(), is_shard)) {
-    for (size_t i = from.size(); i-- > 0;) change(i, cut_alike_before(current, to, i) ? to[i] : Placement{});
+    for (size_t i = from.size(); i-- > 0;) {
+      // A strided cut to the left is the inner one of the two.
+      for (size_t j = i; is_shard(current[i]) && current[i] != to[i] && j-- > 0;) {
+        if (current[j].kind == PlacementKind::StridedShard && current[j].dim == current[i].dim) undo(j);
+      }
+      undo(i);
+    }
   }
   // From the left: a cut stands on those before it.
   for (size_t i = 0; i < from.size(); ++i) change(i, to[i]);

@@ -128,6 +128,9 @@ bool output_is_right(const Walk& walk) {
   });
 }
 
+// More ranks than this are not looked at together: each axis is walked by itself.
+constexpr int64_t kMostRanksTogether = 4096;
+
 // True when some rule cuts or acts over the axis.
 bool is_used(const TpPlan& plan, const ShardingTable& shardings, AxisId axis) {
   return std::any_of(plan.rules.begin(), plan.rules.end(),
@@ -226,8 +229,11 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
     if (is_used(plan, shardings, axis) && !is_data_axis(plan, axis) && plan.mesh.axes[axis].size > 1)
       axes.push_back(axis);
   }
-  for (size_t i = 0; i < axes.size(); i += runtime->one_axis ? 1 : axes.size()) {
-    const std::span<const AxisId> together = std::span(axes).subspan(i, runtime->one_axis ? 1 : axes.size());
+  int64_t ranks = 1;
+  for (const AxisId axis : axes) ranks = std::min(kMostRanksTogether + 1, ranks * plan.mesh.axes[axis].size);
+  const size_t at_once = runtime->one_axis || ranks > kMostRanksTogether ? 1 : axes.size();
+  for (size_t i = 0; i < axes.size(); i += at_once) {
+    const std::span<const AxisId> together = std::span(axes).subspan(i, at_once);
     Walk walk{.plan = plan,
               .model = model,
               .graph = model.operations,

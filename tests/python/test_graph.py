@@ -260,6 +260,27 @@ def test_what_goes_into_a_module_is_named_from_outside():
     check_run(graph, model, {"x": x}, [model(x)])
 
 
+class Named(nn.Module):
+    """Calls a module by the names of its parameters, in another order."""
+
+    class Inner(nn.Module):
+        def forward(self, x, scale, *, shift):
+            return x * scale + shift
+
+    def __init__(self):
+        super().__init__()
+        self.inner = self.Inner()
+
+    def forward(self, x):
+        return self.inner(shift=x, scale=x, x=x)
+
+
+def test_what_a_keyword_gives_has_the_position_of_its_parameter():
+    graph = graph_runs.Graph(exported(Named()))
+    row = next(n[4] for n in graph.nodes if n[0] == "@enter" and graph.strings[n[1]] == "inner")
+    assert {place[0]: rest[2:] for place, *rest in row} == {"shift": [], "scale": [1], "x": [0]}
+
+
 def test_a_module_under_no_grad_says_so():
     graph = graph_runs.Graph(exported(Tied()))
     assert [n[3] for n in graph.nodes if n[0] == "@enter" and graph.strings[n[1]] == "embed"] == [1, 0]

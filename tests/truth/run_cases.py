@@ -54,6 +54,7 @@ def over(axis, plan):
 DTENSOR_QKV = {f"layers.*.self_attn.{n}_proj": {"style": "colwise", "use_local_output": False} for n in "qkv"}
 CUT_BY_SPEC = {"layers.*.mlp.gate_proj.weight": ["tp", None], "layers.*.mlp.down_proj.weight": [None, "tp"], "embed.weight": ["tp", None],
                "layers.*.input_norm.weight": ["tp"], "layers.*.self_attn.q_proj.weight": ["tp", None]}  # fmt: skip
+GIVEN_BY_NAME = {"style": "prepare_module_input", "input_layouts": [None, "Replicate"], "desired_input_layouts": [None, "Shard(0)"], "use_local_output": True}
 ON_TWO = over("a", ENDS | SPLIT_QKV) | over("b", GATED)
 TWO, DATA = {"mesh": {"a": 2, "b": 2}}, {"mesh": {"dp": 2, "tp": 2}, "data": ["dp"]}
 
@@ -75,6 +76,8 @@ OWN_MORE = [
     ("Llama", LLAMA | {"kv_heads": 12}, SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_output", "output_layouts": "Replicate", "desired_output_layouts": "Shard(1)"}}, {}, [2], 2),
     ("Llama", LLAMA | {"kv_heads": 12, "inner": 23}, ENDS | SPLIT_QKV | GATED, {}, [2, 4], 4),
     ("Llama", LLAMA | {"kv_heads": 12, "tied": True}, {"embed": "embedding_colwise"} | SPLIT_QKV | GATED, {}, [2, 3], 6),
+    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED | {"layers.*.self_attn": GIVEN_BY_NAME}, {}, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED | {"layers.*.self_attn": GIVEN_BY_NAME | {"desired_input_layouts": [None, "Replicate"]}}, {}, [2], 0),
     ("Encoder", ENCODER, {"positions": [None, "tp"], "words": "embedding_rowwise"} | BLOCKS, {}, [2], 4),
     ("Mixture", LLAMA | {"kv_heads": 12, "experts": 4}, MIXTURE, {}, [2, 4], 14),
 ]  # fmt: skip
@@ -91,6 +94,12 @@ def own_more_cases():
             axis = next((rule["axis"] for rule in plan.values() if isinstance(rule, dict) and "axis" in rule), None)
             changed = changed if axis is None else {k: r if isinstance(r, list) or r == plan.get(k) else over(axis, {k: r})[k] for k, r in changed.items()}
             found.append(case(name, kwargs, chosen.choice(sizes), changed, kind, text) | more)
+    # Another sample of what own_cases is a sample of.
+    for name, kwargs, plan, count in OWN:
+        chosen = random.Random(f"held {name} {kwargs} {len(plan)}")
+        possible = list(mutations(plan, OWN_STYLES, OWN_ADDED, OPTIONS))
+        for kind, text, changed in chosen.sample(possible, min(count // 2, len(possible))):
+            found.append(case(name, kwargs, chosen.choice([2, 3, 4]), changed, kind, text))
     return found
 
 

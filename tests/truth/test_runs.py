@@ -1,54 +1,84 @@
-"""Plans that really ran: `tpplan check` on the model with its operations says what happened (record_runs.py, data/README.md)."""
+"""Plans that really ran: `tpplan check` on the model with its operations says what happened, and `tpplan compile` which collectives
+were called (record_runs.py, data/README.md)."""
 
 import json
 
 import pytest
 from conftest import run
 from recorded import load
-from run_cases import plan_text
+from run_cases import mesh_of, plan_text
 
-RUNS = {"glob": "runs_own", "transformers": "runs_transformers"}
+RUNS = {"runs_own": "glob", "runs_own_more": "glob", "runs_transformers": "transformers"}
 
 
-def checked(folder, dialect):
-    """(case, exit status, findings) of every recorded plan."""
-    recorded = load(RUNS[dialect])
+def files(folder, name):
+    """(case, model file, plan file) of every recorded plan."""
+    recorded = load(name)
     for number, model in enumerate(recorded["models"]):
         (folder / f"{number}.json").write_text(json.dumps(model))
-
-    def check(numbered):
-        number, case = numbered
+    for number, case in enumerate(recorded["cases"]):
         plan = folder / f"{number}.yaml"
-        plan.write_text(plan_text(case["plan"], dialect, case["tp"]))
-        result = run("check", folder / f"{case['file']}.json", plan, "--format", "json")
-        return case, result.returncode, json.loads(result.stdout)["diagnostics"]
-
-    return list(map(check, enumerate(recorded["cases"])))
+        plan.write_text(plan_text(case["plan"], RUNS[name], mesh_of(case), case.get("data", ())))
+        yield case, folder / f"{case['file']}.json", plan
 
 
-@pytest.mark.parametrize("dialect", RUNS)
-def test_no_plan_that_ran_right_is_refused(tmp_path, dialect):
-    rows = checked(tmp_path, dialect)
-    refused = [(case["mutation"], case["tp"], [d["message"] for d in found if d["severity"] == "error"])
-               for case, status, found in rows if case["outcome"] == "ok" and status]  # fmt: skip
+def checked(folder, name):
+    """(case, exit status, findings) of every recorded plan."""
+    for case, model, plan in files(folder, name):
+        result = run("check", model, plan, "--format", "json")
+        yield case, result.returncode, json.loads(result.stdout)["diagnostics"]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_plan_that_ran_right_is_refused(tmp_path, name):
+    rows = [row for row in checked(tmp_path, name) if row[0]["outcome"] == "ok"]
+    refused = [(case["mutation"], mesh_of(case), [d["message"] for d in found if d["severity"] == "error"]) for case, status, found in rows if status]
     assert not refused
-    assert sum(case["outcome"] == "ok" for case, _, _ in rows) >= 60
+    assert len(rows) >= 25
 
 
 FAILS = {"crash_apply": "apply", "crash_forward": "forward", "wrong_output": "output", "wrong_grad": "gradient", "crash_backward": "gradient"}
 ORDER = ("apply", "forward", "output", "gradient")
+ONLY_ON_CPU = "scaled_dot_product_flash_attention_for_cpu"  # does not take DTensors; torch's attention for GPUs does
 
 
-# torch's attention for CPUs has no gradient for DTensors; the one for GPUs has.
-ONLY_ON_CPU = "flash_attention_for_cpu_backward"
-
-
-@pytest.mark.parametrize("dialect", RUNS)
-def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, dialect):
-    rows = [row for row in checked(tmp_path, dialect) if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")]
-    assert len(rows) >= 100
-    missed = [(case["mutation"], case["tp"], case["outcome"]) for case, status, _ in rows if not status]
+@pytest.mark.parametrize("name", RUNS)
+def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, name):
+    rows = [row for row in checked(tmp_path, name) if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")]
+    assert len(rows) >= 40
+    missed = [(case["mutation"], mesh_of(case), case["outcome"]) for case, status, _ in rows if not status]
     assert not missed
     classes = [(case, min((d["fails"] for d in found if "fails" in d), key=ORDER.index, default=None)) for case, _, found in rows]
-    other = [(case["mutation"], case["tp"], case["outcome"], fails) for case, fails in classes if fails != FAILS[case["outcome"]]]
+    other = [(case["mutation"], mesh_of(case), case["outcome"], fails) for case, fails in classes if fails != FAILS[case["outcome"]]]
     assert len(other) <= max(1, len(rows) // 200), other
+
+
+def forecast(model, plan):
+    """The collectives as torch calls them with gloo, which has no all_to_all: it gathers, and each rank cuts."""
+    result = run("compile", model, plan)
+    assert result.returncode == 0, result.stderr
+    return [[c["phase"], c["kind"].replace("all_to_all", "all_gather"), c["axis"], c["shape"], c["dtype"]] for c in json.loads(result.stdout)["collectives"]]
+
+
+def as_called(call):
+    """torch puts the pieces that it scatters one behind the other first: only how many elements there are is left."""
+    shape = call[3]
+    count = 1
+    for size in shape:
+        count *= size
+    return [*call[:3], count if call[1] == "reduce_scatter" else shape, call[4]]
+
+
+def test_the_collectives_of_our_own_way_are_those_that_ranks_called(tmp_path):
+    """In order, with axis, shape and dtype: of every plan that is meant, and of nearly all that differ from one in a rule, where
+    DTensor looks for the cheapest way by itself. Not of data axes, whose ranks have a part of the batch and gather parameters."""
+    rows = [row for row in files(tmp_path, "runs_own_more") if "collectives" in row[0] and "data" not in row[0]]
+    rows = [row for row in rows if not any(isinstance(rule, list) for rule in row[0]["plan"].values())]
+    other = []
+    for case, model, plan in rows:
+        found, called = [list(map(as_called, calls)) for calls in (forecast(model, plan), case["collectives"])]
+        if found != called:
+            other.append((case["mutation"], mesh_of(case), next(pair for pair in zip([*found, None], [*called, None]) if pair[0] != pair[1])))
+    assert len(rows) >= 20
+    assert not [row for row in other if row[0] == "the plan as it is meant"]
+    assert len(other) <= len(rows) // 6, other
