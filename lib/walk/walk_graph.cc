@@ -225,7 +225,8 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   const RuntimeRow* runtime = find_runtime(options.runtime.value_or(plan.dialect->runtime));
   if (runtime == nullptr) return forecast;
   std::vector<AxisId> axes;
-  for (AxisId axis = 0; axis < plan.mesh.axes.size(); ++axis) {
+  for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
+    const auto axis = static_cast<AxisId>(at);
     if (is_used(plan, shardings, axis) && !is_data_axis(plan, axis) && plan.mesh.axes[axis].size > 1)
       axes.push_back(axis);
   }
