@@ -144,7 +144,4 @@ struct OpGraph {
   return std::span(graph.shape_sizes).subspan(shape.begin, shape.ndim);
 }
 
-// What a size's operation makes of two numbers; false where it has no result (division by zero, overflow).
-[[nodiscard]] bool apply_size_op(SizeOp op, int64_t a, int64_t b, int64_t& result);
-
 }  // namespace tpplan

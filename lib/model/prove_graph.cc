@@ -7,6 +7,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "graph/size_ops.h"
+
 namespace tpplan {
 namespace {
 

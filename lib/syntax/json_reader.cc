@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/string_index.h"
 #include "base/text.h"
+#include "syntax/key_set.h"
 
 namespace tpplan {
 namespace {
@@ -38,25 +38,26 @@ struct PositionIterator {
   bool operator==(const PositionIterator&) const { return position->at == position->limit; }
 };
 
-// The keys of one open object: 8 bytes each, for a skipped object may have a million of them.
-struct KeySet {
-  struct Key {
-    uint32_t offset;  // first byte of the opening quote; a file is below 2^32 bytes
-    uint32_t length;  // of the text between the quotes, or kEscaped
-  };
-  static constexpr uint32_t kEscaped = 0xffffffffu;
-  std::vector<Key> keys;
-  std::deque<std::pair<uint32_t, std::string>>
-      escaped;  // offset and decoded text of those that are written with escapes
-  StringIndex index;
-};
-
 // An object that is visited, and the member of it that is being read.
 struct VisitedObject {
   const JsonVisitor* visitor;
   std::string_view key = {};
   JsonMember mode = JsonMember::Skip;
 };
+
+// What is worth reading of nlohmann's "[json.exception...] parse error at line 1, column 2: syntax error while parsing
+// value - unexpected ...; last read: '...'; expected ...": the place is shown by the diagnostic.
+std::string error_words(std::string text) {
+  if (const size_t bracket = text.find("] "); text.starts_with('[') && bracket != std::string::npos)
+    text.erase(0, bracket + 2);
+  if (const size_t colon = text.find(": "); text.starts_with("parse error") && colon != std::string::npos)
+    text.erase(0, colon + 2);
+  const size_t last_read = text.find("; last read: '");
+  const size_t last_read_end = text.rfind('\'');
+  if (last_read != std::string::npos && last_read_end > last_read) text.erase(last_read, last_read_end + 1 - last_read);
+  if (text.size() > 200) text.resize(200);
+  return text;
+}
 
 // nlohmann calls these members by name; the data is plain.
 struct TreeBuilder {
@@ -164,60 +165,42 @@ struct TreeBuilder {
     }
   }
 
-  bool scalar_allowed(const char* start) {
-    if (depth > 0) return true;
-    return fail(Code::TP1003, offset_of(start), 1, "the document is not a JSON object", "the file starts with `{`");
+  // A value without others in it; `fill` sees its node, where somebody wants the tree, and its first byte.
+  template <typename Fill>
+  bool scalar(JsonKind kind, Fill fill) {
+    const char* start = token_start();
+    if (depth == 0)
+      return fail(Code::TP1003, offset_of(start), 1, "the document is not a JSON object", "the file starts with `{`");
+    open_value(kind);
+    if (JsonNode* node = push(kind, start)) fill(*node, start);
+    return close_value();
   }
 
   bool null() {
-    const char* start = token_start();
-    if (!scalar_allowed(start)) return false;
-    open_value(JsonKind::Null);
-    push(JsonKind::Null, start);
-    return close_value();
+    return scalar(JsonKind::Null, [](JsonNode&, const char*) {});
   }
   bool boolean(bool value) {
-    const char* start = token_start();
-    if (!scalar_allowed(start)) return false;
-    open_value(JsonKind::Bool);
-    if (JsonNode* node = push(JsonKind::Bool, start)) node->is_true = value;
-    return close_value();
+    return scalar(JsonKind::Bool, [&](JsonNode& node, const char*) { node.is_true = value; });
   }
+  // nlohmann calls this for numbers below zero, and with 0 for "-0" alone, which no int64 can tell from 0.
   bool number_integer(int64_t value) {
-    const char* start = token_start();
-    if (!scalar_allowed(start)) return false;
-    open_value(JsonKind::Integer);
-    const bool negative_zero = value == 0;  // only "-0" comes here with 0
-    if (JsonNode* node = push(negative_zero ? JsonKind::Number : JsonKind::Integer, start)) {
-      node->integer = value;
-      if (negative_zero) node->text = "-0";
-    }
-    return close_value();
+    return scalar(value == 0 ? JsonKind::Number : JsonKind::Integer, [&](JsonNode& node, const char*) {
+      node.integer = value;
+      if (value == 0) node.text = "-0";
+    });
   }
   bool number_unsigned(uint64_t value) {
-    const char* start = token_start();
-    if (!scalar_allowed(start)) return false;
-    open_value(JsonKind::Integer);
     const bool fits = value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    if (JsonNode* node = push(fits ? JsonKind::Integer : JsonKind::Number, start)) {
-      node->integer = fits ? static_cast<int64_t>(value) : 0;
-      if (!fits) node->text = strings.emplace_back(std::to_string(value));
-    }
-    return close_value();
+    return scalar(fits ? JsonKind::Integer : JsonKind::Number, [&](JsonNode& node, const char*) {
+      node.integer = fits ? static_cast<int64_t>(value) : 0;
+      if (!fits) node.text = strings.emplace_back(std::to_string(value));
+    });
   }
   bool number_float(double, const std::string& text) {
-    const char* start = token_start();
-    if (!scalar_allowed(start)) return false;
-    open_value(JsonKind::Number);
-    if (JsonNode* node = push(JsonKind::Number, start)) node->text = {start, text.size()};
-    return close_value();
+    return scalar(JsonKind::Number, [&](JsonNode& node, const char* start) { node.text = {start, text.size()}; });
   }
   bool string(std::string& value) {
-    const char* start = token_start();
-    if (!scalar_allowed(start)) return false;
-    open_value(JsonKind::String);
-    if (JsonNode* node = push(JsonKind::String, start)) node->text = keep(value, start);
-    return close_value();
+    return scalar(JsonKind::String, [&](JsonNode& node, const char* start) { node.text = keep(value, start); });
   }
   template <typename Binary>
   bool binary(Binary&) {
@@ -245,13 +228,7 @@ struct TreeBuilder {
     if (is_visited) visited.push_back({depth == 1 ? &document : visited.back().visitor->inner});
     if (object) {
       if (open_objects == key_sets.size()) key_sets.emplace_back();
-      KeySet& set = key_sets[open_objects++];
-      set.keys.clear();
-      set.escaped.clear();
-      if (set.keys.capacity() > 1024) set.keys = {};
-      set.index.used = 0;
-      if (set.index.slots.size() > 1024) set.index.slots.clear();
-      std::fill(set.index.slots.begin(), set.index.slots.end(), StringSlot{});
+      clear_keys(key_sets[open_objects++]);
     }
     next_token(true);
     return true;
@@ -283,7 +260,7 @@ struct TreeBuilder {
                                             : std::string_view(start + 1, value.size());
     KeySet& set = key_sets[open_objects - 1];
     const uint64_t offset = offset_of(start);
-    if (const uint32_t earlier = first_of_key(set, name); earlier != kNotFound) {
+    if (const uint32_t earlier = first_of_key(set, position.begin, name); earlier != kNotFound) {
       Diagnostic& d = report_message(diagnostics, Code::TP1006, {file.id, offset, length},
                                      fmt::format("key `{}` stands twice in one object", name), "keep one of the two");
       d.notes.push_back({"first one", {file.id, set.keys[earlier].offset, length}});
@@ -293,9 +270,7 @@ struct TreeBuilder {
     if (set.keys.size() >= limits.keys_per_object) {
       return fail(Code::TP1007, offset, length, fmt::format("an object has more than {} keys", limits.keys_per_object));
     }
-    set.keys.push_back(
-        {static_cast<uint32_t>(offset), escaped ? KeySet::kEscaped : static_cast<uint32_t>(name.size())});
-    if (escaped) set.escaped.emplace_back(static_cast<uint32_t>(offset), std::string(name));
+    add_key(set, static_cast<uint32_t>(offset), name, escaped);
     pending_key = kept ? name : std::string_view{};
     pending_key_offset = offset;
     if (at_member()) {
@@ -307,30 +282,11 @@ struct TreeBuilder {
     return true;
   }
 
-  std::string_view name_of(const KeySet& set, uint32_t i) const {
-    const KeySet::Key key = set.keys[i];
-    if (key.length != KeySet::kEscaped) return {position.begin + key.offset + 1, key.length};
-    const auto found = std::lower_bound(set.escaped.begin(), set.escaped.end(), key.offset,
-                                        [](const auto& entry, uint32_t offset) { return entry.first < offset; });
-    return found->second;
-  }
-
-  // Objects of a few keys are compared one by one, larger ones through the index.
-  uint32_t first_of_key(KeySet& set, std::string_view name) {
-    constexpr size_t kFew = 16;
-    const auto count = static_cast<uint32_t>(set.keys.size());
-    if (count < kFew) {
-      for (uint32_t i = 0; i < count; ++i) {
-        if (name_of(set, i) == name) return i;
-      }
-      return kNotFound;
-    }
-    // The key itself is appended by the caller after this.
-    const auto future_name_of = [&](uint32_t i) { return i == count ? name : name_of(set, i); };
-    if (count == kFew) {
-      for (uint32_t i = 0; i < count; ++i) insert(set.index, name_of(set, i), i, future_name_of);
-    }
-    return insert(set.index, name, count, future_name_of);
+  // Whether the bracket that was read last stands behind a comma.
+  bool follows_comma() const {
+    if (offset_of(position.at) < 2 || (position.at[-1] != '}' && position.at[-1] != ']')) return false;
+    const size_t before = file.text.find_last_not_of(" \t\r\n", offset_of(position.at) - 2);
+    return before != std::string::npos && file.text[before] == ',';
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) {
@@ -343,25 +299,10 @@ struct TreeBuilder {
     }
     if (offset_of(position.end) == 0)
       return fail(Code::TP1008, 0, 0, "the file is empty", std::string(document.kind_help));
-    // "[json.exception...] parse error at line 1, column 2: syntax error while parsing value - unexpected ...; expected
-    // ..."
-    std::string text = error.what();
-    if (const size_t bracket = text.find("] "); text.starts_with('[') && bracket != std::string::npos)
-      text.erase(0, bracket + 2);
-    if (const size_t colon = text.find(": "); text.starts_with("parse error") && colon != std::string::npos)
-      text.erase(0, colon + 2);
-    const size_t last_read = text.find("; last read: '");
-    const size_t last_read_end = text.rfind('\'');
-    if (last_read != std::string::npos && last_read_end > last_read)
-      text.erase(last_read, last_read_end + 1 - last_read);
-    if (text.size() > 200) text.resize(200);
-    const bool trailing_comma = at > position.begin && (at[-1] == '}' || at[-1] == ']') &&
-                                file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2) != std::string::npos &&
-                                file.text[file.text.find_last_not_of(" \t\r\n", offset_of(at) - 2)] == ',';
     const uint64_t offset = at > position.begin && at != position.end ? offset_of(at) - 1 : offset_of(at);
-    return fail(Code::TP1003, offset, 1, std::move(text),
+    return fail(Code::TP1003, offset, 1, error_words(error.what()),
                 at == position.end ? "the file ends before its last value does: was it cut off while it was copied?"
-                : trailing_comma   ? "remove the comma before it"
+                : follows_comma()  ? "remove the comma before it"
                                    : "");
   }
 };
@@ -396,44 +337,6 @@ bool read_json(const SourceFile& file, const JsonVisitor& visitor, std::deque<st
   if (behind == std::string::npos) return true;
   return builder.fail(Code::TP1003, behind, 1, "text after the end of the document",
                       "remove it: a file holds one JSON object");
-}
-
-Span value_span(FileId file, const JsonNode& node) {
-  const size_t quotes = node.kind == JsonKind::String ? 2 : 0;
-  const size_t length =
-      node.kind == JsonKind::Integer ? std::to_string(node.integer).size() : node.text.size() + quotes;
-  return {file, node.offset, static_cast<uint32_t>(std::max<size_t>(1, length))};
-}
-
-Span key_span(FileId file, const JsonNode& node) {
-  return {file, node.key_offset, static_cast<uint32_t>(node.key.size() + 2)};
-}
-
-uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key) {
-  for (uint32_t i = parent + 1; i < tree.nodes[parent].end; i = tree.nodes[i].end) {
-    if (tree.nodes[i].key == key) return i;
-  }
-  return 0;
-}
-
-std::string_view json_kind_name(JsonKind kind) {
-  switch (kind) {
-    case JsonKind::Null:
-      return "null";
-    case JsonKind::Bool:
-      return "a boolean";
-    case JsonKind::Integer:
-      return "a whole number";
-    case JsonKind::Number:
-      return "a number that is no whole number below 2^63";
-    case JsonKind::String:
-      return "a string";
-    case JsonKind::Array:
-      return "an array";
-    case JsonKind::Object:
-      return "an object";
-  }
-  return "a value";
 }
 
 }  // namespace tpplan

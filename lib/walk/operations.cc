@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/size_ops.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {

@@ -1,0 +1,45 @@
+#include "graph/graph_items.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <charconv>
+
+namespace tpplan {
+
+constexpr size_t kMaxEntries = size_t{8} << 20;  // of one kind: a model of a thousand layers has some ten thousand
+
+bool graph_fault(GraphReader& reader, const JsonNode& node, std::string message) {
+  if (!reader.failed) {
+    report_message(reader.diagnostics, Code::TP2003, {reader.file, node.offset, 1}, std::move(message),
+                   "write the graph again: python -m tpplan.export");
+  }
+  reader.failed = true;
+  return false;
+}
+
+bool read_id(GraphReader& reader, const JsonTree& tree, GraphItems& items, uint32_t& id, std::string_view what) {
+  if (!items.more()) return graph_fault(reader, tree.nodes[0], fmt::format("an entry of the graph lacks its {}", what));
+  const JsonNode& node = tree.nodes[items.next()];
+  if (node.kind != JsonKind::Integer || node.integer < 0 || node.integer >= kNoId)
+    return graph_fault(reader, node, fmt::format("{} of the graph is {}, not an id", what, json_kind_name(node.kind)));
+  id = static_cast<uint32_t>(node.integer);
+  return true;
+}
+
+bool has_room(GraphReader& reader, size_t count, const JsonNode& node) {
+  if (count < kMaxEntries) return true;
+  if (!reader.failed)
+    report_message(reader.diagnostics, Code::TP1007, {reader.file, node.offset, 1},
+                   fmt::format("the graph has more than {} entries of one kind", kMaxEntries));
+  reader.failed = true;
+  return false;
+}
+
+double number_of(const JsonNode& node) {
+  if (node.kind == JsonKind::Integer) return static_cast<double>(node.integer);
+  double value = 0;
+  std::from_chars(node.text.data(), node.text.data() + node.text.size(), value);
+  return value;
+}
+
+}  // namespace tpplan

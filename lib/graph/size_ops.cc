@@ -1,0 +1,88 @@
+#include "graph/size_ops.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+namespace tpplan {
+namespace {
+
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
+// Rounded towards minus infinity, where C++ rounds towards zero.
+bool floor_divide(int64_t a, int64_t b, int64_t& quotient) {
+  if (b == 0 || (a == kLeast && b == -1)) return false;
+  quotient = a / b;
+  if (a % b != 0 && (a < 0) != (b < 0)) --quotient;
+  return true;
+}
+
+bool raise_to(int64_t a, int64_t b, int64_t& result) {
+  if (b < 0 || b > 64) return false;
+  result = 1;
+  for (int64_t i = 0; i < b; ++i) {
+    if (__builtin_mul_overflow(result, a, &result)) return false;
+  }
+  return true;
+}
+
+bool keep(int64_t a, int64_t, int64_t& result) {
+  result = a;
+  return true;
+}
+
+struct SizeOpRow {
+  SizeOp op;
+  std::string_view name;
+  bool (*apply)(int64_t a, int64_t b, int64_t& result);
+};
+
+constexpr SizeOpRow kSizeOps[] = {
+    {SizeOp::Size, "size", [](int64_t, int64_t, int64_t&) { return false; }},
+    {SizeOp::Add, "add", [](int64_t a, int64_t b, int64_t& c) { return !__builtin_add_overflow(a, b, &c); }},
+    {SizeOp::Sub, "sub", [](int64_t a, int64_t b, int64_t& c) { return !__builtin_sub_overflow(a, b, &c); }},
+    {SizeOp::Mul, "mul", [](int64_t a, int64_t b, int64_t& c) { return !__builtin_mul_overflow(a, b, &c); }},
+    {SizeOp::FloorDiv, "floordiv", floor_divide},
+    {SizeOp::Mod, "mod",
+     [](int64_t a, int64_t b, int64_t& c) {
+       if (int64_t quotient = 0; !floor_divide(a, b, quotient)) return false;
+       c = a % b;
+       if (c != 0 && (c < 0) != (b < 0)) c += b;
+       return true;
+     }},
+    {SizeOp::Neg, "neg", [](int64_t a, int64_t, int64_t& c) { return !__builtin_sub_overflow(int64_t{0}, a, &c); }},
+    {SizeOp::Min, "min", [](int64_t a, int64_t b, int64_t& c) { return c = std::min(a, b), true; }},
+    {SizeOp::Max, "max", [](int64_t a, int64_t b, int64_t& c) { return c = std::max(a, b), true; }},
+    {SizeOp::Pow, "pow", raise_to},
+    {SizeOp::Abs, "abs", [](int64_t a, int64_t, int64_t& c) { return a != kLeast && (c = a < 0 ? -a : a, true); }},
+    // A fraction is no size.
+    {SizeOp::TrueDiv, "truediv", [](int64_t a, int64_t b, int64_t& c) { return floor_divide(a, b, c) && a % b == 0; }},
+    {SizeOp::Ceil, "ceil", keep},
+    {SizeOp::Round, "round", keep},
+    {SizeOp::Int, "int", keep},
+};
+
+static_assert(std::size(kSizeOps) == static_cast<size_t>(SizeOp::Int) + 1);
+
+constexpr bool rows_stand_in_order() {
+  for (size_t i = 0; i < std::size(kSizeOps); ++i) {
+    if (static_cast<size_t>(kSizeOps[i].op) != i) return false;
+  }
+  return true;
+}
+static_assert(rows_stand_in_order());
+
+}  // namespace
+
+std::optional<SizeOp> find_size_op(std::string_view name) {
+  const auto* row =
+      std::find_if(std::begin(kSizeOps), std::end(kSizeOps), [&](const SizeOpRow& r) { return r.name == name; });
+  if (row == std::end(kSizeOps)) return std::nullopt;
+  return row->op;
+}
+
+bool apply_size_op(SizeOp op, int64_t a, int64_t b, int64_t& result) {
+  return kSizeOps[static_cast<size_t>(op)].apply(a, b, result);
+}
+
+}  // namespace tpplan

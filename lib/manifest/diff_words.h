@@ -1,0 +1,32 @@
+// Members of a manifest in words, for people who read a difference. Names stand as they are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// "a, b", "none" for no words.
+[[nodiscard]] std::string list_words(const std::vector<std::string>& words);
+[[nodiscard]] std::string placements_words(const std::optional<std::vector<Placement>>& placements);
+[[nodiscard]] std::string segments_words(const std::vector<DimSegments>& segments);
+
+// Uneven pieces: the different shapes with how many there are of each.
+[[nodiscard]] std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes);
+[[nodiscard]] std::string grad_reduce_words(const std::vector<GradReduce>& reductions, const Mesh& mesh);
+
+// nullptr: no rule.
+[[nodiscard]] std::string rule_words(const ManifestRule* rule);
+[[nodiscard]] std::string style_words(const std::string& style);
+[[nodiscard]] std::string values_words(const std::vector<ManifestValue>& values, const Mesh& mesh);
+[[nodiscard]] std::string data_words(const std::optional<ManifestData>& data, const Mesh& mesh);
+
+// Paths as patterns, each with how many it stands for.
+[[nodiscard]] std::string paths_words(const std::vector<std::string>& paths);
+[[nodiscard]] std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
+
+}  // namespace tpplan

@@ -1,0 +1,72 @@
+#include "report/render_frame.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "report/html_text.h"
+
+namespace tpplan {
+namespace {
+
+std::string mesh_html(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes) axes.push_back(fmt::format("<bdi>{}</bdi> {}", html(axis.name), axis.size));
+  return axes.empty() ? "no mesh axes" : join(axes, " × ");
+}
+
+}  // namespace
+
+std::string head_html(const Manifest& manifest) {
+  std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+  out += fmt::format(
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src {}; base-uri "
+      "&#39;none&#39;; "
+      "form-action &#39;none&#39;\">\n",
+      html(style_source()));
+  out +=
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
+      "content=\"light dark\">\n";
+  out += fmt::format(
+      "<meta name=\"generator\" content=\"{}\">\n<title>{}: sharding "
+      "report</title>\n<style>{}</style>\n</head>\n<body>\n",
+      kToolVersion, html(manifest.model_name), style_sheet());
+  out +=
+      "<svg class=\"hidden\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" "
+      "patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\">"
+      "<rect class=\"hatch-a\" width=\"6\" height=\"6\"/><line class=\"hatch-b\" x1=\"1\" y1=\"0\" x2=\"1\" "
+      "y2=\"6\"/></pattern></defs></svg>\n";
+  out += fmt::format("<header>\n<p class=\"eyebrow\">Sharding report</p>\n<h1>{}</h1>\n", html(manifest.model_name));
+  out += fmt::format("<p class=\"lead\">{}, {}, {} on {}: {}</p>\n", bytes_html(manifest.totals.bytes),
+                     grouped(manifest.parameters.size(), "parameter"), grouped(manifest.totals.elements, "element"),
+                     grouped(static_cast<uint64_t>(device_count(manifest.mesh)), "rank"), mesh_html(manifest.mesh));
+  return out;
+}
+
+std::string nav_html(bool compared) {
+  std::string out = "<nav aria-label=\"Sections\"><a href=\"#memory\">Memory</a>";
+  if (compared) out += " <a href=\"#changes\">Changes</a>";
+  return out +
+         " <a href=\"#replicated\">Replicated</a> <a href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
+         "href=\"#traffic\">Bytes "
+         "moved</a></nav>\n</header>\n<main>\n";
+}
+
+std::string footer_html(const Manifest& manifest) {
+  std::string out = fmt::format(
+      "</main>\n<footer>\n<p>Written by {} from a manifest of model {} (sha256 {}) and plan (sha256 {}). Pieces that "
+      "do not "
+      "divide: {}.",
+      kToolVersion, code(manifest.model_name), code(manifest.model_sha256), code(manifest.plan_sha256),
+      manifest.uneven == UnevenPolicy::Torch ? "cut as torch.chunk cuts them" : "an error");
+  if (manifest.fsdp)
+    out +=
+        fmt::format(" FSDP: {} over {}, {}.", html(manifest.fsdp->policy),
+                    code(manifest.mesh.axes[manifest.fsdp->axis].name), grouped(manifest.fsdp->units.size(), "unit"));
+  return out + " All sizes are powers of 1024.</p>\n</footer>\n</body>\n</html>\n";
+}
+
+}  // namespace tpplan

@@ -1,0 +1,164 @@
+#include "report/render_memory.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/text.h"
+#include "report/html_text.h"
+#include "report/memory_text.h"
+
+namespace tpplan {
+namespace {
+
+// What is shown before a sentence says how much more there is.
+constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRuns = 6;
+
+// A part of a bar that is there is drawn this many percent wide at least, so that it is seen.
+constexpr double kMinPart = 0.5;
+
+// The parts of memory_parts in the style sheet.
+constexpr std::string_view kPartStyles[kMemoryParts] = {"cut", "whole", "opt", "buf"};
+
+std::string ranks_label(const RankMemory& memory) {
+  return (memory.rank_count == 1 ? "rank " : "ranks ") + ranks_text(memory.ranks, memory.rank_count, kMaxRankRuns);
+}
+
+// One bar; 100 % is `scale` bytes.
+std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
+  const auto parts = memory_parts(memory);
+  std::array<double, kMemoryParts> widths{};
+  double taken = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const double exact = 100 * static_cast<double>(parts[i].bytes) / scale;
+    widths[i] = parts[i].bytes == 0 ? 0 : std::max(kMinPart, exact);
+    taken += widths[i] - exact;
+  }
+  *std::max_element(widths.begin(), widths.end()) -= taken;  // so that the bar ends where it should
+  std::vector<std::string> words;
+  std::string rects;
+  double x = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].bytes == 0) continue;
+    rects += fmt::format("<rect class=\"{}\" x=\"{:.3f}%\" y=\"0\" width=\"{:.3f}%\" height=\"100%\"/>", kPartStyles[i],
+                         x, std::max(0.0, widths[i]));
+    words.push_back(fmt::format("{} {}", parts[i].name, human_bytes(parts[i].bytes)));
+    x += widths[i];
+  }
+  const double tick = 100 * static_cast<double>(ideal) / scale;
+  return fmt::format(
+      "<svg class=\"bar\" role=\"img\" aria-label=\"{}: {}; the ideal is {}\">{}<line class=\"ideal\" x1=\"{:.3f}%\" "
+      "y1=\"0\" "
+      "x2=\"{:.3f}%\" y2=\"100%\"/></svg>",
+      ranks_label(memory), join(words, ", "), human_bytes(ideal), rects, tick, tick);
+}
+
+std::string legend_html(const ManifestMeasure& measure) {
+  std::string out = "<ul class=\"legend\">\n";
+  const auto parts = memory_parts(measure.memory.fullest);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (has_part(measure.memory, i))
+      out += fmt::format(
+          "<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg>{}</li>\n",
+          kPartStyles[i], parts[i].name);
+  }
+  return out + fmt::format(
+                   "<li><svg aria-hidden=\"true\"><line class=\"ideal\" x1=\"50%\" y1=\"0\" x2=\"50%\" "
+                   "y2=\"100%\"/></svg><span>ideal, "
+                   "{}</span></li>\n</ul>\n",
+                   bytes_html(measure.memory.ideal));
+}
+
+std::string bars_html(const ManifestMeasure& measure) {
+  const double scale =
+      std::max(1.0, 1.02 * static_cast<double>(std::max(measure.memory.fullest.total, measure.memory.ideal)));
+  std::string out = "<figure>\n<ul class=\"bars\">\n";
+  for (size_t i = 0; i < std::min(kMaxBars, measure.memory.ranks.size()); ++i) {
+    const RankMemory& memory = measure.memory.ranks[i];
+    out += fmt::format("<li><span class=\"who\">{}</span> <span class=\"sum\">{}</span> {}</li>\n", ranks_label(memory),
+                       bytes_html(memory.total), bar_html(memory, measure.memory.ideal, scale));
+  }
+  out += "</ul>\n";
+  if (measure.memory.ranks.size() > kMaxBars)
+    out +=
+        fmt::format("<p class=\"more\">And {} more of ranks that hold the same bytes; the table below has them.</p>\n",
+                    grouped(measure.memory.ranks.size() - kMaxBars, "group"));
+  return out + legend_html(measure) + "</figure>\n";
+}
+
+std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& measure) {
+  static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Whole model"};
+  const ManifestTotals& t = manifest.totals;
+  const RankMemory& full = measure.memory.fullest;
+  const auto row = [&](std::string_view style, const std::string& name, const std::string& held,
+                       const std::string& ideal, const std::string& whole) {
+    return row_html(heads, std::vector<std::string>{name, held, ideal, whole})
+        .replace(0, 4, style.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", style));
+  };
+  const uint64_t cut = full.parameters - std::min(full.parameters, full.replicated), all = t.bytes;
+  std::string rows =
+      row("", "Parameters", bytes_html(full.parameters), bytes_html(t.ideal_bytes_per_rank), bytes_html(all));
+  rows += row("part", "cut", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
+  rows += row("part", "whole on every rank", bytes_html(t.replicated_bytes_per_rank), "",
+              bytes_html(t.replicated_bytes_per_rank));
+  rows += row("", fmt::format("Optimizer state, {}", measure.memory.optimizer->name), bytes_html(full.optimizer),
+              bytes_html(measure.memory.ideal_optimizer), bytes_html(measure.memory.optimizer_bytes));
+  rows += row("", "Buffers, whole on every rank", bytes_html(measure.memory.buffer_bytes),
+              bytes_html(measure.memory.buffer_bytes), bytes_html(measure.memory.buffer_bytes));
+  rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.memory.ideal), "");
+  rows +=
+      "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the "
+      "batch</td></tr>\n";
+  rows +=
+      "<tr><th scope=\"row\">Gradients</th><td colspan=\"3\">not counted: as much as the parameters where all are kept "
+      "at once</td></tr>\n";
+  return table_html("What the fullest rank holds", heads, rows);
+}
+
+std::string optimizer_table() {
+  static constexpr std::string_view heads[] = {"--optimizer", "#Bytes an element", "Assumes"};
+  std::string rows;
+  for (const Optimizer& row : optimizers())
+    rows += row_html(
+        heads, std::vector<std::string>{code(row.name), std::to_string(row.bytes_per_element), html(row.assumption)});
+  return table_html("Optimizers to choose from", heads, rows);
+}
+
+std::string rank_table(const ManifestMeasure& measure) {
+  static constexpr std::string_view heads[] = {"Ranks",      "#How many", "#Parameters", "#Of these whole",
+                                               "#Optimizer", "#Buffers",  "#Together"};
+  std::string rows;
+  for (size_t i = 0; i < std::min(kMaxRankRows, measure.memory.ranks.size()); ++i) {
+    const RankMemory& m = measure.memory.ranks[i];
+    rows += row_html(heads, std::vector<std::string>{ranks_text(m.ranks, m.rank_count, kMaxRankRuns),
+                                                     grouped(static_cast<uint64_t>(m.rank_count)),
+                                                     grouped(m.parameters), grouped(m.replicated), grouped(m.optimizer),
+                                                     grouped(m.buffers), grouped(m.total)});
+  }
+  std::string out = table_html("Bytes of one rank of each group", heads, rows);
+  if (measure.memory.ranks.size() > kMaxRankRows)
+    out += fmt::format("<p class=\"more\">And {} more.</p>\n",
+                       grouped(measure.memory.ranks.size() - kMaxRankRows, "group"));
+  return out;
+}
+
+}  // namespace
+
+std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure) {
+  std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
+  out += fmt::format("<p>Assumed for the optimizer: {}, cut as its parameter is.</p>\n",
+                     html(measure.memory.optimizer->assumption));
+  if (!measure.memory.ranks_listed)
+    out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
+  out += bars_html(measure) + breakdown_html(manifest, measure);
+  out +=
+      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the optimizers to choose "
+      "from</span></summary>\n<div "
+      "class=\"body\">\n" +
+      rank_table(measure) + optimizer_table() + "</div>\n</details>\n";
+  return out + "</section>\n";
+}
+
+}  // namespace tpplan

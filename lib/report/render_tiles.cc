@@ -1,0 +1,52 @@
+#include "report/render_tiles.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "report/html_text.h"
+#include "report/memory_text.h"
+
+namespace tpplan {
+namespace {
+
+std::string tile(std::string_view term, const std::string& big, const std::string& sub, bool warn = false) {
+  return fmt::format("<div><dt>{}</dt><dd class=\"big{}\">{}</dd><dd class=\"sub\">{}</dd></div>\n", term,
+                     warn ? " warn" : "", big, sub);
+}
+
+std::string above_ideal(uint64_t held, uint64_t ideal) {
+  if (held <= ideal) return "0 %";
+  return ideal / 10000 > held - ideal ? "&lt; 0.01 %" : percent_text(held - ideal, ideal);
+}
+
+}  // namespace
+
+std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure) {
+  const ManifestTotals& t = manifest.totals;
+  uint64_t whole = 0;
+  for (const ManifestParam& param : manifest.parameters)
+    whole += is_replicated(layout_of(manifest, param).sharding.spec);
+  const auto ranks = static_cast<uint64_t>(device_count(manifest.mesh));
+  std::string out = "<dl class=\"tiles\">\n";
+  out += tile(
+      measure.memory.ranks.size() == 1 && measure.memory.ranks_listed ? "Each rank holds" : "The fullest rank holds",
+      bytes_html(t.max_bytes_per_rank), "of parameters");
+  out += tile(
+      "Above the ideal", above_ideal(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
+      fmt::format("the ideal is {}, the model over {}", bytes_html(t.ideal_bytes_per_rank), grouped(ranks, "rank")),
+      t.max_bytes_per_rank > t.ideal_bytes_per_rank + t.ideal_bytes_per_rank / 20);
+  out += tile("Whole on every rank", bytes_html(t.replicated_bytes_per_rank),
+              fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
+                          grouped(whole), grouped(manifest.parameters.size(), "parameter")),
+              ranks > 1 && t.replicated_bytes_per_rank > t.bytes / 20);
+  const Optimizer& optimizer = *measure.memory.optimizer;
+  out += tile(optimizer.bytes_per_element == 0 ? "Without an optimizer" : "With the optimizer",
+              bytes_html(measure.memory.fullest.total),
+              optimizer.bytes_per_element == 0
+                  ? "nothing but parameters and buffers"
+                  : fmt::format("{}, {} for each element, on the fullest rank", optimizer.name,
+                                counted(optimizer.bytes_per_element, "byte")));
+  return out + "</dl>\n";
+}
+
+}  // namespace tpplan
