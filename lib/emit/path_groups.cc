@@ -46,6 +46,8 @@ void group_members(Grouping& in, const std::vector<uint32_t>& members) {
     for (const Position& position : positions) group.varies.push_back(position.numbers > 1);
     return;
   }
+  // The number that leaves the fewest values mixed, and of those the one that makes the fewest parts. Paths with equal
+  // texts differ in some number, so every part is smaller.
   const Position best = *std::min_element(positions.begin(), positions.end(), [](const Position& a, const Position& b) {
     return std::tuple(a.numbers == 1, a.mixed, a.numbers) < std::tuple(b.numbers == 1, b.mixed, b.numbers);
   });

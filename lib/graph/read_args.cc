@@ -21,6 +21,7 @@ uint32_t keep_text(GraphReader& reader, std::string_view text) {
   return static_cast<uint32_t>(reader.graph.texts.size() - 1);
 }
 
+// The argument itself stands before its parts, and learns where they end when they have been read.
 bool read_parts(GraphReader& reader, const JsonTree& tree, uint32_t at, ArgKind kind) {
   const size_t index = reader.graph.args.size();
   push_arg(reader, kind);

@@ -18,7 +18,7 @@ bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   Crossing crossing;
   for (GraphItems steps(tree, at + 1); steps.more();) {
     const JsonNode& step = tree.nodes[steps.next()];
-    if (crossing.depth++ > 0) continue;
+    if (crossing.depth++ > 0) continue;  // the first step says which argument it is, the others only how deep inside
     if (step.kind == JsonKind::String)
       crossing.key = step.text;
     else if (step.kind == JsonKind::Integer && step.integer >= 0 && step.integer < (1 << 30))

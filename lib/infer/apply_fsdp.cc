@@ -68,6 +68,7 @@ void apply_fsdp(const TpPlan& plan, const ModelGraph& graph, const MatchTable& m
     result.sharding = intern(table, cut);
     result.reason = result.reason == Reason::Rule ? Reason::RuleAndFsdp : Reason::Fsdp;
   }
+  // After all leaders: a leader may stand behind those who follow it.
   for (const auto& [follower, first] : table.followers) {
     ParamSharding& result = table.params[follower];
     const ParamSharding& of = table.params[first];

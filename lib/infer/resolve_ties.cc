@@ -77,6 +77,7 @@ void resolve_ties(const TpPlan& plan, const ModelGraph& graph, ShardingTable& ta
     for (const ParamId id : graph.ties[i].params) tie_of[id] = i;
   }
   for (const Tie& tie : graph.ties) {
+    // The first end that a rule decides. Where no rule does, all ends are alike, and any may lead.
     ParamId leader = tie.params[0];
     for (const ParamId id : tie.params) {
       if (table.params[leader].rule == kNoRule) leader = id;
@@ -90,6 +91,7 @@ void resolve_ties(const TpPlan& plan, const ModelGraph& graph, ShardingTable& ta
       if (may_follow)
         table.params[id] = {
             .sharding = table.params[leader].sharding, .rule = table.params[leader].rule, .reason = Reason::Tied};
+      // apply_fsdp cuts leaders alone, and gives followers what it made of them: one tensor is never cut in two ways.
       if (table.params[id].sharding == table.params[leader].sharding)
         table.followers.emplace_back(id, leader);
       else

@@ -53,6 +53,7 @@ std::string bracket_regex(std::string_view members) {
       append(members[i]);
     }
   }
+  // As fnmatch.translate of Python: without members it matches nothing, or with `!` anything.
   if (text.empty()) return negated ? "." : "[^\\x{0}-\\x{10FFFF}]";
   return std::string(negated ? "[^" : "[") + text + "]";
 }
@@ -119,6 +120,8 @@ PatternSetPtr compile_patterns(std::span<const std::string> expressions, Pattern
 
 namespace {
 
+// The single expressions are compiled when the set fails for the first time, which most never do: a set is not for two
+// threads at once.
 void find_one_by_one(const PatternSet& patterns, std::string_view text, std::vector<int>& matches) {
   auto& single = const_cast<PatternSet&>(patterns).single;
   if (single.empty()) {

@@ -39,7 +39,7 @@ void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<Enc
     bases += !scopes.begins_at[at].empty();
     for (const uint32_t scope : scopes.begins_at[at]) enclosing.push_back({scope, at});
   }
-  if (bases < 2) return;
+  if (bases < 2) return;  // the scopes of one module stand in order, for blocks are gone through in order
   std::sort(enclosing.begin() + static_cast<std::ptrdiff_t>(blocks), enclosing.end(),
             [](const EnclosingScope& a, const EnclosingScope& b) { return a.scope < b.scope; });
 }

@@ -34,6 +34,9 @@ void check_path(ModelReader& reader, std::string_view path, uint64_t offset, boo
   }
 }
 
+// Adds the modules above those listed that the file leaves out. They stand behind the listed ones, whose ids are known
+// to their parameters by now. The way up ends at the first known module: its own ancestors come when it is its turn, or
+// came with it.
 void add_ancestors(ModelGraph& graph) {
   uint32_t container = kNone;
   const auto path_of_module = [&graph](uint32_t i) { return graph.modules[i].path; };
@@ -86,7 +89,7 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
   for (const auto& [name, sizes, offset] : pending.segments) {
     const int dim = dim_called(name, offset);
     if (dim < 0) continue;
-    unsigned __int128 total = 0;
+    unsigned __int128 total = 0;  // sizes come from a file, any number of them below 2^63
     for (const int64_t size : sizes) total += static_cast<unsigned __int128>(size);
     const int64_t whole = shape_of(graph, param)[static_cast<size_t>(dim)];
     if (total != static_cast<unsigned __int128>(whole)) {

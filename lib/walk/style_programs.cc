@@ -50,7 +50,7 @@ constexpr StyleProgram kPrograms[] = {
     {.style = "rowwise", .input = kTakeLast, .output = kSum, .takes_first = true, .output_is_one = true, .has_fast_path = true, .fast_output = kSumValue, .hides_bias = true},
     {.style = "rowwise_rep", .input = kCutLast, .output = kSum, .takes_first = true, .output_is_one = true, .has_fast_path = true, .fast_input = kCutLocally, .fast_output = kSumValue, .hides_bias = true},
     {.style = "rowwise_split_input", .input = kCutLast, .output = kSum, .takes_first = true, .output_is_one = true, .has_fast_path = true, .fast_input = kCutLocally, .fast_output = kSumValue, .hides_bias = true},
-    {.style = "sequence_parallel", .input = kTakeSequence, .output = kToLocal, .takes_first = true, .wraps_params = true},
+    {.style = "sequence_parallel", .input = kTakeSequence, .output = kToLocal, .takes_first = true},
 };
 // clang-format on
 

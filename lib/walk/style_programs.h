@@ -40,7 +40,6 @@ struct StyleProgram {
   bool takes_first = false;    // asks for args[0], whether or not it changes it
   bool output_is_one = false;  // fails on a result that is no tensor
   bool local_params = false;   // the module sees its own parameters as plain pieces
-  bool wraps_params = false;   // the module's own parameters become whole DTensors
   bool sums_params = false;    // the gradients of its own parameters are summed (native), once each is complete
   // Where no gradients are recorded a Linear runs on plain pieces.
   bool has_fast_path = false;
