@@ -1,0 +1,42 @@
+// A model with operations and a plan, separated by a line `%%`. What the proof of the graph refuses is never judged,
+// and what is judged right has results that are there. Time is the fuzzer's own limit.
+#include <tuple>
+
+#include "fuzz_input.h"
+#include "judge.h"
+#include "model/prove_graph.h"
+#include "model/read_model.h"
+#include "plan/read_plan.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tpplan;
+  constexpr std::string_view separator = "\n%%\n";
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const size_t at = bytes.find(separator);
+  if (at == std::string_view::npos) return 0;
+  const SourceFile model_file = fuzz_file("model.json", bytes.substr(0, at));
+  SourceFile plan_file = fuzz_file("plan.yaml", bytes.substr(at + separator.size()));
+  plan_file.id = 2;
+  const Sources sources = sources_of({{&model_file, &plan_file}});
+  Diagnostics diagnostics;
+  ModelGraph model = read_model(model_file, diagnostics);
+  if (has_errors(diagnostics)) {
+    require(!model.operations.is_there, "a graph that was refused is not there to be judged");
+    show(diagnostics, sources);
+    return 0;
+  }
+  Diagnostics again;
+  OpGraph copy = model.operations;
+  require(!copy.is_there || prove_graph(copy, model, again), "a graph that is there can be proven");
+  const TpPlan plan = read_plan(plan_file, {}, diagnostics);
+  if (has_errors(diagnostics)) return 0;
+  for (const bool infer : {false, true}) {
+    Diagnostics judged;
+    const Judgement judgement = judge(model, plan, judged, Phase::Boundaries, {.runtime = {}, .infer = infer});
+    require(!judgement.forecast.is_there || model.operations.is_there, "a forecast comes from a graph");
+    for (const ForecastCall& call : judgement.forecast.calls)
+      require(call.bytes >= 0 && call.axis < plan.mesh.axes.size(), "a forecast call has bytes and an axis");
+    show(judged, sources);
+  }
+  return 0;
+}
