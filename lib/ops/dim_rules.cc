@@ -70,6 +70,10 @@ const DimRow* find_row(std::string_view name) {
 
 bool is_dim_op(std::string_view name) { return find_row(name) != nullptr; }
 
+void add_dim_names(std::vector<std::string_view>& names) {
+  for (const DimRow& row : kDimRows) names.push_back(row.name);
+}
+
 void rule_dim(OpCall& call, OpResult& result) {
   const DimRow& row = *find_row(call.name);
   const auto x = tensor_at(call, 0);

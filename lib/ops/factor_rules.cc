@@ -33,12 +33,12 @@ constexpr NotationRow kRows[] = {
     {"conv1d_depthwise", "b c s, c 1 w | c -> b c s+; whole s w"},
     {"scaled_dot_product_attention", "b.. q d, b.. k d, b.. k e -> b.. q e; whole q k d e"},
     {"gather", "d.., d.. -> d..; gather 2"},
-    {"linalg_solve_triangular", "b.. n m, b.. n k -> b.. m k; whole n m; divides"},
+    {"linalg_solve_triangular", "b.. n m, b.. n k -> b.. m k; whole n m; divides 0"},
     {"pad", "d.. -> d..; pad"},
-    {"tril", "b.. m n -> b.. m n; whole m n; linear"},
-    {"triu", "b.. m n -> b.. m n; whole m n; linear"},
-    {"view_as_complex", "b.. c -> b..; complex; linear"},
-    {"view_as_real", "b.. -> b.. c+; linear"},
+    {"tril", "b.. m n -> b.. m n; whole m n"},
+    {"triu", "b.. m n -> b.. m n; whole m n"},
+    {"view_as_complex", "b.. c -> b..; whole c"},
+    {"view_as_real", "b.. -> b.. c+"},
 };
 
 std::vector<std::string_view> words(std::string_view text, std::string_view between) {
@@ -73,9 +73,9 @@ struct Notation {
   std::vector<std::vector<std::vector<std::string_view>>> addends;  // [addend][operand][dim]
   std::vector<std::string_view> out;
   std::vector<std::string_view> whole;
-  int64_t index = -1;  // operand that holds indices
-  int64_t norm = -1;   // position of the argument that says how many dims `n..` is
-  bool linear = false;
+  int64_t index = -1;    // operand that holds indices
+  int64_t norm = -1;     // position of the argument that says how many dims `n..` is
+  int64_t divides = -1;  // operand that the others are divided by
 };
 
 bool parse(std::string_view text, Notation& notation) {
@@ -93,7 +93,7 @@ bool parse(std::string_view text, Notation& notation) {
     if (clause[0] == "whole") notation.whole.assign(clause.begin() + 1, clause.end());
     if (clause[0] == "index" && clause.size() > 1) notation.index = clause[1][0] - '0';
     if (clause[0] == "norm" && clause.size() > 1) notation.norm = clause[1][0] - '0';
-    if (clause[0] == "linear") notation.linear = true;
+    if (clause[0] == "divides" && clause.size() > 1) notation.divides = clause[1][0] - '0';
   }
   return true;
 }
@@ -247,6 +247,8 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
       if (layout.partial) make_wrong(result, Code::TP5108, "indices are a sum that is still open");
       continue;
     }
+    if (static_cast<int64_t>(i) == notation.divides && layout.partial)
+      make_wrong(result, Code::TP5108, fmt::format("{} divides by a sum that is still open", name_of(call)));
     if (addend_of[i] == product) {
       open_twice = open_twice || (open_product & layout.partial) != 0;
       open_product |= layout.partial;
@@ -318,8 +320,9 @@ void pad_dims(OpCall& call, OpResult& result) {
 // gather, scatter, index_add: one dim whole; along the others the index goes with what it is applied to.
 void index_along(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
-  const GraphArg* dim_arg = find_arg(call, 1, "dim");
-  auto index = tensor_at(call, 2, "index");
+  const bool index_first = call.name == "take_along_dim";  // (x, index, dim)
+  const GraphArg* dim_arg = find_arg(call, index_first ? 2 : 1, "dim");
+  auto index = tensor_at(call, index_first ? 1 : 2, index_first ? "indices" : "index");
   const auto source = tensor_at(call, 3, call.name == "index_add" ? "source" : "src");
   if (!x || !index) return;
   MapTable& maps = call.table.maps;
@@ -348,7 +351,9 @@ void index_along(OpCall& call, OpResult& result) {
       continue;
     }
     if (d >= index->layout->dims.size()) continue;
-    const MapId by = index->layout->dims[d];
+    MapId by = index->layout->dims[d];
+    if (source && d < source->layout->dims.size())
+      by = join(call, result, by, source->layout->dims[d], false, fmt::format("dim {} of the source", d));
     if (d == dim) {
       if (gathers) out.dims[d] = by;
       if (!gathers && !is_whole(maps, by))
@@ -404,7 +409,8 @@ void conv1d(OpCall& call, OpResult& result) {
     for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
       const int64_t channels = local_size(call.table, *x->layout, 1, rank),
                     outs = local_size(call.table, *weight->layout, 0, rank);
-      if (channels != groups.local[rank] * local_size(call.table, *weight->layout, 1, rank) ||
+      if (groups.local[rank] == 0 ||
+          channels != groups.local[rank] * local_size(call.table, *weight->layout, 1, rank) ||
           outs % std::max<int64_t>(1, groups.local[rank]) != 0)
         crash(result, Code::TP5102,
               fmt::format("conv1d in {} groups, and rank {} has {} channels and {} filters", groups.local[rank], rank,
@@ -441,6 +447,20 @@ void attention(OpCall& call, OpResult& result) {
       }
       if (keys.kind != MapKind::Any && runs_map(maps, queries.size, std::move(runs)) != operands[0].layout->dims[1])
         make_wrong(result, Code::TP5107, "query heads meet key heads of other groups");
+    }
+    // Batch goes along; sequences and widths are whole, as without groups.
+    for (size_t i = 0; i < operands.size(); ++i) {
+      for (size_t dim = 2; dim < 4; ++dim) {
+        if (!is_whole(maps, operands[i].layout->dims[dim]))
+          make_wrong(result, Code::TP5113,
+                     fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
+                                 map_text(maps, operands[i].layout->dims[dim])));
+      }
+      for (size_t dim = 0; dim < 2 && i > 0; ++dim) {
+        if (dim == 0 || i == 2)
+          join(call, result, operands[i - 1].layout->dims[dim], operands[i].layout->dims[dim], dim == 0,
+               fmt::format("dim {}", dim));
+      }
     }
     Spread out = *operands[0].layout;
     out.is_dtensor = out.wrong = out.local_view = false;

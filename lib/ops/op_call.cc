@@ -157,7 +157,8 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
       if (open_twice != 0) say(Code::TP5108, fmt::format("{} multiplies two sums that are still open", name_of(call)));
       return;
     case Linearity::Div:
-      if (std::any_of(operands.begin() + 1, operands.end(), [](const Operand& o) { return o.layout->partial != 0; }))
+      if (!tensor_at(call, 0) ||  // a number by it
+          std::any_of(operands.begin() + 1, operands.end(), [](const Operand& o) { return o.layout->partial != 0; }))
         say(Code::TP5108, fmt::format("{} divides by a sum that is still open", name_of(call)));
       return;
     case Linearity::Other:

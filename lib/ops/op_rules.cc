@@ -46,6 +46,24 @@ OpRule find_rule(std::string_view name) {
   return nullptr;
 }
 
+void add_words(std::string_view row, std::vector<std::string_view>& names) {
+  for (size_t at = row.find_first_not_of(' '); at != std::string_view::npos;) {
+    const size_t end = std::min(row.find(' ', at), row.size());
+    names.push_back(row.substr(at, end - at));
+    at = row.find_first_not_of(' ', end);
+  }
+}
+
+std::vector<std::string_view> ruled_ops() {
+  std::vector<std::string_view> names;
+  for (const RuleRow& row : kRules) add_words(row.names, names);
+  add_dim_names(names);
+  add_pointwise_names(names);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
 OpResult run_rule(OpCall& call) {
   OpResult result;
   call.name = call.graph.strings[call.node.name];

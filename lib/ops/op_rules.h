@@ -10,6 +10,9 @@ using OpRule = void (*)(OpCall&, OpResult&);
 // The rule of an op by its name; nullptr where there is none. The model's own rules (OpGraph::rules) go first.
 [[nodiscard]] OpRule find_rule(std::string_view name);
 
+// Every name that has a row, once.
+[[nodiscard]] std::vector<std::string_view> ruled_ops();
+
 // Runs the op's rule on the truth of its operands (claims are not looked at). Results have recorded shapes where all is
 // whole. Sets `unknown` where no rule describes the op.
 [[nodiscard]] OpResult run_rule(OpCall& call);
@@ -28,8 +31,12 @@ void rule_einsum(OpCall& call, OpResult& result);
 
 // ---- by table ----
 [[nodiscard]] bool find_pointwise(std::string_view name, Linearity& linearity);
+void add_pointwise_names(std::vector<std::string_view>& names);
 void rule_pointwise(OpCall& call, OpResult& result);
 [[nodiscard]] bool is_dim_op(std::string_view name);
+void add_dim_names(std::vector<std::string_view>& names);
+// The words between the blanks of a row.
+void add_words(std::string_view row, std::vector<std::string_view>& names);
 void rule_dim(OpCall& call, OpResult& result);
 void rule_fill(OpCall& call, OpResult& result);
 

@@ -17,9 +17,8 @@ struct PointwiseRow {
 constexpr PointwiseRow kPointwise[] = {
     {Linearity::Linear,
      " neg clone contiguous to float double half bfloat16 type type_as dropout detach data positive real imag conj "
-     "view_as_complex_ "
-     "requires_grad_ cpu cuda nan_to_num_ alias identity "},
-    {Linearity::Add, " add sub where copy lerp_ "},
+     "cpu cuda "},
+    {Linearity::Add, " add sub where copy "},
     {Linearity::Mul, " mul "},
     {Linearity::Div, " div "},
     {Linearity::Other,
@@ -31,7 +30,7 @@ constexpr PointwiseRow kPointwise[] = {
      "bitwise_xor logical_and logical_or "
      "logical_not logical_xor bool int long short byte isnan isinf isfinite polar nan_to_num threshold softsign hypot "
      "addcmul addcdiv lerp bitwise_left_shift "
-     "bitwise_right_shift xlogy frac celu glu_ masked_fill heaviside isclose "},
+     "bitwise_right_shift xlogy frac celu masked_fill heaviside isclose "},
 };
 
 bool names(std::string_view list, std::string_view name) {
@@ -59,6 +58,10 @@ bool find_pointwise(std::string_view name, Linearity& linearity) {
     return true;
   }
   return false;
+}
+
+void add_pointwise_names(std::vector<std::string_view>& names) {
+  for (const PointwiseRow& row : kPointwise) add_words(row.names, names);
 }
 
 void rule_pointwise(OpCall& call, OpResult& result) {

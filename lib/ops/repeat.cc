@@ -19,6 +19,11 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
   if (dim >= x.shape.size()) return give(result, whole_layout(call.table, target));
   const DimMap held = call.table.maps.maps[x.layout->dims[dim]];
   if (!is_number(count)) {
+    const auto counts = tensor_at(call, 1, "repeats");
+    if (counts && (counts->layout->partial || !is_all_whole(call.table, *counts->layout)))
+      make_wrong(result, Code::TP5113,
+                 fmt::format("{} by counts that are not whole on every rank: {}", name_of(call),
+                             layout_text(call.table, *counts->layout)));
     if (held.kind != MapKind::Whole)
       make_wrong(result, Code::TP5113, fmt::format("repeats of dim {} by a tensor, of which ranks hold pieces", dim));
     out.dims[dim] = whole_map(call.table.maps, target[dim]);

@@ -21,6 +21,7 @@ void rule_setitem(OpCall& call, OpResult& result) {
   std::vector<MapId> part;
   std::vector<size_t> dims;
   bool advanced = false, all_kept = true;
+  size_t indices = 0;
   for (const IndexItem& item : read_index(call, x->shape.size())) {
     if (item.kind == IndexKind::NewAxis) {
       part.push_back(whole_map(call.table.maps, 1));
@@ -39,15 +40,29 @@ void rule_setitem(OpCall& call, OpResult& result) {
       if (item.tensor->layout->partial) make_wrong(result, Code::TP5108, "a mask is a sum that is still open");
       all_kept = false;
     } else {
-      advanced = true;
       all_kept = false;
       for (size_t d = 0; d < item.dims; ++d) {
         if (!is_whole(call.table.maps, x->layout->dims[item.dim + d]))
           make_wrong(result, Code::TP5113,
                      fmt::format("a write by index to dim {}, of which ranks hold pieces", item.dim + d));
       }
+      if (item.tensor && (item.tensor->layout->partial || !is_all_whole(call.table, *item.tensor->layout)))
+        make_wrong(result, Code::TP5113,
+                   fmt::format("a write by an index that is not whole on every rank: {}",
+                               layout_text(call.table, *item.tensor->layout)));
+      // The dims of one index stand where it stands; a mask and several indices have dims of their own.
+      const bool by_dims = item.kind == IndexKind::Tensor || item.kind == IndexKind::List;
+      if (by_dims && !(item.tensor && item.tensor->shape.empty())) ++indices;
+      advanced = advanced || item.kind == IndexKind::Mask || indices > 1;
+      const size_t index_dims = item.kind == IndexKind::List ? 1 : item.tensor ? item.tensor->shape.size() : 0;
+      for (size_t d = 0; by_dims && d < index_dims; ++d) {
+        part.push_back(whole_map(call.table.maps, item.tensor ? item.tensor->shape[d] : item.list));
+        dims.push_back(x->shape.size());
+      }
     }
   }
+  if (y && advanced && (!is_all_whole(call.table, *y->layout) || !is_all_whole(call.table, *x->layout)))
+    make_wrong(result, Code::TP5113, "a write by several indices or by a mask, of what is not whole on every rank");
   if (y && !advanced) {
     const size_t ndim = std::min(part.size(), y->layout->dims.size());
     for (size_t i = 0; i < ndim; ++i) {

@@ -65,8 +65,8 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
         known *= wanted[dim][rank];
     }
     bool fits = open == target.size() ? known == count : known != 0 && count % known == 0;
-    if (open < target.size()) wanted[open][rank] = fits ? count / known : known == 0 && count == 0 ? target[open] : 0;
-    if (open < target.size() && known == 0 && count == 0) fits = true;
+    // torch does not work out -1 beside a size of 0, even for a tensor without elements.
+    if (open < target.size()) wanted[open][rank] = fits ? count / known : 0;
     if (fits) continue;
     std::string asked;
     for (const RankNumber& n : numbers) asked += fmt::format("{}{}", asked.empty() ? "" : ", ", n.local[rank]);

@@ -4,21 +4,11 @@
 
 #include <algorithm>
 
+#include "ops/gradient.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
 namespace {
-
-enum class GradKind : uint8_t { None, Known, Wrong };
-
-// Complete, or a term of a sum over the ranks along `open`.
-struct GradState {
-  GradKind kind = GradKind::None;
-  AxisMask open = 0;
-  bool operator==(const GradState&) const = default;
-};
-
-constexpr GradState kNoGrad{}, kComplete{GradKind::Known, 0}, kWrongGrad{GradKind::Wrong, 0};
 
 bool is_open(const GradState& state) { return state.open != 0; }
 
@@ -178,25 +168,13 @@ void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
   }
 }
 
-// What a gradient of the result is for an operand: what the operand is an open sum over passes; where the result is cut
-// or open, a whole operand gets a term, and what is open already has no place.
-GradState through(const Walk& walk, GradState state, const Spread& x, const Spread& y, bool& opened) {
-  opened = false;
-  if (state.kind != GradKind::Known) return state;
-  const AxisMask x_cut = cut_axes(walk.table, x), y_cut = cut_axes(walk.table, y) | y.partial;
-  const AxisMask passes = x.partial, terms = y_cut & ~passes & ~x_cut;
-  if ((state.open & ~passes & (y_cut | x_cut)) != 0) return kWrongGrad;
-  opened = terms != 0;
-  return {GradKind::Known, state.open | terms};
-}
-
 Grad pass(Backward& b, const TapeEntry& entry, const Grad& out, const Spread& x, const Spread& y, RuleId origin) {
   Grad grad = out;
   grad.has_claim = false;
   bool opened = false, any_opened = false, broken = false;
   const auto step = [&](GradState& state) {
     const GradState before = state;
-    state = through(b.walk, state, x, y, opened);
+    state = gradient_through(b.walk.table, state, x, y, opened);
     any_opened = any_opened || opened;
     broken = broken || (state == kWrongGrad && before != kWrongGrad);
   };
