@@ -1,5 +1,7 @@
 #include "compile.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <tuple>
 
 #include "base/sha256.h"
@@ -26,28 +28,23 @@ void mark_refused(const TpPlan& plan, Diagnostics& diagnostics) {
 Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   Compilation c;
   c.graph = read_model(inputs.model, diagnostics);
+  const bool fits = has_errors(diagnostics) || resize_graph(c.graph.operations, c.graph.file, inputs.step, diagnostics);
   c.plan = read_plan(inputs.plan, inputs.mesh_sizes, diagnostics);  // both, so that both files' faults are seen
-  if (inputs.last == Phase::Model) return c;
+  if (inputs.last == Phase::Model || !fits) return c;
   c.reached = Phase::Plan;
   mark_refused(c.plan, diagnostics);
   if (inputs.last == Phase::Plan || has_errors(diagnostics)) return c;
-  c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last, inputs.walk);
+  WalkOptions walk = inputs.walk;
+  walk.listing = inputs.last == Phase::Operations;
+  c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last, walk);
   c.reached = c.judgement.reached;
   find_remedies(c.graph, c.plan, inputs.walk, diagnostics);
   mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
                               c.judgement.init);
-  for (const ForecastCall& call : c.judgement.forecast.calls) {
-    c.manifest.collectives.push_back({.backward = call.backward,
-                                      .kind = call.kind,
-                                      .axis = call.axis,
-                                      .module = std::string(call.module),
-                                      .shape = call.shape,
-                                      .dtype = std::string(call.dtype),
-                                      .bytes = call.bytes});
-  }
-  c.manifest.has_collectives = c.judgement.forecast.is_there;
+  c.manifest.collectives = c.judgement.forecast.calls;
+  c.manifest.has_collectives = c.judgement.forecast.gap == ForecastGap::None;
   c.manifest.model_sha256 = sha256_hex(inputs.model.text);
   c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   c.reached = Phase::Manifest;
@@ -67,6 +64,9 @@ std::string dump(const Compilation& c, Phase phase) {
       return dump(j.shardings, c.plan, c.graph);
     case Phase::Boundaries:
       return dump(j.boundaries, c.plan, c.graph);
+    case Phase::Operations:
+      return j.forecast.gap == ForecastGap::None ? j.forecast.listing
+                                                 : fmt::format("not walked: {}\n", to_text(j.forecast.gap));
     case Phase::Manifest:
       break;
   }

@@ -5,6 +5,7 @@
 
 #include "judge.h"
 #include "manifest/manifest.h"
+#include "ops/resize_graph.h"
 #include "phase.h"
 #include "plan/read_plan.h"
 
@@ -16,6 +17,7 @@ struct CompileInputs {
   MeshSizes mesh_sizes;  // replace those in the plan
   Phase last = Phase::Manifest;
   WalkOptions walk;
+  StepSizes step;  // of the recorded operations, instead of theirs
 };
 
 // Every product that was made, in order. Views point into the inputs.

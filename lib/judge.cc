@@ -1,5 +1,8 @@
 #include "judge.h"
 
+#include <algorithm>
+
+#include "diagnostics/remove_findings.h"
 #include "infer/apply_fsdp.h"
 #include "infer/check_coverage.h"
 #include "infer/check_heads.h"
@@ -10,6 +13,38 @@
 #include "walk/runtimes.h"
 
 namespace tpplan {
+
+namespace {
+
+// What these say of a run is foretold from names and shapes. The walk has seen the run.
+constexpr Code kForetold[] = {Code::TP5008, Code::TP5013, Code::TP5019, Code::TP5020};
+
+// True when the rule at this place decides over something in the module, or in the one that it stands in.
+bool is_about(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, const Span& span,
+              ModuleId module) {
+  const ModuleId above = parent_of(graph, module);
+  const std::string_view scope = above == kNone ? std::string_view{} : graph.modules[above].path;
+  for (ParamId id = 0; id < graph.params.size(); ++id) {
+    const RuleId rule = matches.params[id].rule;
+    if (rule == kNoRule || plan.rules[rule].value_span.offset != span.offset) continue;
+    if (is_below(graph, graph.modules[graph.params[id].module].path, scope)) return true;
+  }
+  return false;
+}
+
+// Findings about what the walk has decided: where it went to its end it found an error or there is none; where the run
+// ends early, those of the same part of the model are the same cause.
+void drop_foretold(const TpPlan& plan, const ModelGraph& graph, const Judgement& j, Diagnostics& diagnostics) {
+  const ForecastGap gap = j.forecast.gap;
+  if (gap != ForecastGap::None && gap != ForecastGap::Broken) return;
+  remove_findings(diagnostics, [&](const Diagnostic& d) {
+    return std::find(std::begin(kForetold), std::end(kForetold), d.code) != std::end(kForetold) &&
+           (gap == ForecastGap::None || j.forecast.broken_at == kNone ||
+            is_about(plan, graph, j.matches, d.span, j.forecast.broken_at));
+  });
+}
+
+}  // namespace
 
 Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
                 const WalkOptions& walk) {
@@ -33,8 +68,10 @@ Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagno
     check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
   if (done(Phase::Shardings)) return j;
   j.boundaries = infer_boundaries(plan, graph, j.matches, diagnostics);
-  j.forecast = walk_graph(plan, graph, j.matches, j.shardings, j.boundaries, walk, diagnostics);
   if (done(Phase::Boundaries)) return j;
+  j.forecast = walk_graph(plan, graph, j.matches, j.shardings, j.boundaries, walk, diagnostics);
+  drop_foretold(plan, graph, j, diagnostics);
+  if (done(Phase::Operations)) return j;
   j.init = apply_init(plan, graph, j.matches, j.shardings, diagnostics);
   return j;
 }

@@ -19,13 +19,13 @@ struct Judgement {
   MatchTable matches;
   ShardingTable shardings;
   BoundaryTable boundaries;
-  InitTable init;               // with the boundaries
-  Forecast forecast;            // with the boundaries, where the model has a graph
+  InitTable init;               // with the operations
+  Forecast forecast;            // where the model has operations
   Phase reached = Phase::Plan;  // the last phase that ran
 };
 
 // Runs the phases from matching on until one reports an error or `last` has run. The plan is legal when no error was
-// reported and Phase::Boundaries was reached.
+// reported and Phase::Operations was reached.
 // @pre no error has been reported yet. The plan holds what read_plan lets pass: styles of its own dialect, axes of its
 // mesh, a desired layout for each layout. Its spans, as the graph's, may say nothing: findings then have no place.
 [[nodiscard]] Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics,

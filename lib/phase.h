@@ -6,9 +6,9 @@
 
 namespace tpplan {
 
-enum class Phase : uint8_t { Model, Plan, Matches, Shardings, Boundaries, Manifest };
-inline constexpr std::string_view kPhaseNames[] = {"model",     "plan",       "matches",
-                                                   "shardings", "boundaries", "manifest"};  // by Phase
+enum class Phase : uint8_t { Model, Plan, Matches, Shardings, Boundaries, Operations, Manifest };
+inline constexpr std::string_view kPhaseNames[] = {"model",      "plan",       "matches", "shardings",
+                                                   "boundaries", "operations", "manifest"};  // by Phase
 
 [[nodiscard]] inline std::string_view to_text(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 // False when there is no such phase.

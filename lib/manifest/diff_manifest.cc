@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "manifest/diff_calls.h"
 #include "manifest/diff_collectives.h"
 #include "manifest/diff_fields.h"
 #include "manifest/diff_lists.h"
@@ -58,10 +59,11 @@ ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_ma
   diff.buffers = diff_params(old_manifest, old_manifest.buffers, new_manifest, new_manifest.buffers);
   diff.modules = diff_modules(old_manifest, new_manifest);
   diff.collectives = diff_collectives(old_manifest, new_manifest);
+  diff.calls = diff_calls(old_manifest, new_manifest);
   diff.bytes_before = rank_bytes_of(old_manifest);
   diff.bytes_after = rank_bytes_of(new_manifest);
   diff.same = diff.settings.empty() && diff.rules.empty() && is_same(diff.parameters) && is_same(diff.buffers) &&
-              is_same(diff.modules) && old_manifest.totals == new_manifest.totals;
+              is_same(diff.modules) && diff.calls.changes.empty() && old_manifest.totals == new_manifest.totals;
   return diff;
 }
 

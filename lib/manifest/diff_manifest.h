@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "manifest/diff_calls.h"
 #include "manifest/manifest.h"
 
 namespace tpplan {
@@ -79,6 +80,7 @@ struct ManifestDiff {
   std::vector<RuleChange> rules;      // that differ, in file order, those that are gone at the end
   ListDiff parameters, buffers, modules;
   std::vector<CollectiveCount> collectives;  // all there are, equal counts too: by phase, kind and axis
+  CallsDiff calls;                           // of a step, where the models have operations
   RankBytes bytes_before, bytes_after;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/version.h"
 #include "sharding/check_sharding.h"
+#include "sharding/collective_call.h"
 #include "sharding/distribution.h"
 #include "sharding/dtype.h"
 #include "sharding/mesh.h"
@@ -98,17 +99,6 @@ struct ManifestData {
   int dim = 0;
 };
 
-// One call of one training step, as rank 0 makes it.
-struct ManifestCollective {
-  bool backward = false;
-  CollectiveKind kind{};  // never LocalSlice, which communicates nothing
-  AxisId axis = 0;
-  std::string module;
-  std::vector<int64_t> shape;  // of its input
-  std::string dtype;
-  int64_t bytes = 0;
-};
-
 struct ManifestTotals {
   uint64_t parameters = 0;  // tensors: tied names count once
   uint64_t elements = 0;
@@ -137,8 +127,8 @@ struct Manifest {
   std::optional<ManifestFsdp> fsdp;
   std::vector<std::string> remat;
   std::vector<Distribution> distributions;
-  bool has_collectives = false;  // the model had a graph of operations
-  std::vector<ManifestCollective> collectives;
+  bool has_collectives = false;             // the model had a graph of operations
+  std::vector<CollectiveCall> collectives;  // of one training step, in order
   ManifestTotals totals;
 };
 

@@ -1,6 +1,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "manifest/manifest_sections.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 
@@ -14,7 +15,7 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
                  dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  bytes = member(reader, tree, 0, "bytes", JsonKind::Integer);
   if (phase == 0 || kind == 0 || axis == 0 || module == 0 || shape == 0 || dtype == 0 || bytes == 0) return false;
-  ManifestCollective call;
+  CollectiveCall call;
   if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")
     return fault(reader, Code::TP7001, tree.nodes[phase], fmt::format("unknown phase `{}`", tree.nodes[phase].text));
   if (!find_collective(tree.nodes[kind].text, call.kind) || call.kind == CollectiveKind::LocalSlice)
@@ -24,11 +25,11 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   call.dtype = tree.nodes[dtype].text;
   call.bytes = tree.nodes[bytes].integer;
   if (!read_axis(reader, tree.nodes[axis], call.axis)) return false;
-  for (uint32_t i = shape + 1; i < tree.nodes[shape].end; i = tree.nodes[i].end) {
-    if (!expect(reader, tree.nodes[i], JsonKind::Integer, "a size")) return false;
-    call.shape.push_back(tree.nodes[i].integer);
-  }
-  reader.manifest.has_collectives = true;
+  if (!read_sizes(reader, tree, shape, call.shape)) return false;
+  DType type{};
+  if (call.bytes < 0 ||
+      (find_dtype(call.dtype, type) && static_cast<uint64_t>(call.bytes) != bytes_of(type, call.shape)))
+    return fault(reader, Code::TP7002, tree.nodes[bytes], "`bytes` are not what shape and dtype say");
   reader.manifest.collectives.push_back(std::move(call));
   return true;
 }

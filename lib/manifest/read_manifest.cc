@@ -154,6 +154,7 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
       fault(reader, Code::TP7001, {file.id, 0, 1}, "the manifest could not be read to its end");
     return manifest;
   }
+  manifest.has_collectives = is_there[static_cast<size_t>(row_of("collectives") - kMembers)];
   for (size_t i = 0; i < std::size(kMembers); ++i) {
     if (!kMembers[i].is_required || is_there[i]) continue;
     fault(reader, Code::TP7001, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kMembers[i].key));

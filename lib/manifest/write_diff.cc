@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "manifest/manifest_json.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -37,6 +38,8 @@ std::string summary_line(const ManifestDiff& d) {
     for (const auto& [count, noun] : {std::pair{d.settings.size(), "setting"}, std::pair{d.rules.size(), "rule"}}) {
       if (count > 0) out += fmt::format(", {} {}", counted(count, noun), count == 1 ? "differs" : "differ");
     }
+    if (!d.calls.changes.empty())
+      out += fmt::format(", a step makes {} -> {}", d.calls.before, counted(d.calls.after, "call"));
   }
   return out + fmt::format("; {} per rank\n", bytes);
 }
@@ -120,6 +123,30 @@ std::string collectives_text(const std::vector<CollectiveCount>& counts) {
     out += '\n';
   }
   return out.empty() ? out : "\ncollectives\n" + out;
+}
+
+// "[2, 16]"; "none" for no call; the first of several shapes with how many there are.
+std::string shapes_text(const std::vector<std::vector<int64_t>>& shapes) {
+  if (shapes.empty()) return "none";
+  return shapes.size() == 1 ? shape_text(shapes[0])
+                            : fmt::format("{} and {} more", shape_text(shapes[0]), shapes.size() - 1);
+}
+
+std::string calls_text(const CallsDiff& calls) {
+  if (calls.known_before != calls.known_after)
+    return fmt::format("\ncalls of a step\n  only the {} manifest lists them\n", calls.known_after ? "new" : "old");
+  if (calls.changes.empty()) return {};
+  std::string out = fmt::format("\ncalls of a step: {} -> {}, {} of inputs on rank 0\n", calls.before, calls.after,
+                                arrow(human_bytes(calls.bytes_before), human_bytes(calls.bytes_after)));
+  for (const CallChange& c : calls.changes) {
+    const char sign = c.before == 0 ? '+' : c.after == 0 ? '-' : '~';
+    out += fmt::format("  {} {:<8}  {} over {}  {}\n", sign, c.backward ? "backward" : "forward", to_text(c.kind),
+                       escape_for_terminal(c.axis), escape_for_terminal(c.module));
+    out += fmt::format("      {} calls, {}, {} {}\n", arrow(fmt::format("{}", c.before), fmt::format("{}", c.after)),
+                       arrow(human_bytes(c.bytes_before), human_bytes(c.bytes_after)),
+                       arrow(shapes_text(c.shapes_before), shapes_text(c.shapes_after)), escape_for_terminal(c.dtype));
+  }
+  return out;
 }
 
 std::string bytes_text(const RankBytes& before, const RankBytes& after) {
@@ -236,6 +263,25 @@ void write_collective_count(JsonWriter& json, const CollectiveCount& c) {
   end_object(json);
 }
 
+void write_call_change(JsonWriter& json, const CallChange& c) {
+  begin_object(json);
+  write_member(json, "phase", c.backward ? "backward" : "forward");
+  write_member(json, "kind", to_text(c.kind));
+  write_member(json, "axis", c.axis);
+  write_member(json, "module", c.module);
+  for (const auto& [side, shapes] :
+       {std::pair{"shapes_before", &c.shapes_before}, std::pair{"shapes_after", &c.shapes_after}}) {
+    write_key(json, side);
+    write_array(json, *shapes, [&json](const std::vector<int64_t>& shape) { write_array(json, shape); });
+  }
+  write_member(json, "dtype", c.dtype);
+  write_member(json, "before", c.before);
+  write_member(json, "after", c.after);
+  write_member(json, "bytes_before", c.bytes_before);
+  write_member(json, "bytes_after", c.bytes_after);
+  end_object(json);
+}
+
 void write_bytes(JsonWriter& json, std::string_view key, const RankBytes& b) {
   write_key(json, key);
   begin_object(json);
@@ -277,7 +323,7 @@ std::string diff_text(const ManifestDiff& diff) {
   std::string out;
   if (!diff.settings.empty()) out += "\nsettings\n" + fields_text(diff.settings, "  ~ ");
   return out + rules_text(diff.rules) + list_text(diff.parameters, "parameters") + list_text(diff.buffers, "buffers") +
-         list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) +
+         list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) + calls_text(diff.calls) +
          bytes_text(diff.bytes_before, diff.bytes_after);
 }
 
@@ -299,6 +345,8 @@ bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
   write_list(json, diff.buffers, "buffers");
   write_list(json, diff.modules, "modules");
   write_changes(json, "collectives", diff.collectives, write_collective_count);
+  if (diff.calls.known_before && diff.calls.known_after)
+    write_changes(json, "calls", diff.calls.changes, write_call_change);
   next_line(json, 1);
   write_key(json, "bytes");
   begin_object(json);

@@ -145,7 +145,7 @@ std::vector<std::string> layout_texts(const std::vector<Layout>& layouts, const 
   return texts;
 }
 
-void write_collective(JsonWriter& json, const ManifestCollective& call, const Mesh& mesh) {
+void write_collective(JsonWriter& json, const CollectiveCall& call, const Mesh& mesh) {
   begin_object(json);
   write_member(json, "phase", call.backward ? "backward" : "forward");
   write_member(json, "kind", to_text(call.kind));
@@ -186,7 +186,7 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   });
   if (manifest.has_collectives)
     write_lines(json, "collectives", manifest.collectives,
-                [&](const ManifestCollective& call) { write_collective(json, call, manifest.mesh); });
+                [&](const CollectiveCall& call) { write_collective(json, call, manifest.mesh); });
   write_top_key(json, "data");
   write_data(json, manifest.data, manifest.mesh);
   write_top_key(json, "fsdp");

@@ -3,8 +3,10 @@
 namespace tpplan {
 
 ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer) {
-  ManifestMeasure measure{.memory = measure_memory(manifest, optimizer), .traffic = measure_traffic(manifest)};
-  measure.overflow = measure.memory.overflow || measure.traffic.overflow;
+  ManifestMeasure measure{.memory = measure_memory(manifest, optimizer),
+                          .traffic = measure_traffic(manifest),
+                          .collectives = measure_collectives(manifest.collectives, manifest.mesh)};
+  measure.overflow = measure.memory.overflow || measure.traffic.overflow || measure.collectives.overflow;
   return measure;
 }
 

@@ -40,8 +40,8 @@ void rule_expand(OpCall& call, OpResult& result) {
       const int64_t asked = sizes[dim].local[rank] == -1 ? held.local[rank] : sizes[dim].local[rank];
       if (asked != held.local[rank] && held.local[rank] != 1)
         crash(result, Code::TP5102,
-              fmt::format("{} of dim {} to {}, and it is {} on rank {} ({} and {} in the whole model)", name_of(call),
-                          dim, asked, held.local[rank], rank, target[dim], held.size));
+              fmt::format("{} of dim {} to {}, and the ranks have {} (to {}, of {}, in the whole model)", name_of(call),
+                          dim, asked, rank_sizes_text(held.local), target[dim], held.size));
       repeats = repeats || (asked != held.local[rank]);
       keeps = keeps && asked == held.local[rank];
       local[rank] = asked;

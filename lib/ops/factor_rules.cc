@@ -439,8 +439,10 @@ void attention(OpCall& call, OpResult& result) {
     const DimMap keys = maps.maps[operands[1].layout->dims[1]], queries = maps.maps[operands[0].layout->dims[1]];
     for (size_t rank = 0; rank < maps.ranks; ++rank) {
       if (keys.local[rank] == 0 || queries.local[rank] % keys.local[rank] != 0)
-        crash(result, Code::TP5102,
-              fmt::format("{} query heads and {} key heads on rank {}", queries.local[rank], keys.local[rank], rank));
+        crash(
+            result, Code::TP5102,
+            fmt::format("the ranks have {} query heads and {} key heads, and no group of query heads for each key head",
+                        rank_sizes_text(queries.local), rank_sizes_text(keys.local)));
       RankRuns runs(maps.ranks);
       for (size_t r = 0; r < maps.ranks; ++r) {
         for (const Interval& run : runs_of(keys, r)) runs[r].push_back({run.begin * group, run.end * group});

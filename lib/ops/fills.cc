@@ -38,6 +38,7 @@ void rule_fill(OpCall& call, OpResult& result) {
     }
     return give(result, whole_layout(call.table, target));
   }
+  if (name == "tensor" || name == "scalar_tensor") return give(result, whole_layout(call.table, target));
   const bool is_method = name.starts_with("new_");
   std::vector<RankNumber> sizes = numbers_at(call, is_method ? 1 : 0, "size");
   if (sizes.size() != target.size()) return give(result, whole_layout(call.table, target));

@@ -108,13 +108,18 @@ MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast,
     sizes[rank] = x == 1 ? y : x;
     if (x != y && !(may_broadcast && (x == 1 || y == 1))) {
       crash(result, Code::TP5102,
-            fmt::format("{} is {} in one operand and {} in another on rank {} ({} and {} in the whole model)", what, x,
-                        y, rank, one.size, other.size));
+            fmt::format("on the ranks {} is {} in one operand and {} in the other; in the whole model {}", what,
+                        rank_sizes_text(one.local), rank_sizes_text(other.local),
+                        one.size == other.size ? fmt::format("it is {}", one.size)
+                                               : fmt::format("{} and {}", one.size, other.size)));
       sizes[rank] = std::max(x, y);
     }
   }
-  if (may_broadcast && one.size == 1) return b;
-  if (may_broadcast && other.size == 1) return a;
+  const auto is_one = [](const DimMap& map) {
+    return map.size == 1 && std::all_of(map.local.begin(), map.local.end(), [](int64_t n) { return n == 1; });
+  };
+  if (may_broadcast && is_one(one)) return b;
+  if (may_broadcast && is_one(other)) return a;
   if (equal && one.kind == MapKind::Any) return b;
   if (equal && other.kind == MapKind::Any) return a;
   make_wrong(result, Code::TP5107,
@@ -187,6 +192,23 @@ void check_layout(OpCall& call, OpResult& result, Spread& out) {
 }
 
 void give(OpResult& result, Spread out) { result.outs.push_back(std::move(out)); }
+
+std::string rank_sizes_text(std::span<const int64_t> sizes) {
+  constexpr size_t kMost = 8;  // runs that are shown
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < sizes.size();) {
+    size_t end = i;
+    while (end < sizes.size() && sizes[end] == sizes[i]) ++end;
+    if (i == 0 && end == sizes.size()) return fmt::format("{}", sizes[0]);
+    if (runs.size() == kMost) {
+      runs.push_back("...");
+      break;
+    }
+    runs.push_back(end - i > 1 ? fmt::format("{} x {}", end - i, sizes[i]) : fmt::format("{}", sizes[i]));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
 
 std::string name_of(const OpCall& call) { return std::string(call.graph.strings[call.node.name]); }
 

@@ -108,4 +108,7 @@ void give(OpResult& result, Spread out);
 
 [[nodiscard]] std::string name_of(const OpCall& call);  // of the op, for messages
 
+// Sizes by rank in short: "512" where they are all alike, else "2 x 1366, 1364", in the order of the ranks.
+[[nodiscard]] std::string rank_sizes_text(std::span<const int64_t> sizes);
+
 }  // namespace tpplan

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_rules.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -68,12 +69,12 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
     // torch does not work out -1 beside a size of 0, even for a tensor without elements.
     if (open < target.size()) wanted[open][rank] = fits ? count / known : 0;
     if (fits) continue;
-    std::string asked;
-    for (const RankNumber& n : numbers) asked += fmt::format("{}{}", asked.empty() ? "" : ", ", n.local[rank]);
-    std::string held;
-    for (const int64_t n : local) held += fmt::format("{}{}", held.empty() ? "" : ", ", n);
+    std::vector<int64_t> asked;
+    for (const RankNumber& n : numbers) asked.push_back(n.local[rank]);
     crash(result, Code::TP5103,
-          fmt::format("{} to [{}], and rank {} has {} elements: [{}]", name_of(call), asked, rank, count, held));
+          fmt::format("{} to {}, and rank {} has {}: {}", name_of(call), shape_text(asked), rank, shape_text(local),
+                      open < target.size() ? fmt::format("its {} elements are no multiple of {}", count, known)
+                                           : fmt::format("{} elements, and {} are asked for", count, known)));
   }
   return wanted;
 }

@@ -109,11 +109,37 @@ std::vector<Edit> with_rule(const Search& search, std::string_view path) {
   return edits;
 }
 
+// A rule more, for a layer in the module that has none, with a style that the plan has for others.
+std::vector<Edit> with_rule_below(const Search& search, std::string_view path) {
+  std::vector<Edit> edits;
+  if (path.empty()) return edits;
+  const std::string above = key_for(search.graph, path) + separator(search.graph.framework);
+  std::vector<std::string> keys;
+  for (const Module& module : search.graph.modules) {
+    if (module.param_count == 0 || !is_below(search.graph, module.path, path)) continue;
+    std::string key = key_for(search.graph, module.path);
+    const bool has_rule = std::any_of(search.plan.rules.begin(), search.plan.rules.end(), [&](const PlanRule& rule) {
+      return rule.key == key || rule.key.starts_with(key + ".");
+    });
+    if (key.starts_with(above) && !has_rule && std::find(keys.begin(), keys.end(), key) == keys.end())
+      keys.push_back(std::move(key));
+  }
+  for (const std::string& key : keys) {
+    for (const Edit& edit : with_rule(search, key)) {
+      const StyleRow* style = edit.plan.rules.back().style;
+      const bool is_known = std::any_of(search.plan.rules.begin(), search.plan.rules.end(),
+                                        [style](const PlanRule& rule) { return rule.style == style; });
+      if (is_known) edits.push_back(edit);
+    }
+  }
+  return edits;
+}
+
 bool mends(Search& search, const Edit& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
   Diagnostics trial;
-  std::ignore = judge(search.graph, edit.plan, trial, Phase::Boundaries, search.walk);
+  std::ignore = judge(search.graph, edit.plan, trial, Phase::Operations, search.walk);
   return !has_errors(trial);
 }
 
@@ -122,6 +148,29 @@ bool try_edits(Search& search, const std::vector<Edit>& edits, Diagnostic& findi
   if (found == edits.end()) return false;
   finding.help = fmt::format("{}: with this change alone the plan is right", found->words);
   return true;
+}
+
+// Sizes of the axis with which the plan is right as it stands.
+void try_sizes(Search& search, Diagnostic& finding) {
+  constexpr int64_t kMostRanks = 1024;
+  const RuleId id = rule_at(search.plan, finding.span);
+  const AxisId axis = id == kNoRule ? kNoAxis : search.plan.rules[id].axis;
+  if (axis == kNoAxis || search.plan.mesh.axes[axis].size > kMostRanks) return;
+  const MeshAxis& own = search.plan.mesh.axes[axis];
+  // What ranks can share out evenly they can by the primes of its size, too: sizes of the form 2^a 3^b.
+  std::vector<int64_t> sizes;
+  for (int64_t two = 1; two < own.size; two *= 2) {
+    for (int64_t size = two; size < own.size; size *= 3) sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  std::vector<std::string> fitting;
+  for (const int64_t size : sizes) {
+    Edit edit{search.plan, {}};
+    edit.plan.mesh.axes[axis].size = size;
+    if (mends(search, edit)) fitting.push_back(fmt::format("{}", size));
+  }
+  if (fitting.size() > 1)  // on one rank every plan is right
+    finding.help = fmt::format("with `{}` = {} this plan is right as it stands", own.name, fmt::join(fitting, ", "));
 }
 
 // The module that a finding names first: "model.layers.0.mlp: ...".
@@ -136,11 +185,14 @@ void find_remedy(Search& search, Diagnostic& finding) {
   for (const Note& note : finding.notes) rules.push_back(rule_at(search.plan, note.span));
   for (const RuleId rule : rules) {
     if (rule == kNoRule) continue;
-    if (try_edits(search, other_styles(search, rule), finding) ||
-        try_edits(search, without_rule(search, rule), finding))
+    if (try_edits(search, without_rule(search, rule), finding) ||
+        try_edits(search, other_styles(search, rule), finding))
       return;
   }
-  try_edits(search, with_rule(search, module_of(search.graph, finding)), finding);
+  const std::string_view module = module_of(search.graph, finding);
+  if (try_edits(search, with_rule(search, module), finding)) return;
+  if (try_edits(search, with_rule_below(search, module), finding)) return;
+  try_sizes(search, finding);
 }
 
 }  // namespace

@@ -10,13 +10,13 @@ namespace tpplan {
 namespace {
 
 constexpr Format kFormats[] = {
-    {"human", true, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
-    {"json", false, [](const Report& r) { return render_json(r.diagnostics, r.sources); }},
-    {"jsonl", false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
-    {"sarif", false, [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
-    {"github", false, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
-    {"gitlab", false, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
-    {"junit", false, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
+    {"human", true, true, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
+    {"json", false, true, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.costs); }},
+    {"jsonl", false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
+    {"sarif", false, false, [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
+    {"github", false, false, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
+    {"gitlab", false, false, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
+    {"junit", false, false, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
 };
 
 }  // namespace

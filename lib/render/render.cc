@@ -157,15 +157,16 @@ std::string render_human(const Fault& fault, std::string_view place, const Rende
   return out;
 }
 
-std::string render_json(const Diagnostics& diagnostics, const Sources& sources) {
+std::string render_json(const Diagnostics& diagnostics, const Sources& sources, std::string_view costs) {
   const Sources located = locate(diagnostics, sources);
   std::vector<std::string> findings;
   for (const Diagnostic& d : diagnostics.list)
     findings.push_back(json_of([&](JsonWriter& json) { write_finding(json, d, located); }));
-  return render_document(findings, counts_of(diagnostics));
+  return render_document(findings, counts_of(diagnostics), costs);
 }
 
-std::string render_document(std::span<const std::string> findings, const FindingCounts& counts) {
+std::string render_document(std::span<const std::string> findings, const FindingCounts& counts,
+                            std::string_view costs) {
   JsonWriter json;
   begin_object(json);
   write_member(json, "format", "tpplan.diagnostics/1");
@@ -179,6 +180,11 @@ std::string render_document(std::span<const std::string> findings, const Finding
   }
   if (!findings.empty()) next_line(json, 0);
   end_array(json);
+  if (!costs.empty()) {
+    next_line(json, 1);
+    write_key(json, "costs");
+    write_json(json, costs);
+  }
   end_object(json);
   return json.out + '\n';
 }

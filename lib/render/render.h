@@ -50,11 +50,13 @@ struct FindingCounts {
 // line. `place` stands where the fault names none.
 [[nodiscard]] std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options);
 
-// One document of schemas/diagnostics.schema.json.
-[[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources);
+// One document of schemas/diagnostics.schema.json. `costs` is JSON of its member of that name; empty: it has none.
+[[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
+                                      std::string_view costs = {});
 
 // The same document of findings that are written already, each of them a line of render_jsonl without its end.
-[[nodiscard]] std::string render_document(std::span<const std::string> findings, const FindingCounts& counts);
+[[nodiscard]] std::string render_document(std::span<const std::string> findings, const FindingCounts& counts,
+                                          std::string_view costs = {});
 
 // JSON Lines: the findings of that document, each on a line of its own.
 [[nodiscard]] std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "report/html_text.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -147,6 +148,29 @@ std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
                       : "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
 }
 
+std::string calls_html(const CallsDiff& calls) {
+  static constexpr std::string_view heads[] = {"Module",  "Pass",   "Collective",    "Axis",        "Input",
+                                               "#Before", "#After", "#Bytes before", "#Bytes after"};
+  if (calls.known_before != calls.known_after)
+    return fmt::format("<p>Only the {} manifest lists the calls of a step.</p>\n", calls.known_after ? "new" : "old");
+  if (calls.changes.empty()) return "";
+  std::string rows;
+  for (const CallChange& c : std::span(calls.changes).first(std::min(kMaxRuleChanges, calls.changes.size()))) {
+    rows += row_html(
+        heads,
+        std::vector<std::string>{
+            code(c.module), c.backward ? "backward" : "forward", std::string(to_text(c.kind)), code(c.axis),
+            fmt::format("{} {}", shape_text(c.after > 0 ? c.shapes_after[0] : c.shapes_before[0]), html(c.dtype)),
+            grouped(c.before), grouped(c.after), bytes_html(c.bytes_before), bytes_html(c.bytes_after)});
+  }
+  std::string out = table_html(
+      fmt::format("Calls of a step: {} before, {} after", grouped(calls.before), grouped(calls.after)), heads, rows);
+  if (calls.changes.size() > kMaxRuleChanges)
+    out += fmt::format("<p class=\"more\">And {} more.</p>\n",
+                       grouped(calls.changes.size() - kMaxRuleChanges, "kind of call"));
+  return out;
+}
+
 }  // namespace
 
 bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff,
@@ -163,7 +187,8 @@ bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, 
   for (const auto& [list, noun] : {std::pair{&diff.parameters, "parameter"}, std::pair{&diff.buffers, "buffer"},
                                    std::pair{&diff.modules, "module boundary"}})
     out += list_html(*list, noun);
-  return sink(out + rules_html(diff.rules) + collectives_html(diff.collectives) + "</section>\n");
+  return sink(out + rules_html(diff.rules) + collectives_html(diff.collectives) + calls_html(diff.calls) +
+              "</section>\n");
 }
 
 }  // namespace tpplan

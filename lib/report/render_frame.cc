@@ -52,7 +52,7 @@ std::string nav_html(bool compared) {
   return out +
          " <a href=\"#replicated\">Replicated</a> <a href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
          "href=\"#traffic\">Bytes "
-         "moved</a></nav>\n</header>\n<main>\n";
+         "moved</a> <a href=\"#collectives\">Collectives</a></nav>\n</header>\n<main>\n";
 }
 
 std::string footer_html(const Manifest& manifest) {

@@ -1,6 +1,7 @@
 #include "report/render_html.h"
 
 #include "report/render_changes.h"
+#include "report/render_collectives.h"
 #include "report/render_frame.h"
 #include "report/render_memory.h"
 #include "report/render_replicated.h"
@@ -17,7 +18,8 @@ bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const
          sink(memory_html(manifest, measure)) &&
          (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
          sink(replicated_html(manifest)) && sink(rules_html(manifest)) && render_shards(manifest, sink) &&
-         sink(traffic_html(manifest, measure)) && sink(footer_html(manifest));
+         sink(traffic_html(manifest, measure)) && sink(collectives_section(manifest, measure)) &&
+         sink(footer_html(manifest));
 }
 
 }  // namespace tpplan

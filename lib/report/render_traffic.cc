@@ -54,8 +54,9 @@ std::string boundaries_html(const Manifest& manifest, const std::vector<Boundary
   }
   if (rows.empty()) return "<p>No module boundary has a collective.</p>\n";
   return table_html("Activations at module boundaries", heads, rows) +
-         "<p class=\"more\">Their sizes depend on the batch, which the manifest does not know: these are counts of "
-         "places, not bytes.</p>\n";
+         fmt::format(
+             "<p class=\"more\">Their sizes depend on the batch: these are counts of places, not bytes. {}</p>\n",
+             manifest.has_collectives ? "The section below has the calls of one step, with their bytes." : "");
 }
 
 }  // namespace

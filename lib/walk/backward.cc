@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/gradient.h"
+#include "walk/list_operations.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
@@ -519,9 +520,15 @@ void judge_parameter(Backward& b, ParamId id, SlotId slot, bool report_findings)
     record(b, entry, CollectiveKind::AllReduce, 0, layout_of(walk, slot), slot);
     if (!claims_open(grad)) grad = close(b, entry, std::move(grad), 0);
   }
-  if (!report_findings) return;
   GradState state{};
   const bool one = uniform(grad, state);
+  list_gradient(walk, id,
+                grad.state == kWrongGrad ? "wrong"
+                : !one                   ? "complete in one part, a term of an open sum in another"
+                : !is_open(state)        ? "complete"
+                : claims_open(grad)      ? "a term of an open sum, and known to be"
+                                         : "a term of an open sum");
+  if (!report_findings) return;
   Cause cause{.code = Code::TP5111,
               .reason = {},
               .op = {},

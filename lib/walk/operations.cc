@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/size_ops.h"
+#include "walk/list_operations.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
@@ -70,14 +71,22 @@ void each_arg(const Walk& walk, const GraphNode& node, F f) {
   for (uint32_t i = node.args_begin; i < end; ++i) f(walk.graph.args[i]);
 }
 
+// What ranks hold of the operands: "[2, 16, 128] (dim 2: 0..63 | 64..127) and `lm_head.weight` [64, 128] (whole)".
 std::string operand_texts(const Walk& walk, const GraphNode& node) {
-  std::string out;
+  std::vector<std::string> texts;
   for (const ValueId value : values_in(walk, node)) {
     const Spread& layout = walk.table.layouts[walk.layout_of[value]];
-    out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", shape_text(shape_of(walk.graph, value)),
-                       layout_text(walk.table, layout));
+    const auto param = std::find(walk.value_of_param.begin(), walk.value_of_param.end(), value);
+    const std::string name =
+        param == walk.value_of_param.end()
+            ? std::string()
+            : fmt::format(
+                  "`{}` ",
+                  path_of(walk.model, walk.model.params[static_cast<size_t>(param - walk.value_of_param.begin())]));
+    texts.push_back(fmt::format("{}{} ({}{})", name, shape_text(shape_of(walk.graph, value)),
+                                layout_text(walk.table, layout), layout.is_dtensor ? ", a DTensor" : ""));
   }
-  return out;
+  return fmt::format("operands: {}", fmt::join(texts, " and "));
 }
 
 // The rules that the operands' layouts come from: the first one, and another.
@@ -158,8 +167,11 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
                std::span<const TapeSlot> ins) {
   const auto [rule, partner] = origins(walk, node);
   const std::string op(walk.graph.strings[node.name]);
+  const auto said_of_op = [&op](const std::string& reason) {
+    return reason.find(op) != std::string::npos ? reason : fmt::format("{}: {}", op, reason);
+  };
   if (!entry.crash.empty()) {
-    crash_at(walk, entry.code, entry.crash, rule, partner, op);
+    crash_at(walk, entry.code, said_of_op(entry.crash), rule, partner, op);
     if (walk.crash != kNoId) walk.causes[walk.crash].layouts = operand_texts(walk, node);
     return;
   }
@@ -188,7 +200,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
              entry.unknown
                  ? fmt::format("{} meets a value that is not whole on every rank, and no rule says what it makes of it",
                                op)
-                 : entry.wrong,
+                 : said_of_op(entry.wrong),
          .op = op,
          .module = module_at(walk),
          .rule = rule,
@@ -223,6 +235,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
     on_tape = on_tape || slot.requires_grad;
     outs.push_back({id, slot.layout});
   }
+  list_operation(walk, node);
   if (!on_tape) return;
   tape.in_begin = static_cast<uint32_t>(walk.tape_slots.size());
   walk.tape_slots.insert(walk.tape_slots.end(), ins.begin(), ins.end());

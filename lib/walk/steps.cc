@@ -98,10 +98,10 @@ SlotId from_local(Walk& walk, SlotId in, std::span<const Placement> placements, 
     if (!is_shard(layout.claim[axis])) continue;
     const auto dim = static_cast<size_t>(layout.claim[axis].dim);
     if (dim >= layout.dims.size()) {
-      crash_at(
-          walk, Code::TP5105,
-          fmt::format("takes a tensor of {} dims for cut along dim {}", layout.dims.size(), layout.claim[axis].dim),
-          rule);
+      crash_at(walk, Code::TP5105,
+               fmt::format("{} takes its input for cut along dim {}, and it has {} dims", style_name(walk, rule),
+                           layout.claim[axis].dim, layout.dims.size()),
+               rule);
       return in;
     }
     if (sizes[dim].empty()) sizes[dim] = maps.maps[layout.dims[dim]].local;
@@ -127,10 +127,12 @@ SlotId from_local(Walk& walk, SlotId in, std::span<const Placement> placements, 
       }
       const int64_t held = local_size(walk.table, layout, dim, rank);
       if (held == length(wanted)) continue;
-      crash_at(walk, Code::TP5102,
-               fmt::format("takes its input for rank {}'s {} of {} elements, and it has {}", rank, length(wanted),
-                           sizes[dim][rank], held),
-               rule, walk.slots[in].origin);
+      crash_at(
+          walk, Code::TP5102,
+          fmt::format("{} takes its input for a piece of {} elements, of which rank {} has {}, and the ranks hold {}",
+                      style_name(walk, rule), sizes[dim][rank], rank, length(wanted),
+                      rank_sizes_text(walk.table.maps.maps[layout.dims[dim]].local)),
+          rule, walk.slots[in].origin);
       return in;
     }
   }
@@ -165,7 +167,9 @@ SlotId sum_value(Walk& walk, SlotId in, RuleId rule) {
   const bool open = layout.partial != 0 || layout.zero, cut = is_sharded(walk.table, layout),
              was_dtensor = layout.is_dtensor;
   if (was_dtensor) {
-    crash_at(walk, Code::TP5104, "sums a DTensor over the ranks as if it were a tensor", rule, walk.slots[in].origin);
+    crash_at(walk, Code::TP5104,
+             fmt::format("{} sums a DTensor over the ranks as if it were a tensor", style_name(walk, rule)), rule,
+             walk.slots[in].origin);
     return in;
   }
   record_call(walk, false, CollectiveKind::AllReduce, 0, module_at(walk), local_shape(walk.table, layout, 0),
@@ -436,8 +440,10 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
   // Gathering and summing make something new; a slice of a whole value stays the plan's.
   const SlotId out = derived(walk, in, layout, rule, true);
   if (on_tape) record_step(walk, TapeKind::Redistribute, in, out, for_gradient(from), rule);
-  if (!fault.reason.empty() && !was_wrong)
-    spoil(walk, out, fault.code, std::move(fault.reason), rule, before, style_name(walk, rule));
+  if (!fault.reason.empty() && !was_wrong) {
+    const std::string who = rule == kNoRule ? "an operation on DTensors" : style_name(walk, rule);
+    spoil(walk, out, fault.code, fmt::format("{} {}", who, fault.reason), rule, before, who);
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sharding/dtype.h"
+#include "walk/list_operations.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
@@ -27,38 +28,23 @@ void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId par
 
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
                  std::vector<int64_t> shape, std::string_view dtype) {
-  ForecastCall call{.backward = backward,
-                    .kind = kind,
-                    .axis = walk.axes[axis],
-                    .module = module == kNone ? std::string_view{} : walk.model.modules[module].path,
-                    .shape = std::move(shape),
-                    .dtype = dtype,
-                    .bytes = 0};
+  CollectiveCall call{.backward = backward,
+                      .kind = kind,
+                      .axis = walk.axes[axis],
+                      .module = std::string(module == kNone ? std::string_view{} : walk.model.modules[module].path),
+                      .shape = std::move(shape),
+                      .dtype = std::string(dtype),
+                      .bytes = 0};
   int64_t elements = 1;
   for (const int64_t size : call.shape) elements *= size;
   DType type{};
-  const std::string_view name = call.dtype;
   call.bytes =
-      find_dtype(name, type) ? static_cast<int64_t>(byte_size(type, static_cast<uint64_t>(elements))) : elements;
+      find_dtype(call.dtype, type) ? static_cast<int64_t>(byte_size(type, static_cast<uint64_t>(elements))) : elements;
+  list_call(walk, call);
   walk.calls.push_back(std::move(call));
 }
 
 namespace {
-
-// Layers of one kind are one: numbers in a path are `*`.
-std::string kind_of_path(std::string_view path) {
-  std::string out;
-  for (size_t i = 0; i < path.size();) {
-    const size_t end = std::min(path.find('.', i), path.size());
-    const std::string_view atom = path.substr(i, end - i);
-    const bool number =
-        !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
-    out += out.empty() ? "" : ".";
-    out += number ? std::string_view("*") : atom;
-    i = end + 1;
-  }
-  return out;
-}
 
 void bind_leaves(Walk& walk) {
   for (const GraphLeaf& leaf : walk.graph.leaves) {
@@ -83,6 +69,7 @@ void bind_leaves(Walk& walk) {
       }
     }
     bind(walk, leaf.value, new_slot(walk, slot));
+    list_leaf(walk, leaf);
   }
   // The other names of a tied tensor are the same value.
   for (const Tie& tie : walk.model.ties) {
@@ -175,7 +162,11 @@ void walk_axes(Walk& walk, Forecast& forecast) {
     if (module.attributes != kNone)
       walk.rope_dim = std::max(walk.rope_dim, walk.model.attributes[module.attributes].rope_dim);
   }
-  if (walk.runtime.prepare != nullptr && !walk.runtime.prepare(walk)) return;
+  if (walk.runtime.prepare != nullptr && !walk.runtime.prepare(walk)) {
+    forecast.gap = ForecastGap::Broken;
+    return;
+  }
+  list_axes(walk);
   bind_leaves(walk);
   for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
     const GraphNode& node = walk.graph.nodes[i];
@@ -185,45 +176,57 @@ void walk_axes(Walk& walk, Forecast& forecast) {
       walk.runtime.exit(walk, node);
     else
       run_node(walk, node, i);
+    if (node.kind != NodeKind::Op && walk.crash == kNoId) list_boundary(walk, node);
   }
   if (walk.crash != kNoId) {
     report_cause(walk, walk.causes[walk.crash], "forward");
+    forecast.gap = walk.causes[walk.crash].unknown ? ForecastGap::Undescribed : ForecastGap::Broken;
+    forecast.broken_at = walk.causes[walk.crash].module;
+    forecast.calls.clear();
     return;
   }
   judge_output(walk);
   if (!walk.infer) walk_backward(walk, output_is_right(walk));
-  forecast.is_there = true;
-  forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
+  if (forecast.gap == ForecastGap::None)
+    forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
 }
 
 }  // namespace
 
-void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
-  const std::string path =
-      cause.module == kNone ? std::string("the model") : std::string(walk.model.modules[cause.module].path);
-  const auto place = [&](RuleId rule) { return rule == kNoRule ? Span{} : walk.plan.rules[rule].value_span; };
-  const RuleId rule = cause.rule != kNoRule ? cause.rule : cause.partner;
-  Diagnostic* d = report(walk.diagnostics, cause.code, place(rule),
-                         fmt::format("{}/{}/{}/{}/{}", rule, cause.partner, kind_of_path(path), cause.op, fails));
-  if (d == nullptr) return;
-  d->message = fmt::format("{}: {}", path, cause.reason);
-  d->counted = "place";
-  d->fails = cause.unknown ? std::string_view{} : fails;
-  if (!cause.layouts.empty()) d->notes.push_back({cause.layouts, {}});
-  if (cause.partner != kNoRule && cause.partner != rule)
-    d->notes.push_back({"meets what this rule makes", place(cause.partner)});
-  if (cause.unknown)
-    d->help =
-        fmt::format("add a row for `{}` to lib/ops, or a rule string under \"rules\" of the model's graph", cause.op);
-}
+namespace {
+
+struct GapRow {
+  std::string_view text, remedy;
+};
+
+// By ForecastGap.
+constexpr GapRow kGaps[] = {
+    {"", ""},
+    {"an error was found before the operations were walked", "mend what is found, and ask again"},
+    {"the model file has no operations",
+     "write it with its operations: python -m tpplan.export --transformers NAME --batch B --sequence S -o model.json"},
+    {"what runs this plan is not known operation by operation",
+     "plans that transformers or tpplan.torch runs are walked"},
+    {"a step of this plan would fail", "mend what is found, and ask again"},
+    {"the model has an operation that no rule describes", "`tpplan explain TP5114` says how to describe it"},
+};
+
+static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Undescribed) + 1);
+
+}  // namespace
+
+std::string_view to_text(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].text; }
+std::string_view remedy_of(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].remedy; }
 
 Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                     const ShardingTable& shardings, const BoundaryTable& boundaries, const WalkOptions& options,
                     Diagnostics& diagnostics) {
-  Forecast forecast;
+  Forecast forecast{.gap = ForecastGap::NoGraph, .calls = {}, .broken_at = kNone, .listing = {}};
   if (!model.operations.is_there) return forecast;
+  forecast.gap = ForecastGap::NotWalked;
   const RuntimeRow* runtime = find_runtime(options.runtime.value_or(plan.dialect->runtime));
   if (runtime == nullptr) return forecast;
+  forecast.gap = ForecastGap::None;
   std::vector<AxisId> axes;
   for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
     const auto axis = static_cast<AxisId>(at);
@@ -244,7 +247,8 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .diagnostics = diagnostics,
               .axes = {together.begin(), together.end()},
               .runtime = *runtime,
-              .infer = options.infer};
+              .infer = options.infer,
+              .listing = options.listing ? &forecast.listing : nullptr};
     walk_axes(walk, forecast);
   }
   return forecast;

@@ -15,30 +15,37 @@
 #include "match/match_plan.h"
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
-#include "sharding/redistribute.h"
+#include "sharding/collective_call.h"
 
 namespace tpplan {
 
 struct WalkOptions {
   std::optional<PlanRuntime> runtime;  // absent: the plan's dialect's own
   bool infer = false;                  // without gradients
+  bool listing = false;                // writes Forecast::listing
 };
 
-// One call of rank 0 in one step.
-struct ForecastCall {
-  bool backward = false;
-  CollectiveKind kind{};
-  AxisId axis = 0;
-  std::string_view module;
-  std::vector<int64_t> shape;  // of its input
-  std::string_view dtype;
-  int64_t bytes = 0;
+// Why nobody knows the collectives of a step.
+enum class ForecastGap : uint8_t {
+  None,         // they are known
+  NotReached,   // an error of the plan, found before
+  NoGraph,      // the model file has no operations
+  NotWalked,    // what runs the plan is not known operation by operation
+  Broken,       // the run would end before its step does
+  Undescribed,  // an operation that no rule describes (TP5114)
 };
 
+// Every call of one step, in order.
 struct Forecast {
-  bool is_there = false;  // there was a graph, and it was walked to its end
-  std::vector<ForecastCall> calls;
+  ForecastGap gap = ForecastGap::NotReached;
+  std::vector<CollectiveCall> calls;  // of None
+  ModuleId broken_at = kNone;         // of Broken: where the run would end
+  std::string listing;                // the walk as text, where WalkOptions asked for it (walk/list_operations.h)
 };
+
+// What a gap is in words, and what to do about it; empty for None.
+[[nodiscard]] std::string_view to_text(ForecastGap gap);
+[[nodiscard]] std::string_view remedy_of(ForecastGap gap);
 
 // Reports TP5101 to TP5115. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,12 @@ struct Cause {
   bool unknown = false;  // no rule: not known to be wrong
 };
 
+// Where a cause that was reported stands, and the modules in which it was seen.
+struct FoundCause {
+  size_t index = 0;  // into Diagnostics::list
+  std::set<ModuleId> modules;
+};
+
 // A module that was entered and not yet left.
 struct ModuleFrame {
   ModuleId module = kNone;
@@ -128,8 +135,10 @@ struct Walk {
   std::vector<Segment> segments;
 
   std::vector<Cause> causes;
-  uint32_t crash = kNoId;  // into causes: where the run ends
-  std::vector<ForecastCall> calls;
+  std::map<std::string, FoundCause> found;  // by what makes two findings one
+  uint32_t crash = kNoId;                   // into causes: where the run ends
+  std::vector<CollectiveCall> calls;
+  std::string* listing = nullptr;  // nullptr: nobody wants it
 };
 
 // ---- slots ----
@@ -151,6 +160,9 @@ void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId par
 // `axis` is one of the walk's.
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
                  std::vector<int64_t> shape, std::string_view dtype);
+
+// ---- report_cause.cc ----
+// One finding a cause, with the layers in which a run would fail alike. `fails` is as Diagnostic::fails.
 void report_cause(Walk& walk, const Cause& cause, std::string_view fails);
 
 // ---- steps.cc ----

@@ -25,11 +25,14 @@ fsdp: {axis: fsdp, min_weight_size: 0}
 """
 
 
+CALL = {"phase": "forward", "kind": "all_reduce", "axis": "tp", "module": "wq", "shape": [2, 18], "dtype": "float32", "bytes": 144}
+
+
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     result = run("compile", *write(tmp_path_factory.mktemp("good"), MODEL, PLAN))
     assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return json.loads(result.stdout) | {"collectives": [CALL, CALL | {"phase": "backward", "kind": "all_gather"}]}
 
 
 def shown(folder, document, *arguments):
@@ -52,7 +55,7 @@ def test_the_good_one_is_good(good, tmp_path):
 
 
 # What may be left out: what the tool says of itself, and what a manifest without ties or settings lacks.
-OPTIONAL = {("tool",), ("inputs",), ("uneven",), ("rules",), ("modules",), ("buffers",), ("data",), ("fsdp",), ("remat",), ("init",),
+OPTIONAL = {("tool",), ("inputs",), ("uneven",), ("rules",), ("modules",), ("buffers",), ("data",), ("fsdp",), ("remat",), ("init",), ("collectives",),
             ("init", "algorithm"), ("totals", "bytes_per_rank"), ("fsdp", "policy"), ("fsdp", "min_weight_size")}
 OF_AN_ENTRY = {"steps", "pieces", "kind", "dims", "distributions", "style", "rule", "arg", "kwarg", "use_local", "from", "to", "forward", "backward", "dim", "from_dim", "local_shapes", "block"}
 
@@ -118,6 +121,10 @@ def test_every_value_of_another_type_is_refused(good, tmp_path, value):
     (lambda m: m.update(tied=[["embed.weight", "embed.weight"]]), "tied twice"),
     (lambda m: m.update(tied=[["embed.weight"]]), "fewer than two"),
     (lambda m: m["parameters"].append(m["parameters"][0]), "stands twice"),
+    (lambda m: m["collectives"][1].update(bytes=143), "`bytes` are not what shape and dtype say"),
+    (lambda m: m["collectives"][0].update(shape=[2, 17]), "`bytes` are not what shape and dtype say"),
+    (lambda m: m["collectives"][0].update(kind="slice"), "unknown collective `slice`"),
+    (lambda m: m["collectives"][0].update(axis="pp"), "pp"),
     (lambda m: m["mesh"][1].update(size=3), "`local_shape` of `embed.weight`"),
 ])
 def test_a_contradiction_is_named(good, tmp_path, edit, says):

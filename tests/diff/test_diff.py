@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import jsonschema
 import pytest
@@ -128,6 +129,46 @@ def test_every_parameter_that_differs_is_there_with_every_field(manifest, new):
     counts = {change: sum(c == change for c, _ in expected.values()) for change in ("changed", "added", "removed")}
     assert {key: document["parameters"][key] for key in counts} == counts
     assert words(old, new).startswith(f"{len(expected)} of 25 parameters differ{'s' * (len(expected) == 1)}, ")
+
+
+STEP = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"model.layers.*.self_attn.o_proj": "rowwise"}
+
+
+def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(tmp_path):
+    def compiled(name, rules, *flags):
+        (tmp_path / "plan.yaml").write_text(plan_text(rules, mesh="{tp: 8}", dialect="transformers"))
+        result = run("compile", ROOT / "plans/models/llama-3-8b.json", tmp_path / "plan.yaml", "-o", tmp_path / name, *flags)
+        assert result.returncode == 0, result.stderr.decode()
+        return tmp_path / name
+
+    def counted(path):
+        found = {}
+        for call in json.loads(path.read_text())["collectives"]:
+            key = call["phase"], call["kind"], call["axis"], re.sub(r"\d+", "*", call["module"]), call["dtype"]
+            count, size, shapes = found.setdefault(key, (0, 0, []))
+            found[key] = count + 1, size + call["bytes"], shapes + [call["shape"]] * (call["shape"] not in shapes)
+        return found
+
+    old, new = compiled("old.json", STEP), compiled("new.json", STEP | {"lm_head": "colwise_gather_output"})
+    more = compiled("more.json", STEP, "--batch", "4")
+    for before, after in ((old, new), (new, old), (old, more)):
+        a, b = counted(before), counted(after)
+        expected = {key: (a.get(key, (0, 0, [])), b.get(key, (0, 0, []))) for key in a.keys() | b.keys() if a.get(key) != b.get(key)}
+        found = {tuple(c[k] for k in ("phase", "kind", "axis", "module", "dtype")): ((c["before"], c["bytes_before"], c["shapes_before"]), (c["after"], c["bytes_after"], c["shapes_after"]))
+                 for c in diff(before, after)["calls"]}  # fmt: skip
+        assert expected and found == expected
+    text = words(old, new)
+    assert "calls of a step: 128 -> 130, " in text and "+ forward   all_gather over tp  lm_head\n      0 -> 1 calls, 0 B -> 125.2 MiB, none -> [2, 2048, 16032] bfloat16" in text
+    assert "~ forward   all_reduce over tp  model.layers.*.self_attn.o_proj\n      32 calls, 1.00 GiB -> 2.00 GiB, [2, 2048, 4096] -> [4, 2048, 4096] bfloat16" in words(old, more)
+    assert not diff(old, more)["same"] and diff(old, old)["calls"] == []
+
+
+def test_calls_that_only_one_manifest_lists_are_no_difference(manifest, tmp_path):
+    old = manifest()
+    new = edited(old, tmp_path, lambda m: m.__setitem__("collectives", []))
+    document = diff(old, new)
+    assert document["same"] and "calls" not in document
+    assert "only the new manifest lists them" in words(old, new)
 
 
 def test_a_real_plan_against_one_with_fsdp_and_sequence_parallelism(tmp_path):

@@ -15,7 +15,7 @@ from conftest import EXECUTOR, NEIGHBOURS, linear_model, plan_text, run, write
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXECUTED = {"schedule": ("run", "manifest.json"), "reads": ("load", "manifest.json", "--weights", "weights.safetensors")}
-PHASES = ("model", "plan", "matches", "shardings", "boundaries", "manifest")
+PHASES = ("model", "plan", "matches", "shardings", "boundaries", "operations", "manifest")
 CASES = sorted(str(path.parent.relative_to(HERE)) for path in HERE.glob("*/*/plan.yaml"))
 
 

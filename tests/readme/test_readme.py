@@ -47,6 +47,11 @@ def test_the_shown_finding_of_the_walk_is_what_the_program_prints(checkout):
     assert result.stdout.decode() == shown
 
 
+def test_the_shown_costs_are_what_the_program_prints(checkout):
+    command, shown = re.search(r"\$ build/tpplan (check .* --costs .*)\n```\n\n```\n(.*?)```", TEXT, re.S).groups()
+    assert run(*shlex.split(command), cwd=checkout).stdout.decode() == shown
+
+
 def test_the_shown_plan_is_a_plan(tmp_path):
     plan = re.search(r"```yaml\n(.*?)```", TEXT, re.S).group(1)
     (tmp_path / "plan.yaml").write_text(plan)

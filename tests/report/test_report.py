@@ -357,6 +357,51 @@ def test_collectives_at_boundaries_are_counted(case):
     assert found == expected and any(expected.values()) == bool(expected)
 
 
+STEP = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"model.layers.*.self_attn.o_proj": "rowwise", "lm_head": "colwise_gather_output"}
+
+
+def with_calls(folder, rules=STEP, name="calls.json"):
+    """A manifest that lists the calls of a step."""
+    (folder / "calls.yaml").write_text(plan_text(rules, mesh="{tp: 8}", dialect="transformers"))
+    path = folder / name
+    result = run("compile", ROOT / "plans/models/llama-3-8b.json", folder / "calls.yaml", "-o", path)
+    assert result.returncode == 0, result.stderr.decode()
+    return path
+
+
+def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
+    path = with_calls(tmp_path)
+    calls = json.loads(path.read_text())["collectives"]
+    found = section(read_page(report(path)), "collectives")
+    expected = {}
+    for name in ("Forward", "Backward", "Together"):
+        chosen = [c for c in calls if name.lower() in (c["phase"], "together")]
+        payload = [c["bytes"] * (8 if c["kind"] == "all_gather" else 1) for c in chosen]
+        wire = [size * (2 if c["kind"] == "all_reduce" else 1) * 7 // 8 for c, size in zip(chosen, payload, strict=True)]
+        expected[name] = len(chosen), sum(payload), sum(wire)
+    rows = table(found, "The whole step")
+    assert {name: (number(r[0]), value(r[1]), value(r[2])) for name, r in rows.items()} == expected
+    layers = table(found, "model.layers.[0-31]: 32 layers, each 4 calls")
+    assert {name: [c.words() for c in cells[:5]] for name, cells in layers.items()} == {
+        "self_attn.o_proj": ["forward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "1"],
+        "self_attn.{v,k,q}_proj": ["backward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "3"],
+    }
+    text = run("show", path).stdout.decode()
+    assert "model.layers.[0-31], 32 layers, each" in text and " bwd all_reduce  self_attn.{v,k,q}_proj" in text
+
+
+def test_calls_that_come_and_go_are_among_the_changes(tmp_path):
+    new, old = with_calls(tmp_path), with_calls(tmp_path, {k: v for k, v in STEP.items() if k != "lm_head"}, "old.json")
+    changes = table(section(read_page(report(new, "--against", old)), "changes"), "Calls of a step: 128 before, 130 after")
+    assert [[c.words() for c in cells[:6]] for cells in changes["lm_head"]] == [
+        ["forward", "all_gather", "tp", "[2, 2048, 16032] bfloat16", "0", "1"], ["backward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "0", "1"]]  # fmt: skip
+
+
+def test_a_manifest_without_calls_says_why(tmp_path):
+    page = section(read_page(report(tied(tmp_path))), "collectives").words()
+    assert "does not list them" in page and "python -m tpplan.export" in page
+
+
 # ---- differences ----
 
 

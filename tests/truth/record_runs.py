@@ -1,4 +1,4 @@
-"""Runs plans for real and records what happens: python tests/truth/record_runs.py own|own_more|transformers OUTPUT.json.xz [--program TPPLAN] [--limit N]
+"""Runs plans for real and records what happens: python tests/truth/record_runs.py own|own_more|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
 
 `own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. Either way tp
 processes with gloo make one training step in float64 (eval mode, as dropout differs between ranks), and every rank compares its
@@ -176,7 +176,42 @@ class Transformers:
         return self.exporter.main_output(result)[0]
 
 
-WAYS = {"own": Own, "own_more": OwnMore, "transformers": Transformers}
+class Findings(Transformers):
+    """transformers' way, small models: a run that fails for each finding of the walk, and one beside it that does not."""
+
+    def cases(self):
+        import finding_models
+
+        return finding_models.cases()
+
+    def settings(self):
+        from tpplan.graph.settings import Settings
+
+        return Settings(inputs={"x": {"shape": [2, 12, 8], "dtype": "float64"}})
+
+    def build(self, case):
+        return self.randomized(case)
+
+    def made(self, case):
+        import finding_models
+
+        return getattr(finding_models, case["model"])(finding_models.Config()).double()
+
+    def randomized(self, case):
+        return randomize(self.made(case))
+
+    def inputs(self, case):
+        return {"x": torch.randn(2, 12, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)}
+
+    def export(self, case):
+        from tpplan.export import operations
+
+        with torch.device("meta"):
+            model = self.made(case).eval()
+        return self.exporter.model_graph(model) | {"graph": json.loads(operations.record(self.exporter, model, "meta", self.settings()))}
+
+
+WAYS = {"own": Own, "own_more": OwnMore, "transformers": Transformers, "findings": Findings}
 
 
 def named(model):

@@ -2,9 +2,10 @@
 were called (record_runs.py, data/README.md)."""
 
 import json
+import re
 
 import pytest
-from conftest import run
+from conftest import ROOT, run
 from recorded import load
 from run_cases import mesh_of, plan_text
 
@@ -82,3 +83,31 @@ def test_the_collectives_of_our_own_way_are_those_that_ranks_called(tmp_path):
     assert len(rows) >= 20
     assert not [row for row in other if row[0] == "the plan as it is meant"]
     assert len(other) <= len(rows) // 6, other
+
+
+# ---- a run for each finding ----
+
+KINDS = (ROOT / "lib/diagnostics/diagnostic_kinds.def").read_text()
+CODES = [code for code in re.findall(r"^TPPLAN_DIAGNOSTIC\((TP51\d\d), Error,", KINDS, re.M)]
+
+
+def test_every_finding_of_the_walk_has_a_run_that_failed_and_one_beside_it_that_did_not(tmp_path):
+    recorded = load("runs_findings")
+    for number, model in enumerate(recorded["models"]):
+        (tmp_path / f"{number}.json").write_text(json.dumps(model))
+    seen = {}
+    for case in recorded["cases"]:
+        plan = tmp_path / "plan.yaml"
+        plan.write_text(plan_text(case["plan"], "transformers", case["tp"]))
+        result = run("check", tmp_path / f"{case['file']}.json", plan, "--format", "json")
+        errors = [(d["code"], d["fails"]) for d in json.loads(result.stdout)["diagnostics"] if d["severity"] == "error"]
+        failed = case["outcome"] != "ok"
+        assert errors == ([(case["mutation"], FAILS[case["outcome"]])] if failed else []), (case, result.stdout)
+        assert failed == (case["mutation_kind"] == "wrong")
+        seen.setdefault(case["mutation"], set()).add(failed)
+    assert CODES and {code: {True, False} for code in CODES} == seen
+
+
+def test_every_finding_of_the_walk_has_a_golden_case():
+    said = "".join(path.read_text() for path in (ROOT / "tests/golden/diagnostics").glob("walk-*/expected.txt"))
+    assert {code for code in [*CODES, "TP5114"] if f"[{code}]" not in said} == set()

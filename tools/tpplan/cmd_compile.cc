@@ -34,8 +34,9 @@ bool print_product(const Compilation& compilation, Phase phase, const Sink& sink
 int cmd_compile(const CompileArguments& arguments, const CommonArguments& common) {
   Phase last = Phase::Manifest;
   if (!arguments.print.empty() && !find_phase(arguments.print, last)) {
-    return usage_error(fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries and manifest",
-                                   escape_for_terminal(arguments.print)));
+    return usage_error(
+        fmt::format("--print {}: phases are model, plan, matches, shardings, boundaries, operations and manifest",
+                    escape_for_terminal(arguments.print)));
   }
   if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan}, common)) return kExitUsage;
   Session session;

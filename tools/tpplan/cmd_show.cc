@@ -10,6 +10,7 @@
 #include "manifest/write_manifest.h"
 #include "measure/measure_manifest.h"
 #include "report/render_chart.h"
+#include "report/render_costs.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 #include "syntax/json_writer.h"
@@ -106,6 +107,14 @@ std::string overview(const Manifest& m) {
   return out;
 }
 
+// The collectives of a step, where the manifest lists them.
+std::string step_text(const Manifest& manifest, const CommonArguments& common) {
+  if (!manifest.has_collectives) return {};
+  const CollectiveMeasure measure = measure_collectives(manifest.collectives, manifest.mesh);
+  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  return "\n" + render_costs({.measure = measure, .mesh = manifest.mesh}, {.color = look.color, .width = look.width});
+}
+
 int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, bool json) {
   const int64_t ranks = device_count(manifest.mesh);
   if (rank < 0 || rank >= ranks)
@@ -127,7 +136,7 @@ int show_chart(const Manifest& manifest, const ShowArguments& arguments, const C
   return print(STDOUT_FILENO, render_chart(manifest, measure, options)) ? kExitFine : kExitUsage;
 }
 
-int show(const Manifest& manifest, const ShowArguments& arguments) {
+int show(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
   const bool json = arguments.format == "json";
   std::vector<const ManifestParam*> params;
   for (const auto* list : {&manifest.parameters, &manifest.buffers}) {
@@ -147,7 +156,7 @@ int show(const Manifest& manifest, const ShowArguments& arguments) {
   if (arguments.rank) return show_rank(manifest, params, *arguments.rank, json);
   std::string out;
   if (arguments.parameter.empty() && !json)
-    out = overview(manifest);
+    out = overview(manifest) + step_text(manifest, common);
   else
     for (const ManifestParam* param : params)
       out += json ? param_json(manifest, *param) + "\n" : param_text(manifest, *param);
@@ -162,7 +171,7 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
   const int status = print_findings(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
-  return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, arguments);
+  return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, arguments, common);
 }
 
 }  // namespace tpplan

@@ -7,6 +7,7 @@
 #include "emit/emit_formats.h"
 #include "import_formats.h"
 #include "measure/optimizers.h"
+#include "number_options.h"
 #include "parse_line.h"
 #include "program.h"
 #include "render/formats.h"
@@ -36,6 +37,13 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) 
       ->check(CLI::IsMember({"transformers", "torch", "tpplan"}));
   command.add_option("--mode", inputs.mode, "whether gradients are recorded: train or infer")
       ->check(CLI::IsMember({"train", "infer"}));
+  take_whole_number(
+      command.add_option("--batch", inputs.batch, "batch of the step, instead of the one that the model file records"),
+      1, kMaxStepSize);
+  take_whole_number(
+      command.add_option("--sequence", inputs.sequence,
+                         "length of the step's sequences, instead of the one that the model file records"),
+      1, kMaxStepSize);
   add_severity(command, gate);
   add_max_replicated(command, gate);
 }
@@ -158,6 +166,8 @@ int run(int argc, char** argv) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember(format_names()))
       ->envname("TPPLAN_FORMAT");
+  check->add_flag("--costs", check_arguments.costs,
+                  "the collectives of a training step, too: payload and bytes on the wire, by layer and in total");
   check->add_option("--stdin-filename", check_arguments.stdin_filename, "the name that findings give to standard input")
       ->type_name("NAME");
 

@@ -24,8 +24,9 @@ struct CommonArguments {
 // A model and a plan, as most commands take them.
 struct InputArguments {
   std::string model, plan;
-  std::vector<std::string> mesh;  // "tp=8", "fsdp=4,tp=8"
-  std::string runtime, mode;      // of the walk over operations; empty: by the dialect, train
+  std::vector<std::string> mesh;    // "tp=8", "fsdp=4,tp=8"
+  std::string runtime, mode;        // of the walk over operations; empty: by the dialect, train
+  int64_t batch = 0, sequence = 0;  // of the recorded step, instead of its own; 0: its own
   SeverityRules severity;
   double max_replicated = 1;  // more of the model on every rank is an error
 };
@@ -40,6 +41,7 @@ struct CheckArguments {
   InputArguments inputs;
   std::string format = "human";
   std::string stdin_filename;  // what findings call the input that is `-`
+  bool costs = false;          // the collectives of a step, too
 };
 
 struct ExplainArguments {

@@ -95,9 +95,13 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
       walk.runtime = inputs.runtime == "torch"    ? PlanRuntime::Torch
                      : inputs.runtime == "tpplan" ? PlanRuntime::Tpplan
                                                   : PlanRuntime::Transformers;
-    session.compilation =
-        compile({.model = session.model, .plan = session.plan, .mesh_sizes = sizes, .last = last, .walk = walk},
-                session.diagnostics);
+    session.compilation = compile({.model = session.model,
+                                   .plan = session.plan,
+                                   .mesh_sizes = sizes,
+                                   .last = last,
+                                   .walk = walk,
+                                   .step = {.batch = inputs.batch, .sequence = inputs.sequence}},
+                                  session.diagnostics);
     trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
     const Mesh& mesh = session.compilation.plan.mesh;
     if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;

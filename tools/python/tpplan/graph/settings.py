@@ -75,5 +75,7 @@ def make_input(described, device, index_below=1):
 def header(settings, dtype):
     """The first members of a graph."""
     made = {"mode": settings.mode, "attention": settings.attention, "experts": settings.experts, "dtype": dtype}
-    made |= {"batch": settings.batch, "sequence": settings.sequence}
+    shapes = [list(described.get("shape", ())) for described in dict(settings.inputs).values()]
+    batch, sequence = next((shape[:2] for shape in shapes if len(shape) > 1), (settings.batch, settings.sequence))
+    made |= {"batch": batch, "sequence": sequence}
     return {key: value for key, value in made.items() if value is not None}

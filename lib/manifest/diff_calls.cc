@@ -1,0 +1,59 @@
+#include "manifest/diff_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "manifest/path_pattern.h"
+
+namespace tpplan {
+namespace {
+
+uint64_t saturated_sum(uint64_t a, int64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, static_cast<uint64_t>(b), &sum) ? kTooManyBytes : sum;
+}
+
+}  // namespace
+
+CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest) {
+  CallsDiff diff{.known_before = old_manifest.has_collectives, .known_after = new_manifest.has_collectives};
+  using Key = std::tuple<bool, CollectiveKind, std::string_view, std::string, std::string_view>;
+  std::map<Key, size_t> index;
+  std::vector<CallChange> changes;
+  for (const auto& [manifest, is_new] : {std::pair{&new_manifest, true}, std::pair{&old_manifest, false}}) {
+    for (const CollectiveCall& call : manifest->collectives) {
+      const std::string& axis = manifest->mesh.axes[call.axis].name;
+      const auto [entry, first] =
+          index.try_emplace(Key(call.backward, call.kind, axis, path_pattern(call.module), call.dtype), changes.size());
+      if (first)
+        changes.push_back({.backward = call.backward,
+                           .kind = call.kind,
+                           .axis = axis,
+                           .module = call.module,
+                           .shapes_before = {},
+                           .shapes_after = {},
+                           .dtype = call.dtype});
+      CallChange& change = changes[entry->second];
+      if (change.module != call.module) change.module = std::get<3>(entry->first);
+      ++(is_new ? change.after : change.before);
+      ++(is_new ? diff.after : diff.before);
+      auto& shapes = is_new ? change.shapes_after : change.shapes_before;
+      if (std::find(shapes.begin(), shapes.end(), call.shape) == shapes.end()) shapes.push_back(call.shape);
+      uint64_t& bytes = is_new ? change.bytes_after : change.bytes_before;
+      uint64_t& all = is_new ? diff.bytes_after : diff.bytes_before;
+      bytes = saturated_sum(bytes, call.bytes);
+      all = saturated_sum(all, call.bytes);
+    }
+  }
+  if (!diff.known_before || !diff.known_after) return diff;
+  std::erase_if(changes, [](const CallChange& change) {
+    return change.before == change.after && change.shapes_before == change.shapes_after &&
+           change.bytes_before == change.bytes_after;
+  });
+  std::stable_partition(changes.begin(), changes.end(), [](const CallChange& change) { return !change.backward; });
+  diff.changes = std::move(changes);
+  return diff;
+}
+
+}  // namespace tpplan

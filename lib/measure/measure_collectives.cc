@@ -1,0 +1,227 @@
+#include "measure/measure_collectives.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/text.h"
+#include "measure/checked_sum.h"
+#include "sharding/dtype.h"
+#include "sharding/steps.h"
+
+namespace tpplan {
+namespace {
+
+// Ranges of numbers that are shown before the rest is counted.
+constexpr size_t kMaxRanges = 6;
+
+// A path as the layer that it is in, and what stands below.
+struct LayerPath {
+  std::string_view stack;  // "model.layers"
+  int64_t number = -1;     // -1: in no layer
+  std::string_view below;  // "self_attn.o_proj"; of what is in no layer the path
+};
+
+LayerPath layer_path(std::string_view path) {
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    int64_t number = 0;
+    if (parse_decimal(path.substr(begin, end - begin), number))
+      return {path.substr(0, begin == 0 ? 0 : begin - 1), number, path.substr(std::min(end + 1, path.size()))};
+    begin = end + 1;
+  }
+  return {{}, -1, path};
+}
+
+// "[0-3,5]" of ascending numbers.
+std::string ranges_text(const std::vector<int64_t>& numbers) {
+  std::string out = "[";
+  size_t ranges = 0;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i;
+    while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
+    if (ranges++ == kMaxRanges) return out + fmt::format(",... {} more]", numbers.size() - i);
+    out += fmt::format("{}{}", i == 0 ? "" : ",", numbers[i]);
+    if (end > i) out += fmt::format("-{}", numbers[end]);
+    i = end + 1;
+  }
+  return out + "]";
+}
+
+std::string joined(std::string_view stack, std::string_view below) {
+  return stack.empty() ? std::string(below) : below.empty() ? std::string(stack) : fmt::format("{}.{}", stack, below);
+}
+
+// Modules that differ in their first number: one name with ranges.
+struct Family {
+  std::string_view stack, below;
+  std::vector<int64_t> numbers;  // empty: the path has none
+};
+
+std::string text_of(Family& family) {
+  if (family.numbers.empty()) return std::string(family.below);
+  std::sort(family.numbers.begin(), family.numbers.end());
+  family.numbers.erase(std::unique(family.numbers.begin(), family.numbers.end()), family.numbers.end());
+  const std::string numbers =
+      family.numbers.size() == 1 ? std::to_string(family.numbers[0]) : ranges_text(family.numbers);
+  return joined(joined(family.stack, numbers), family.below);
+}
+
+// "self_attn" of "self_attn.o_proj"; "experts" of "experts.7.w2".
+std::string_view parent_of(std::string_view path) {
+  const LayerPath layer = layer_path(path);
+  if (layer.number >= 0) return layer.stack;
+  const size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot);
+}
+
+bool same_but_module(const CollectiveCall& a, const CollectiveCall& b) {
+  return a.backward == b.backward && a.kind == b.kind && a.axis == b.axis && a.shape == b.shape && a.dtype == b.dtype;
+}
+
+struct Summing {
+  const Mesh& mesh;
+  bool overflow = false;
+};
+
+void add(Summing& summing, CallSums& sums, const CallSums& more, uint64_t times) {
+  CheckedSum payload{sums.payload}, wire{sums.wire};
+  add(payload, more.payload, times);
+  add(wire, more.wire, times);
+  summing.overflow |= payload.overflow || wire.overflow;
+  sums = {sums.calls + more.calls * times, payload.value, wire.value};
+}
+
+CallSums sums_of(Summing& summing, const CollectiveCall& call) {
+  const int64_t ranks = summing.mesh.axes[call.axis].size;
+  const uint64_t payload = payload_bytes(call, ranks), wire = ring_bytes(call.kind, payload, ranks);
+  summing.overflow |= payload == kTooManyBytes || wire == kTooManyBytes;
+  return {1, payload, wire};
+}
+
+struct LayerCall {
+  const CollectiveCall* call = nullptr;
+  std::string_view below;
+};
+
+// Rows of one pass: alike and next to each other in one parent, or alike in all experts.
+std::vector<CallRow> rows_of(Summing& summing, const std::vector<LayerCall>& calls, bool backward) {
+  struct Building {
+    CallRow row;
+    std::vector<Family> families;
+    std::string_view parent;
+  };
+  std::vector<Building> rows;
+  for (const LayerCall& c : calls) {
+    if (c.call->backward != backward) continue;
+    const LayerPath path = layer_path(c.below);
+    const std::string_view parent = parent_of(c.below);
+    const auto fits = [&](const Building& row) {
+      return row.parent == parent && same_but_module(*row.row.call, *c.call);
+    };
+    // Experts take turns: what is alike in all of them need not stand side by side.
+    auto found = rows.empty() || !fits(rows.back()) ? rows.end() : rows.end() - 1;
+    if (path.number >= 0) found = std::find_if(rows.begin(), rows.end(), fits);
+    if (found == rows.end()) found = rows.insert(rows.end(), {{c.call, {}, {}}, {}, parent});
+    const auto family = std::find_if(found->families.begin(), found->families.end(), [&](const Family& f) {
+      return f.numbers.empty() == (path.number < 0) && f.stack == path.stack && f.below == path.below;
+    });
+    if (family == found->families.end())
+      found->families.push_back(
+          {path.stack, path.below, path.number < 0 ? std::vector<int64_t>{} : std::vector{path.number}});
+    else if (path.number >= 0)
+      family->numbers.push_back(path.number);
+    add(summing, found->row.sums, sums_of(summing, *c.call), 1);
+  }
+  std::vector<CallRow> out;
+  for (Building& row : rows) {
+    for (Family& family : row.families) row.row.modules.push_back(text_of(family));
+    out.push_back(std::move(row.row));
+  }
+  return out;
+}
+
+// What a layer's calls are, as bytes that are equal for equal layers.
+std::string signature_of(const std::vector<LayerCall>& calls) {
+  std::string key;
+  for (const LayerCall& c : calls) {
+    key += fmt::format("{} {} {} {} ", c.call->backward, static_cast<int>(c.call->kind), c.call->axis, c.call->dtype);
+    for (const int64_t size : c.call->shape) key += fmt::format("{},", size);
+    key.append(c.below).push_back('\n');
+  }
+  return key;
+}
+
+}  // namespace
+
+CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, const Mesh& mesh) {
+  CollectiveMeasure measure;
+  Summing summing{mesh};
+  // Layers in the order of their first calls; number -1 is all that stands in none.
+  std::vector<std::pair<LayerPath, std::vector<LayerCall>>> layers;
+  std::map<std::pair<std::string_view, int64_t>, size_t> index;
+  for (const CollectiveCall& call : calls) {
+    const LayerPath path = layer_path(call.module);
+    const auto [entry, is_new] = index.try_emplace({path.stack, path.number}, layers.size());
+    if (is_new) layers.push_back({path, {}});
+    layers[entry->second].second.push_back({&call, path.below});
+    add(summing, call.backward ? measure.backward : measure.forward, sums_of(summing, call), 1);
+  }
+  std::stable_partition(layers.begin(), layers.end(), [](const auto& layer) { return layer.first.number < 0; });
+  struct Equal {
+    size_t group = 0;
+    std::vector<int64_t> numbers;
+  };
+  std::map<std::pair<std::string_view, std::string>, Equal> equal;
+  for (const auto& [path, own] : layers) {
+    Equal& same = equal[{path.stack, path.number < 0 ? std::string() : signature_of(own)}];
+    same.numbers.push_back(path.number);
+    if (same.numbers.size() > 1) continue;
+    same.group = measure.groups.size();
+    CallGroup& group = measure.groups.emplace_back();
+    group.forward = rows_of(summing, own, false);
+    group.backward = rows_of(summing, own, true);
+    for (const auto* rows : {&group.forward, &group.backward}) {
+      for (const CallRow& row : *rows) add(summing, group.sums, row.sums, 1);
+    }
+  }
+  for (auto& [key, same] : equal) {
+    CallGroup& group = measure.groups[same.group];
+    if (same.numbers[0] < 0) continue;
+    std::sort(same.numbers.begin(), same.numbers.end());
+    group.count = same.numbers.size();
+    group.layers =
+        joined(key.first, same.numbers.size() == 1 ? std::to_string(same.numbers[0]) : ranges_text(same.numbers));
+  }
+  measure.overflow = summing.overflow;
+  return measure;
+}
+
+std::string modules_text(std::span<const std::string> modules) {
+  if (modules.size() == 1) return modules[0];
+  const std::string& first = modules[0];
+  size_t prefix = first.size(), suffix = first.size();
+  for (const std::string& path : modules) {
+    prefix = std::min(
+        prefix,
+        static_cast<size_t>(std::mismatch(first.begin(), first.end(), path.begin(), path.end()).first - first.begin()));
+    suffix = std::min(
+        suffix, static_cast<size_t>(std::mismatch(first.rbegin(), first.rend(), path.rbegin(), path.rend()).first -
+                                    first.rbegin()));
+  }
+  // Whole words only: behind a dot in front, from an underscore or a dot on behind.
+  prefix = prefix == 0 ? 0 : first.rfind('.', prefix - 1) + 1;
+  const size_t word = first.find_first_of("_.", first.size() - suffix);
+  suffix = word == std::string::npos ? 0 : first.size() - word;
+  std::vector<std::string> names;
+  for (const std::string& path : modules) {
+    if (path.size() <= prefix + suffix) return join(std::vector<std::string>(modules.begin(), modules.end()), ", ");
+    names.push_back(path.substr(prefix, path.size() - prefix - suffix));
+  }
+  if (prefix + suffix == 0) return join(names, ", ");
+  return fmt::format("{}{{{}}}{}", first.substr(0, prefix), join(names, ","), first.substr(first.size() - suffix));
+}
+
+}  // namespace tpplan

@@ -1,0 +1,388 @@
+#include "ops/resize_graph.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "graph/number_signatures.h"
+#include "graph/size_ops.h"
+#include "ops/op_rules.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+// A step at other sizes is a step on one rank that holds another number of elements than was recorded: the rules say
+// how many of each result. What they say of values does not count here.
+struct Resizing {
+  OpGraph& graph;
+  FileId file;
+  const StepSizes& wanted;
+  Diagnostics& diagnostics;
+  SpreadTable table;
+  std::vector<SpreadId> layout_of;        // by value
+  std::vector<SizeNumber> numbers;        // by size entry
+  std::vector<uint32_t> size_numbers;     // by size entry: itself once it is worked out, else kNoId
+  std::vector<bool> known;                // by value: it stands before
+  std::vector<std::string_view> modules;  // that are entered
+  bool failed = false;
+};
+
+bool refuse(Resizing& r, uint32_t offset, const std::string& reason) {
+  if (r.failed) return false;
+  r.failed = true;
+  const StepSizes& w = r.wanted;
+  const int64_t batch = w.batch > 0 ? w.batch : r.graph.batch,
+                sequence = w.sequence > 0 ? w.sequence : r.graph.sequence;
+  report_message(r.diagnostics, Code::TP2015, {r.file, offset, 1},
+                 fmt::format("at batch {}, sequence {}: {}", batch, sequence, reason),
+                 fmt::format("record the step at these sizes: python -m tpplan.export ... --batch {} --sequence {}",
+                             batch, sequence));
+  return false;
+}
+
+void bind(Resizing& r, ValueId value, std::span<const int64_t> sizes) {
+  const auto recorded = shape_of(r.graph, value);
+  Spread layout;
+  for (size_t dim = 0; dim < recorded.size(); ++dim)
+    layout.dims.push_back(any_map(r.table.maps, recorded[dim], {dim < sizes.size() ? sizes[dim] : recorded[dim]}));
+  r.layout_of[value] = intern(r.table, layout);
+  r.known[value] = true;
+}
+
+std::vector<int64_t> sizes_of(const Resizing& r, ValueId value) {
+  return local_shape(r.table, r.table.layouts[r.layout_of[value]], 0);
+}
+
+bool is_as_recorded(const Resizing& r, ValueId value) { return r.table.is_plain[r.layout_of[value]] != 0; }
+
+std::optional<int64_t> operand(Resizing& r, const SizeOperand& operand);
+
+// What a size comes to; nothing where it is of a value that is not there yet, or has no number.
+std::optional<int64_t> size_number(Resizing& r, uint32_t id) {
+  if (r.size_numbers[id] != kNoId) return r.numbers[id].local[0];
+  const SizeEntry& entry = r.graph.sizes[id];
+  std::optional<int64_t> number;
+  if (entry.op == SizeOp::Size) {
+    const auto value = static_cast<ValueId>(entry.a.number);
+    if (r.known[value]) number = sizes_of(r, value)[static_cast<size_t>(entry.b.number)];
+  } else {
+    const auto a = operand(r, entry.a), b = operand(r, entry.b);
+    int64_t result = 0;
+    if (a && b && apply_size_op(entry.op, *a, *b, result)) number = result;
+  }
+  if (!number) return number;
+  r.numbers[id] = {{*number}, kAllAxes};
+  r.size_numbers[id] = id;
+  return number;
+}
+
+std::optional<int64_t> operand(Resizing& r, const SizeOperand& operand) {
+  if (!operand.is_entry) return operand.number;
+  return size_number(r, static_cast<uint32_t>(operand.number));
+}
+
+bool compare(GuardOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case GuardOp::Lt:
+      return a < b;
+    case GuardOp::Le:
+      return a <= b;
+    case GuardOp::Gt:
+      return a > b;
+    case GuardOp::Ge:
+      return a >= b;
+    case GuardOp::Eq:
+      return a == b;
+    case GuardOp::Ne:
+      return a != b;
+  }
+  return false;
+}
+
+std::string_view sign_of(GuardOp op) {
+  constexpr std::string_view kSigns[] = {"<", "<=", ">", ">=", "==", "!="};
+  static_assert(std::size(kSigns) == static_cast<size_t>(GuardOp::Ne) + 1);
+  return kSigns[static_cast<size_t>(op)];
+}
+
+int64_t recorded_number(const OpGraph& graph, const SizeOperand& operand) {
+  return operand.is_entry ? graph.sizes[static_cast<size_t>(operand.number)].traced : operand.number;
+}
+
+// Comparisons whose sizes are known by now.
+bool check_guards(Resizing& r) {
+  for (const GraphGuard& guard : r.graph.guards) {
+    const auto a = operand(r, guard.a), b = operand(r, guard.b);
+    if (!a || !b || compare(guard.op, *a, *b) == guard.held) continue;
+    const std::string_view sign = sign_of(guard.op);
+    return refuse(
+        r, guard.offset,
+        fmt::format("the model's code would go another way: {} {} {} is {}, and it was {} in the recorded step "
+                    "({} {} {})",
+                    *a, sign, *b, !guard.held, guard.held, recorded_number(r.graph, guard.a), sign,
+                    recorded_number(r.graph, guard.b)));
+  }
+  return true;
+}
+
+// ---- operations whose rules take the size of a dim from the recorded result ----
+
+using Sizes = std::vector<int64_t>;
+
+int64_t local_number(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
+  return number_at(call, position, keyword, absent).local[0];
+}
+
+void pad_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const auto padding = numbers_at(call, 1, "pad");
+  for (size_t i = 0; i + 1 < padding.size() && i / 2 < x.size(); i += 2)
+    out[x.size() - 1 - i / 2] = x[x.size() - 1 - i / 2] + padding[i].local[0] + padding[i + 1].local[0];
+}
+
+void conv1d_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const auto weight = tensor_at(call, 1, "weight");
+  const int64_t stride = local_number(call, 3, "stride", 1), padding = local_number(call, 4, "padding", 0),
+                dilation = local_number(call, 5, "dilation", 1);
+  if (weight && !weight->shape.empty() && stride > 0)
+    out.back() = (x.back() + 2 * padding - dilation * (weight->shape.back() - 1) - 1) / stride + 1;
+}
+
+void topk_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
+  if (dim < out.size()) out[dim] = local_number(call, 1, "k", out[dim]);
+}
+
+void diff_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
+  if (dim >= out.size()) return;
+  out[dim] = x[dim] - local_number(call, 1, "n", 1);
+  for (const auto& [position, keyword] : {std::pair<size_t, std::string_view>{3, "prepend"}, {4, "append"}}) {
+    const auto more = tensor_at(call, position, keyword);
+    if (more && dim < more->layout->dims.size()) out[dim] += local_size(call.table, *more->layout, dim, 0);
+  }
+}
+
+void unfold_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 1, "dimension", 0).traced, x.size());
+  const int64_t size = local_number(call, 2, "size", 1), step = local_number(call, 3, "step", 1);
+  if (dim < x.size() && step > 0) out[dim] = (x[dim] - size) / step + 1;
+  out.back() = size;
+}
+
+void glu_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 1, "dim", -1).traced, x.size());
+  if (dim < x.size()) out[dim] = x[dim] / 2;
+}
+
+void arange_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  std::vector<int64_t> numbers;
+  for (const uint32_t arg : call.args) {
+    if (is_number(&call.graph.args[arg])) numbers.push_back(number_of(call, call.graph.args[arg]).local[0]);
+  }
+  if (numbers.empty() || numbers.size() != call.args.size()) return;
+  const int64_t begin = numbers.size() > 1 ? numbers[0] : 0, end = numbers.size() > 1 ? numbers[1] : numbers[0];
+  const int64_t step = numbers.size() > 2 ? numbers[2] : local_number(call, 2, "step", 1);
+  if (step > 0) out[0] = std::max<int64_t>(0, (end - begin + step - 1) / step);
+}
+
+void histc_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  if (!out.empty()) out[0] = local_number(call, 1, "bins", out[0]);
+}
+
+// How many there are is data.
+void as_recorded(const OpCall&, const Sizes&, Sizes&) {}
+
+struct SizeRow {
+  std::string_view name;
+  void (*sizes)(const OpCall& call, const Sizes& x, Sizes& out);
+};
+
+constexpr SizeRow kSizeRows[] = {
+    {"pad", pad_sizes},       {"conv1d", conv1d_sizes},  {"topk", topk_sizes},     {"diff", diff_sizes},
+    {"unfold", unfold_sizes}, {"glu", glu_sizes},        {"arange", arange_sizes}, {"histc", histc_sizes},
+    {"nonzero", as_recorded}, {"bincount", as_recorded},
+};
+
+// Several tensors, each as large as all of them together.
+bool broadcast_all(Resizing& r, const GraphNode& node, const OpCall& call) {
+  Sizes out;
+  const auto operands = tensors_of(call);
+  for (const Operand& x : operands) {
+    const Sizes sizes = local_shape(r.table, *x.layout, 0);
+    if (sizes.size() > out.size()) out.insert(out.begin(), sizes.size() - out.size(), 1);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      int64_t& size = out[out.size() - 1 - i];
+      if (size == 1) size = sizes[sizes.size() - 1 - i];
+    }
+  }
+  for (uint32_t i = node.out_begin; i < node.out_end; ++i) bind(r, r.graph.outs[i], out);
+  return true;
+}
+
+std::string operands_text(const Resizing& r, const OpCall& call) {
+  std::vector<std::string> shapes;
+  for (const Operand& x : tensors_of(call)) shapes.push_back(shape_text(local_shape(r.table, *x.layout, 0)));
+  return fmt::format("{}", fmt::join(shapes, " and "));
+}
+
+bool run_op(Resizing& r, const GraphNode& node) {
+  OpGraph& graph = r.graph;
+  OpCall call{.graph = graph,
+              .node = node,
+              .table = r.table,
+              .layouts = r.layout_of,
+              .numbers = r.numbers,
+              .size_numbers = r.size_numbers,
+              .name = {},
+              .args = {}};
+  bool same = true;
+  const auto see = [&](uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end; ++i) {
+      const GraphArg& arg = graph.args[i];
+      if (arg.kind == ArgKind::Value) same = same && is_as_recorded(r, arg.id);
+      if (arg.kind != ArgKind::Size) continue;
+      const auto number = size_number(r, arg.id);
+      if (!number)
+        return refuse(r, node.offset, fmt::format("a size that {} asks for has no number", graph.strings[node.name]));
+      same = same && *number == graph.sizes[arg.id].traced;
+    }
+    return true;
+  };
+  if (!see(node.args_begin, node.args_end)) return false;
+  for (uint32_t k = node.keywords_begin; k < node.keywords_end; ++k) {
+    const uint32_t arg = graph.keywords[k].arg;
+    if (!see(arg, graph.args[arg].end)) return false;
+  }
+  if (same) {
+    for (uint32_t i = node.out_begin; i < node.out_end; ++i) bind(r, graph.outs[i], shape_of(graph, graph.outs[i]));
+    return true;
+  }
+  const OpResult result = run_rule(call);
+  const std::string place =
+      r.modules.empty() || r.modules.back().empty() ? std::string("the model") : fmt::format("`{}`", r.modules.back());
+  if (!result.crash.empty()) {
+    if (!check_guards(r)) return false;
+    return refuse(r, node.offset,
+                  fmt::format("{} in {} does not fit any more: {} (recorded with {})", name_of(call), place,
+                              operands_text(r, call), [&] {
+                                std::vector<std::string> shapes;
+                                for (const Operand& x : tensors_of(call)) shapes.push_back(shape_text(x.shape));
+                                return fmt::format("{}", fmt::join(shapes, " and "));
+                              }()));
+  }
+  if (call.name == "broadcast_tensors") return broadcast_all(r, node, call);
+  const auto* row = std::find_if(std::begin(kSizeRows), std::end(kSizeRows),
+                                 [&](const SizeRow& candidate) { return candidate.name == call.name; });
+  if (result.unknown && row == std::end(kSizeRows) && node.out_begin != node.out_end)
+    return refuse(r, node.offset, fmt::format("no rule says what {} in {} makes of other sizes", name_of(call), place));
+  const auto operands = tensors_of(call);
+  for (uint32_t i = node.out_begin; i < node.out_end; ++i) {
+    const ValueId value = graph.outs[i];
+    Sizes sizes = local_shape(r.table, result.outs[i - node.out_begin], 0);
+    if (row != std::end(kSizeRows)) {
+      const Sizes x = operands.empty() ? Sizes{} : local_shape(r.table, *operands[0].layout, 0);
+      row->sizes(call, x, sizes);
+    }
+    int64_t elements = 1;
+    for (const int64_t size : sizes) {
+      if (size < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(1, size), &elements) ||
+          elements > int64_t{1} << 62)
+        return refuse(r, node.offset, fmt::format("{} in {} would make {}", name_of(call), place, shape_text(sizes)));
+    }
+    bind(r, value, sizes);
+  }
+  return true;
+}
+
+// Puts what was worked out in the place of what was recorded.
+void commit(Resizing& r) {
+  OpGraph& graph = r.graph;
+  std::map<std::vector<int64_t>, uint32_t> shapes;
+  std::vector<GraphShape> list;
+  std::vector<int64_t> sizes;
+  for (ValueId value = 0; value < graph.values.size(); ++value) {
+    std::vector<int64_t> shape = r.known[value] ? sizes_of(r, value) : std::vector<int64_t>{};
+    if (!r.known[value]) shape.assign(shape_of(graph, value).begin(), shape_of(graph, value).end());
+    const auto [entry, is_new] = shapes.try_emplace(std::move(shape), static_cast<uint32_t>(list.size()));
+    if (is_new) {
+      list.push_back({static_cast<uint32_t>(sizes.size()), static_cast<uint32_t>(entry->first.size())});
+      sizes.insert(sizes.end(), entry->first.begin(), entry->first.end());
+    }
+    r.layout_of[value] = entry->second;
+  }
+  for (ValueId value = 0; value < graph.values.size(); ++value) graph.values[value].shape = r.layout_of[value];
+  graph.shapes = std::move(list);
+  graph.shape_sizes = std::move(sizes);
+  for (uint32_t id = 0; id < graph.sizes.size(); ++id) {
+    if (r.size_numbers[id] != kNoId) graph.sizes[id].traced = r.numbers[id].local[0];
+  }
+  if (r.wanted.batch > 0) graph.batch = r.wanted.batch;
+  if (r.wanted.sequence > 0) graph.sequence = r.wanted.sequence;
+  number_signatures(graph);
+}
+
+// What the step was recorded with: dims 0 and 1 of an input, of the first one where the graph does not say which.
+StepSizes recorded_sizes(const OpGraph& graph) {
+  StepSizes first;
+  for (const GraphLeaf& leaf : graph.leaves) {
+    const auto shape = shape_of(graph, leaf.value);
+    if (leaf.kind != LeafKind::Input || shape.empty()) continue;
+    const StepSizes own{shape[0], shape.size() > 1 ? shape[1] : 0};
+    if (own.batch == graph.batch && own.sequence == graph.sequence) return own;
+    if (first.batch == 0 || (first.sequence == 0 && own.sequence != 0)) first = own;
+  }
+  return first;
+}
+
+}  // namespace
+
+bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnostics& diagnostics) {
+  if (sizes.batch <= 0 && sizes.sequence <= 0) return true;
+  Resizing r{.graph = graph,
+             .file = file,
+             .wanted = sizes,
+             .diagnostics = diagnostics,
+             .table = {},
+             .layout_of = std::vector<SpreadId>(graph.values.size(), 0),
+             .numbers = std::vector<SizeNumber>(graph.sizes.size()),
+             .size_numbers = std::vector<uint32_t>(graph.sizes.size(), kNoId),
+             .known = std::vector<bool>(graph.values.size(), false),
+             .modules = {}};
+  if (!graph.is_there) return refuse(r, 0, "the model file has no operations, and so no sizes that could be others");
+  const StepSizes recorded = recorded_sizes(graph);
+  bool has_batch = sizes.batch <= 0, has_sequence = sizes.sequence <= 0;
+  for (const GraphLeaf& leaf : graph.leaves) {
+    const auto shape = shape_of(graph, leaf.value);
+    std::vector<int64_t> own(shape.begin(), shape.end());
+    if (leaf.kind == LeafKind::Input) {
+      if (sizes.batch > 0 && !own.empty() && own[0] == recorded.batch) has_batch = true, own[0] = sizes.batch;
+      if (sizes.sequence > 0 && own.size() > 1 && own[1] == recorded.sequence)
+        has_sequence = true, own[1] = sizes.sequence;
+    }
+    bind(r, leaf.value, own);
+  }
+  if (!has_batch || !has_sequence)
+    return refuse(r, graph.offset,
+                  fmt::format("no input of the recorded step has a dim for its {}", has_batch ? "sequence" : "batch"));
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kind == NodeKind::Op) {
+      if (!run_op(r, node)) return false;
+      continue;
+    }
+    if (node.kind == NodeKind::Enter)
+      r.modules.push_back(graph.strings[node.name]);
+    else
+      r.modules.pop_back();
+    for (uint32_t c = node.crossing_begin; c < node.crossing_end; ++c)
+      bind(r, graph.crossings[c].to, sizes_of(r, graph.crossings[c].from));
+  }
+  for (uint32_t id = 0; id < graph.sizes.size(); ++id) size_number(r, id);
+  if (!check_guards(r)) return false;
+  commit(r);
+  return true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,75 @@
+#include "report/render_collectives.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "report/html_text.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+// Kinds of layers that have a table of their own, and rows of one table.
+constexpr size_t kMaxLayerTables = 40, kMaxCallRows = 200;
+
+std::string sums_row(std::string_view name, const CallSums& sums) {
+  static constexpr std::string_view heads[] = {"Pass", "#Calls", "#Payload", "#Sent by a rank"};
+  return row_html(heads, std::vector<std::string>{std::string(name), grouped(sums.calls), bytes_html(sums.payload),
+                                                  bytes_html(sums.wire)});
+}
+
+std::string totals_table(const CollectiveMeasure& measure) {
+  static constexpr std::string_view heads[] = {"Pass", "#Calls", "#Payload", "#Sent by a rank"};
+  const CallSums &a = measure.forward, &b = measure.backward;
+  return table_html("The whole step", heads,
+                    sums_row("Forward", a) + sums_row("Backward", b) +
+                        sums_row("Together", {a.calls + b.calls, a.payload + b.payload, a.wire + b.wire}));
+}
+
+std::string layer_table(const CallGroup& group, const Mesh& mesh) {
+  static constexpr std::string_view heads[] = {"Module", "Pass",   "Collective", "Axis",
+                                               "Input",  "#Calls", "#Payload",   "#Sent by a rank"};
+  std::string rows;
+  size_t count = 0;
+  for (const auto* list : {&group.forward, &group.backward}) {
+    for (const CallRow& row : *list) {
+      if (++count > kMaxCallRows) continue;
+      rows += row_html(heads, std::vector<std::string>{
+                                  code(modules_text(row.modules)), row.call->backward ? "backward" : "forward",
+                                  std::string(to_text(row.call->kind)), code(mesh.axes[row.call->axis].name),
+                                  fmt::format("{} {}", shape_text(row.call->shape), html(row.call->dtype)),
+                                  grouped(row.sums.calls), bytes_html(row.sums.payload), bytes_html(row.sums.wire)});
+    }
+  }
+  const std::string caption = group.layers.empty()
+                                  ? "In no layer"
+                                  : fmt::format("{}: {}, each {}", html(group.layers), grouped(group.count, "layer"),
+                                                grouped(group.sums.calls, "call"));
+  std::string out = table_html(caption, heads, rows);
+  if (count > kMaxCallRows)
+    out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(count - kMaxCallRows, "row"));
+  return out;
+}
+
+}  // namespace
+
+std::string collectives_section(const Manifest& manifest, const ManifestMeasure& measure) {
+  std::string out = "<section id=\"collectives\">\n<h2>Collectives of a step</h2>\n";
+  if (!manifest.has_collectives)
+    return out +
+           "<p>The manifest does not list them: the model file had no operations, or what runs this plan is not known "
+           "operation by operation. <code>python -m tpplan.export</code> writes a model file with its "
+           "operations.</p>\n</section>\n";
+  if (manifest.collectives.empty()) return out + "<p>None.</p>\n</section>\n";
+  out +=
+      "<p>Every call of one training step, as rank 0 makes it. The payload is the size as nccl-tests counts it; a ring "
+      "makes a rank send 2(n−1)/n of it for all_reduce and (n−1)/n for the others.</p>\n" +
+      totals_table(measure.collectives);
+  const auto& groups = measure.collectives.groups;
+  for (size_t i = 0; i < groups.size() && i < kMaxLayerTables; ++i) out += layer_table(groups[i], manifest.mesh);
+  if (groups.size() > kMaxLayerTables)
+    out +=
+        fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(groups.size() - kMaxLayerTables, "kind of layer"));
+  return out + "</section>\n";
+}
+
+}  // namespace tpplan

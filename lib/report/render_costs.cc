@@ -1,0 +1,262 @@
+#include "report/render_costs.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/text.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+std::string_view phase_name(bool backward) { return backward ? "backward" : "forward"; }
+
+std::string bold(std::string_view text, const CostsLook& look) {
+  return look.color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+}
+
+// Words that are the same in all rows are said once, in the heading.
+struct Common {
+  bool one_axis = true, one_dtype = true;
+  const CollectiveCall* call = nullptr;  // any
+};
+
+Common common_of(const CollectiveMeasure& measure) {
+  Common common;
+  for (const CallGroup& group : measure.groups) {
+    for (const auto* rows : {&group.forward, &group.backward}) {
+      for (const CallRow& row : *rows) {
+        if (common.call == nullptr) common.call = row.call;
+        common.one_axis = common.one_axis && row.call->axis == common.call->axis;
+        common.one_dtype = common.one_dtype && row.call->dtype == common.call->dtype;
+      }
+    }
+  }
+  return common;
+}
+
+std::string axis_text(const Mesh& mesh, AxisId axis) {
+  return fmt::format("{}={}", escape_for_terminal(mesh.axes[axis].name), mesh.axes[axis].size);
+}
+
+std::string heading(const Costs& costs, const Common& common) {
+  std::vector<std::string> words;
+  if (costs.batch > 0) words.push_back(fmt::format("batch {}", costs.batch));
+  if (costs.sequence > 0) words.push_back(fmt::format("sequence {}", costs.sequence));
+  if (common.one_axis) words.push_back("over " + axis_text(costs.mesh, common.call->axis));
+  if (common.one_dtype) words.push_back("in " + escape_for_terminal(common.call->dtype));
+  return fmt::format("collectives of a step, rank 0: {}", join(words, ", "));
+}
+
+// Texts side by side: as wide as the widest of each column, but for the modules, which take what is left of the line.
+enum CostsColumn : size_t { kPhase, kKind, kAxis, kModules, kShape, kDtype, kPayload, kWire, kColumns };
+using Cells = std::array<std::string, kColumns>;
+
+struct CostsTable {
+  std::vector<Cells> rows;
+  std::array<size_t, kColumns> widths{};
+};
+
+Cells cells_of(const CallRow& row, const Costs& costs, const Common& common) {
+  Cells cells;
+  cells[kPhase] = row.call->backward ? "bwd" : "fwd";
+  cells[kKind] = to_text(row.call->kind);
+  if (!common.one_axis) cells[kAxis] = axis_text(costs.mesh, row.call->axis);
+  cells[kModules] = escape_for_terminal(modules_text(row.modules));
+  if (row.sums.calls != row.modules.size()) cells[kModules] += fmt::format(" x{}", row.sums.calls);
+  cells[kShape] = shape_text(row.call->shape);
+  if (!common.one_dtype) cells[kDtype] = escape_for_terminal(row.call->dtype);
+  cells[kPayload] = human_bytes(row.sums.payload);
+  cells[kWire] = human_bytes(row.sums.wire);
+  return cells;
+}
+
+std::string padded(std::string_view text, size_t width, bool right) {
+  const std::string blanks(width - std::min(width, text.size()), ' ');
+  return right ? blanks + std::string(text) : std::string(text) + blanks;
+}
+
+// Between the phase and the kind stands one blank, elsewhere two.
+size_t gap_before(size_t column) { return column <= kKind ? 1 : 2; }
+
+// The columns from `begin` to `end` that hold something.
+std::string line_of(const CostsTable& table, const Cells& cells, size_t begin, size_t end) {
+  std::string out;
+  for (size_t i = begin; i < end; ++i) {
+    if (table.widths[i] > 0) out += std::string(gap_before(i), ' ') + padded(cells[i], table.widths[i], i >= kPayload);
+  }
+  return out;
+}
+
+std::string trimmed(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
+}
+
+size_t width_of(const CostsTable& table, size_t begin, size_t end) {
+  size_t width = 0;
+  for (size_t i = begin; i < end; ++i) width += table.widths[i] > 0 ? table.widths[i] + gap_before(i) : 0;
+  return width;
+}
+
+// Modules get the room that the other columns leave; names that need more stand on a line of their own, the numbers
+// below them in their columns.
+void fit(CostsTable& table, size_t width) {
+  constexpr size_t kLeast = 8;
+  const size_t others = width_of(table, 0, kColumns) - table.widths[kModules];
+  table.widths[kModules] = std::min(table.widths[kModules], width > others + kLeast ? width - others : kLeast);
+}
+
+std::string row_text(const CostsTable& table, const Cells& cells, size_t width) {
+  if (cells[kModules].size() <= table.widths[kModules] && width_of(table, 0, kColumns) <= width)
+    return trimmed(line_of(table, cells, 0, kColumns));
+  const std::string numbers = line_of(table, cells, kShape, kColumns);
+  const size_t indent = std::min(width_of(table, 0, kShape), width > numbers.size() ? width - numbers.size() : 0);
+  return trimmed(line_of(table, cells, 0, kModules) + "  " + cells[kModules]) +
+         trimmed(std::string(indent, ' ') + numbers);
+}
+
+// A line with words in front and cells in the columns of bytes.
+std::string bytes_line(const CostsTable& table, const std::string& head, const Cells& cells, size_t width) {
+  const std::string numbers = line_of(table, cells, kPayload, kColumns);
+  const size_t room = std::min(width_of(table, 0, kPayload), width > numbers.size() ? width - numbers.size() : 0);
+  return padded(head, room, false) + numbers + '\n';
+}
+
+Cells cells_of(const CallSums& sums) {
+  Cells cells;
+  cells[kPayload] = human_bytes(sums.payload);
+  cells[kWire] = human_bytes(sums.wire);
+  return cells;
+}
+
+// " 560 calls in all 80".
+std::string sums_line(const CostsTable& table, std::string_view head, const CallSums& sums, std::string_view more,
+                      size_t width) {
+  return bytes_line(table, fmt::format(" {}{}{}", head, counted(sums.calls, "call"), more), cells_of(sums), width);
+}
+
+CallSums together(const CallSums& a, const CallSums& b) {
+  return {a.calls + b.calls, a.payload + b.payload, a.wire + b.wire};
+}
+
+void write_sums(JsonWriter& json, const CallSums& sums) {
+  write_member(json, "calls", sums.calls);
+  write_member(json, "payload", sums.payload);
+  write_member(json, "wire", sums.wire);
+}
+
+void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
+  begin_object(json);
+  write_member(json, "phase", phase_name(row.call->backward));
+  write_member(json, "kind", to_text(row.call->kind));
+  write_member(json, "axis", mesh.axes[row.call->axis].name);
+  write_key(json, "modules");
+  write_array(json, row.modules);
+  write_key(json, "shape");
+  write_array(json, row.call->shape);
+  write_member(json, "dtype", row.call->dtype);
+  write_member(json, "bytes", row.call->bytes);
+  write_sums(json, row.sums);
+  end_object(json);
+}
+
+}  // namespace
+
+std::string render_costs(const Costs& costs, const CostsLook& look) {
+  if (!costs.reason.empty())
+    return fmt::format("no forecast of collectives: {}\n{}", costs.reason,
+                       costs.help.empty() ? "" : fmt::format("  = help: {}\n", costs.help));
+  const CollectiveMeasure& measure = costs.measure;
+  if (measure.groups.empty()) return "collectives of a step: none\n";
+  if (measure.overflow) return "no forecast of collectives: the sums of bytes leave 64 bits\n";
+  const Common common = common_of(measure);
+  CostsTable table;
+  Cells heads;
+  heads[kPayload] = "payload";
+  heads[kWire] = "wire";
+  const auto widen = [&table](const Cells& cells) {
+    for (size_t i = 0; i < kColumns; ++i) table.widths[i] = std::max(table.widths[i], cells[i].size());
+  };
+  widen(heads);
+  const CallSums all = together(measure.forward, measure.backward);
+  for (const CallSums& sums : {measure.forward, measure.backward, all}) {
+    widen(cells_of(sums));
+  }
+  for (const CallGroup& group : measure.groups) {
+    for (const auto* rows : {&group.forward, &group.backward}) {
+      for (const CallRow& row : *rows) {
+        table.rows.push_back(cells_of(row, costs, common));
+        widen(table.rows.back());
+      }
+    }
+  }
+  fit(table, look.width);
+  std::string out = bold(heading(costs, common), look) + '\n';
+  out += "wire: in a ring, 2(n-1)/n for all_reduce, (n-1)/n for the others (nccl-tests)\n";
+  out += bytes_line(table, "", heads, look.width);
+  size_t at = 0;
+  for (const CallGroup& group : measure.groups) {
+    std::string title = group.layers.empty() ? "in no layer" : escape_for_terminal(group.layers);
+    if (group.count > 1) title += fmt::format(", {} layers, each", group.count);
+    out += bold(title, look) + '\n';
+    const size_t rows = group.forward.size() + group.backward.size();
+    for (const size_t end = at + rows; at < end; ++at) out += row_text(table, table.rows[at], look.width);
+    if (rows > 1) out += sums_line(table, "", group.sums, "", look.width);
+    if (group.count == 1) continue;
+    const CallSums layers{group.sums.calls * group.count, group.sums.payload * group.count,
+                          group.sums.wire * group.count};
+    out += sums_line(table, "", layers, fmt::format(" in all {}", group.count), look.width);
+  }
+  out += bold("the step", look) + '\n' + sums_line(table, "forward   ", measure.forward, "", look.width);
+  if (measure.backward.calls > 0)
+    out += sums_line(table, "backward  ", measure.backward, "", look.width) +
+           sums_line(table, "together  ", all, "", look.width);
+  return out;
+}
+
+void write_costs(JsonWriter& json, const Costs& costs) {
+  begin_object(json);
+  if (!costs.reason.empty() || costs.measure.overflow) {
+    write_member(json, "reason", costs.reason.empty() ? "the sums of bytes leave 64 bits" : costs.reason);
+    if (!costs.help.empty()) write_member(json, "help", costs.help);
+    return end_object(json);
+  }
+  if (costs.batch > 0) write_member(json, "batch", costs.batch);
+  if (costs.sequence > 0) write_member(json, "sequence", costs.sequence);
+  write_key(json, "groups");
+  begin_array(json);
+  for (const CallGroup& group : costs.measure.groups) {
+    next_line(json, 2);
+    begin_object(json);
+    if (!group.layers.empty()) write_member(json, "layers", group.layers);
+    write_member(json, "count", group.count);
+    write_sums(json, group.sums);
+    write_key(json, "rows");
+    begin_array(json);
+    for (const auto* rows : {&group.forward, &group.backward}) {
+      for (const CallRow& row : *rows) {
+        next_line(json, 3);
+        write_row(json, row, costs.mesh);
+      }
+    }
+    end_array(json);
+    end_object(json);
+  }
+  end_array(json);
+  for (const auto& [name, sums] :
+       {std::pair{"forward", costs.measure.forward}, std::pair{"backward", costs.measure.backward},
+        std::pair{"total", together(costs.measure.forward, costs.measure.backward)}}) {
+    next_line(json, 1);
+    write_key(json, name);
+    begin_object(json);
+    write_sums(json, sums);
+    end_object(json);
+  }
+  end_object(json);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,158 @@
+"""tpplan check --costs: the calls that the manifest lists, layers that are alike once, with sums that the formulas of nccl-tests give."""
+
+import collections
+import fcntl
+import json
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import jsonschema
+import pytest
+from conftest import PROGRAM, ROOT, linear_model, plan_text, run, write
+
+LLAMA = ROOT / "plans/models/llama-3-8b.json"
+SCHEMA = json.loads((ROOT / "schemas/diagnostics.schema.json").read_text())
+DENSE = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {
+    "model.layers.*.self_attn.o_proj": "rowwise", "model.layers.*.mlp.gate_proj": "colwise", "model.layers.*.mlp.up_proj": "colwise",
+    "model.layers.*.mlp.down_proj": "rowwise", "model.embed_tokens": "embedding_rowwise", "lm_head": "colwise_gather_output",
+}  # fmt: skip
+MESH = "{tp: 8}"
+
+
+def plan_file(folder, rules, mesh=MESH):
+    (folder / "plan.yaml").write_text(plan_text(rules, mesh=mesh, dialect="transformers"))
+    return folder / "plan.yaml"
+
+
+def costs_of(model, plan, *flags):
+    result = run("check", model, plan, "--costs", "--format", "json", *flags)
+    document = json.loads(result.stdout)
+    jsonschema.Draft7Validator(SCHEMA).validate(document)
+    return document["costs"]
+
+
+def calls_of(model, plan, *flags):
+    result = run("compile", model, plan, *flags)
+    assert result.returncode == 0, result.stderr.decode()
+    return json.loads(result.stdout)["collectives"]
+
+
+def unfolded(text):
+    """"a.[0-2,5].b" -> a.0.b, a.1.b, a.2.b, a.5.b."""
+    found = re.search(r"\[([0-9,-]+)\]", text)
+    if not found:
+        return [text]
+    numbers = []
+    for part in found[1].split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return [text[:found.start()] + str(n) + rest for n in numbers for rest in unfolded(text[found.end():])]
+
+
+def rows_of(costs):
+    """Every call that the groups stand for."""
+    found = collections.Counter()
+    for group in costs["groups"]:
+        layers = unfolded(group["layers"]) if "layers" in group else [""]
+        assert len(layers) == group["count"]
+        for row in group["rows"]:
+            modules = [path for text in row["modules"] for path in unfolded(text)]
+            assert row["calls"] % len(modules) == 0
+            for layer in layers:
+                for module in modules:
+                    path = ".".join(part for part in (layer, module) if part)
+                    found[row["phase"], row["kind"], row["axis"], path, tuple(row["shape"]), row["dtype"], row["bytes"]] += row["calls"] // len(modules)
+    return found
+
+
+def moved(call, ranks):
+    """Payload and bytes on the wire of a call: nccl-tests' doc/PERFORMANCE.md."""
+    payload = call["bytes"] * (ranks if call["kind"] == "all_gather" else 1)
+    return payload, math.floor(payload * (2 if call["kind"] == "all_reduce" else 1) * (ranks - 1) / ranks)
+
+
+@pytest.mark.parametrize("flags", [(), ("--mode", "infer"), ("--batch", "8", "--sequence", "512")], ids=["train", "infer", "resized"])
+def test_the_rows_are_the_calls_of_the_manifest_and_the_sums_those_of_the_formulas(tmp_path, flags):
+    plan = plan_file(tmp_path, DENSE)
+    calls, costs = calls_of(LLAMA, plan, *flags), costs_of(LLAMA, plan, *flags)
+    key = ("phase", "kind", "axis", "module", "shape", "dtype", "bytes")
+    expected = collections.Counter(tuple(tuple(c[k]) if k == "shape" else c[k] for k in key) for c in calls)
+    assert expected and rows_of(costs) == expected
+    for phase in ("forward", "backward", "total"):
+        of_phase = [moved(c, 8) for c in calls if phase in ("total", c["phase"])]
+        assert costs[phase] == {"calls": len(of_phase), "payload": sum(p for p, _ in of_phase), "wire": sum(w for _, w in of_phase)}
+    assert sum(g["wire"] * g["count"] for g in costs["groups"]) == costs["total"]["wire"]
+    assert (costs["batch"], costs["sequence"]) == ((8, 512) if "--batch" in flags else (2, 2048))
+
+
+def test_verdict_and_costs_stand_on_one_screen(tmp_path):
+    result = run("check", LLAMA, plan_file(tmp_path, DENSE), "--costs")
+    lines = result.stdout.decode().splitlines()
+    assert result.returncode == 0 and sum(math.ceil(len(line) / 80) for line in lines) <= 24
+    assert max(map(len, lines[2:])) <= 80
+    assert lines[0].startswith("LlamaForCausalLM on [tp=8]") and "model.layers.[0-31], 32 layers, each" in lines
+    assert not any("\x1b" in line for line in lines)
+
+
+def on_terminal(columns, *arguments):
+    """What the program writes to a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CLICOLOR")} | {"TERM": "xterm"}
+    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=theirs, env=env) as process:
+        os.close(theirs)
+        out = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            out += piece
+        os.close(ours)
+        assert process.wait(30) == 0
+    return out.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [44, 60, 80, 200])
+def test_a_narrow_terminal_gets_names_on_lines_of_their_own(tmp_path, columns):
+    text = on_terminal(columns, "check", LLAMA, plan_file(tmp_path, DENSE), "--costs")
+    assert "\x1b[1mcollectives of a step" in text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    table = plain[plain.index("in no layer"):].splitlines()
+    rows = [line for line in table if line.startswith((" fwd", " bwd"))]
+    assert len(rows) == 7 and all(("[2, 2048" in row) == (columns >= 80) for row in rows)
+    assert max(map(len, table)) <= columns
+    assert sum("[2, 2048" in line for line in table) == 7
+
+
+def test_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
+    model, plan = write(tmp_path, linear_model(a=[8, 8]), plan_text({"a": "colwise_gather_output"}, dialect="transformers"))
+    costs = costs_of(model, plan)
+    assert costs["reason"] == "the model file has no operations" and "python -m tpplan.export" in costs["help"]
+    text = run("check", model, plan, "--costs").stdout.decode()
+    assert "no forecast of collectives: the model file has no operations" in text and "python -m tpplan.export" in text
+
+
+def test_a_step_that_fails_has_no_forecast(tmp_path):
+    plan = plan_file(tmp_path, DENSE | {"model.layers.*.self_attn.o_proj": "colwise"})
+    assert costs_of(LLAMA, plan)["reason"] == "a step of this plan would fail"
+    (tmp_path / "plan.yaml").write_text("format: tpplan.plan/1\n")
+    assert costs_of(LLAMA, plan)["reason"] == "an error was found before the operations were walked"
+
+
+def test_formats_of_other_programs_have_no_place_for_costs(tmp_path):
+    result = run("check", LLAMA, plan_file(tmp_path, DENSE), "--costs", "--format", "sarif")
+    assert result.returncode == 2 and b"--costs: format sarif has no place" in result.stderr
+
+
+def test_without_the_flag_nothing_is_said(tmp_path):
+    plan = plan_file(tmp_path, DENSE)
+    assert "costs" not in json.loads(run("check", LLAMA, plan, "--format", "json").stdout)
+    assert b"collectives" not in run("check", LLAMA, plan).stdout

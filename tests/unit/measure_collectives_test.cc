@@ -1,0 +1,93 @@
+#include "measure/measure_collectives.h"
+
+#include <doctest/doctest.h>
+
+using namespace tpplan;
+
+namespace {
+
+const Mesh kMesh{{{"dp", 2}, {"tp", 4}}};
+
+CollectiveCall call(std::string module, bool backward = false, std::vector<int64_t> shape = {2, 8},
+                    CollectiveKind kind = CollectiveKind::AllReduce) {
+  int64_t bytes = 4;
+  for (const int64_t size : shape) bytes *= size;
+  return {backward, kind, 1, std::move(module), std::move(shape), "float32", bytes};
+}
+
+std::vector<std::string> layers_of(const CollectiveMeasure& measure) {
+  std::vector<std::string> layers;
+  for (const CallGroup& group : measure.groups) layers.push_back(group.layers);
+  return layers;
+}
+
+}  // namespace
+
+TEST_CASE("layers that make the same calls are one group, whichever numbers they have") {
+  std::vector<CollectiveCall> calls;
+  for (int layer = 0; layer < 12; ++layer) {
+    const std::string path = "model.layers." + std::to_string(layer);
+    calls.push_back(call(path + ".o_proj"));
+    if (layer == 3 || layer == 7) calls.push_back(call(path + ".mlp"));
+    if (layer == 11) calls.push_back(call(path + ".norm", true));
+  }
+  calls.insert(calls.begin(), call("embed"));
+  calls.push_back(call("head"));
+  const CollectiveMeasure measure = measure_collectives(calls, kMesh);
+  CHECK(layers_of(measure) ==
+        std::vector<std::string>{"", "model.layers.[0-2,4-6,8-10]", "model.layers.[3,7]", "model.layers.11"});
+  CHECK(measure.groups[1].count == 9);
+  CHECK(measure.groups[0].forward.size() == 2);
+  CHECK(measure.groups[3].backward.size() == 1);
+}
+
+TEST_CASE("stacks of layers with different names are groups of their own") {
+  const CollectiveMeasure measure = measure_collectives(
+      std::vector{call("encoder.0.out"), call("encoder.1.out"), call("decoder.0.out"), call("0.out")}, kMesh);
+  CHECK(layers_of(measure) == std::vector<std::string>{"encoder.[0-1]", "decoder.0", "0"});
+}
+
+TEST_CASE("experts are one row, calls of another shape another one") {
+  const std::vector<CollectiveCall> calls{call("l.0.experts.0.up"),
+                                          call("l.0.experts.0.down"),
+                                          call("l.0.experts.1.up"),
+                                          call("l.0.experts.1.down"),
+                                          call("l.0.experts.2.up", false, {3, 8}),
+                                          call("l.0.q_proj", true),
+                                          call("l.0.k_proj", true)};
+  const CallGroup group = measure_collectives(calls, kMesh).groups.at(0);
+  REQUIRE(group.forward.size() == 2);
+  CHECK(group.forward[0].modules == std::vector<std::string>{"experts.[0-1].up", "experts.[0-1].down"});
+  CHECK(modules_text(group.forward[0].modules) == "experts.[0-1].{up,down}");
+  CHECK(group.forward[0].sums.calls == 4);
+  CHECK(group.forward[1].modules == std::vector<std::string>{"experts.2.up"});
+  REQUIRE(group.backward.size() == 1);
+  CHECK(modules_text(group.backward[0].modules) == "{q,k}_proj");
+}
+
+TEST_CASE("payload and wire are those of nccl-tests") {
+  using enum CollectiveKind;
+  const std::vector<CollectiveCall> calls{call("a", false, {4}, AllReduce), call("b", false, {4}, AllGather),
+                                          call("c", true, {4}, ReduceScatter), call("d", true, {4}, AllToAll)};
+  const CollectiveMeasure measure = measure_collectives(calls, kMesh);
+  CHECK(measure.forward.payload == 16 + 64);
+  CHECK(measure.forward.wire == 24 + 48);
+  CHECK(measure.backward.payload == 16 + 16);
+  CHECK(measure.backward.wire == 12 + 12);
+  CHECK_FALSE(measure.overflow);
+}
+
+TEST_CASE("sums that leave 64 bits are said to") {
+  std::vector<CollectiveCall> calls(3, call("a"));
+  for (CollectiveCall& c : calls) c.bytes = int64_t{1} << 62;
+  CHECK_FALSE(measure_collectives(std::span(calls).first(1), kMesh).overflow);
+  CHECK(measure_collectives(calls, kMesh).overflow);
+}
+
+TEST_CASE("names that share nothing stand side by side") {
+  CHECK(modules_text(std::vector<std::string>{"a"}) == "a");
+  CHECK(modules_text(std::vector<std::string>{"a", "b"}) == "a, b");
+  CHECK(modules_text(std::vector<std::string>{"x.a", "x.b"}) == "x.{a,b}");
+  CHECK(modules_text(std::vector<std::string>{"x.q_proj", "y.q_proj"}) == "{x,y}.q_proj");
+  CHECK(modules_text(std::vector<std::string>{"x.a", "x.a.b"}) == "x.{a,a.b}");
+}
