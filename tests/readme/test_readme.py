@@ -48,7 +48,7 @@ def test_the_shown_finding_of_the_walk_is_what_the_program_prints(checkout):
 
 
 def test_the_shown_costs_are_what_the_program_prints(checkout):
-    command, shown = re.search(r"\$ build/tpplan (check .* --costs .*)\n```\n\n```\n(.*?)```", TEXT, re.S).groups()
+    command, shown = re.search(r"\$ build/tpplan (check [^\n]* --costs [^\n]*)\n```\n\n```\n(.*?)```", TEXT, re.S).groups()
     assert run(*shlex.split(command), cwd=checkout).stdout.decode() == shown
 
 

@@ -5,7 +5,7 @@ import json
 
 import jsonschema
 import pytest
-from conftest import ROOT, linear_model, run
+from conftest import ROOT, linear_model, run, plan_text
 from schema_files import MODEL, PLAN, SCHEMAS, check, keys_in, model, module, objects, plan, refusals, without
 
 
@@ -188,7 +188,7 @@ def test_diagnostics_about_files_that_cannot_be_read_fit_their_schema(tmp_path):
 
 def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_path):
     written = set().union(*(keys_in(check(tmp_path, m, p)[1]) for m, p, *_ in CHECKS.values()))
-    (tmp_path / "plan.yaml").write_text(plan({"lm_head": "colwise_gather_output", "model.layers.*.self_attn.o_proj": "rowwise_split_input"}, dialect="transformers"))
+    (tmp_path / "plan.yaml").write_text(plan_text({"lm_head": "colwise_gather_output", "model.layers.*.self_attn.o_proj": "rowwise_split_input"}, dialect="transformers"))
     for model_file in (ROOT / "plans/models/llama-3-8b.json", ROOT / "tests/plans/models/seeds.json"):
         result = run("check", model_file, tmp_path / "plan.yaml", "--costs", "--format", "json")
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
