@@ -8,6 +8,7 @@
 #include "infer/build_manifest.h"
 #include "manifest/write_manifest.h"
 #include "model/read_model.h"
+#include "ops/prove_shapes.h"
 #include "remedy/find_remedies.h"
 
 namespace tpplan {
@@ -28,7 +29,9 @@ void mark_refused(const TpPlan& plan, Diagnostics& diagnostics) {
 Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   Compilation c;
   c.graph = read_model(inputs.model, diagnostics);
-  const bool fits = has_errors(diagnostics) || resize_graph(c.graph.operations, c.graph.file, inputs.step, diagnostics);
+  const bool fits =
+      has_errors(diagnostics) || (prove_shapes(c.graph.operations, c.graph.file, diagnostics) &&
+                                  resize_graph(c.graph.operations, c.graph.file, inputs.step, diagnostics));
   c.plan = read_plan(inputs.plan, inputs.mesh_sizes, diagnostics);  // both, so that both files' faults are seen
   if (inputs.last == Phase::Model || !fits) return c;
   c.reached = Phase::Plan;

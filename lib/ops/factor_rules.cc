@@ -81,7 +81,7 @@ struct Notation {
 bool parse(std::string_view text, Notation& notation) {
   const std::vector<std::string_view> clauses = parts(text, ';');
   const size_t arrow = clauses[0].find("->");
-  if (arrow == std::string_view::npos) return false;
+  if (arrow == std::string_view::npos || trimmed(clauses[0].substr(0, arrow)).empty()) return false;
   for (const std::string_view addend : parts(clauses[0].substr(0, arrow), '|')) {
     auto& operands = notation.addends.emplace_back();
     for (const std::string_view operand : parts(addend, ',')) operands.push_back(words(operand, " "));
@@ -89,7 +89,8 @@ bool parse(std::string_view text, Notation& notation) {
   notation.out = words(clauses[0].substr(arrow + 2), " ");
   for (size_t i = 1; i < clauses.size(); ++i) {
     const std::vector<std::string_view> clause = words(clauses[i], " ");
-    if (clause.empty()) continue;
+    static constexpr std::string_view known[] = {"whole", "index", "norm", "divides", "gather", "pad"};
+    if (clause.empty() || std::find(std::begin(known), std::end(known), clause[0]) == std::end(known)) return false;
     if (clause[0] == "whole") notation.whole.assign(clause.begin() + 1, clause.end());
     if (clause[0] == "index" && clause.size() > 1) notation.index = clause[1][0] - '0';
     if (clause[0] == "norm" && clause.size() > 1) notation.norm = clause[1][0] - '0';
@@ -133,6 +134,11 @@ bool fits(const Notation& notation, std::span<const Operand> operands) {
 }
 
 }  // namespace
+
+bool is_notation(std::string_view text) {
+  Notation notation;
+  return parse(text, notation);
+}
 
 std::string_view find_notation(std::string_view name, size_t index) {
   for (const NotationRow& row : kRows) {

@@ -22,6 +22,7 @@ using OpRule = void (*)(OpCall&, OpResult&);
 // "b.. k, o k | o -> b.. o": operands by their dims; what is multiplied stands between commas, what is added behind
 // bars. A factor that the result lacks is summed over. `; whole f g`: factors that must not be cut. `; index n`:
 // operand n holds indices, which must be complete. `f+` in the result: a dim of another size than f.
+[[nodiscard]] bool is_notation(std::string_view text);
 [[nodiscard]] std::string_view find_notation(std::string_view name, size_t index);
 void apply_notation(OpCall& call, OpResult& result, std::string_view notation);
 void apply_factors(OpCall& call, OpResult& result, std::string_view notation, std::vector<Operand> operands);

@@ -282,7 +282,9 @@ void report_syntax(const YamlBuilder& builder, const YAML::Exception& error) {
   if (alias && star != std::string_view::npos)
     place = static_cast<uint64_t>(line.data() - builder.file.text.data()) + star;
   const bool tab = line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
-  report_message(builder.diagnostics, Code::TP1004, {builder.file.id, place, 1}, error.msg,
+  // yaml-cpp 0.8 says the alias too, which the line below shows.
+  const std::string said = alias ? error.msg.substr(0, error.msg.find(": ")) : error.msg;
+  report_message(builder.diagnostics, Code::TP1004, {builder.file.id, place, 1}, said,
                  offset >= builder.file.text.find_last_not_of(" \n\r\t") + 1
                      ? "a bracket, a brace or a quote is left open above"
                  : alias ? "quote patterns that start with `*`: an unquoted `*` is a YAML alias"

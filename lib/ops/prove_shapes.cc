@@ -1,0 +1,107 @@
+#include "ops/prove_shapes.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <string>
+#include <unordered_set>
+
+#include "ops/op_rules.h"
+
+namespace tpplan {
+namespace {
+
+// One rank that holds all there is.
+struct WholeStep {
+  const OpGraph& graph;
+  SpreadTable table;
+  std::vector<SpreadId> layout_of;     // by value
+  std::vector<SizeNumber> numbers;     // by size entry
+  std::vector<uint32_t> size_numbers;  // by size entry: itself
+};
+
+WholeStep whole_step(const OpGraph& graph) {
+  WholeStep whole{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
+  std::vector<SpreadId> layout_of_shape;
+  for (const GraphShape& shape : graph.shapes)
+    layout_of_shape.push_back(
+        intern(whole.table, whole_layout(whole.table, std::span(graph.shape_sizes).subspan(shape.begin, shape.ndim))));
+  for (const GraphValue& value : graph.values) whole.layout_of.push_back(layout_of_shape[value.shape]);
+  for (uint32_t id = 0; id < graph.sizes.size(); ++id) {
+    whole.numbers.push_back({{graph.sizes[id].traced}, kAllAxes});
+    whole.size_numbers.push_back(id);
+  }
+  return whole;
+}
+
+// What operations that are alike have in common: name and literals by their signature, shapes, and sizes.
+void append_arg(const OpGraph& graph, uint32_t begin, uint32_t end, std::string& key) {
+  for (uint32_t i = begin; i < end; ++i) {
+    const GraphArg& arg = graph.args[i];
+    int64_t number = -1;
+    if (arg.kind == ArgKind::Value) number = graph.values[arg.id].shape;
+    if (arg.kind == ArgKind::Size) number = graph.sizes[arg.id].traced;
+    if (number >= 0 || arg.kind == ArgKind::Size) key.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+}
+
+std::string key_of(const OpGraph& graph, const GraphNode& node) {
+  std::string key(reinterpret_cast<const char*>(&node.signature), sizeof node.signature);
+  append_arg(graph, node.args_begin, node.args_end, key);
+  for (uint32_t k = node.keywords_begin; k < node.keywords_end; ++k)
+    append_arg(graph, graph.keywords[k].arg, graph.args[graph.keywords[k].arg].end, key);
+  return key;
+}
+
+// Why it cannot be as recorded; empty where it can, or where no rule says.
+std::string contradiction(WholeStep& whole, const GraphNode& node) {
+  OpCall call{.graph = whole.graph,
+              .node = node,
+              .table = whole.table,
+              .layouts = whole.layout_of,
+              .numbers = whole.numbers,
+              .size_numbers = whole.size_numbers,
+              .name = {},
+              .args = {}};
+  const OpResult result = run_rule(call);
+  if (!result.crash.empty()) return result.crash;
+  if (!result.wrong.empty()) return result.wrong;
+  if (result.unknown) return {};
+  for (size_t out = 0; out < result.outs.size(); ++out) {
+    const std::span<const int64_t> recorded = out_shape(call, out);
+    for (size_t dim = 0; dim < recorded.size(); ++dim) {
+      const int64_t size = whole.table.maps.maps[result.outs[out].dims[dim]].size;
+      if (size != recorded[dim])
+        return fmt::format("{} gives {} elements in dim {}, and the file says {}", name_of(call), size, dim,
+                           recorded[dim]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics) {
+  if (!graph.is_there) return true;
+  for (const auto& [op, rule] : graph.rules) {
+    if (is_notation(rule)) continue;
+    report_message(
+        diagnostics, Code::TP2013, {file, graph.offset, 1},
+        fmt::format("the rule `{}` of `{}` cannot be read", rule, op),
+        "operands by their dims, what comes out, and what must not be cut: \"b.. k, o k | o -> b.. o; whole k\"");
+    return false;
+  }
+  WholeStep whole = whole_step(graph);
+  std::unordered_set<std::string> proven;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kind != NodeKind::Op || !proven.insert(key_of(graph, node)).second) continue;
+    const std::string reason = contradiction(whole, node);
+    if (reason.empty()) continue;
+    report_message(diagnostics, Code::TP2013, {file, node.offset, 1},
+                   fmt::format("{} cannot be as recorded: {}", graph.strings[node.name], reason),
+                   "write the model and its graph again, in one run of: python -m tpplan.export");
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tpplan
