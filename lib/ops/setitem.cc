@@ -56,7 +56,10 @@ void rule_setitem(OpCall& call, OpResult& result) {
       advanced = advanced || item.kind == IndexKind::Mask || indices > 1;
       const size_t index_dims = item.kind == IndexKind::List ? 1 : item.tensor ? item.tensor->shape.size() : 0;
       for (size_t d = 0; by_dims && d < index_dims; ++d) {
-        part.push_back(whole_map(call.table.maps, item.tensor ? item.tensor->shape[d] : item.list));
+        // Of an index that is cut the write is wrong already; what counts is the size that ranks have of it.
+        const MapId own = item.tensor ? item.tensor->layout->dims[d] : whole_map(call.table.maps, item.list);
+        const bool is_cut_index = call.table.maps.maps[own].kind == MapKind::Cut;
+        part.push_back(is_cut_index ? whole_map(call.table.maps, item.tensor->shape[d]) : own);
         dims.push_back(x->shape.size());
       }
     }
