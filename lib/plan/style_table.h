@@ -59,6 +59,7 @@ struct StyleRow {
   bool use_local = true;                  // outputs leave as local tensors
   bool sums_parameter_gradients = false;  // the parameters' gradients are summed over the axis
   bool counts_modules = false;            // `matches` counts modules
+  bool is_for_experts = false;            // other modules have no use for it
   bool wraps_parameters =
       false;                     // transformers: makes DTensors of the module's own parameters, and takes none that are
   bool once_per_module = false;  // torch: a second such style on a module is an error

@@ -42,7 +42,8 @@ RuleId rule_at(const TpPlan& plan, const Span& span) {
 
 bool cuts(const PlanRule& rule) { return rule.style == nullptr || !rule.style->cut_dim.empty(); }
 
-// Other styles of the dialect for a rule. Those that cut the same dim come first: they change the least.
+// Other styles of the dialect for a rule. What experts are for does little or nothing to other modules: as a remedy it
+// would only hide what is wrong. Those that cut the same dim come first: they change the least.
 std::vector<Edit> other_styles(const Search& search, RuleId id) {
   const PlanRule& rule = search.plan.rules[id];
   std::vector<Edit> edits;
@@ -50,7 +51,8 @@ std::vector<Edit> other_styles(const Search& search, RuleId id) {
   std::vector<const StyleRow*> rows;
   for (const StyleRow& row : style_table()) {
     const bool is_own = (row.sets & search.plan.dialect->styles) != 0;
-    if (is_own && row.name != rule.style->name && cuts(rule) != row.cut_dim.empty()) rows.push_back(&row);
+    const bool fits = rule.style->is_for_experts || !row.is_for_experts;
+    if (is_own && fits && row.name != rule.style->name && cuts(rule) != row.cut_dim.empty()) rows.push_back(&row);
   }
   std::stable_partition(rows.begin(), rows.end(),
                         [&](const StyleRow* row) { return row->cut_dim == rule.style->cut_dim; });
@@ -93,9 +95,12 @@ std::vector<Edit> with_rule(const Search& search, std::string_view path) {
   AxisId axis = kNoAxis;
   for (const PlanRule& rule : search.plan.rules) axis = rule.axis != kNoAxis ? rule.axis : axis;
   if (axis == kNoAxis) return {};
+  const ModuleId module = find_module(search.graph, path);
+  const bool has_experts = module != kNone && search.graph.modules[module].kind == ModuleKind::Experts;
   std::vector<Edit> edits;
   for (const StyleRow& row : style_table()) {
     if ((row.sets & search.plan.dialect->styles) == 0 || row.name == search.plan.dialect->keep_whole) continue;
+    if (row.is_for_experts && !has_experts) continue;
     PlanRule rule;
     rule.key = key_for(search.graph, path);
     rule.style = &row;
