@@ -21,10 +21,7 @@ struct WholeStep {
 
 WholeStep whole_step(const OpGraph& graph) {
   WholeStep whole{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
-  std::vector<SpreadId> layout_of_shape;
-  for (const GraphShape& shape : graph.shapes)
-    layout_of_shape.push_back(
-        intern(whole.table, whole_layout(whole.table, std::span(graph.shape_sizes).subspan(shape.begin, shape.ndim))));
+  const std::vector<SpreadId> layout_of_shape = whole_layouts(whole.table, graph);
   for (const GraphValue& value : graph.values) whole.layout_of.push_back(layout_of_shape[value.shape]);
   for (uint32_t id = 0; id < graph.sizes.size(); ++id) {
     whole.numbers.push_back({{graph.sizes[id].traced}, kAllAxes});

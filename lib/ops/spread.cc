@@ -36,6 +36,14 @@ Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape) {
   return layout;
 }
 
+std::vector<SpreadId> whole_layouts(SpreadTable& table, const OpGraph& graph) {
+  std::vector<SpreadId> layouts;
+  for (const GraphShape& shape : graph.shapes)
+    layouts.push_back(
+        intern(table, whole_layout(table, std::span(graph.shape_sizes).subspan(shape.begin, shape.ndim))));
+  return layouts;
+}
+
 Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Claim& claim) {
   Spread layout = whole_layout(table, shape);
   for (size_t axis = 0; axis < claim.size(); ++axis) {

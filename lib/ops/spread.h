@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/op_graph.h"
 #include "ops/dim_map.h"
 #include "sharding/placement.h"
 
@@ -40,6 +41,9 @@ struct SpreadTable {
 
 // Every rank holds all of it.
 [[nodiscard]] Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape);
+
+// The same of every shape of a graph, by its number there.
+[[nodiscard]] std::vector<SpreadId> whole_layouts(SpreadTable& table, const OpGraph& graph);
 
 // As a DTensor's placements have it: axes cut one after the other.
 [[nodiscard]] Spread placed_layout(SpreadTable& table, std::span<const int64_t> shape, const Claim& claim);

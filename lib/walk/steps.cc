@@ -52,14 +52,7 @@ namespace {
 // Marks what a step makes as wrong, if it was right before.
 void spoil(Walk& walk, SlotId slot, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
   Slot& s = walk.slots[slot];
-  if (s.cause == kNoId)
-    s.cause = add_cause(walk, {.code = code,
-                               .reason = std::move(reason),
-                               .op = std::move(op),
-                               .module = module_at(walk),
-                               .rule = rule,
-                               .partner = partner,
-                               .layouts = {}});
+  if (s.cause == kNoId) s.cause = add_cause_here(walk, code, std::move(reason), rule, partner, std::move(op));
   Spread layout = walk.table.layouts[s.layout];
   layout.wrong = true;
   s.layout = intern(walk.table, layout);

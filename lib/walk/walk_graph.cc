@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sharding/dtype.h"
+#include "sharding/tensor_size.h"
 #include "walk/list_operations.h"
 #include "walk/walk_state.h"
 
@@ -15,15 +15,18 @@ uint32_t add_cause(Walk& walk, Cause cause) {
   return static_cast<uint32_t>(walk.causes.size() - 1);
 }
 
+uint32_t add_cause_here(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
+  return add_cause(walk, {.code = code,
+                          .reason = std::move(reason),
+                          .op = std::move(op),
+                          .module = module_at(walk),
+                          .rule = rule,
+                          .partner = partner,
+                          .layouts = {}});
+}
+
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
-  if (walk.crash != kNoId) return;
-  walk.crash = add_cause(walk, {.code = code,
-                                .reason = std::move(reason),
-                                .op = std::move(op),
-                                .module = module_at(walk),
-                                .rule = rule,
-                                .partner = partner,
-                                .layouts = {}});
+  if (walk.crash == kNoId) walk.crash = add_cause_here(walk, code, std::move(reason), rule, partner, std::move(op));
 }
 
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
@@ -35,11 +38,9 @@ void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, Mo
                       .shape = std::move(shape),
                       .dtype = std::string(dtype),
                       .bytes = 0};
-  int64_t elements = 1;
-  for (const int64_t size : call.shape) elements *= size;
   DType type{};
   call.bytes =
-      find_dtype(call.dtype, type) ? static_cast<int64_t>(byte_size(type, static_cast<uint64_t>(elements))) : elements;
+      static_cast<int64_t>(find_dtype(call.dtype, type) ? bytes_of(type, call.shape) : elements_of(call.shape));
   list_call(walk, call);
   walk.calls.push_back(std::move(call));
 }
@@ -137,9 +138,7 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   for (const AxisId axis : walk.axes) sizes.push_back(static_cast<size_t>(walk.plan.mesh.axes[axis].size));
   set_axes(walk.table.maps, std::move(sizes));
   walk.ranks = walk.table.maps.ranks;
-  for (const GraphShape& shape : walk.graph.shapes)
-    walk.whole_of_shape.push_back(intern(
-        walk.table, whole_layout(walk.table, std::span(walk.graph.shape_sizes).subspan(shape.begin, shape.ndim))));
+  walk.whole_of_shape = whole_layouts(walk.table, walk.graph);
   walk.slot_of.assign(walk.graph.values.size(), kNoId);
   walk.layout_of.assign(walk.graph.values.size(), 0);
   walk.size_numbers.assign(walk.graph.sizes.size(), kNoId);
@@ -190,10 +189,6 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   if (forecast.gap == ForecastGap::None)
     forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
 }
-
-}  // namespace
-
-namespace {
 
 struct GapRow {
   std::string_view text, remedy;

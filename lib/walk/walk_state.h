@@ -156,6 +156,9 @@ void bind(Walk& walk, ValueId value, SlotId slot);
 
 // ---- findings ----
 [[nodiscard]] uint32_t add_cause(Walk& walk, Cause cause);
+// In the module that the walk is in.
+[[nodiscard]] uint32_t add_cause_here(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner,
+                                      std::string op);
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner = kNoRule, std::string op = {});
 // `axis` is one of the walk's.
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,

@@ -7,17 +7,13 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
-  constexpr std::string_view separator = "\n%%\n";
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const size_t at = bytes.find(separator);
-  if (at == std::string_view::npos) return 0;
-  const SourceFile model = fuzz_file("model.json", bytes.substr(0, at));
-  SourceFile plan = fuzz_file("plan.yaml", bytes.substr(at + separator.size()));
-  plan.id = 2;
+  const std::optional<ModelAndPlan> files = split_input(data, size);
+  if (!files) return 0;
+  const auto& [model, plan] = *files;
   Diagnostics diagnostics;
   const Compilation compilation = compile({.model = model, .plan = plan, .mesh_sizes = {}}, diagnostics);
   const bool good = !has_errors(diagnostics);
-  show(diagnostics, sources_of({{&model, &plan}}));
+  show(diagnostics, sources_of(*files));
   if (!good) return 0;
   for (const Phase phase : {Phase::Matches, Phase::Shardings, Phase::Boundaries})
     std::ignore = dump(compilation, phase);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -21,6 +22,27 @@ inline SourceFile fuzz_file(std::string_view name, std::string_view bytes) {
 
 inline SourceFile fuzz_file(std::string_view name, const uint8_t* data, size_t size) {
   return fuzz_file(name, std::string_view(reinterpret_cast<const char*>(data), size));
+}
+
+// A model and a plan, which a line `%%` separates.
+struct ModelAndPlan {
+  SourceFile model, plan;
+};
+
+inline std::optional<ModelAndPlan> split_input(const uint8_t* data, size_t size) {
+  constexpr std::string_view separator = "\n%%\n";
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const size_t at = bytes.find(separator);
+  if (at == std::string_view::npos) return std::nullopt;
+  ModelAndPlan files{fuzz_file("model.json", bytes.substr(0, at)),
+                     fuzz_file("plan.yaml", bytes.substr(at + separator.size()))};
+  files.plan.id = 2;
+  return files;
+}
+
+inline Sources sources_of(const ModelAndPlan& files) {
+  const SourceFile* const both[] = {&files.model, &files.plan};
+  return sources_of(both);
 }
 
 // Stops the fuzzer: what `holds` says must be true of every input.

@@ -10,14 +10,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
-  constexpr std::string_view separator = "\n%%\n";
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const size_t at = bytes.find(separator);
-  if (at == std::string_view::npos) return 0;
-  const SourceFile model_file = fuzz_file("model.json", bytes.substr(0, at));
-  SourceFile plan_file = fuzz_file("plan.yaml", bytes.substr(at + separator.size()));
-  plan_file.id = 2;
-  const Sources sources = sources_of({{&model_file, &plan_file}});
+  const std::optional<ModelAndPlan> files = split_input(data, size);
+  if (!files) return 0;
+  const auto& [model_file, plan_file] = *files;
+  const Sources sources = sources_of(*files);
   Diagnostics diagnostics;
   ModelGraph model = read_model(model_file, diagnostics);
   if (has_errors(diagnostics)) {
@@ -33,8 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const bool infer : {false, true}) {
     Diagnostics judged;
     const Judgement judgement = judge(model, plan, judged, Phase::Boundaries, {.runtime = {}, .infer = infer});
-    require(!judgement.forecast.is_there || model.operations.is_there, "a forecast comes from a graph");
-    for (const ForecastCall& call : judgement.forecast.calls)
+    require(judgement.forecast.gap != ForecastGap::None || model.operations.is_there, "a forecast comes from a graph");
+    for (const CollectiveCall& call : judgement.forecast.calls)
       require(call.bytes >= 0 && call.axis < plan.mesh.axes.size(), "a forecast call has bytes and an axis");
     show(judged, sources);
   }

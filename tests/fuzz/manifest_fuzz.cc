@@ -10,7 +10,7 @@ namespace {
 
 std::string written(const Manifest& manifest) {
   std::string text;
-  write_manifest(manifest, [&text](std::string_view piece) {
+  std::ignore = write_manifest(manifest, [&text](std::string_view piece) {
     text += piece;
     return true;
   });
@@ -23,8 +23,8 @@ void slice_all(const Manifest& manifest) {
     const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
     for (const ManifestParam& param : manifest.parameters) {
       const ParamLayout& layout = layout_of(manifest, param);
-      shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
-      local_shape_of(layout, manifest.mesh, coordinate);
+      std::ignore = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
+      std::ignore = local_shape_of(layout, manifest.mesh, coordinate);
     }
   }
 }
