@@ -23,6 +23,7 @@ def run_program(program, *arguments, **more):
         return run_forked(str(pathlib.Path(PROGRAM).parent / "tests" / FORKS[program]), command, **more)
     return subprocess.run(command, capture_output=True, **more)
 
+
 # What neighbours in a tree of modules say. Small models and fragments of plans, which show one fact, leave out the layers
 # that a whole plan has: cases that are about another fact allow these.
 NEIGHBOURS = [f"TP{number}" for number in range(5150, 5157)]
@@ -30,7 +31,9 @@ NEIGHBOURS = [f"TP{number}" for number in range(5150, 5157)]
 
 def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
     """Runs tpplan; the result has returncode, stdout and stderr as bytes."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TPPLAN_", "FORCE_COLOR", "CLICOLOR", "NO_COLOR"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("TPPLAN_", "FORCE_COLOR", "CLICOLOR", "NO_COLOR"))
+    }
     return run_program(PROGRAM, *arguments, input=stdin or b"", env=clean | (env or {}), cwd=cwd, timeout=timeout)
 
 

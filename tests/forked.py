@@ -21,7 +21,9 @@ def framed(*parts):
 
 def server(path):
     if path not in SERVERS or SERVERS[path].poll() is not None:
-        SERVERS[path] = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+        SERVERS[path] = subprocess.Popen(
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+        )
     return SERVERS[path]
 
 
@@ -54,10 +56,12 @@ def receive(path, size, limit):
 def run_forked(path, arguments, input=None, env=None, cwd=None, timeout=60):
     """What subprocess.run(arguments, capture_output=True, ...) returns, from a fork of the server at `path`."""
     variables = [os.fsencode(f"{name}={value}") for name, value in (os.environ if env is None else env).items()]
-    request = framed(os.fsencode(os.getcwd() if cwd is None else cwd), input or b"", [os.fsencode(a) for a in arguments], variables)
+    request = framed(
+        os.fsencode(os.getcwd() if cwd is None else cwd), input or b"", [os.fsencode(a) for a in arguments], variables
+    )
     pipe = server(path).stdin
     while request:
-        request = request[os.write(pipe.fileno(), request):]
+        request = request[os.write(pipe.fileno(), request) :]
     limit = time.monotonic() + timeout
 
     def answer(size):

@@ -24,7 +24,9 @@ def show_failures(cases):
         return print(f"{cases} is cut off")
     for case in tree.iter("testcase"):
         for failure in case.findall("failure") + case.findall("error"):
-            print(f"failed: {case.get('classname')}: {case.get('name')}\n{failure.get('message', '')}\n{failure.text or ''}")
+            print(
+                f"failed: {case.get('classname')}: {case.get('name')}\n{failure.get('message', '')}\n{failure.text or ''}"
+            )
 
 
 def main(folder, name, *command):

@@ -60,8 +60,10 @@ def print_times(results):
     print("| test | seconds of processor | seconds | cases |\n|---|---|---|---|")
     for r in sorted(results, key=lambda r: -r["processor"]):
         print(f"| {r['name']} | {r['processor']:.1f} | {r['seconds']:.1f} | {count(r)} |")
-    print(f"| all | {sum(r['processor'] for r in results):.1f} | {sum(r['seconds'] for r in results):.1f} | "
-          f"{sum(map(count, results))} |")
+    print(
+        f"| all | {sum(r['processor'] for r in results):.1f} | {sum(r['seconds'] for r in results):.1f} | "
+        f"{sum(map(count, results))} |"
+    )
 
 
 def main(arguments):

@@ -27,9 +27,17 @@ def main(arguments):
     while piece := process.stderr.read(1 << 20):
         written += len(piece)
     _, status, usage = os.wait4(process.pid, 0)
-    print(json.dumps({"status": os.waitstatus_to_exitcode(status), "seconds": usage.ru_utime + usage.ru_stime,
-                      "mebibytes": usage.ru_maxrss / 1024, "message": message.decode(errors="backslashreplace"),
-                      "message_bytes": written}))
+    print(
+        json.dumps(
+            {
+                "status": os.waitstatus_to_exitcode(status),
+                "seconds": usage.ru_utime + usage.ru_stime,
+                "mebibytes": usage.ru_maxrss / 1024,
+                "message": message.decode(errors="backslashreplace"),
+                "message_bytes": written,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

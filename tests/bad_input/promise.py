@@ -7,8 +7,10 @@ import pytest
 from conftest import linear_model, run
 
 # `file:line:col: error[TP1234]: message`
-DIAGNOSTIC = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): "
-                        r"(?P<severity>error|warning)\[(?P<code>TP\d{4})\]: \S")
+DIAGNOSTIC = re.compile(
+    r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): "
+    r"(?P<severity>error|warning)\[(?P<code>TP\d{4})\]: \S"
+)
 # Control characters, DEL, C1 controls, direction overrides and what nobody sees: nothing that moves a cursor, reorders text
 # or hides in it.
 UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\xa0\xad\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]")

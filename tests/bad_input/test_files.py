@@ -53,29 +53,34 @@ def leftovers(folder):
 
 def limited(*arguments, limits=(), cwd=None, **more):
     """Runs the program under resource limits: [(resource, soft and hard limit)]."""
+
     def set_limits():
         for name, value in limits:
             resource.setrlimit(name, (value, value))
 
-    return subprocess.run([PROGRAM, *map(str, arguments)], preexec_fn=set_limits, capture_output=True, cwd=cwd,
-                          timeout=60,
-                          **more)
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)], preexec_fn=set_limits, capture_output=True, cwd=cwd, timeout=60, **more
+    )
 
 
 # ---- inputs ----
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["model", "plan"])
-@pytest.mark.parametrize("make, says", {
-    "missing": (lambda path: None, "No such file or directory"),
-    "directory": (lambda path: path.mkdir(), "is a directory"),
-    "dangling-link": (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
-    "link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "is a device"),
-    "null-device": (lambda path: path.symlink_to("/dev/null"), "is a device"),
-    "link-to-a-directory": (lambda path: path.symlink_to("/"), "is a directory"),
-    "unreadable": (lambda path: (path.write_text("{}"), path.chmod(0)), "Permission denied"),
-}.items(), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "make, says",
+    {
+        "missing": (lambda path: None, "No such file or directory"),
+        "directory": (lambda path: path.mkdir(), "is a directory"),
+        "dangling-link": (lambda path: path.symlink_to("nowhere"), "No such file or directory"),
+        "link-to-itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
+        "device": (lambda path: path.symlink_to("/dev/zero"), "is a device"),
+        "null-device": (lambda path: path.symlink_to("/dev/null"), "is a device"),
+        "link-to-a-directory": (lambda path: path.symlink_to("/"), "is a directory"),
+        "unreadable": (lambda path: (path.write_text("{}"), path.chmod(0)), "Permission denied"),
+    }.items(),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_79_an_input_that_cannot_be_read_is_named(tmp_path, inputs, which, make, says):
     make, says = says
     if says == "Permission denied" and os.geteuid() == 0:
@@ -197,9 +202,9 @@ def test_79_an_output_that_is_the_redirected_standard_input_is_refused(tmp_path,
     before = inputs[which].read_bytes()
     arguments = ["-" if i == which else str(path) for i, path in enumerate(inputs)]
     with open(inputs[which], "rb") as stdin:
-        result = subprocess.run([PROGRAM, "compile", *arguments, "-o", str(inputs[which])], stdin=stdin,
-                                capture_output=True,
-                                timeout=60)
+        result = subprocess.run(
+            [PROGRAM, "compile", *arguments, "-o", str(inputs[which])], stdin=stdin, capture_output=True, timeout=60
+        )
     refused(result, 2, "TP1010")
     assert inputs[which].read_bytes() == before
 
@@ -229,13 +234,15 @@ def test_79_an_output_in_a_read_only_directory_is_refused(tmp_path, inputs):
 def test_79_a_full_device_is_a_failed_write(tmp_path, inputs):
     assert "No space left on device" in refused(run("compile", *inputs, "-o", "/dev/full"), 2, "TP1009")
     with open("/dev/full", "wb") as full:
-        result = subprocess.run([PROGRAM, "compile", *map(str, inputs)], stdout=full, stderr=subprocess.PIPE,
-                                timeout=60)
+        result = subprocess.run(
+            [PROGRAM, "compile", *map(str, inputs)], stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
     assert result.returncode == 2 and b"TP1009" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["check"], ["check", "--format", "json"], ["explain"], ["compile", "--print",
-                                                                                               "matches"]])
+@pytest.mark.parametrize(
+    "arguments", [["check"], ["check", "--format", "json"], ["explain"], ["compile", "--print", "matches"]]
+)
 def test_79_no_command_reports_success_when_its_output_is_lost(inputs, arguments):
     words = [arguments[0], *map(str, inputs), *arguments[1:]] + (["wq.weight"] if arguments == ["explain"] else [])
     with open("/dev/full", "wb") as full:
@@ -243,8 +250,9 @@ def test_79_no_command_reports_success_when_its_output_is_lost(inputs, arguments
     assert result.returncode == 2
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["compile", "--help"], ["schema", "plan"], ["explain",
-                                                                                                          "TP4001"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["compile", "--help"], ["schema", "plan"], ["explain", "TP4001"]]
+)
 def test_79_help_that_is_lost_is_no_success(words):
     good = run(*words)
     if good.returncode != 0:
@@ -287,8 +295,12 @@ def test_79_an_output_that_stands_there_survives_a_wrong_plan(tmp_path, inputs, 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002, 0o027, 0o000])
 def test_79_output_permissions_follow_the_umask(tmp_path, inputs, mask):
-    subprocess.run([PROGRAM, "compile", *map(str, inputs), "-o", str(tmp_path / "out.json")], umask=mask, check=True,
-                   capture_output=True)
+    subprocess.run(
+        [PROGRAM, "compile", *map(str, inputs), "-o", str(tmp_path / "out.json")],
+        umask=mask,
+        check=True,
+        capture_output=True,
+    )
     assert (tmp_path / "out.json").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
@@ -313,8 +325,9 @@ def test_79_an_output_link_to_itself_is_refused(tmp_path, inputs):
 
 def test_79_a_reader_that_leaves_is_a_failed_write_and_no_signal(tmp_path):
     model, plan = write(tmp_path, MANY, MANY_PLAN)
-    process = subprocess.Popen([PROGRAM, "compile", str(model), str(plan)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [PROGRAM, "compile", str(model), str(plan)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     process.stdout.read(10)
     process.stdout.close()
     text = printable(process.stderr.read())
@@ -348,8 +361,9 @@ def test_79_too_little_memory_is_a_limit_and_no_signal(tmp_path, megabytes):
     model = linear_model(**{f"layers__{i}__wq": [16, 8] for i in range(60_000)})
     rules = "".join(f"  'layers.{i}.w*': colwise\n" for i in range(200))
     model, plan = write(tmp_path, model, MANY_PLAN + rules)
-    result = limited("compile", model, plan, "-o", tmp_path / "out.json",
-                     limits=[(resource.RLIMIT_AS, megabytes << 20)])
+    result = limited(
+        "compile", model, plan, "-o", tmp_path / "out.json", limits=[(resource.RLIMIT_AS, megabytes << 20)]
+    )
     assert result.returncode in (0, 2, 3), result
     if result.returncode != 0:
         assert b"error" in result.stderr
@@ -372,8 +386,10 @@ def test_79_runs_that_write_one_output_at_once_leave_one_whole_manifest(tmp_path
     output = tmp_path / "out.json"
     wanted = {run("compile", model, plan).stdout, run("compile", model, tmp_path / "other.yaml").stdout}
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        runs = [pool.submit(run, "compile", model, tmp_path / name, "-o", output)
-                for name in ("plan.yaml", "other.yaml") * 8]
+        runs = [
+            pool.submit(run, "compile", model, tmp_path / name, "-o", output)
+            for name in ("plan.yaml", "other.yaml") * 8
+        ]
         assert {r.result().returncode for r in runs} == {0}
     assert output.read_bytes() in wanted
     assert not leftovers(tmp_path)
@@ -428,17 +444,47 @@ def test_79_relative_paths_are_taken_from_the_working_directory(tmp_path, inputs
 # ---- arguments ----
 
 
-@pytest.mark.parametrize("mesh", ["tp=0", "tp=-1", "tp=1.5", "tp=", "=4", "tp", "tp=4x", "tp= 4", "tp=+4", "tp=04",
-                                  "tp=0x4", "tp=2147483648", "tp=" + "9" * 30, "", ",", "tp=4,", "tp=4,,tp=2",
-                                  "tp:4", "tp=4=4", "pp=2", "TP=4", "\x1b[2J=4", "tp=\x1b[2J", "tp=4;rm"])
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        "tp=0",
+        "tp=-1",
+        "tp=1.5",
+        "tp=",
+        "=4",
+        "tp",
+        "tp=4x",
+        "tp= 4",
+        "tp=+4",
+        "tp=04",
+        "tp=0x4",
+        "tp=2147483648",
+        "tp=" + "9" * 30,
+        "",
+        ",",
+        "tp=4,",
+        "tp=4,,tp=2",
+        "tp:4",
+        "tp=4=4",
+        "pp=2",
+        "TP=4",
+        "\x1b[2J=4",
+        "tp=\x1b[2J",
+        "tp=4;rm",
+    ],
+)
 def test_a_mesh_argument_that_does_not_fit_is_a_usage_error(inputs, mesh):
-    for arguments in (["compile", *inputs, "--mesh", mesh], ["check", *inputs, f"--mesh={mesh}"],
-                      ["explain", *inputs, "wq.weight", "--mesh", mesh]):
+    for arguments in (
+        ["compile", *inputs, "--mesh", mesh],
+        ["check", *inputs, f"--mesh={mesh}"],
+        ["explain", *inputs, "wq.weight", "--mesh", mesh],
+    ):
         assert "--mesh" in usage(run(*arguments))
 
 
-@pytest.mark.parametrize("flags", [["--mesh", "tp=2,tp=4"], ["--mesh", "tp=2", "--mesh", "tp=4"],
-                                   ["--mesh", "tp=2", "--mesh", "tp=2"]])
+@pytest.mark.parametrize(
+    "flags", [["--mesh", "tp=2,tp=4"], ["--mesh", "tp=2", "--mesh", "tp=4"], ["--mesh", "tp=2", "--mesh", "tp=2"]]
+)
 def test_an_axis_that_is_given_twice_is_a_usage_error(inputs, flags):
     assert "tp" in usage(run("compile", *inputs, *flags))
 
@@ -449,28 +495,61 @@ def test_a_mesh_argument_that_makes_the_mesh_too_large_is_refused(tmp_path):
     assert result.returncode == 2 and printable(result.stderr)
 
 
-@pytest.mark.parametrize("words", [
-    [], ["frobnicate"], ["compil"], ["--frobnicate"], ["compile"], ["compile", "model.json"], ["check"], ["check",
-                                                                                                          "model.json"],
-    ["compile", "model.json", "plan.yaml", "extra"], ["compile", "model.json", "plan.yaml", "--frobnicate"],
-    ["compile", "model.json", "plan.yaml", "-o"], ["compile", "model.json", "plan.yaml", "--mesh"],
-    ["compile", "model.json", "plan.yaml", "-x"], ["compile", "model.json", "plan.yaml", "--print", "everything"],
-    ["compile", "model.json", "plan.yaml", "--deny", "TP9999"], ["compile", "model.json", "plan.yaml", "--allow",
-                                                                 "4001"],
-    ["compile", "model.json", "plan.yaml", "--color", "sometimes"], ["check", "model.json", "plan.yaml", "--format",
-                                                                     "xml"],
-    ["check", "model.json", "plan.yaml", "-o", "x"], ["explain"], ["explain", "TP9999"], ["explain", "nonsense"],
-    ["explain", "model.json", "plan.yaml"], ["explain", "model.json", "plan.yaml", "wk.weight"],
-    ["explain", "model.json", "plan.yaml", "wq.weight", "extra"], ["show"], ["show", "manifest.json", "--rank", "one"],
-    ["show", "manifest.json", "--rank", "4"], ["show", "manifest.json", "--rank", "-1"],
-    ["show", "manifest.json", "--rank", "9" * 30], ["show", "manifest.json", "--parameter", "wk.weight"],
-    ["show", "manifest.json", "--format", "xml"], ["show", "missing.json"], ["schema"], ["schema", "nonsense"],
-    ["schema", "plan", "model"], ["compile", "check"], ["\x1b[2J"], ["--\x1b[2J"], ["compile", "--\x1b[2J\n"],
-    ["compile", "model.json", "plan.yaml", "\x1b[2J"], ["check", "model.json", "plan.yaml", "--format", "\x1b[2J"],
-    ["explain", "\x1b[2J"], ["schema", "\x1b[2J"], ["compile", "model.json", "plan.yaml", "--deny", "\x1b[2J"],
-    ["compile", "model.json", "plan.yaml", "--print", "\x1b[2J"], ["explain", "model.json", "plan.yaml", "\x1b[2J"],
-    ["show", "manifest.json", "--parameter", "\x1b[2J"], ["show", "manifest.json", "--rank", "\x1b[2J"],
-], ids=lambda words: " ".join(words).encode("unicode_escape").decode() or "nothing")
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["frobnicate"],
+        ["compil"],
+        ["--frobnicate"],
+        ["compile"],
+        ["compile", "model.json"],
+        ["check"],
+        ["check", "model.json"],
+        ["compile", "model.json", "plan.yaml", "extra"],
+        ["compile", "model.json", "plan.yaml", "--frobnicate"],
+        ["compile", "model.json", "plan.yaml", "-o"],
+        ["compile", "model.json", "plan.yaml", "--mesh"],
+        ["compile", "model.json", "plan.yaml", "-x"],
+        ["compile", "model.json", "plan.yaml", "--print", "everything"],
+        ["compile", "model.json", "plan.yaml", "--deny", "TP9999"],
+        ["compile", "model.json", "plan.yaml", "--allow", "4001"],
+        ["compile", "model.json", "plan.yaml", "--color", "sometimes"],
+        ["check", "model.json", "plan.yaml", "--format", "xml"],
+        ["check", "model.json", "plan.yaml", "-o", "x"],
+        ["explain"],
+        ["explain", "TP9999"],
+        ["explain", "nonsense"],
+        ["explain", "model.json", "plan.yaml"],
+        ["explain", "model.json", "plan.yaml", "wk.weight"],
+        ["explain", "model.json", "plan.yaml", "wq.weight", "extra"],
+        ["show"],
+        ["show", "manifest.json", "--rank", "one"],
+        ["show", "manifest.json", "--rank", "4"],
+        ["show", "manifest.json", "--rank", "-1"],
+        ["show", "manifest.json", "--rank", "9" * 30],
+        ["show", "manifest.json", "--parameter", "wk.weight"],
+        ["show", "manifest.json", "--format", "xml"],
+        ["show", "missing.json"],
+        ["schema"],
+        ["schema", "nonsense"],
+        ["schema", "plan", "model"],
+        ["compile", "check"],
+        ["\x1b[2J"],
+        ["--\x1b[2J"],
+        ["compile", "--\x1b[2J\n"],
+        ["compile", "model.json", "plan.yaml", "\x1b[2J"],
+        ["check", "model.json", "plan.yaml", "--format", "\x1b[2J"],
+        ["explain", "\x1b[2J"],
+        ["schema", "\x1b[2J"],
+        ["compile", "model.json", "plan.yaml", "--deny", "\x1b[2J"],
+        ["compile", "model.json", "plan.yaml", "--print", "\x1b[2J"],
+        ["explain", "model.json", "plan.yaml", "\x1b[2J"],
+        ["show", "manifest.json", "--parameter", "\x1b[2J"],
+        ["show", "manifest.json", "--rank", "\x1b[2J"],
+    ],
+    ids=lambda words: " ".join(words).encode("unicode_escape").decode() or "nothing",
+)
 def test_arguments_that_do_not_fit_are_a_usage_error(tmp_path, inputs, words):
     assert run("compile", *inputs, "-o", tmp_path / "manifest.json").returncode == 0
     usage(run(*words, cwd=tmp_path))

@@ -10,8 +10,14 @@ from promise import printable
 
 
 def linear(path, out_features, in_features):
-    return {"path": path, "type": "Linear", "parameters": {
-        "weight": {"shape": [out_features, in_features], "dtype": "float32"}, "bias": {"shape": [out_features], "dtype": "float32"}}}
+    return {
+        "path": path,
+        "type": "Linear",
+        "parameters": {
+            "weight": {"shape": [out_features, in_features], "dtype": "float32"},
+            "bias": {"shape": [out_features], "dtype": "float32"},
+        },
+    }
 
 
 # x + down(relu(up(x))), as python -m tpplan.export records it.
@@ -104,7 +110,17 @@ def test_an_operation_without_a_row_is_harmless_until_a_shard_reaches_it(tmp_pat
     assert status == 0 and "TP5114" in text and "`my_op`" in text and "lib/ops" in text
 
 
-@pytest.mark.parametrize("rule, status", [("d.. -> d..", 0), ("b s k -> b s k", 0), ("b s k -> b s k; whole k", 1), ("d..", 2), ("; ->", 2), ("d.. -> d..; hole d", 2)])
+@pytest.mark.parametrize(
+    "rule, status",
+    [
+        ("d.. -> d..", 0),
+        ("b s k -> b s k", 0),
+        ("b s k -> b s k; whole k", 1),
+        ("d..", 2),
+        ("; ->", 2),
+        ("d.. -> d..; hole d", 2),
+    ],
+)
 def test_a_model_brings_rules_for_its_own_operations(rule, status, tmp_path):
     model = copy.deepcopy(MODEL)
     model["graph"]["strings"][6] = "my_op"

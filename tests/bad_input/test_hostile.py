@@ -59,13 +59,22 @@ def survive(folder, which, *content, size, status=2):
     (folder / "model.json").write_text(json.dumps(linear_model(wq=[16, 8])))
     (folder / "plan.yaml").write_text(PLAN)
     fill(folder / which, size, *content)
-    command = [PROGRAM, "compile", str(folder / "model.json"), str(folder / "plan.yaml"), "-o",
-               str(folder / "out.json")]
+    command = [
+        PROGRAM,
+        "compile",
+        str(folder / "model.json"),
+        str(folder / "plan.yaml"),
+        "-o",
+        str(folder / "out.json"),
+    ]
     measure = os.path.join(os.path.dirname(__file__), "measure.py")
-    result = json.loads(subprocess.run([sys.executable, "-S", "-E", measure, *command], capture_output=True,
-                                       check=True).stdout)
-    print(f"measured: exit status {result['status']}, {result['seconds']:.2f} s, {result['mebibytes']:.0f} MiB, "
-          f"{result['message_bytes']} bytes of messages")
+    result = json.loads(
+        subprocess.run([sys.executable, "-S", "-E", measure, *command], capture_output=True, check=True).stdout
+    )
+    print(
+        f"measured: exit status {result['status']}, {result['seconds']:.2f} s, {result['mebibytes']:.0f} MiB, "
+        f"{result['message_bytes']} bytes of messages"
+    )
     assert result["status"] == status, result
     assert not (folder / "out.json").exists()
     first = DIAGNOSTIC.match(result["message"].splitlines()[0])
@@ -100,35 +109,52 @@ MODELS = {
     "strings-with-escapes": (OPEN + '"graph": [', '"\\u0041",'),
     "keys-with-escapes": (OPEN + '"graph": {', numbered('"\\u0041%d":0,')),
     "keys-in-what-is-left-unread": (OPEN + '"graph": {', numbered('"%d":0,')),
-    "keys-at-two-depths": (OPEN + '"graph": {"a": {' + "".join(numbered('"%d":0,', 3_000_000)) + '"z":0}, ',
-                           numbered('"%d":0,')),
+    "keys-at-two-depths": (
+        OPEN + '"graph": {"a": {' + "".join(numbered('"%d":0,', 3_000_000)) + '"z":0}, ',
+        numbered('"%d":0,'),
+    ),
     "unknown-keys": (OPEN, numbered('"%d":0,')),
     "unknown-keys-of-a-module": (OPEN + '"modules": [{"path": "a", "type": "T", ', numbered('"%d":0,')),
-    "unknown-keys-of-a-closed-module": (OPEN + '"modules": [{"path": "a", "type": "T", ', numbered('"%d":0,'),
-                                        '"z":0}'),
+    "unknown-keys-of-a-closed-module": (
+        OPEN + '"modules": [{"path": "a", "type": "T", ',
+        numbered('"%d":0,'),
+        '"z":0}',
+    ),
     "unknown-keys-of-a-parameter": (OPEN + '"modules": [' + LINEAR + ", ", numbered('"%d":0,'), '"z":0}}}'),
     "attributes": (OPEN + '"modules": [{"path": "a", "type": "T", "attributes": {', numbered('"%d":0,'), '"z":0}}'),
     "modules": (OPEN + '"modules": [', numbered('{"path":"%d","type":""},')),
     "modules-of-one-path": (OPEN + '"modules": [', '{"path":"a","type":""},'),
     "modules-of-many-types": (OPEN + '"modules": [', numbered('{"path":"%d","type":"%d"},')),
     "deep-paths": (OPEN + '"modules": [', numbered('{"path":"' + "a." * 2000 + '%d","type":""},')),
-    "parameters": (OPEN + '"modules": [',
-                   numbered('{"path":"%d","type":"","parameters":{"a":{"shape":[],"dtype":"bool"}}},')),
-    "parameters-of-one-module": (OPEN + '"modules": [{"path":"a","type":"","parameters":{',
-                                 numbered('"%d":{"shape":[],"dtype":"bool"},')),
-    "parameters-of-a-closed-module": (OPEN + '"modules": [{"path":"a","type":"","parameters":{',
-                                      numbered('"%d":{"shape":[],"dtype":"bool"},'),
-                                      '"z":{"shape":[],"dtype":"bool"}}}'),
+    "parameters": (
+        OPEN + '"modules": [',
+        numbered('{"path":"%d","type":"","parameters":{"a":{"shape":[],"dtype":"bool"}}},'),
+    ),
+    "parameters-of-one-module": (
+        OPEN + '"modules": [{"path":"a","type":"","parameters":{',
+        numbered('"%d":{"shape":[],"dtype":"bool"},'),
+    ),
+    "parameters-of-a-closed-module": (
+        OPEN + '"modules": [{"path":"a","type":"","parameters":{',
+        numbered('"%d":{"shape":[],"dtype":"bool"},'),
+        '"z":{"shape":[],"dtype":"bool"}}}',
+    ),
     "wrong-parameters": (OPEN + '"modules": [{"path":"a","type":"","parameters":{', numbered('"%d":0,'), '"z":0}}'),
     "empty-modules": (OPEN + '"modules": [', "{},"),
     "shape-without-end": (OPEN + '"modules": [' + LINEAR.split("16")[0], "1,"),
     "shape-of-millions": (OPEN + '"modules": [' + LINEAR.split("16")[0], "1,", '1], "dtype": "float32"}}}]}'),
     "dims-of-millions": (OPEN + '"modules": [' + LINEAR + ', "dims": [', numbered('"%d",'), '"z"]}}}]}'),
     "segments-of-millions": (OPEN + '"modules": [' + LINEAR + ', "segments": {"out": [', "0,", "16]}}}}]}"),
-    "segments-of-unknown-dims": (OPEN + '"modules": [' + LINEAR + ', "segments": {', numbered('"%d":[],'),
-                                 '"z":[]}}}}]}'),
-    "granularity-of-unknown-dims": (OPEN + '"modules": [' + LINEAR + ', "granularity": {', numbered('"%d":1,'),
-                                    '"z":1}}}}]}'),
+    "segments-of-unknown-dims": (
+        OPEN + '"modules": [' + LINEAR + ', "segments": {',
+        numbered('"%d":[],'),
+        '"z":[]}}}}]}',
+    ),
+    "granularity-of-unknown-dims": (
+        OPEN + '"modules": [' + LINEAR + ', "granularity": {',
+        numbered('"%d":1,'),
+        '"z":1}}}}]}',
+    ),
     "ties": (OPEN + '"tied": [', '["a","b"],'),
     "ties-of-missing-names": (OPEN + '"modules": [' + LINEAR + '}}}], "tied": [', '["a","b"],', '["a","b"]]}'),
     "tie-of-millions": (OPEN + '"modules": [' + LINEAR + '}}}], "tied": [[', '"a",', '"b"]]}'),
@@ -184,12 +210,14 @@ PLANS = {
     "aliases-of-the-first-of-many": (RULES + "  wq: [" + "".join(numbered("&a%d x,", 100_000)), "*a0,"),
     "aliases": (RULES + "  wq: [&a x,", "*a,"),
     "aliases-of-lists": (RULES + "  wq: [&a [x,x,x,x,x,x,x,x],", "*a,", "*a]\n"),
-    "blocks-that-share-rules": (HEAD + "mesh: {tp: '4'}\nblocks:\n  b: &r {" + ", ".join(numbered("a%d: colwise",
-                                                                                                  3000)) + "}\n",
-                                numbered("  b%d: *r\n")),
-    "good-blocks-that-share-wrong-rules": (HEAD + "mesh: {tp: 4}\nblocks:\n  b: &r {" + ", ".join(numbered("a%d: [0.5]",
-                                                                                                           2000)) +
-                                           "}\n", numbered("  b%d: *r\n", 2000)),
+    "blocks-that-share-rules": (
+        HEAD + "mesh: {tp: '4'}\nblocks:\n  b: &r {" + ", ".join(numbered("a%d: colwise", 3000)) + "}\n",
+        numbered("  b%d: *r\n"),
+    ),
+    "good-blocks-that-share-wrong-rules": (
+        HEAD + "mesh: {tp: 4}\nblocks:\n  b: &r {" + ", ".join(numbered("a%d: [0.5]", 2000)) + "}\n",
+        numbered("  b%d: *r\n", 2000),
+    ),
     "alias-bomb": (RULES + "  w: &a0 [x]\n", numbered("  w%d: &b [*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0]\n")),
     "merge-keys": (RULES, "  <<: *a\n"),
     "tags": (RULES + "  wq: [", "!!str a,"),

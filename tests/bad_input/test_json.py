@@ -31,41 +31,94 @@ def keras(name="kernel", path="wq"):
 
 
 DUPLICATES = [
-    case("30-parameter-twice", model('"weight": {"shape": [16, 8], "dtype": "float32"},\n'
-                                     '  "weight": {"shape": [16, 8], "dtype": "float32"}'), 2, "TP1006", (4, 3)),
-    case("30-field-twice", model('"weight": {"shape": [16, 8], "shape": [16, 4], "dtype": "float32"}'), 2, "TP1006",
-         '"shape": [16, 4]'),
+    case(
+        "30-parameter-twice",
+        model('"weight": {"shape": [16, 8], "dtype": "float32"},\n  "weight": {"shape": [16, 8], "dtype": "float32"}'),
+        2,
+        "TP1006",
+        (4, 3),
+    ),
+    case(
+        "30-field-twice",
+        model('"weight": {"shape": [16, 8], "shape": [16, 4], "dtype": "float32"}'),
+        2,
+        "TP1006",
+        '"shape": [16, 4]',
+    ),
     case("30-top-level-key-twice", model(more=',\n "name": "U"'), 2, "TP1006", '"name": "U"', "(model.json:1:30)"),
-    case("30-escaped-equal", model('"weight": {"shape": [16, 8], "dtype": "float32"},\n'
-                                   '  "w\\u0065ight": {"shape": [8], "dtype": "float32"}'), 2, "TP1006", (4, 3)),
-    case("30-both-escaped", model('"\\u0061": {"shape": [16, 8], "dtype": "float32"},\n'
-                                  '  "\\u0061": {"shape": [8], "dtype": "float32"}'), 2, "TP1006", (4, 3)),
+    case(
+        "30-escaped-equal",
+        model(
+            '"weight": {"shape": [16, 8], "dtype": "float32"},\n  "w\\u0065ight": {"shape": [8], "dtype": "float32"}'
+        ),
+        2,
+        "TP1006",
+        (4, 3),
+    ),
+    case(
+        "30-both-escaped",
+        model('"\\u0061": {"shape": [16, 8], "dtype": "float32"},\n  "\\u0061": {"shape": [8], "dtype": "float32"}'),
+        2,
+        "TP1006",
+        (4, 3),
+    ),
     case("30-inside-what-is-left-unread", model(more=',\n "graph": {"a": {"b": 1, "b": 2}}'), 2, "TP1006", (4, 26)),
-    case("30-key-17-of-many", model(more=', "graph": {' + ", ".join(f'"k{i}": 0' for i in range(17)) + ', "k16": 0}'),
-         2,
-         "TP1006"),
-    case("30-among-100000-keys",
-         lambda: model(more=', "graph": {' + ", ".join(f'"k{i}": 0' for i in range(100_000)) + ', "k777": 0}'), 2,
-         "TP1006"),
+    case(
+        "30-key-17-of-many",
+        model(more=', "graph": {' + ", ".join(f'"k{i}": 0' for i in range(17)) + ', "k16": 0}'),
+        2,
+        "TP1006",
+    ),
+    case(
+        "30-among-100000-keys",
+        lambda: model(more=', "graph": {' + ", ".join(f'"k{i}": 0' for i in range(100_000)) + ', "k777": 0}'),
+        2,
+        "TP1006",
+    ),
     case("30-module-twice", two([16, 8], [16, 8]).replace('"wk"', '"wq"'), 2, "TP2005", None, "declared twice"),
-    case("30-parameter-and-buffer", model()[:-4] + ', "buffers": {"weight": {"shape": [1], "dtype": "bool"}}}]}', 2,
-         "TP2005"),
+    case(
+        "30-parameter-and-buffer",
+        model()[:-4] + ', "buffers": {"weight": {"shape": [1], "dtype": "bool"}}}]}',
+        2,
+        "TP2005",
+    ),
 ]
 
 NUMBERS = [
-    *[case(f"31-{word}", weight(f"[16, {word}]"), 2, "TP1003") for word in ("NaN", "Infinity", "-Infinity", "1e999",
-                                                                            "-1e999")],
+    *[
+        case(f"31-{word}", weight(f"[16, {word}]"), 2, "TP1003")
+        for word in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999")
+    ],
     case("31-nan-in-what-is-left-unread", model(more=', "graph": [NaN]'), 2, "TP1003"),
     case("31-huge-exponent-in-what-is-left-unread", model(more=', "graph": [1e999]'), 2, "TP1003"),
-    *[case(f"31-{name}", weight(f"[16, {text}]"), 2, "TP1003")
-      for name, text in {"hexadecimal": "0x10", "leading-zero": "08", "plus": "+8", "bare-point": "8.",
-                         "no-digits": "-",
-                         "underscore": "1_6", "true-capital": "True", "none": "None"}.items()],
-    *[case(f"32-dim-{name}", weight(f"[16, {text}]"), 2, "TP2003", f"{text}]", says)
-      for name, text, says in [("float", "2.0", "2.0"), ("exponent", "2e1", "2e1"), ("text", '"2"', "a string"),
-                               ("true", "true", "a boolean"), ("null", "null", "null"), ("list", "[8]", "an array"),
-                               ("object", "{}", "an object"), ("minus-zero", "-0", "-0"),
-                               ("2-to-the-63", str(2**63), str(2**63)), ("2-to-the-64", str(2**64), None)]],
+    *[
+        case(f"31-{name}", weight(f"[16, {text}]"), 2, "TP1003")
+        for name, text in {
+            "hexadecimal": "0x10",
+            "leading-zero": "08",
+            "plus": "+8",
+            "bare-point": "8.",
+            "no-digits": "-",
+            "underscore": "1_6",
+            "true-capital": "True",
+            "none": "None",
+        }.items()
+    ],
+    *[
+        case(f"32-dim-{name}", weight(f"[16, {text}]"), 2, "TP2003", f"{text}]", says)
+        for name, text, says in [
+            ("float", "2.0", "2.0"),
+            ("exponent", "2e1", "2e1"),
+            ("text", '"2"', "a string"),
+            ("true", "true", "a boolean"),
+            ("null", "null", "null"),
+            ("list", "[8]", "an array"),
+            ("object", "{}", "an object"),
+            ("minus-zero", "-0", "-0"),
+            ("2-to-the-63", str(2**63), str(2**63)),
+            ("2-to-the-64", str(2**64), None),
+        ]
+    ],
     case("32-dim-of-400-digits", weight("[16, " + "9" * 400 + "]"), 2),
     case("32-dim-minus-one", weight("[16, -1]"), 2, "TP2008", "-1]", "-1"),
     case("32-dim-smallest", weight(f"[16, -{2**63}]"), 2, "TP2008", f"-{2**63}"),
@@ -73,27 +126,54 @@ NUMBERS = [
     case("32-shape-is-null", weight("null"), 2, "TP2003", (3, 23)),
     case("33-product-overflows", weight(f"[{2**32}, {2**31}]"), 2, "TP2008", (3, 23), "2^63"),
     case("33-product-is-zero-in-64-bits", weight(f"[{2**32}, {2**32}]"), 2, "TP2008", (3, 23)),
-    case("33-product-is-one-in-64-bits", weight(f"[{0xfffffffffffffff}, {0xfffffffffffffff}]"), 2, "TP2008"),
+    case("33-product-is-one-in-64-bits", weight(f"[{0xFFFFFFFFFFFFFFF}, {0xFFFFFFFFFFFFFFF}]"), 2, "TP2008"),
     case("33-product-of-64-dims", weight("[" + ", ".join(["2"] * 64) + "]"), 2, "TP2008"),
-    *[case(f"34-overflow-with-zero-{name}", weight(shape), 2, "TP2008", (3, 23), "2^63")
-      for name, shape in {"first": f"[0, {2**62}, {2**62}]", "in-the-middle": f"[{2**62}, 0, {2**62}]",
-                          "last": f"[{2**62}, {2**62}, 0]"}.items()],
+    *[
+        case(f"34-overflow-with-zero-{name}", weight(shape), 2, "TP2008", (3, 23), "2^63")
+        for name, shape in {
+            "first": f"[0, {2**62}, {2**62}]",
+            "in-the-middle": f"[{2**62}, 0, {2**62}]",
+            "last": f"[{2**62}, {2**62}, 0]",
+        }.items()
+    ],
     case("41-rank-65", weight("[" + ", ".join(["1"] * 65) + "]"), 2, "TP2008", (3, 23), "65 dims"),
     case("41-rank-300", weight("[" + ", ".join(["1"] * 300) + "]"), 2, "TP2008", (3, 23), "300 dims"),
     case("33-attribute-zero", model()[:-4] + ', "attributes": {"num_heads": 0}}]}', 2, "TP2003"),
     case("33-attribute-float", model()[:-4] + ', "attributes": {"num_heads": 4.5}}]}', 2, "TP2003"),
     case("33-attribute-text", model()[:-4] + ', "attributes": {"num_heads": "4"}}]}', 2, "TP2003"),
-    case("33-segments-overflow", model('"weight": {"shape": [16, 8], "dtype": "float32", '
-                                       f'"segments": {{"out": [{2**63 - 1}, {2**63 - 1}, 18]}}}}'), 2, "TP2009"),
-    case("33-segments-too-few", model('"weight": {"shape": [16, 8], "dtype": "float32", "segments": {"out": [8]}}'), 2,
-         "TP2009"),
-    case("33-segment-negative",
-         model('"weight": {"shape": [16, 8], "dtype": "float32", "segments": {"out": [17, -1]}}'), 2, "TP2009"),
-    case("33-granularity-zero", model('"weight": {"shape": [16, 8], "dtype": "float32", "granularity": {"out": 0}}'), 2,
-         "TP2009"),
+    case(
+        "33-segments-overflow",
+        model(
+            f'"weight": {{"shape": [16, 8], "dtype": "float32", "segments": {{"out": [{2**63 - 1}, {2**63 - 1}, 18]}}}}'
+        ),
+        2,
+        "TP2009",
+    ),
+    case(
+        "33-segments-too-few",
+        model('"weight": {"shape": [16, 8], "dtype": "float32", "segments": {"out": [8]}}'),
+        2,
+        "TP2009",
+    ),
+    case(
+        "33-segment-negative",
+        model('"weight": {"shape": [16, 8], "dtype": "float32", "segments": {"out": [17, -1]}}'),
+        2,
+        "TP2009",
+    ),
+    case(
+        "33-granularity-zero",
+        model('"weight": {"shape": [16, 8], "dtype": "float32", "granularity": {"out": 0}}'),
+        2,
+        "TP2009",
+    ),
     case("33-dims-too-few", model('"weight": {"shape": [16, 8], "dtype": "float32", "dims": ["out"]}'), 2, "TP2009"),
-    case("33-dim-named-twice", model('"weight": {"shape": [16, 8], "dtype": "float32", "dims": ["out", "out"]}'), 2,
-         "TP2009"),
+    case(
+        "33-dim-named-twice",
+        model('"weight": {"shape": [16, 8], "dtype": "float32", "dims": ["out", "out"]}'),
+        2,
+        "TP2009",
+    ),
 ]
 
 SYNTAX = [
@@ -125,16 +205,30 @@ SYNTAX = [
     case("38-single-quotes", model().replace('"', "'"), 2, "TP1003", (1, 2)),
     case("38-missing-comma", model().replace('"name"', '"nam" "name"'), 2, "TP1003", None),
     case("38-missing-colon", model().replace('"name":', '"name"'), 2, "TP1003", None),
-    *[case(f"39-top-level-{name}", text, 2, "TP1003", (1, 1), "not a JSON object" if name != "array" else None)
-      for name, text in {"array": "[]", "string": '"a"', "null": "null", "number": "1", "float": "1.5",
-                         "minus-zero": "-0",
-                         "true": "true", "large-number": str(2**64)}.items()],
+    *[
+        case(f"39-top-level-{name}", text, 2, "TP1003", (1, 1), "not a JSON object" if name != "array" else None)
+        for name, text in {
+            "array": "[]",
+            "string": '"a"',
+            "null": "null",
+            "number": "1",
+            "float": "1.5",
+            "minus-zero": "-0",
+            "true": "true",
+            "large-number": str(2**64),
+        }.items()
+    ],
     case("39-array-of-models", "[" + model() + "]", 2, "TP1003", (1, 1)),
     case("39-a-plan", PLAN, 2, "TP1003"),
     case("39-pickle", b"\x80\x02}q\0.", 2, None, (1, 1)),
     case("39-zip", b"PK\x03\x04" + bytes(100), 2, "TP1003", (1, 1)),
-    case("39-git-lfs-pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n", 2, "TP1003",
-         (1, 1)),
+    case(
+        "39-git-lfs-pointer",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n",
+        2,
+        "TP1003",
+        (1, 1),
+    ),
     case("39-html", "<!DOCTYPE html>\n<html></html>\n", 2, "TP1003", (1, 1)),
 ]
 
@@ -163,12 +257,21 @@ STRUCTURE = [
     case("43-path-of-4097-bytes", model(path="w" * 4097), 2, "TP2006", (2, 11)),
     case("43-string-beyond-the-token-limit", lambda: model(path="w" * (5 << 20)), 2, "TP1007"),
     case("45-tied-with-different-shapes", two([16, 8], [8, 8], ', "tied": [["wq.weight", "wk.weight"]]'), 2, "TP2010"),
-    case("45-tied-with-transposed-shapes", two([16, 8], [8, 16], ', "tied": [["wq.weight", "wk.weight"]]'), 2,
-         "TP2010"),
-    case("45-tied-with-different-dtypes",
-         two([16, 8], [16, 8], ', "tied": [["wq.weight", "wk.weight"]]').replace("float32", "float16", 1), 2, "TP2010"),
-    case("45-tied-twice", two([16, 8], [16, 8], ', "tied": [["wq.weight", "wk.weight"], ["wq.weight", "wk.weight"]]'),
-         2, "TP2010"),
+    case(
+        "45-tied-with-transposed-shapes", two([16, 8], [8, 16], ', "tied": [["wq.weight", "wk.weight"]]'), 2, "TP2010"
+    ),
+    case(
+        "45-tied-with-different-dtypes",
+        two([16, 8], [16, 8], ', "tied": [["wq.weight", "wk.weight"]]').replace("float32", "float16", 1),
+        2,
+        "TP2010",
+    ),
+    case(
+        "45-tied-twice",
+        two([16, 8], [16, 8], ', "tied": [["wq.weight", "wk.weight"], ["wq.weight", "wk.weight"]]'),
+        2,
+        "TP2010",
+    ),
     case("45-tied-to-itself", two([16, 8], [16, 8], ', "tied": [["wq.weight", "wq.weight"]]'), 2, "TP2010"),
     case("45-tied-to-nothing", two([16, 8], [16, 8], ', "tied": [["wq.weight"]]'), 2, "TP2010"),
     case("45-tied-to-a-missing-name", two([16, 8], [16, 8], ', "tied": [["wq.weight", "w\\u001b[2J"]]'), 2, "TP2010"),
@@ -191,10 +294,18 @@ STRUCTURE = [
     case("46-module-without-type", HEAD + '"modules": [{"path": "wq"}]}', 2, "TP2002"),
     case("46-path-a-number", HEAD + '"modules": [{"path": 3, "type": "Linear"}]}', 2, "TP2003"),
     case("46-kind-unknown", HEAD + '"modules": [{"path": "wq", "type": "X", "kind": "dense"}]}', 2, "TP2011"),
-    case("46-parameters-a-list", HEAD + '"modules": [{"path": "wq", "type": "X", "parameters": ["weight"]}]}', 2,
-         "TP2003"),
-    case("46-parameter-a-list", HEAD + '"modules": [{"path": "wq", "type": "X", "parameters": {"weight": [16, 8]}}]}',
-         2, "TP2003"),
+    case(
+        "46-parameters-a-list",
+        HEAD + '"modules": [{"path": "wq", "type": "X", "parameters": ["weight"]}]}',
+        2,
+        "TP2003",
+    ),
+    case(
+        "46-parameter-a-list",
+        HEAD + '"modules": [{"path": "wq", "type": "X", "parameters": {"weight": [16, 8]}}]}',
+        2,
+        "TP2003",
+    ),
     case("46-no-parameters", HEAD + '"modules": [{"path": "", "type": "X"}]}', 1),
 ]
 
@@ -219,15 +330,31 @@ def test_37_a_cut_off_model_names_the_place_behind_its_last_byte(tmp_path):
     text = model()
     for end in (len(text) - 2, len(text) - 5, text.index("shape")):
         lines = text[:end].split("\n")
-        hold(tmp_path, 2, "TP1003", model=text[:end], file="model", place=(len(lines), len(lines[-1]) + 1),
-             says="cut off")
+        hold(
+            tmp_path,
+            2,
+            "TP1003",
+            model=text[:end],
+            file="model",
+            place=(len(lines), len(lines[-1]) + 1),
+            says="cut off",
+        )
 
 
-@pytest.mark.parametrize("shape", [[16, 2**53 + 1], [2**53 + 1], [2**63 - 1], [0, 2**63 - 1], [], [0], [1] * 64, [16,
-                                                                                                                  0]],
-                         ids=["32-2-to-the-53-plus-1", "32-alone", "33-largest", "34-zero-and-largest", "41-rank-0",
-                              "41-zero",
-                              "41-rank-64", "41-empty-columns"])
+@pytest.mark.parametrize(
+    "shape",
+    [[16, 2**53 + 1], [2**53 + 1], [2**63 - 1], [0, 2**63 - 1], [], [0], [1] * 64, [16, 0]],
+    ids=[
+        "32-2-to-the-53-plus-1",
+        "32-alone",
+        "33-largest",
+        "34-zero-and-largest",
+        "41-rank-0",
+        "41-zero",
+        "41-rank-64",
+        "41-empty-columns",
+    ],
+)
 def test_legal_shapes_are_kept_exactly(tmp_path, shape):
     plan = PLAN.replace("wq: colwise", "wq.weight: replicate")
     result = hold(tmp_path, 0, model=weight(json.dumps(shape), dtype='"int8"'), plan=plan)
@@ -247,9 +374,18 @@ def test_40_a_hundred_thousand_parameters_are_read(tmp_path):
     assert result.manifest["parameters"][-1]["local_shape"] == [4, 8]
 
 
-@pytest.mark.parametrize("name, shown", [("a\nb", r"a\nb"), ("a\x1b[2Jb", r"a\x1b[2Jb"), ("a\x9b2Jb", r"a\x9b2Jb"),
-                                         ("a\u202eb", r"a\u202eb"), ("a\0b", r"a\x00b"), ("a\x7fb", r"a\x7fb")],
-                         ids=["43-line-break", "43-ansi", "43-c1", "43-override", "43-nul", "43-delete"])
+@pytest.mark.parametrize(
+    "name, shown",
+    [
+        ("a\nb", r"a\nb"),
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\x9b2Jb", r"a\x9b2Jb"),
+        ("a\u202eb", r"a\u202eb"),
+        ("a\0b", r"a\x00b"),
+        ("a\x7fb", r"a\x7fb"),
+    ],
+    ids=["43-line-break", "43-ansi", "43-c1", "43-override", "43-nul", "43-delete"],
+)
 def test_control_characters_in_a_name_are_escaped_in_messages(tmp_path, name, shown):
     text = model(f'{json.dumps(name)}: {{"shape": [15, 8], "dtype": "float32", "dims": ["out", "in"]}}')
     result = hold(tmp_path, 1, "TP5001", model=text)
@@ -270,8 +406,14 @@ def test_control_characters_anywhere_in_a_model_never_reach_the_terminal(tmp_pat
     }[field]
     (tmp_path / "model.json").write_text(text)
     (tmp_path / "plan.yaml").write_text(PLAN)
-    for arguments in (["compile", "-o", "manifest.json"], ["check"], ["compile", "-v", "-o", "manifest.json"],
-                      ["compile", "--print=model"], ["compile", "--print=matches"], ["compile", "--print=shardings"]):
+    for arguments in (
+        ["compile", "-o", "manifest.json"],
+        ["check"],
+        ["compile", "-v", "-o", "manifest.json"],
+        ["compile", "--print=model"],
+        ["compile", "--print=matches"],
+        ["compile", "--print=shardings"],
+    ):
         result = run(arguments[0], "model.json", "plan.yaml", *arguments[1:], cwd=tmp_path)
         assert result.returncode in (0, 1, 2)
         for stream in (result.stderr, result.stdout):
@@ -283,13 +425,24 @@ def test_43_a_slash_in_a_torch_name_is_a_character_like_any_other(tmp_path):
     assert result.manifest["parameters"][0]["path"] == "a/b.weight"
 
 
-@pytest.mark.parametrize("graph", [
-    '{"nodes": [{"name": "a", "inputs": ["missing"]}]}',
-    '{"nodes": [{"name": "a", "inputs": ["b"]}, {"name": "b", "inputs": ["a"]}]}',
-    '{"nodes": [{"name": "a", "inputs": ["a"]}]}',
-], ids=["44-edge-to-a-missing-node", "44-cycle", "44-self-edge"])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        '{"nodes": [{"name": "a", "inputs": ["missing"]}]}',
+        '{"nodes": [{"name": "a", "inputs": ["b"]}, {"name": "b", "inputs": ["a"]}]}',
+        '{"nodes": [{"name": "a", "inputs": ["a"]}]}',
+    ],
+    ids=["44-edge-to-a-missing-node", "44-cycle", "44-self-edge"],
+)
 def test_44_operations_of_another_form_are_refused_at_the_first_entry(tmp_path, graph):
-    hold(tmp_path, 2, "TP2003", model=model(more=f', "graph": {graph}'), file="model", says="an entry of `nodes` is no list")
+    hold(
+        tmp_path,
+        2,
+        "TP2003",
+        model=model(more=f', "graph": {graph}'),
+        file="model",
+        says="an entry of `nodes` is no list",
+    )
 
 
 def test_44_a_graph_without_operations_is_one(tmp_path):
@@ -298,7 +451,15 @@ def test_44_a_graph_without_operations_is_one(tmp_path):
 
 @pytest.mark.parametrize("graph", ["null", "[]", "1.5e300", '"{"', "true"])
 def test_44_a_graph_that_is_no_object_is_refused_at_its_place(tmp_path, graph):
-    hold(tmp_path, 2, "TP2003", model=model(more=f', "graph": {graph}'), file="model", place=graph, says="`graph` is not an object")
+    hold(
+        tmp_path,
+        2,
+        "TP2003",
+        model=model(more=f', "graph": {graph}'),
+        file="model",
+        place=graph,
+        says="`graph` is not an object",
+    )
 
 
 def test_an_unknown_key_is_a_warning_at_its_place(tmp_path):

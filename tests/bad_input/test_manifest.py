@@ -8,13 +8,21 @@ from conftest import run, write
 from promise import printable
 
 MODEL = {
-    "format": "tpplan.model/1", "name": "Test", "framework": "torch", "tied": [["head.weight", "embed.weight"]],
+    "format": "tpplan.model/1",
+    "name": "Test",
+    "framework": "torch",
+    "tied": [["head.weight", "embed.weight"]],
     "modules": [
         {"path": "", "type": "Model"},
         {"path": "embed", "type": "Embedding", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}},
-        {"path": "wq", "type": "Linear", "parameters": {"weight": {"shape": [18, 8], "dtype": "float32"}},
-         "buffers": {"scale": {"shape": [], "dtype": "float32"}}},
-        {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}}],
+        {
+            "path": "wq",
+            "type": "Linear",
+            "parameters": {"weight": {"shape": [18, 8], "dtype": "float32"}},
+            "buffers": {"scale": {"shape": [], "dtype": "float32"}},
+        },
+        {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}},
+    ],
 }
 PLAN = """format: tpplan.plan/1
 mesh: {fsdp: 2, tp: 4}
@@ -25,7 +33,15 @@ fsdp: {axis: fsdp, min_weight_size: 0}
 """
 
 
-CALL = {"phase": "forward", "kind": "all_reduce", "axis": "tp", "module": "wq", "shape": [2, 18], "dtype": "float32", "bytes": 144}
+CALL = {
+    "phase": "forward",
+    "kind": "all_reduce",
+    "axis": "tp",
+    "module": "wq",
+    "shape": [2, 18],
+    "dtype": "float32",
+    "bytes": 144,
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +71,43 @@ def test_the_good_one_is_good(good, tmp_path):
 
 
 # What may be left out: what the tool says of itself, and what a manifest without ties or settings lacks.
-OPTIONAL = {("tool",), ("inputs",), ("uneven",), ("rules",), ("modules",), ("buffers",), ("data",), ("fsdp",), ("remat",), ("init",), ("collectives",),
-            ("init", "algorithm"), ("totals", "bytes_per_rank"), ("fsdp", "policy"), ("fsdp", "min_weight_size")}
-OF_AN_ENTRY = {"steps", "pieces", "kind", "dims", "distributions", "style", "rule", "arg", "kwarg", "use_local", "from", "to", "forward", "backward", "dim", "from_dim", "local_shapes", "block"}
+OPTIONAL = {
+    ("tool",),
+    ("inputs",),
+    ("uneven",),
+    ("rules",),
+    ("modules",),
+    ("buffers",),
+    ("data",),
+    ("fsdp",),
+    ("remat",),
+    ("init",),
+    ("collectives",),
+    ("init", "algorithm"),
+    ("totals", "bytes_per_rank"),
+    ("fsdp", "policy"),
+    ("fsdp", "min_weight_size"),
+}
+OF_AN_ENTRY = {
+    "steps",
+    "pieces",
+    "kind",
+    "dims",
+    "distributions",
+    "style",
+    "rule",
+    "arg",
+    "kwarg",
+    "use_local",
+    "from",
+    "to",
+    "forward",
+    "backward",
+    "dim",
+    "from_dim",
+    "local_shapes",
+    "block",
+}
 
 
 def keys_below(node, path=()):
@@ -86,7 +136,14 @@ def without(document, path):
 
 
 def test_every_key_that_is_needed_is_missed(good, tmp_path):
-    needed = [path for path in keys_below(good) if path not in OPTIONAL and path[-1] not in OF_AN_ENTRY and path[2:] != ("init",) and value_at(good, path) is not None]
+    needed = [
+        path
+        for path in keys_below(good)
+        if path not in OPTIONAL
+        and path[-1] not in OF_AN_ENTRY
+        and path[2:] != ("init",)
+        and value_at(good, path) is not None
+    ]
     assert len(needed) > 40
     accepted = [path for path in needed if shown(tmp_path, without(good, path)).returncode == 0]
     assert accepted == []
@@ -102,7 +159,13 @@ def test_every_value_of_another_type_is_refused(good, tmp_path, value):
         node = document
         for key in path[:-1]:
             node = node[key]
-        if type(node[path[-1]]) is type(value) or path[0] == "tool" or path[-1] in ("mean", "std") and type(value) is float or node[path[-1]] is None:
+        if (
+            type(node[path[-1]]) is type(value)
+            or path[0] == "tool"
+            or path[-1] in ("mean", "std")
+            and type(value) is float
+            or node[path[-1]] is None
+        ):
             continue
         node[path[-1]] = value
         if shown(tmp_path, document).returncode == 0:
@@ -110,23 +173,32 @@ def test_every_value_of_another_type_is_refused(good, tmp_path, value):
     assert accepted == []
 
 
-@pytest.mark.parametrize("edit, says", [
-    (lambda m: m["parameters"][0].update(rule=99), "there is no rule 99"),
-    (lambda m: m["parameters"][1].update(local_shape=None, local_shapes=[[1, 1]] * 8), "`local_shape` of `wq.weight`"),
-    (lambda m: m["parameters"][0].update(spec=[None, "tp"]), "`placements` of `embed.weight` is not what its spec [null, tp] says"),
-    (lambda m: m["totals"].update(bytes=1), "totals"),
-    (lambda m: m.update(tied=[]), "totals"),
-    (lambda m: m.update(tied=[["embed.weight", "nothing"]]), "tied name `nothing`"),
-    (lambda m: m.update(tied=[["embed.weight", "wq.weight"]]), "not cut alike"),
-    (lambda m: m.update(tied=[["embed.weight", "embed.weight"]]), "tied twice"),
-    (lambda m: m.update(tied=[["embed.weight"]]), "fewer than two"),
-    (lambda m: m["parameters"].append(m["parameters"][0]), "stands twice"),
-    (lambda m: m["collectives"][1].update(bytes=143), "`bytes` are not what shape and dtype say"),
-    (lambda m: m["collectives"][0].update(shape=[2, 17]), "`bytes` are not what shape and dtype say"),
-    (lambda m: m["collectives"][0].update(kind="slice"), "unknown collective `slice`"),
-    (lambda m: m["collectives"][0].update(axis="pp"), "pp"),
-    (lambda m: m["mesh"][1].update(size=3), "`local_shape` of `embed.weight`"),
-])
+@pytest.mark.parametrize(
+    "edit, says",
+    [
+        (lambda m: m["parameters"][0].update(rule=99), "there is no rule 99"),
+        (
+            lambda m: m["parameters"][1].update(local_shape=None, local_shapes=[[1, 1]] * 8),
+            "`local_shape` of `wq.weight`",
+        ),
+        (
+            lambda m: m["parameters"][0].update(spec=[None, "tp"]),
+            "`placements` of `embed.weight` is not what its spec [null, tp] says",
+        ),
+        (lambda m: m["totals"].update(bytes=1), "totals"),
+        (lambda m: m.update(tied=[]), "totals"),
+        (lambda m: m.update(tied=[["embed.weight", "nothing"]]), "tied name `nothing`"),
+        (lambda m: m.update(tied=[["embed.weight", "wq.weight"]]), "not cut alike"),
+        (lambda m: m.update(tied=[["embed.weight", "embed.weight"]]), "tied twice"),
+        (lambda m: m.update(tied=[["embed.weight"]]), "fewer than two"),
+        (lambda m: m["parameters"].append(m["parameters"][0]), "stands twice"),
+        (lambda m: m["collectives"][1].update(bytes=143), "`bytes` are not what shape and dtype say"),
+        (lambda m: m["collectives"][0].update(shape=[2, 17]), "`bytes` are not what shape and dtype say"),
+        (lambda m: m["collectives"][0].update(kind="slice"), "unknown collective `slice`"),
+        (lambda m: m["collectives"][0].update(axis="pp"), "pp"),
+        (lambda m: m["mesh"][1].update(size=3), "`local_shape` of `embed.weight`"),
+    ],
+)
 def test_a_contradiction_is_named(good, tmp_path, edit, says):
     document = copy.deepcopy(good)
     edit(document)
@@ -138,7 +210,11 @@ HUGE_PLAN = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {a: replicate, b: re
 
 def huge_model(size):
     huge = {"shape": [size], "dtype": "int8"}
-    return {**MODEL, "tied": [], "modules": [{"path": "", "type": "Model", "parameters": {name: huge for name in "abc"}}]}
+    return {
+        **MODEL,
+        "tied": [],
+        "modules": [{"path": "", "type": "Model", "parameters": {name: huge for name in "abc"}}],
+    }
 
 
 def test_sums_that_leave_64_bits_are_not_compared(tmp_path):

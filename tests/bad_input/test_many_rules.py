@@ -15,7 +15,12 @@ MODEL = linear_model(**{f"model__layers__{i}__self_attn__q_proj": [64, 64] for i
 
 
 def plan(dialect="glob", **more):
-    return {"format": "tpplan.plan/1", "dialect": dialect, "mesh": {"tp": 2, "fsdp": 2}, "tp_plan": {"*": "colwise"}} | more
+    return {
+        "format": "tpplan.plan/1",
+        "dialect": dialect,
+        "mesh": {"tp": 2, "fsdp": 2},
+        "tp_plan": {"*": "colwise"},
+    } | more
 
 
 def layers(text, value="colwise", count=LAYERS):
@@ -48,7 +53,11 @@ def test_many_rules_on_many_layers_are_quick(tmp_path, name):
     (tmp_path / "model.json").write_text(json.dumps(MODEL))
     (tmp_path / "plan.yaml").write_text(json.dumps({k: v for k, v in content.items() if v is not None}))
     measure = [sys.executable, __file__.replace("test_many_rules", "measure"), PROGRAM, "check", "--quiet"]
-    end = json.loads(subprocess.run([*measure, tmp_path / "model.json", tmp_path / "plan.yaml"], check=True, capture_output=True).stdout)
+    end = json.loads(
+        subprocess.run(
+            [*measure, tmp_path / "model.json", tmp_path / "plan.yaml"], check=True, capture_output=True
+        ).stdout
+    )
     assert end["status"] == status, end
     if not SANITIZED:
         assert end["seconds"] < SECONDS and end["mebibytes"] < MEBIBYTES, end

@@ -48,14 +48,18 @@ SYNTAX = [
     case("03-comma", ",", 2),
     case("03-comma-line", ",\n", 2),
     case("03-bracket-comma", "],", 2),
-    case("04-quoted-line-inside-plain-text",
-         RULES + '  w:\n    (a = 1 and b in (\n"/usr/local/bin/a.sh",\n    "-c x"\n    )  )\n', 2),
+    case(
+        "04-quoted-line-inside-plain-text",
+        RULES + '  w:\n    (a = 1 and b in (\n"/usr/local/bin/a.sh",\n    "-c x"\n    )  )\n',
+        2,
+    ),
     case("04-flow-key-without-value", "{:", 2),
     case("04-bracket-colon", "[:", 2),
     case("12-unquoted-glob", RULES + "  *.wq: colwise\n", 2, "TP1004", (4, 3), "quote patterns that start with `*`"),
     case("12-unquoted-glob-alone", RULES + "  *: colwise\n", 2, "TP1004", (4, 3), "quote patterns that start with `*`"),
-    case("12-unquoted-glob-as-a-value", RULES + "  wq: *.x\n", 2, "TP1004", (4, 7),
-         "quote patterns that start with `*`"),
+    case(
+        "12-unquoted-glob-as-a-value", RULES + "  wq: *.x\n", 2, "TP1004", (4, 7), "quote patterns that start with `*`"
+    ),
     case("15-tab-before-key", RULES + "\twq: colwise\n", 2, "TP1004", None, "YAML does not allow tabs"),
     case("15-tab-after-spaces", RULES + "  \twq: colwise\n", 2, "TP1004", None, "YAML does not allow tabs"),
     case("20-key-of-2000-bytes", RULES + "  " + "w" * 2000 + ": colwise\n", 2, "TP1004"),
@@ -84,8 +88,13 @@ DOCUMENTS = [
     case("06-junk-behind-the-end-mark", PLAN + "...\n}\n", 2),
     case("06-bracket-behind-a-flow-map", "{format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {wq: colwise}}\n]\n", 2),
     case("06-brace-behind-a-flow-map", "{format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {wq: colwise}}}\n", 2),
-    case("06-text-behind-a-flow-map", "{format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {wq: colwise}}\njunk: 1\n", 1,
-         "TP3011", (2, 1)),
+    case(
+        "06-text-behind-a-flow-map",
+        "{format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {wq: colwise}}\njunk: 1\n",
+        1,
+        "TP3011",
+        (2, 1),
+    ),
 ]
 
 KEYS = [
@@ -94,9 +103,9 @@ KEYS = [
     case("07-section-twice", PLAN + "mesh: {tp: 8}\n", 2, "TP1006", (5, 1), "(plan.yaml:2:1)"),
     case("07-axis-twice", HEAD + "mesh: {tp: 2, tp: 4}\ntp_plan: {wq: colwise}\n", 2, "TP1006", (2, 15)),
     case("07-option-twice", RULES + "  wq: {style: colwise, style: rowwise}\n", 2, "TP1006", (4, 24)),
-    case("08-quoted-and-plain", RULES + "  wq: colwise\n  \"wq\": rowwise\n", 2, "TP1006", (5, 3)),
+    case("08-quoted-and-plain", RULES + '  wq: colwise\n  "wq": rowwise\n', 2, "TP1006", (5, 3)),
     case("08-single-and-double-quotes", RULES + "  'wq': colwise\n  \"wq\": rowwise\n", 2, "TP1006", (5, 3)),
-    case("08-escaped", RULES + "  wq: colwise\n  \"\\x77q\": rowwise\n", 2, "TP1006", (5, 3)),
+    case("08-escaped", RULES + '  wq: colwise\n  "\\x77q": rowwise\n', 2, "TP1006", (5, 3)),
     case("08-by-alias", RULES + "  &k wq: colwise\n  *k : rowwise\n", 2, "TP1006"),
     case("13-merge-key", HEAD + "mesh: &m {tp: 4}\ntp_plan:\n  <<: *m\n", 2, "TP1011", (4, 3)),
     case("21-list-as-a-key", RULES + "  [wq, wk]: colwise\n", 2, "TP1011"),
@@ -150,7 +159,7 @@ BYTES = [
     case("18-utf-16-be", b"\xfe\xff" + PLAN.encode("utf-16-be"), 2, "TP1005", (1, 1), "UTF-16"),
     case("18-utf-16-without-mark", PLAN.encode("utf-16-le"), 2, "TP1005", (1, 2)),
     case("18-utf-32-le", b"\xff\xfe\0\0" + PLAN.encode("utf-32-le"), 2, "TP1005", (1, 1)),
-    case("29-raw-escape-character", RULES.encode() + b"  \"w\x1b[2J\": colwise\n", 2, "TP1005", (4, 5)),
+    case("29-raw-escape-character", RULES.encode() + b'  "w\x1b[2J": colwise\n', 2, "TP1005", (4, 5)),
     case("29-raw-bell", RULES.encode() + b"  w\x07q: colwise\n", 2, "TP1005", (4, 4)),
     case("29-raw-delete", RULES.encode() + b"  w\x7fq: colwise\n", 2, "TP1005", (4, 4)),
 ]
@@ -165,30 +174,76 @@ SIZES = [
 ]
 
 NUMBERS = [
-    case("23-quoted-axis-size", HEAD + "mesh: {tp: '4'}\ntp_plan: {wq: colwise}\n", 2, "TP3009", (2, 12),
-         "remove the quotes"),
+    case(
+        "23-quoted-axis-size",
+        HEAD + "mesh: {tp: '4'}\ntp_plan: {wq: colwise}\n",
+        2,
+        "TP3009",
+        (2, 12),
+        "remove the quotes",
+    ),
     case("23-double-quoted-axis-size", HEAD + 'mesh: {tp: "4"}\ntp_plan: {wq: colwise}\n', 2, "TP3009", (2, 12)),
     case("23-tagged-as-text", HEAD + "mesh: {tp: !!str 4}\ntp_plan: {wq: colwise}\n", 2, "TP3009"),
-    *[case(f"24-style-{word}", RULES + f"  wq: {word}\n", 2, "TP3003", (4, 7)) for word in ("no", "off", "Yes", "true",
-                                                                                            "1e3")],
+    *[
+        case(f"24-style-{word}", RULES + f"  wq: {word}\n", 2, "TP3003", (4, 7))
+        for word in ("no", "off", "Yes", "true", "1e3")
+    ],
     *[case(f"24-quoted-style-{word}", RULES + f"  wq: '{word}'\n", 1, "TP3005", (4, 7)) for word in ("no", "off")],
-    *[case(f"25-axis-size-{size}", HEAD + f"mesh: {{tp: {size}}}\ntp_plan: {{wq: colwise}}\n", 2, "TP3009")
-      for size in ("017", "0o17", "0x1F", "1e3", "4.0", ".nan", ".inf", "-.inf", "-1", "0", "-0", "+4", "1_000", "4 4",
-                   "null",
-                   "true", "[4]", "{a: 4}", str(2**31), str(2**63), str(2**64), "9" * 400)],
-    case("25-axes-multiply-beyond-the-limit", HEAD + "mesh: {a: 65536, b: 65536}\ntp_plan: {wq: colwise}\n", 2,
-         "TP3009"),
-    case("25-axes-multiply-to-zero-in-64-bits",
-         HEAD + "mesh: {a: 2147483648, b: 2147483648, c: 4}\ntp_plan: {wq: colwise}\n", 2, "TP3009"),
+    *[
+        case(f"25-axis-size-{size}", HEAD + f"mesh: {{tp: {size}}}\ntp_plan: {{wq: colwise}}\n", 2, "TP3009")
+        for size in (
+            "017",
+            "0o17",
+            "0x1F",
+            "1e3",
+            "4.0",
+            ".nan",
+            ".inf",
+            "-.inf",
+            "-1",
+            "0",
+            "-0",
+            "+4",
+            "1_000",
+            "4 4",
+            "null",
+            "true",
+            "[4]",
+            "{a: 4}",
+            str(2**31),
+            str(2**63),
+            str(2**64),
+            "9" * 400,
+        )
+    ],
+    case(
+        "25-axes-multiply-beyond-the-limit", HEAD + "mesh: {a: 65536, b: 65536}\ntp_plan: {wq: colwise}\n", 2, "TP3009"
+    ),
+    case(
+        "25-axes-multiply-to-zero-in-64-bits",
+        HEAD + "mesh: {a: 2147483648, b: 2147483648, c: 4}\ntp_plan: {wq: colwise}\n",
+        2,
+        "TP3009",
+    ),
     case("25-mesh-without-axes", HEAD + "mesh: {}\ntp_plan: {wq: colwise}\n", 2, "TP3009"),
     case("25-mesh-is-a-list", HEAD + "mesh: [4]\ntp_plan: {wq: colwise}\n", 2, "TP3003", (2, 7)),
     case("25-mesh-is-missing", HEAD + "tp_plan: {wq: colwise}\n", 2, "TP3002"),
     case("25-axis-with-an-empty-name", HEAD + "mesh: {'': 4}\ntp_plan: {wq: colwise}\n", 2, "TP3009"),
-    case("25-more-axes-than-the-limit",
-         HEAD + "mesh: {" + ", ".join(f"a{i}: 1" for i in range(33)) + "}\ntp_plan: {wq: colwise}\n", 2, "TP3009"),
-    *[case(f"25-min-weight-size-{size}", PLAN.replace("{tp: 4}",
-                                                      "{tp: 4, fsdp: 2}") + f"fsdp: {{min_weight_size: {size}}}\n",
-           2, "TP3003") for size in ("-1", "1.5", "1e6", "'4'", str(2**63))],
+    case(
+        "25-more-axes-than-the-limit",
+        HEAD + "mesh: {" + ", ".join(f"a{i}: 1" for i in range(33)) + "}\ntp_plan: {wq: colwise}\n",
+        2,
+        "TP3009",
+    ),
+    *[
+        case(
+            f"25-min-weight-size-{size}",
+            PLAN.replace("{tp: 4}", "{tp: 4, fsdp: 2}") + f"fsdp: {{min_weight_size: {size}}}\n",
+            2,
+            "TP3003",
+        )
+        for size in ("-1", "1.5", "1e6", "'4'", str(2**63))
+    ],
 ]
 
 VERSIONS = [
@@ -203,8 +258,12 @@ VERSIONS = [
 WRONG_KINDS = [
     case("39-plan-is-a-list", "- wq\n", 2, "TP3003", (1, 1)),
     case("39-plan-is-a-word", "colwise\n", 2, "TP3003", (1, 1)),
-    case("39-plan-is-the-model", '{"format": "tpplan.model/1", "name": "T", "framework": "torch", "modules": []}', 2,
-         "TP3001"),
+    case(
+        "39-plan-is-the-model",
+        '{"format": "tpplan.model/1", "name": "T", "framework": "torch", "modules": []}',
+        2,
+        "TP3001",
+    ),
     case("39-rules-are-a-list", HEAD + "mesh: {tp: 4}\ntp_plan: [wq]\n", 2, "TP3003", (3, 10)),
     case("39-rules-are-a-word", HEAD + "mesh: {tp: 4}\ntp_plan: auto\n", 2, "TP3003", (3, 10)),
     case("39-blocks-are-a-list", PLAN + "blocks: [a]\n", 2, "TP3003", (5, 9)),
@@ -236,26 +295,30 @@ def test_a_value_is_not_guessed_at(tmp_path, plan, status, code, place, says):
     hold(tmp_path, status, code, plan=plan, file="plan", place=place, says=says)
 
 
-@pytest.mark.parametrize("name, plan", {
-    "19-crlf": PLAN.replace("\n", "\r\n"),
-    "19-cr-only-before-the-end": PLAN.rstrip("\n") + "\r\n",
-    "05-start-mark": "---\n" + PLAN,
-    "05-end-mark": PLAN + "...\n",
-    "05-comment-behind-the-end-mark": PLAN + "...\n# done\n",
-    "05-directive": "%YAML 1.2\n---\n" + PLAN,
-    "08-alias-of-a-treatment": RULES + "  wq: &c colwise\n  'w[k-z]': {style: *c, optional: true}\n",
-    "14-core-tags": RULES + "  !!str wq: !!str colwise\n",
-    "27-anchor-that-nothing-names": RULES + "  wq: &unused colwise\n",
-    "28-comment-of-7-mb": PLAN + "# " + "x" * (7 << 20) + "\n",
-    "28-blanks-of-7-mb": PLAN + " " * (7 << 20) + "\n",
-    "02-flow-style": "{format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {wq: colwise}}",
-    "02-json": '{"format": "tpplan.plan/1", "mesh": {"tp": 4}, "tp_plan": {"wq": "colwise"}}\n',
-    "02-block-scalars": HEAD + "mesh: {tp: 4}\ntp_plan:\n  ? |-\n    wq\n  : >-\n    colwise\n",
-    "02-no-line-break-at-the-end": PLAN.rstrip("\n"),
-    "20-key-of-1000-bytes": RULES + "  wq: colwise\n  " + "w" * 1000 + ": {style: colwise, optional: true}\n",
-    "25-axis-of-size-one-beside": PLAN.replace("{tp: 4}", "{dp: 1, tp: 4}"),
-    "25-largest-mesh": PLAN.replace("tp: 4", f"tp: {2**30}").replace("wq: colwise", "wq: replicate"),
-}.items(), ids=lambda value: value[:40] if isinstance(value, str) and "\n" not in value and "{" not in value else "")
+@pytest.mark.parametrize(
+    "name, plan",
+    {
+        "19-crlf": PLAN.replace("\n", "\r\n"),
+        "19-cr-only-before-the-end": PLAN.rstrip("\n") + "\r\n",
+        "05-start-mark": "---\n" + PLAN,
+        "05-end-mark": PLAN + "...\n",
+        "05-comment-behind-the-end-mark": PLAN + "...\n# done\n",
+        "05-directive": "%YAML 1.2\n---\n" + PLAN,
+        "08-alias-of-a-treatment": RULES + "  wq: &c colwise\n  'w[k-z]': {style: *c, optional: true}\n",
+        "14-core-tags": RULES + "  !!str wq: !!str colwise\n",
+        "27-anchor-that-nothing-names": RULES + "  wq: &unused colwise\n",
+        "28-comment-of-7-mb": PLAN + "# " + "x" * (7 << 20) + "\n",
+        "28-blanks-of-7-mb": PLAN + " " * (7 << 20) + "\n",
+        "02-flow-style": "{format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {wq: colwise}}",
+        "02-json": '{"format": "tpplan.plan/1", "mesh": {"tp": 4}, "tp_plan": {"wq": "colwise"}}\n',
+        "02-block-scalars": HEAD + "mesh: {tp: 4}\ntp_plan:\n  ? |-\n    wq\n  : >-\n    colwise\n",
+        "02-no-line-break-at-the-end": PLAN.rstrip("\n"),
+        "20-key-of-1000-bytes": RULES + "  wq: colwise\n  " + "w" * 1000 + ": {style: colwise, optional: true}\n",
+        "25-axis-of-size-one-beside": PLAN.replace("{tp: 4}", "{dp: 1, tp: 4}"),
+        "25-largest-mesh": PLAN.replace("tp: 4", f"tp: {2**30}").replace("wq: colwise", "wq: replicate"),
+    }.items(),
+    ids=lambda value: value[:40] if isinstance(value, str) and "\n" not in value and "{" not in value else "",
+)
 def test_unusual_but_legal_yaml_is_accepted(tmp_path, name, plan):
     result = hold(tmp_path, 0, plan=plan)
     assert [p["path"] for p in result.manifest["parameters"]] == ["wq.weight"], name
@@ -270,19 +333,33 @@ def test_crlf_and_lf_make_the_same_decisions(tmp_path):
     assert manifests[0] == manifests[1]
 
 
-@pytest.mark.parametrize("key, shown", [
-    (r"w\e[2Jq", r"w\x1b[2Jq"),
-    (r"w\x07q", r"w\x07q"),
-    (r"w\nq", r"w\nq"),
-    (r"w\rq", r"w\x0dq"),
-    (r"w\tq", r"w\tq"),
-    (r"w\x7fq", r"w\x7fq"),
-    (r"w\x9b2Jq", r"w\x9b2Jq"),
-    (r"w\u202eq", r"w\u202eq"),
-    (r"w\u2066q", r"w\u2066q"),
-    (r"w\0q", r"w\x00q"),
-], ids=["29-ansi", "29-bell", "29-line-break", "29-return", "29-tab", "29-delete", "29-c1", "29-override", "29-isolate",
-        "29-nul"])
+@pytest.mark.parametrize(
+    "key, shown",
+    [
+        (r"w\e[2Jq", r"w\x1b[2Jq"),
+        (r"w\x07q", r"w\x07q"),
+        (r"w\nq", r"w\nq"),
+        (r"w\rq", r"w\x0dq"),
+        (r"w\tq", r"w\tq"),
+        (r"w\x7fq", r"w\x7fq"),
+        (r"w\x9b2Jq", r"w\x9b2Jq"),
+        (r"w\u202eq", r"w\u202eq"),
+        (r"w\u2066q", r"w\u2066q"),
+        (r"w\0q", r"w\x00q"),
+    ],
+    ids=[
+        "29-ansi",
+        "29-bell",
+        "29-line-break",
+        "29-return",
+        "29-tab",
+        "29-delete",
+        "29-c1",
+        "29-override",
+        "29-isolate",
+        "29-nul",
+    ],
+)
 def test_control_characters_in_a_rule_are_escaped_in_messages(tmp_path, key, shown):
     result = hold(tmp_path, 1, "TP4001", plan=RULES + f'  "{key}": colwise\n', file="plan", place=(4, 3))
     assert f"`{shown}`" in result.stderr.decode()

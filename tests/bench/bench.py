@@ -18,13 +18,28 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
-LAYER = [("self_attn.q_proj", "Linear", [16384, 16384]), ("self_attn.k_proj", "Linear", [1024, 16384]),
-         ("self_attn.v_proj", "Linear", [1024, 16384]), ("self_attn.o_proj", "Linear", [16384, 16384]),
-         ("mlp.gate_proj", "Linear", [53248, 16384]), ("mlp.up_proj", "Linear", [53248, 16384]),
-         ("mlp.down_proj", "Linear", [16384, 53248]), ("input_layernorm", "LlamaRMSNorm", [16384]),
-         ("post_attention_layernorm", "LlamaRMSNorm", [16384])]
-RULES = {"*.q_proj": "colwise", "*.k_proj": "colwise", "*.v_proj": "colwise", "*.o_proj": "rowwise", "*.gate_proj": "colwise",
-         "*.up_proj": "colwise", "*.down_proj": "rowwise", "model.embed_tokens": "rowwise", "lm_head": "colwise"}
+LAYER = [
+    ("self_attn.q_proj", "Linear", [16384, 16384]),
+    ("self_attn.k_proj", "Linear", [1024, 16384]),
+    ("self_attn.v_proj", "Linear", [1024, 16384]),
+    ("self_attn.o_proj", "Linear", [16384, 16384]),
+    ("mlp.gate_proj", "Linear", [53248, 16384]),
+    ("mlp.up_proj", "Linear", [53248, 16384]),
+    ("mlp.down_proj", "Linear", [16384, 53248]),
+    ("input_layernorm", "LlamaRMSNorm", [16384]),
+    ("post_attention_layernorm", "LlamaRMSNorm", [16384]),
+]
+RULES = {
+    "*.q_proj": "colwise",
+    "*.k_proj": "colwise",
+    "*.v_proj": "colwise",
+    "*.o_proj": "rowwise",
+    "*.gate_proj": "colwise",
+    "*.up_proj": "colwise",
+    "*.down_proj": "rowwise",
+    "model.embed_tokens": "rowwise",
+    "lm_head": "colwise",
+}
 
 # Name, layers, rules. 9 parameters a layer, and 3 outside.
 SIZES = [("405b", 126, 9), ("36k", 4000, 9), ("100k", 11111, 100), ("1m", 111111, 9)]
@@ -85,7 +100,10 @@ def write_model(path, layers):
 
 def write_plan(path, count):
     rules = [f'  "{key}": {style}\n' for key, style in RULES.items()]
-    rules += [f'  "model.layers.{i}*.adapter_{i}.*proj?": {{style: colwise, optional: true}}\n' for i in range(count - len(rules))]
+    rules += [
+        f'  "model.layers.{i}*.adapter_{i}.*proj?": {{style: colwise, optional: true}}\n'
+        for i in range(count - len(rules))
+    ]
     path.write_text("format: tpplan.plan/1\nmesh: {tp: 8}\ntp_plan:\n" + "".join(rules))
 
 
@@ -113,9 +131,11 @@ def main():
         model, plan, manifest = folder / f"{name}.json", folder / f"{name}.yaml", folder / "manifest.json"
         write_model(model, layers)
         write_plan(plan, rules)
-        commands = {"tpplan": [arguments.build / "tpplan", "compile", model, plan, "-o", manifest, "-q"],
-                    "check": [arguments.build / "tpplan", "check", model, plan, "-q"],
-                    "sax": [arguments.build / "tests" / "tpplan_sax_pass", model]}
+        commands = {
+            "tpplan": [arguments.build / "tpplan", "compile", model, plan, "-o", manifest, "-q"],
+            "check": [arguments.build / "tpplan", "check", model, plan, "-q"],
+            "sax": [arguments.build / "tests" / "tpplan_sax_pass", model],
+        }
         for command in commands.values():
             measure(arguments.build, command)
         results = {key: [] for key in commands}
@@ -125,14 +145,18 @@ def main():
         time = {key: statistics.median(seconds for seconds, _ in runs) for key, runs in results.items()}
         peak = {key: max(mib for _, mib in runs) for key, runs in results.items()}
         size = model.stat().st_size / 2**20
-        print(f"| {layers * 9 + 3:,} | {rules} | {size:.1f} MiB | {time['tpplan'] * 1e3:.1f} ms | {peak['tpplan']:.1f} MiB | "
-              f"{peak['tpplan'] / size:.1f} | {time['check'] * 1e3:.1f} ms | {time['sax'] * 1e3:.1f} ms | {peak['sax']:.1f} MiB | "
-              f"{time['check'] / time['sax']:.2f} |",
-              flush=True)
+        print(
+            f"| {layers * 9 + 3:,} | {rules} | {size:.1f} MiB | {time['tpplan'] * 1e3:.1f} ms | {peak['tpplan']:.1f} MiB | "
+            f"{peak['tpplan'] / size:.1f} | {time['check'] * 1e3:.1f} ms | {time['sax'] * 1e3:.1f} ms | {peak['sax']:.1f} MiB | "
+            f"{time['check'] / time['sax']:.2f} |",
+            flush=True,
+        )
         if arguments.peers and name in ("405b", "36k"):
             for peer, script in PEERS.items():
                 seconds, mib = measure(arguments.build, [sys.executable, "-c", script, layers])
-                print(f"| {layers * 9 + 3:,} | | {peer} | {seconds * 1e3:.0f} ms | {mib:.0f} MiB | | | | | |", flush=True)
+                print(
+                    f"| {layers * 9 + 3:,} | | {peer} | {seconds * 1e3:.0f} ms | {mib:.0f} MiB | | | | | |", flush=True
+                )
         model.unlink()
         if name == arguments.largest:
             break

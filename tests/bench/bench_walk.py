@@ -20,7 +20,13 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SIZES = {"hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 1024}
+SIZES = {
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "vocab_size": 1024,
+}
 PLAN = """format: tpplan.plan/1
 dialect: transformers
 mesh: {tp: 4}
@@ -111,19 +117,42 @@ def main():
     plan.write_text(PLAN)
     os.environ["PYTHONPATH"] = str(ROOT / "tools" / "python")
     kwargs = json.dumps(SIZES | {"num_hidden_layers": arguments.layers})
-    cpu_seconds([sys.executable, "-m", "tpplan.export", "--transformers", "LlamaForCausalLM", "--kwargs", kwargs, "--mode", "train",
-                 "--batch", 2, "--sequence", 16, "--attention", "eager", "-o", model])
+    cpu_seconds(
+        [
+            sys.executable,
+            "-m",
+            "tpplan.export",
+            "--transformers",
+            "LlamaForCausalLM",
+            "--kwargs",
+            kwargs,
+            "--mode",
+            "train",
+            "--batch",
+            2,
+            "--sequence",
+            16,
+            "--attention",
+            "eager",
+            "-o",
+            model,
+        ]
+    )
     document = json.loads(model.read_text())
     graph = document.pop("graph")
     bare.write_text(json.dumps(document))
-    commands = {"check": [arguments.build / "tpplan", "check", model, plan, "-q"],
-                "without graph": [arguments.build / "tpplan", "check", bare, plan, "-q"],
-                "SAX pass": [arguments.build / "tests" / "tpplan_sax_pass", model]}
+    commands = {
+        "check": [arguments.build / "tpplan", "check", model, plan, "-q"],
+        "without graph": [arguments.build / "tpplan", "check", bare, plan, "-q"],
+        "SAX pass": [arguments.build / "tests" / "tpplan_sax_pass", model],
+    }
     times = {name: [] for name in commands}
     for _ in range(arguments.runs + 1):
         for name, command in commands.items():
             times[name].append(cpu_seconds(command)[0])
-    print(f"{arguments.layers} layers, {len(graph['nodes']):,} operations and borders, {model.stat().st_size / 1e6:.2f} MB")
+    print(
+        f"{arguments.layers} layers, {len(graph['nodes']):,} operations and borders, {model.stat().st_size / 1e6:.2f} MB"
+    )
     for name, seconds in times.items():
         print(f"| {name} | {statistics.median(seconds[1:]) * 1e3:.1f} ms |")
     if arguments.peers:

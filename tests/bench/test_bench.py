@@ -14,7 +14,10 @@ sanitized = pytest.mark.skipif("TPPLAN_SANITIZED" in os.environ, reason="sanitiz
 
 
 def test_the_readme_says_how_to_repeat_its_table():
-    assert "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers" in (ROOT / "README.md").read_text()
+    assert (
+        "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers"
+        in (ROOT / "README.md").read_text()
+    )
 
 
 @sanitized
@@ -24,7 +27,10 @@ def test_a_short_run_fills_the_first_row():
     assert result.returncode == 0, result.stderr
     head, rule, row = result.stdout.splitlines()
     assert head.count("|") == rule.count("|") == row.count("|") == 11
-    assert re.match(r"\| 1,137 \| 9 \| [\d.]+ MiB \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \| [\d.]+ ms \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \|$", row)
+    assert re.match(
+        r"\| 1,137 \| 9 \| [\d.]+ MiB \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \| [\d.]+ ms \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \|$",
+        row,
+    )
 
 
 @sanitized
@@ -34,5 +40,10 @@ def test_a_program_that_fails_is_no_measurement(tmp_path):
     (tmp_path / "tpplan").chmod(0o755)
     for name in ("tpplan_measure", "tpplan_sax_pass"):
         (tmp_path / "tests" / name).symlink_to(pathlib.Path(PROGRAM).resolve().parent / "tests" / name)
-    result = subprocess.run([sys.executable, BENCH, "--build", tmp_path, "--runs", "1", "--largest", "405b"], capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [sys.executable, BENCH, "--build", tmp_path, "--runs", "1", "--largest", "405b"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert result.returncode != 0 and "failed" in result.stderr

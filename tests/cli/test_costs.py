@@ -43,7 +43,7 @@ def calls_of(model, plan, *flags):
 
 
 def unfolded(text):
-    """"a.[0-2,5].b" -> a.0.b, a.1.b, a.2.b, a.5.b."""
+    """Of "a.[0-2,5].b": a.0.b, a.1.b, a.2.b, a.5.b."""
     found = re.search(r"\[([0-9,-]+)\]", text)
     if not found:
         return [text]
@@ -51,7 +51,7 @@ def unfolded(text):
     for part in found[1].split(","):
         first, _, last = part.partition("-")
         numbers += range(int(first), int(last or first) + 1)
-    return [text[:found.start()] + str(n) + rest for n in numbers for rest in unfolded(text[found.end():])]
+    return [text[: found.start()] + str(n) + rest for n in numbers for rest in unfolded(text[found.end() :])]
 
 
 def rows_of(costs):
@@ -66,7 +66,9 @@ def rows_of(costs):
             for layer in layers:
                 for module in modules:
                     path = ".".join(part for part in (layer, module) if part)
-                    found[row["phase"], row["kind"], row["axis"], path, tuple(row["shape"]), row["dtype"], row["bytes"]] += row["calls"] // len(modules)
+                    found[
+                        row["phase"], row["kind"], row["axis"], path, tuple(row["shape"]), row["dtype"], row["bytes"]
+                    ] += row["calls"] // len(modules)
     return found
 
 
@@ -76,7 +78,9 @@ def moved(call, ranks):
     return payload, math.floor(payload * (2 if call["kind"] == "all_reduce" else 1) * (ranks - 1) / ranks)
 
 
-@pytest.mark.parametrize("flags", [(), ("--mode", "infer"), ("--batch", "8", "--sequence", "512")], ids=["train", "infer", "resized"])
+@pytest.mark.parametrize(
+    "flags", [(), ("--mode", "infer"), ("--batch", "8", "--sequence", "512")], ids=["train", "infer", "resized"]
+)
 def test_the_rows_are_the_calls_of_the_manifest_and_the_sums_those_of_the_formulas(tmp_path, flags):
     plan = plan_file(tmp_path, DENSE)
     calls, costs = calls_of(LLAMA, plan, *flags), costs_of(LLAMA, plan, *flags)
@@ -85,7 +89,11 @@ def test_the_rows_are_the_calls_of_the_manifest_and_the_sums_those_of_the_formul
     assert expected and rows_of(costs) == expected
     for phase in ("forward", "backward", "total"):
         of_phase = [moved(c, 8) for c in calls if phase in ("total", c["phase"])]
-        assert costs[phase] == {"calls": len(of_phase), "payload": sum(p for p, _ in of_phase), "wire": sum(w for _, w in of_phase)}
+        assert costs[phase] == {
+            "calls": len(of_phase),
+            "payload": sum(p for p, _ in of_phase),
+            "wire": sum(w for _, w in of_phase),
+        }
     assert sum(g["wire"] * g["count"] for g in costs["groups"]) == costs["total"]["wire"]
     assert (costs["batch"], costs["sequence"]) == ((8, 512) if "--batch" in flags else (2, 2048))
 
@@ -125,7 +133,7 @@ def test_a_narrow_terminal_gets_names_on_lines_of_their_own(tmp_path, columns):
     text = on_terminal(columns, "check", LLAMA, plan_file(tmp_path, DENSE), "--costs")
     assert "\x1b[1mcollectives of a step" in text
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    table = plain[plain.index("in no layer"):].splitlines()
+    table = plain[plain.index("in no layer") :].splitlines()
     rows = [line for line in table if line.startswith((" fwd", " bwd"))]
     assert len(rows) == 7 and all(("[2, 2048" in row) == (columns >= 80) for row in rows)
     assert max(map(len, table)) <= columns
@@ -133,7 +141,9 @@ def test_a_narrow_terminal_gets_names_on_lines_of_their_own(tmp_path, columns):
 
 
 def test_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
-    model, plan = write(tmp_path, linear_model(a=[8, 8]), plan_text({"a": "colwise_gather_output"}, dialect="transformers"))
+    model, plan = write(
+        tmp_path, linear_model(a=[8, 8]), plan_text({"a": "colwise_gather_output"}, dialect="transformers")
+    )
     costs = costs_of(model, plan)
     assert costs["reason"] == "the model file has no operations" and "python -m tpplan.export" in costs["help"]
     text = run("check", model, plan, "--costs").stdout.decode()

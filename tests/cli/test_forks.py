@@ -11,12 +11,26 @@ import pytest
 from conftest import EXECUTOR, PROGRAM, linear_model, plan_text, write
 from forked import SERVERS, run_forked
 
-SERVER = {program: str(pathlib.Path(PROGRAM).parent / "tests" / name) for program, name in ((PROGRAM, "tpplan_forks"), (EXECUTOR, "tpplan_exec_forks"))}
+SERVER = {
+    program: str(pathlib.Path(PROGRAM).parent / "tests" / name)
+    for program, name in ((PROGRAM, "tpplan_forks"), (EXECUTOR, "tpplan_exec_forks"))
+}
 GOOD, WRONG = plan_text({"wq": "colwise"}), plan_text({"wx": "colwise"})
 # What is run, with what on standard input.
-RUNS = [("compile model.json plan.yaml", b""), ("compile model.json wrong.yaml", b""), ("check model.json - --color always", WRONG.encode()),
-        ("compile - plan.yaml", b""), ("compile absent.json plan.yaml", b""), ("fmt -", GOOD.encode()), ("fmt -", b"# " + b"x" * (1 << 20)),
-        ("show", b""), ("--help", b""), ("nothing", b""), ("schema plan", b""), ("check model.json plan.yaml --no-config -v", b"unread" * 100_000)]
+RUNS = [
+    ("compile model.json plan.yaml", b""),
+    ("compile model.json wrong.yaml", b""),
+    ("check model.json - --color always", WRONG.encode()),
+    ("compile - plan.yaml", b""),
+    ("compile absent.json plan.yaml", b""),
+    ("fmt -", GOOD.encode()),
+    ("fmt -", b"# " + b"x" * (1 << 20)),
+    ("show", b""),
+    ("--help", b""),
+    ("nothing", b""),
+    ("schema plan", b""),
+    ("check model.json plan.yaml --no-config -v", b"unread" * 100_000),
+]
 
 
 @pytest.fixture
@@ -51,11 +65,16 @@ def test_variables_and_directory_are_those_of_the_run(folder):
     assert b'"check_name"' in both(folder, PROGRAM, ["check", "model.json", "wrong.yaml"], TPPLAN_FORMAT="gitlab")[1]
     (folder / ".tpplan.yaml").write_text("format: github\n")
     assert both(folder, PROGRAM, ["check", "model.json", "wrong.yaml"])[1].startswith(b"::error ")
-    assert not both(folder / "..", PROGRAM, ["check", f"{folder}/model.json", f"{folder}/wrong.yaml"])[1].startswith(b"::error ")
+    assert not both(folder / "..", PROGRAM, ["check", f"{folder}/model.json", f"{folder}/wrong.yaml"])[1].startswith(
+        b"::error "
+    )
 
 
 def test_the_executor_is_the_same_either_way(folder):
-    assert subprocess.run([PROGRAM, "compile", "model.json", "plan.yaml", "-o", "manifest.json"], cwd=folder).returncode == 0
+    assert (
+        subprocess.run([PROGRAM, "compile", "model.json", "plan.yaml", "-o", "manifest.json"], cwd=folder).returncode
+        == 0
+    )
     assert both(folder, EXECUTOR, ["run", "manifest.json", "--quiet", "--iterations", "1"])[0] == 0
     assert both(folder, EXECUTOR, ["load", "absent.json", "--weights", "absent"])[0] == 2
 

@@ -39,8 +39,14 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("variable", "value", "flag", "line", "seen", "by_variable", "by_flag", "by_file"), TABLE, ids=[f"{row[0]}={row[1]}" for row in TABLE])
-def test_a_flag_wins_over_the_variable_and_the_variable_over_the_file(project, variable, value, flag, line, seen, by_variable, by_flag, by_file):
+@pytest.mark.parametrize(
+    ("variable", "value", "flag", "line", "seen", "by_variable", "by_flag", "by_file"),
+    TABLE,
+    ids=[f"{row[0]}={row[1]}" for row in TABLE],
+)
+def test_a_flag_wins_over_the_variable_and_the_variable_over_the_file(
+    project, variable, value, flag, line, seen, by_variable, by_flag, by_file
+):
     (project / ".tpplan.yaml").write_text(line)
     assert seen(check(project)) == by_file
     assert seen(check(project, env={variable: value})) == by_variable
@@ -62,7 +68,13 @@ def test_the_flag_that_names_the_settings_wins(project):
 
 def test_a_variable_reaches_only_the_commands_that_have_its_option(project):
     (project / "manifest.json").write_bytes(check(project, command="compile").stdout)
-    shown = run("show", project / "manifest.json", "--format", "human", env={"TPPLAN_FORMAT": "nonsense", "TPPLAN_STRICT": "nonsense"})
+    shown = run(
+        "show",
+        project / "manifest.json",
+        "--format",
+        "human",
+        env={"TPPLAN_FORMAT": "nonsense", "TPPLAN_STRICT": "nonsense"},
+    )
     assert shown.returncode == 0 and shown.stdout.startswith(b"Test on")
 
 
@@ -71,12 +83,22 @@ def executor(*words, env):
     return subprocess.run([EXECUTOR, *map(str, words)], capture_output=True, text=True, timeout=60, env=clean | env)
 
 
-@pytest.mark.parametrize(("command", "variable", "value", "flag"), [
-    ("run", "TPPLAN_EXEC_BACKEND", "mpi", ["--backend", "local"]), ("run", "TPPLAN_EXEC_DEVICE", "cuda", ["--device", "cpu"]),
-    ("init", "TPPLAN_EXEC_BACKEND", "mpi", ["--backend", "local"]), ("init", "TPPLAN_EXEC_DEVICE", "cuda", ["--device", "cpu"])])
+@pytest.mark.parametrize(
+    ("command", "variable", "value", "flag"),
+    [
+        ("run", "TPPLAN_EXEC_BACKEND", "mpi", ["--backend", "local"]),
+        ("run", "TPPLAN_EXEC_DEVICE", "cuda", ["--device", "cpu"]),
+        ("init", "TPPLAN_EXEC_BACKEND", "mpi", ["--backend", "local"]),
+        ("init", "TPPLAN_EXEC_DEVICE", "cuda", ["--device", "cpu"]),
+    ],
+)
 def test_a_flag_of_the_executor_wins_over_its_variable(project, command, variable, value, flag):
     (project / "manifest.json").write_bytes(check(project, command="compile").stdout)
-    words = [command, project / "manifest.json", *(["--seed", 1] if command == "init" else ["--iterations", 1, "--json"])]
+    words = [
+        command,
+        project / "manifest.json",
+        *(["--seed", 1] if command == "init" else ["--iterations", 1, "--json"]),
+    ]
     assert executor(*words, env={variable: value}).stdout.find('"backend": "local", "device": "cpu"') < 0
     won = executor(*words, *flag, env={variable: value})
     assert won.returncode == 0, won.stderr
@@ -90,8 +112,18 @@ def test_a_wrong_variable_of_the_executor_is_named(project, variable, value):
     assert result.returncode == 2 and f"{variable}={value}: " in result.stderr
 
 
-@pytest.mark.parametrize(("variable", "value"), [("TPPLAN_STRICT", "perhaps"), ("TPPLAN_QUIET", "perhaps"), ("TPPLAN_DENY", "TP9999"), ("TPPLAN_ALLOW", "TP9999"),
-                                                 ("TPPLAN_MAX_REPLICATED", "5"), ("TPPLAN_FORMAT", "yaml"), ("TPPLAN_COLOR", "blue")])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TPPLAN_STRICT", "perhaps"),
+        ("TPPLAN_QUIET", "perhaps"),
+        ("TPPLAN_DENY", "TP9999"),
+        ("TPPLAN_ALLOW", "TP9999"),
+        ("TPPLAN_MAX_REPLICATED", "5"),
+        ("TPPLAN_FORMAT", "yaml"),
+        ("TPPLAN_COLOR", "blue"),
+    ],
+)
 def test_a_wrong_variable_is_named(project, variable, value):
     result = check(project, env={variable: value})
     assert (result.returncode, result.stdout) == (2, b"")
@@ -125,7 +157,10 @@ def test_one_source_that_denies_and_allows_a_code_is_refused(project):
     assert (result.returncode, result.stderr) == (2, b"tpplan: error: TPPLAN_DENY and TPPLAN_ALLOW both name TP4004\n")
     (project / ".tpplan.yaml").write_text("deny: [TP4004]\nallow: [TP4006, TP4004]\n")
     result = check(project)
-    assert result.returncode == 2 and b".tpplan.yaml:2:17: error[TP3003]: `deny` and `allow` both name TP4004" in result.stderr
+    assert (
+        result.returncode == 2
+        and b".tpplan.yaml:2:17: error[TP3003]: `deny` and `allow` both name TP4004" in result.stderr
+    )
 
 
 @pytest.mark.parametrize("share", ["5", "x", "[5%]", "101%"])
@@ -138,7 +173,10 @@ def test_a_wrong_share_in_the_file_has_its_place(project, share):
 def test_a_settings_file_that_is_no_file_is_said(project):
     (project / ".tpplan.yaml").mkdir()
     result = check(project)
-    assert result.returncode == 2 and b".tpplan.yaml:1:1: error[TP1001]: cannot read the settings: is a directory" in result.stderr
+    assert (
+        result.returncode == 2
+        and b".tpplan.yaml:1:1: error[TP1001]: cannot read the settings: is a directory" in result.stderr
+    )
     assert check(project, "--no-config").returncode == 0
 
 
@@ -146,7 +184,11 @@ def test_a_settings_file_that_is_no_file_is_said(project):
 def test_the_settings_file_is_no_output(project, command):
     (project / "manifest.json").write_bytes(check(project, command="compile").stdout)
     (project / ".tpplan.yaml").write_text("quiet: true\n")
-    words = {"compile": ["model.json", "plan.yaml"], "report": ["manifest.json"], "export": ["manifest.json", "--to", "jax"]}[command]
+    words = {
+        "compile": ["model.json", "plan.yaml"],
+        "report": ["manifest.json"],
+        "export": ["manifest.json", "--to", "jax"],
+    }[command]
     result = run(command, *words, "-o", ".tpplan.yaml", cwd=project)
     assert result.returncode == 2 and b"error[TP1010]: the output is the settings file" in result.stderr
     assert (project / ".tpplan.yaml").read_text() == "quiet: true\n"

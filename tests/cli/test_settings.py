@@ -28,7 +28,15 @@ def test_without_settings_a_warning_is_fine(project):
     assert (result.returncode, codes(result)) == (0, ["TP4004"])
 
 
-@pytest.mark.parametrize("text, status, found", [("strict: true", 1, ["TP4004"]), ("deny: [TP4004]", 1, ["TP4004"]), ("allow: [TP4004]", 0, []), ("", 0, ["TP4004"])])
+@pytest.mark.parametrize(
+    "text, status, found",
+    [
+        ("strict: true", 1, ["TP4004"]),
+        ("deny: [TP4004]", 1, ["TP4004"]),
+        ("allow: [TP4004]", 0, []),
+        ("", 0, ["TP4004"]),
+    ],
+)
 def test_the_settings_file_is_found_from_below(project, text, status, found):
     (project / ".tpplan.yaml").write_text(text)
     result = check(project, folder="below")
@@ -64,7 +72,19 @@ def test_config_names_another_file_and_no_config_none(project):
     assert check(project, "--config", "missing.yaml").returncode == 2
 
 
-@pytest.mark.parametrize("text, found", [("strcit: true", "TP3004"), ("strict: maybe", "TP3003"), ("format: yaml", "TP3003"), ("color: blue", "TP3003"), ("deny: TP4004", "TP3003"), ("deny: [TP9999]", "TP3003"), ("[", "TP1004"), ("a: 1\na: 2", "TP1006")])
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("strcit: true", "TP3004"),
+        ("strict: maybe", "TP3003"),
+        ("format: yaml", "TP3003"),
+        ("color: blue", "TP3003"),
+        ("deny: TP4004", "TP3003"),
+        ("deny: [TP9999]", "TP3003"),
+        ("[", "TP1004"),
+        ("a: 1\na: 2", "TP1006"),
+    ],
+)
 def test_a_wrong_settings_file_is_refused_with_its_place(project, text, found):
     (project / ".tpplan.yaml").write_text(text)
     result = check(project)
@@ -84,7 +104,10 @@ def test_a_suppression_with_a_reason_takes_its_warning_out(project):
 
 def test_a_suppression_may_name_the_rule(project):
     assert suppressed(project, 'suppress: [{code: TP4004, rule: "*wq", reason: "kept"}]\n').returncode == 0
-    assert codes(suppressed(project, 'suppress: [{code: TP4004, rule: "*q", reason: "kept"}]\n')) == ["TP4004", "TP3017"]
+    assert codes(suppressed(project, 'suppress: [{code: TP4004, rule: "*q", reason: "kept"}]\n')) == [
+        "TP4004",
+        "TP3017",
+    ]
 
 
 def test_a_suppression_that_nothing_needs_is_a_warning(project):
@@ -93,7 +116,17 @@ def test_a_suppression_that_nothing_needs_is_a_warning(project):
     assert (result.returncode, codes(result)) == (0, ["TP3017"])
 
 
-@pytest.mark.parametrize("entry, status, found", [("{code: TP4004}", 2, "TP3002"), ("{reason: x}", 2, "TP3002"), ("{code: TP4001, reason: x}", 1, "TP3013"), ("{code: nope, reason: x}", 1, "TP3013"), ("{code: TP4004, reason: x, why: y}", 1, "TP3004"), ("TP4004", 2, "TP3003")])
+@pytest.mark.parametrize(
+    "entry, status, found",
+    [
+        ("{code: TP4004}", 2, "TP3002"),
+        ("{reason: x}", 2, "TP3002"),
+        ("{code: TP4001, reason: x}", 1, "TP3013"),
+        ("{code: nope, reason: x}", 1, "TP3013"),
+        ("{code: TP4004, reason: x, why: y}", 1, "TP3004"),
+        ("TP4004", 2, "TP3003"),
+    ],
+)
 def test_a_suppression_needs_a_warnings_code_and_a_reason(project, entry, status, found):
     result = suppressed(project, f"suppress: [{entry}]\n")
     assert (result.returncode, codes(result)[0]) == (status, found)
@@ -113,7 +146,9 @@ def test_the_gate_speaks_first_and_names_the_largest(project):
 def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_path):
     """GPT-OSS 120B with the plan that transformers 5.23 ships for it: only the head is cut, and every expert is whole."""
     model = lzma.decompress((ROOT / "tests/plans/models/gpt-oss-120b.json.xz").read_bytes())
-    plan = plan_text({"lm_head": "colwise_gather_output"}, mesh="{tp: 8}", dialect="transformers", more="uneven: torch\n")
+    plan = plan_text(
+        {"lm_head": "colwise_gather_output"}, mesh="{tp: 8}", dialect="transformers", more="uneven: torch\n"
+    )
     result = run("check", *write(tmp_path, model, plan), "--max-replicated", "5%")
     first, *rest = result.stdout.decode().splitlines()
     assert result.returncode == 1
@@ -122,7 +157,9 @@ def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_pa
     assert any("`model.layers.*.mlp.experts.gate_up_proj` 284.8 GiB, 36 in all" in line for line in rest)
 
 
-@pytest.mark.parametrize("share, status", [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2)])
+@pytest.mark.parametrize(
+    "share, status", [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2)]
+)
 def test_a_share_is_a_percentage_or_a_fraction(project, share, status):
     assert check(project, "--max-replicated", share).returncode == status
 
@@ -130,6 +167,9 @@ def test_a_share_is_a_percentage_or_a_fraction(project, share, status):
 def test_the_gate_stops_a_compile_before_it_writes(project):
     output = project / "manifest.json"
     write(project, linear_model(wq=[16, 8], big=[512, 64]), plan_text({"wq": "colwise"}))
-    assert run("compile", project / "model.json", project / "plan.yaml", "-o", output, "--max-replicated", "5%").returncode == 1
+    assert (
+        run("compile", project / "model.json", project / "plan.yaml", "-o", output, "--max-replicated", "5%").returncode
+        == 1
+    )
     assert not output.exists()
     assert json.loads(run("compile", project / "model.json", project / "plan.yaml").stdout)

@@ -36,7 +36,9 @@ def complete(*words, program=PROGRAM):
 
 
 def test_help_lists_the_commands_of_the_readme():
-    assert {"compile", "check", "explain", "show", "schema", "lint", "diff", "fmt", "completion", "man"} <= set(COMMANDS)
+    assert {"compile", "check", "explain", "show", "schema", "lint", "diff", "fmt", "completion", "man"} <= set(
+        COMMANDS
+    )
 
 
 def test_bash_completes_commands_flags_and_choices():
@@ -81,7 +83,12 @@ def test_fish_completes_commands_flags_and_choices(tmp_path):
 
     def offered(line):
         script = f"source {tmp_path}/tpplan.fish; complete -C '{line}'"
-        text = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+        text = subprocess.run(
+            ["fish", "--no-config", "-c", script],
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        )
         return {entry.split("\t")[0] for entry in text.stdout.splitlines()}
 
     assert "check" in offered("tpplan che")
@@ -112,12 +119,19 @@ def test_the_manual_page_has_every_command_and_flag(program):
         assert all(flag in page for flag in re.findall(r"--[a-z][a-z-]+", said(program, command, "--help")))
     assert "TPPLAN_EXEC_BACKEND" in page if program == EXECUTOR else "TPPLAN_STRICT" in page
     if shutil.which("man") and shutil.which("groff"):
-        shown = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=said(program, "man").encode(), capture_output=True)
+        shown = subprocess.run(
+            ["groff", "-man", "-Tascii", "-ww"], input=said(program, "man").encode(), capture_output=True
+        )
         assert (shown.returncode, shown.stderr) == (0, b"")
 
 
 def hook(*arguments):
-    return subprocess.run([ROOT / "tools" / "check-plans", *map(str, arguments)], capture_output=True, text=True, env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"})
+    return subprocess.run(
+        [ROOT / "tools" / "check-plans", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"},
+    )
 
 
 def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
@@ -140,7 +154,11 @@ def test_the_hook_takes_the_file_of_a_flag_for_no_plan(tmp_path):
         result = hook(model, *words, plan)
         assert (result.returncode, result.stderr, result.stdout.count("TP4004")) == (1, "", 1)
     result = hook(model, "--config", tmp_path / "ci.yaml")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "check-plans: no plan is named (*.yaml, *.yml): nothing is checked\n")
+    assert (result.returncode, result.stdout, result.stderr) == (
+        0,
+        "",
+        "check-plans: no plan is named (*.yaml, *.yml): nothing is checked\n",
+    )
 
 
 def test_the_hook_file_names_the_scripts():
@@ -153,7 +171,12 @@ def test_the_hook_file_names_the_scripts():
 def test_the_format_hook_formats_or_names_the_plans(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {wq: colwise}\n")
-    call = lambda *words: subprocess.run([ROOT / "tools" / "fmt-plans", *map(str, words)], capture_output=True, text=True, env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"})
+    call = lambda *words: subprocess.run(
+        [ROOT / "tools" / "fmt-plans", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"},
+    )
     result = call("--check", plan)
     assert (result.returncode, result.stdout) == (1, f"{plan}\n")
     assert call(plan).returncode == 0 and plan.read_text().endswith("tp_plan:\n  wq: colwise\n")
@@ -167,20 +190,42 @@ def test_the_action_runs_check_with_annotations(tmp_path):
     for name in ("model", "plan", "arguments", "program"):
         assert re.search(rf"^  {name}:$", text, re.M) and f"inputs.{name}" in text
     model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"}))
-    environment = {"MODEL": str(model), "PLAN": str(plan), "ARGUMENTS": "--mesh tp=2", "PROGRAM": PROGRAM, "PATH": "/usr/bin:/bin"}
+    environment = {
+        "MODEL": str(model),
+        "PLAN": str(plan),
+        "ARGUMENTS": "--mesh tp=2",
+        "PROGRAM": PROGRAM,
+        "PATH": "/usr/bin:/bin",
+    }
     result = subprocess.run(["bash", "-c", steps[0]], capture_output=True, text=True, env=environment)
     assert result.returncode == 1
     assert re.match(r"::error file=.*plan\.yaml,line=5,", result.stdout)
 
 
-@pytest.mark.parametrize("environment, flags, colored", [({}, [], False), ({"FORCE_COLOR": "1"}, [], True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, [], False), ({"CLICOLOR_FORCE": "1"}, [], True), ({"NO_COLOR": "1"}, ["--color", "always"], True), ({"FORCE_COLOR": "1"}, ["--color", "never"], False)])
+@pytest.mark.parametrize(
+    "environment, flags, colored",
+    [
+        ({}, [], False),
+        ({"FORCE_COLOR": "1"}, [], True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, [], False),
+        ({"CLICOLOR_FORCE": "1"}, [], True),
+        ({"NO_COLOR": "1"}, ["--color", "always"], True),
+        ({"FORCE_COLOR": "1"}, ["--color", "never"], False),
+    ],
+)
 def test_colour_follows_flag_then_variables_then_terminal(tmp_path, environment, flags, colored):
-    result = run("check", *write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"})), *flags, env=environment)
+    result = run(
+        "check", *write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"})), *flags, env=environment
+    )
     assert (b"\x1b[" in result.stdout) == colored
 
 
 def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
-    paths = write(tmp_path, linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8], head=[8, 8]), plan_text({"*.wq": "colwise", "head": "colwise"}))
+    paths = write(
+        tmp_path,
+        linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8], head=[8, 8]),
+        plan_text({"*.wq": "colwise", "head": "colwise"}),
+    )
     result = run("lint", *paths)
     text = result.stdout.decode()
     assert result.returncode == 0
@@ -191,10 +236,19 @@ def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
 LINTED = linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8])
 
 
-@pytest.mark.parametrize(("settings", "env", "flags", "status", "said"), [
-    ("allow: [TP4010]", {}, [], 0, ""), ("", {"TPPLAN_ALLOW": "TP4010"}, [], 0, ""), ("", {}, ["--allow", "TP4010"], 0, ""),
-    ("deny: [TP4010]", {}, [], 1, "error[TP4010]"), ("allow: [TP4010]", {}, ["--deny", "TP4010"], 1, "error[TP4010]"),
-    ("strict: true", {}, [], 1, "error[TP4010]"), ("", {}, ["--strict"], 1, "error[TP4010]"), ("", {}, [], 0, "warning[TP4010]")])
+@pytest.mark.parametrize(
+    ("settings", "env", "flags", "status", "said"),
+    [
+        ("allow: [TP4010]", {}, [], 0, ""),
+        ("", {"TPPLAN_ALLOW": "TP4010"}, [], 0, ""),
+        ("", {}, ["--allow", "TP4010"], 0, ""),
+        ("deny: [TP4010]", {}, [], 1, "error[TP4010]"),
+        ("allow: [TP4010]", {}, ["--deny", "TP4010"], 1, "error[TP4010]"),
+        ("strict: true", {}, [], 1, "error[TP4010]"),
+        ("", {}, ["--strict"], 1, "error[TP4010]"),
+        ("", {}, [], 0, "warning[TP4010]"),
+    ],
+)
 def test_lint_knows_the_settings_and_the_flags(tmp_path, settings, env, flags, status, said):
     paths = write(tmp_path, LINTED, plan_text({"*.wq": "colwise"}))
     (tmp_path / ".tpplan.yaml").write_text(settings)
@@ -208,13 +262,28 @@ def test_a_suppression_of_lint_is_lints_affair(tmp_path):
     for command in ("lint", "check"):
         result = run(command, *paths, "--strict")
         assert result.returncode == 0 and b"TP" not in result.stdout, command
-    paths = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wq.weight": "colwise"}, dialect="glob", more='suppress: [{code: TP4010, rule: "other", reason: "ours"}, {code: TP4004, reason: "x"}]\n'))
+    paths = write(
+        tmp_path,
+        linear_model(wq=[16, 8]),
+        plan_text(
+            {"wq.weight": "colwise"},
+            dialect="glob",
+            more='suppress: [{code: TP4010, rule: "other", reason: "ours"}, {code: TP4004, reason: "x"}]\n',
+        ),
+    )
     result = run("lint", *paths)
     assert result.stdout.count(b"TP3017") == 1 and b"nothing reports TP4010 any more" in result.stdout
 
 
 def test_lint_is_content_with_keys_that_mean_the_same_everywhere(tmp_path):
-    keras = {"format": "tpplan.model/1", "name": "M", "framework": "keras", "modules": [{"path": "dense", "type": "Dense", "parameters": {"kernel": {"shape": [8, 8], "dtype": "float32"}}}]}
+    keras = {
+        "format": "tpplan.model/1",
+        "name": "M",
+        "framework": "keras",
+        "modules": [
+            {"path": "dense", "type": "Dense", "parameters": {"kernel": {"shape": [8, 8], "dtype": "float32"}}}
+        ],
+    }
     result = run("lint", *write(tmp_path, keras, plan_text({"dense/kernel": "colwise"})))
     assert result.returncode == 0
     assert "`dense/kernel`" not in result.stdout.decode() or "torch: 0" in result.stdout.decode()

@@ -10,8 +10,14 @@ from conftest import ROOT, linear_model, plan_text, run, write
 
 VALIDATOR = jsonschema.Draft7Validator(json.loads((ROOT / "schemas" / "diff.schema.json").read_text()))
 LAYERS = 6
-MODEL = linear_model(embed=[64, 8], **{f"layers__{i}__{name}": shape for i in range(LAYERS)
-                                       for name, shape in (("wq", ([16, 8], [16])), ("wo", [8, 16]), ("norm", [8, 8]))})
+MODEL = linear_model(
+    embed=[64, 8],
+    **{
+        f"layers__{i}__{name}": shape
+        for i in range(LAYERS)
+        for name, shape in (("wq", ([16, 8], [16])), ("wo", [8, 16]), ("norm", [8, 8]))
+    },
+)
 MODEL["modules"][1]["buffers"] = {"scale": {"shape": [4], "dtype": "float32"}}
 RULES = {"embed": "colwise", "layers.*.wq": "colwise", "layers.*.wo": "rowwise"}
 
@@ -67,11 +73,30 @@ def expand(document, part):
     return out
 
 
-FIELDS = ("shape", "dtype", "spec", "placements", "segments", "local_shapes", "style", "rule", "reason", "replicas", "grad_reduce", "kind", "init", "dims")
+FIELDS = (
+    "shape",
+    "dtype",
+    "spec",
+    "placements",
+    "segments",
+    "local_shapes",
+    "style",
+    "rule",
+    "reason",
+    "replicas",
+    "grad_reduce",
+    "kind",
+    "init",
+    "dims",
+)
 
 
 def fields_of(manifest, tensor):
-    rule = None if tensor["rule"] is None else {k: v for k, v in manifest["rules"][tensor["rule"]].items() if k in ("block", "key")}
+    rule = (
+        None
+        if tensor["rule"] is None
+        else {k: v for k, v in manifest["rules"][tensor["rule"]].items() if k in ("block", "key")}
+    )
     shapes = tensor.get("local_shapes") or [tensor["local_shape"]]
     init = None if tensor["init"] is None else manifest["init"]["distributions"][tensor["init"]]
     return {key: tensor.get(key) for key in FIELDS} | {"rule": rule, "init": init, "local_shapes": shapes}
@@ -88,7 +113,14 @@ def expected_tensors(old, new, part):
         elif path not in after:
             out[path] = ("removed", {key: {"before": value} for key, value in before[path].items()})
         elif before[path] != after[path]:
-            out[path] = ("changed", {key: {"before": before[path][key], "after": after[path][key]} for key in FIELDS if before[path][key] != after[path][key]})
+            out[path] = (
+                "changed",
+                {
+                    key: {"before": before[path][key], "after": after[path][key]}
+                    for key in FIELDS
+                    if before[path][key] != after[path][key]
+                },
+            )
     return out
 
 
@@ -110,13 +142,22 @@ def test_places_hashes_and_order_are_no_difference(manifest, tmp_path):
         m["parameters"].reverse()
         m["modules"].reverse()
         m["tool"] = "tpplan 9.9.9"
+
     assert diff(old, edited(old, tmp_path, shuffle))["same"]
 
 
-@pytest.mark.parametrize("new", [
-    RULES | {"layers.*.wq": "rowwise", "layers.*.wo": "colwise"}, {"embed": "colwise"}, RULES | {"layers.3.wo": "replicate"},
-    RULES | {"layers.*.norm": "replicate"}, {key: "replicate" for key in RULES}, RULES | {"layers.*.wq": {"spec": ["tp"]}},
-], ids=["swapped", "fewer", "one layer", "replicate", "nothing cut", "a spec"])
+@pytest.mark.parametrize(
+    "new",
+    [
+        RULES | {"layers.*.wq": "rowwise", "layers.*.wo": "colwise"},
+        {"embed": "colwise"},
+        RULES | {"layers.3.wo": "replicate"},
+        RULES | {"layers.*.norm": "replicate"},
+        {key: "replicate" for key in RULES},
+        RULES | {"layers.*.wq": {"spec": ["tp"]}},
+    ],
+    ids=["swapped", "fewer", "one layer", "replicate", "nothing cut", "a spec"],
+)
 def test_every_parameter_that_differs_is_there_with_every_field(manifest, new):
     new = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in new.items()}
     if '{"spec": ["tp"]}' in new.values():
@@ -137,7 +178,9 @@ STEP = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"mode
 def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(tmp_path):
     def compiled(name, rules, *flags):
         (tmp_path / "plan.yaml").write_text(plan_text(rules, mesh="{tp: 8}", dialect="transformers"))
-        result = run("compile", ROOT / "plans/models/llama-3-8b.json", tmp_path / "plan.yaml", "-o", tmp_path / name, *flags)
+        result = run(
+            "compile", ROOT / "plans/models/llama-3-8b.json", tmp_path / "plan.yaml", "-o", tmp_path / name, *flags
+        )
         assert result.returncode == 0, result.stderr.decode()
         return tmp_path / name
 
@@ -153,13 +196,24 @@ def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(
     more = compiled("more.json", STEP, "--batch", "4")
     for before, after in ((old, new), (new, old), (old, more)):
         a, b = counted(before), counted(after)
-        expected = {key: (a.get(key, (0, 0, [])), b.get(key, (0, 0, []))) for key in a.keys() | b.keys() if a.get(key) != b.get(key)}
+        expected = {
+            key: (a.get(key, (0, 0, [])), b.get(key, (0, 0, [])))
+            for key in a.keys() | b.keys()
+            if a.get(key) != b.get(key)
+        }
         found = {tuple(c[k] for k in ("phase", "kind", "axis", "module", "dtype")): ((c["before"], c["bytes_before"], c["shapes_before"]), (c["after"], c["bytes_after"], c["shapes_after"]))
                  for c in diff(before, after)["calls"]}  # fmt: skip
         assert expected and found == expected
     text = words(old, new)
-    assert "calls of a step: 128 -> 130, " in text and "+ forward   all_gather over tp  lm_head\n      0 -> 1 calls, 0 B -> 125.2 MiB, none -> [2, 2048, 16032] bfloat16" in text
-    assert "~ forward   all_reduce over tp  model.layers.*.self_attn.o_proj\n      32 calls, 1.00 GiB -> 2.00 GiB, [2, 2048, 4096] -> [4, 2048, 4096] bfloat16" in words(old, more)
+    assert (
+        "calls of a step: 128 -> 130, " in text
+        and "+ forward   all_gather over tp  lm_head\n      0 -> 1 calls, 0 B -> 125.2 MiB, none -> [2, 2048, 16032] bfloat16"
+        in text
+    )
+    assert (
+        "~ forward   all_reduce over tp  model.layers.*.self_attn.o_proj\n      32 calls, 1.00 GiB -> 2.00 GiB, [2, 2048, 4096] -> [4, 2048, 4096] bfloat16"
+        in words(old, more)
+    )
     assert not diff(old, more)["same"] and diff(old, old)["calls"] == []
 
 
@@ -175,32 +229,54 @@ def test_a_real_plan_against_one_with_fsdp_and_sequence_parallelism(tmp_path):
     paths = []
     for plan in ("llama", "llama-fsdp-tp"):
         paths.append(tmp_path / f"{plan}.json")
-        assert run("compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans" / f"{plan}.yaml", "-o", paths[-1]).returncode == 0
+        assert (
+            run(
+                "compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans" / f"{plan}.yaml", "-o", paths[-1]
+            ).returncode
+            == 0
+        )
     old, new = (json.loads(p.read_text()) for p in paths)
     document = diff(*paths)
     for part in ("parameters", "buffers"):
         assert expand(document, part) == expected_tensors(old, new, part)
-    assert set(document["settings"]) == {key for key in ("mesh", "uneven", "data", "fsdp", "remat") if old[key] != new[key]}
+    assert set(document["settings"]) == {
+        key for key in ("mesh", "uneven", "data", "fsdp", "remat") if old[key] != new[key]
+    }
     assert all(sides == {"before": old[key], "after": new[key]} for key, sides in document["settings"].items())
     groups = document["parameters"]["groups"]
     assert sum(group["count"] for group in groups) == 291 and len(groups) < 12
     modules = expand(document, "modules")
     boundaries = [{m["path"]: m for m in side["modules"]} for side in (old, new)]
-    assert {path for path, (change, _) in modules.items() if change == "added"} == boundaries[1].keys() - boundaries[0].keys()
+    assert {path for path, (change, _) in modules.items() if change == "added"} == boundaries[1].keys() - boundaries[
+        0
+    ].keys()
     for path, (change, fields) in modules.items():
         for key in fields.keys() - {"rule"}:
             assert fields[key].get("after") == boundaries[1][path][key]
-    counted = {(c["phase"], c["kind"], c["axis"]): (c["before"], c["after"], c["bytes_before"], c["bytes_after"]) for c in document["collectives"]}
+    counted = {
+        (c["phase"], c["kind"], c["axis"]): (c["before"], c["after"], c["bytes_before"], c["bytes_after"])
+        for c in document["collectives"]
+    }
     assert counted == expected_collectives(old, new)
 
 
 def expected_collectives(old, new):
     out = {}
     for side, manifest in enumerate((old, new)):
-        steps = [(phase, step) for m in manifest["modules"] for v in m["inputs"] + m["outputs"] for phase in ("forward", "backward") for step in v.get(phase, [])]
+        steps = [
+            (phase, step)
+            for m in manifest["modules"]
+            for v in m["inputs"] + m["outputs"]
+            for phase in ("forward", "backward")
+            for step in v.get(phase, [])
+        ]
         again = {path for group in manifest["tied"] for path in group[1:]}
-        steps += [({"gather": "gather", "reduce": "gradient"}[step["part"]], step)
-                  for p in manifest["parameters"] if p["path"] not in again for step in p.get("steps", [])]
+        steps += [
+            ({"gather": "gather", "reduce": "gradient"}[step["part"]], step)
+            for p in manifest["parameters"]
+            if p["path"] not in again
+            for step in p.get("steps", [])
+        ]
         for phase, step in steps:
             if step["kind"] != "slice":
                 sums = out.setdefault((phase, step["kind"], step["axis"]), [0, 0, 0, 0])
@@ -211,17 +287,21 @@ def expected_collectives(old, new):
 
 def test_layers_are_one_family_and_part_of_them_is_named_so(manifest):
     old, new = manifest(), manifest(RULES | {"layers.3.wo": "replicate"})
-    group, = diff(old, new)["parameters"]["groups"]
+    (group,) = diff(old, new)["parameters"]["groups"]
     assert group["families"] == [{"pattern": "layers.*.wo.weight", "of": 6, "paths": ["layers.3.wo.weight"]}]
     assert "  ~ layers.3.wo.weight  (1 of 6)\n" in words(old, new)
     group = next(g for g in diff(old, manifest({"embed": "colwise", "layers.*.wq": "colwise"}))["parameters"]["groups"])
-    assert group["count"] == 6 and group["families"][0]["pattern"] == "layers.*.wo.weight" and group["example"] == "layers.0.wo.weight"
+    assert (
+        group["count"] == 6
+        and group["families"][0]["pattern"] == "layers.*.wo.weight"
+        and group["example"] == "layers.0.wo.weight"
+    )
 
 
 def test_changes_of_one_kind_are_one_group_whatever_they_are_called(manifest):
     model = linear_model(**{f"l__{i}__{name}": [8, 8] for i in range(3) for name in ("a", "b", "c")})
     old, new = manifest({"l.*.?": "colwise"}, model), manifest({"l.*.?": "rowwise"}, model)
-    group, = diff(old, new)["parameters"]["groups"]
+    (group,) = diff(old, new)["parameters"]["groups"]
     assert [family["pattern"] for family in group["families"]] == ["l.*.a.weight", "l.*.b.weight", "l.*.c.weight"]
     assert group["fields"]["spec"] == {"before": ["tp", None], "after": [None, "tp"]}
     assert words(old, new).count("[tp, null] -> [null, tp]") == 1
@@ -236,24 +316,37 @@ def test_added_and_removed_parameters_modules_and_buffers(manifest):
     assert document["parameters"]["removed"] == back["parameters"]["added"] == 4
     assert document["modules"]["removed"] == back["modules"]["added"] == 2
     assert document["buffers"]["removed"] == back["buffers"]["added"] == 1
-    assert expand(document, "parameters") == expected_tensors(json.loads(old.read_text()), json.loads(new.read_text()), "parameters")
+    assert expand(document, "parameters") == expected_tensors(
+        json.loads(old.read_text()), json.loads(new.read_text()), "parameters"
+    )
     assert [(r["before"], r["after"]) for r in document["rules"]] == [(12, 10), (6, 5)]
     text = words(old, new)
     assert text.startswith("4 of 25 parameters differ, 2 of 13 module boundaries differ; ")
     assert "  - layers.5.wq.weight  (1 of 6)\n" in text and "  ~ layers.*.wo  matches 6 -> 5\n" in text
 
 
-@pytest.mark.parametrize("settings, key", [
-    ({"mesh": "{dp: 2, tp: 2}", "more": "data: {axes: [dp]}\n"}, "mesh"), ({"mesh": "{tp: 2}"}, "mesh"), ({"more": "uneven: torch\n"}, "uneven"),
-    ({"more": "fsdp: {axis: tp}\n"}, "fsdp"), ({"more": "remat: [\"layers.*\"]\n"}, "remat"), ({"more": "data: {axes: [tp]}\n"}, "data"),
-], ids=["axis", "size", "uneven", "fsdp", "remat", "data"])
+@pytest.mark.parametrize(
+    "settings, key",
+    [
+        ({"mesh": "{dp: 2, tp: 2}", "more": "data: {axes: [dp]}\n"}, "mesh"),
+        ({"mesh": "{tp: 2}"}, "mesh"),
+        ({"more": "uneven: torch\n"}, "uneven"),
+        ({"more": "fsdp: {axis: tp}\n"}, "fsdp"),
+        ({"more": 'remat: ["layers.*"]\n'}, "remat"),
+        ({"more": "data: {axes: [tp]}\n"}, "data"),
+    ],
+    ids=["axis", "size", "uneven", "fsdp", "remat", "data"],
+)
 def test_every_setting_is_a_difference(manifest, settings, key):
     model = copy.deepcopy(MODEL)
     model["modules"] += [{"path": f"layers.{i}", "type": "Layer"} for i in range(LAYERS)]
     old, new = manifest(model=model), manifest(model=model, **settings)
     document = diff(old, new)
     assert not document["same"] and key in document["settings"]
-    assert document["settings"][key] == {"before": json.loads(old.read_text())[key], "after": json.loads(new.read_text())[key]}
+    assert document["settings"][key] == {
+        "before": json.loads(old.read_text())[key],
+        "after": json.loads(new.read_text())[key],
+    }
     assert f"\n  ~ {key} " in words(old, new)
     if key == "remat":
         assert words(old, new).startswith("0 of 25 parameters differ, 1 setting differs; 3.59 KiB per rank\n")
@@ -269,12 +362,21 @@ def test_axes_are_compared_by_name_and_not_by_number(manifest):
 
 def test_bytes_of_the_ranks_are_those_of_the_manifests(manifest):
     model = linear_model(a=[10, 8], b=[8, 8])
-    old, new = manifest({"a": "colwise"}, model, more="uneven: torch\n"), manifest({"b": "colwise"}, model, more="uneven: torch\n")
+    old, new = (
+        manifest({"a": "colwise"}, model, more="uneven: torch\n"),
+        manifest({"b": "colwise"}, model, more="uneven: torch\n"),
+    )
     document = diff(old, new)
     for side, path in (("before", old), ("after", new)):
         totals = json.loads(path.read_text())["totals"]
-        assert document["bytes"][side] == {"ranks": 4, "min": min(totals["bytes_per_rank"]), "max": totals["max_bytes_per_rank"], "total": totals["bytes"],
-                                           "ideal": totals["ideal_bytes_per_rank"], "replicated": totals["replicated_bytes_per_rank"]}
+        assert document["bytes"][side] == {
+            "ranks": 4,
+            "min": min(totals["bytes_per_rank"]),
+            "max": totals["max_bytes_per_rank"],
+            "total": totals["bytes"],
+            "ideal": totals["ideal_bytes_per_rank"],
+            "replicated": totals["replicated_bytes_per_rank"],
+        }
     assert "352 B -> 384 B per rank" in words(old, new).splitlines()[0]
     assert "  emptiest rank         288 B -> 384 B (+33.3 %)\n" in words(old, new)
     assert "local_shapes  [3, 8] x 3, [1, 8] -> [10, 8]" in words(old, new)
@@ -285,7 +387,9 @@ def test_a_tie_and_the_totals_are_a_difference(manifest, tmp_path):
     old = manifest({"a": "colwise", "b": "colwise"}, tied)
     new = manifest({"a": "colwise", "b": "colwise"}, tied | {"tied": [["a.weight", "b.weight"]]})
     document = diff(old, new)
-    assert not document["same"] and document["parameters"]["groups"] == [] and document["bytes"]["after"]["total"] == 256
+    assert (
+        not document["same"] and document["parameters"]["groups"] == [] and document["bytes"]["after"]["total"] == 256
+    )
     assert document["settings"]["tied"] == {"before": [], "after": [["a.weight", "b.weight"]]}
     assert words(old, new).startswith("0 of 2 parameters differ")
     assert "128 B -> 64 B per rank\n" in words(old, new) and "none -> a.weight = b.weight\n" in words(old, new)
@@ -304,6 +408,7 @@ def test_the_order_of_the_output_is_the_order_of_the_files(manifest):
 
 
 # ---- the contract with shells ----
+
 
 def test_exit_zero_and_quiet(manifest):
     old, new = manifest(), manifest({"embed": "colwise"})
@@ -345,8 +450,12 @@ def test_a_manifest_that_contradicts_itself_is_not_compared(manifest, tmp_path):
 
 def test_hostile_names_neither_reach_the_terminal_nor_break_the_json(manifest):
     name = "a\u202e\x1b[31m<script>\n\"'`"
-    model = {"format": "tpplan.model/1", "name": name, "framework": "torch",
-             "modules": [{"path": "m", "type": "Linear", "parameters": {name: {"shape": [8, 8], "dtype": "float32"}}}]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": name,
+        "framework": "torch",
+        "modules": [{"path": "m", "type": "Linear", "parameters": {name: {"shape": [8, 8], "dtype": "float32"}}}],
+    }
     old = manifest(plan_text({"m." + name: "[tp, null]"}), model)
     new = manifest(plan_text({"m." + name: "[null, tp]"}), model)
     text = words(old, new)
@@ -359,6 +468,7 @@ def test_what_an_edited_manifest_says_is_quoted(manifest, tmp_path):
 
     def edit(m):
         m["fsdp"]["policy"] = m["parameters"][0]["reason"] = m["inputs"]["plan"]["sha256"] = 'x"\\\n\x1b'
+
     new = edited(old, tmp_path, edit)
     result = run("diff", old, new, "--format", "json")
     document = json.loads(result.stdout)
@@ -376,7 +486,9 @@ def test_many_layers_are_compared_in_one_pass(manifest):
 
 def test_the_whole_text_of_a_small_difference(manifest):
     old, new = manifest(), manifest(RULES | {"layers.3.wo": "replicate"})
-    assert words(old, new) == """\
+    assert (
+        words(old, new)
+        == """\
 1 of 25 parameters differs, 1 of 13 module boundaries differs; 3.59 KiB -> 3.97 KiB per rank
   = note: made from other inputs (plan sha256), which alone is no difference
 
@@ -407,3 +519,4 @@ bytes
   emptiest rank         3.59 KiB -> 3.97 KiB (+10.4 %)
   whole on every rank   1.50 KiB -> 2.00 KiB (+33.3 %)
 """
+    )

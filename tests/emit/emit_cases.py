@@ -28,49 +28,140 @@ def plan_of(rules, mesh=MESH, more=""):
     return f"format: tpplan.plan/1\nmesh: {mesh}\n{more}tp_plan:\n" + "".join(lines)
 
 
-TWO_AXES = (model_of({"layers.0": {"wq": [32, 8]}, "layers.1": {"wq": [32, 8]}, "head": {"weight": [16, 8]}}),
-            plan_of({"layers.*.wq": [["tp", "fsdp"], None], "head.weight": [["fsdp", "tp"], None]}))
-EVEN = (model_of({"layers.0": {"wq": [32, 8], "wo": [8, 32]}, "layers.1": {"wq": [32, 8], "wo": [8, 32]},
-                  "experts": {"w": [4, 6, 10]}, "norm": {"weight": [32]}}),
-        plan_of({"layers.*.wq": ["tp", "fsdp"], "layers.*.wo": ["fsdp", "tp"], "experts.w": ["tp", None, "fsdp"],
-                 "norm.weight": [None]}))
-REPLICATED = (model_of({"a": {"w": [3, 5], "b": [7]}, "c": {"w": [2, 2]}}),
-              plan_of({"a.w": [None, None], "a.b": [None], "c.w": [None, "fsdp"]}))
-SCALAR = (model_of({"a": {"scale": [], "empty": [0, 4], "w": [8, 4]}}),
-          plan_of({"a.scale": [], "a.empty": ["tp", None], "a.w": ["tp", "fsdp"]}))
-UNEVEN = (model_of({"a": {"one": [5, 3], "empty": [2, 3], "even": [8, 3]}}),
-          plan_of({"a.one": ["tp", None], "a.empty": ["tp", None], "a.even": ["tp", None]}, more="uneven: torch\n"))
+TWO_AXES = (
+    model_of({"layers.0": {"wq": [32, 8]}, "layers.1": {"wq": [32, 8]}, "head": {"weight": [16, 8]}}),
+    plan_of({"layers.*.wq": [["tp", "fsdp"], None], "head.weight": [["fsdp", "tp"], None]}),
+)
+EVEN = (
+    model_of(
+        {
+            "layers.0": {"wq": [32, 8], "wo": [8, 32]},
+            "layers.1": {"wq": [32, 8], "wo": [8, 32]},
+            "experts": {"w": [4, 6, 10]},
+            "norm": {"weight": [32]},
+        }
+    ),
+    plan_of(
+        {
+            "layers.*.wq": ["tp", "fsdp"],
+            "layers.*.wo": ["fsdp", "tp"],
+            "experts.w": ["tp", None, "fsdp"],
+            "norm.weight": [None],
+        }
+    ),
+)
+REPLICATED = (
+    model_of({"a": {"w": [3, 5], "b": [7]}, "c": {"w": [2, 2]}}),
+    plan_of({"a.w": [None, None], "a.b": [None], "c.w": [None, "fsdp"]}),
+)
+SCALAR = (
+    model_of({"a": {"scale": [], "empty": [0, 4], "w": [8, 4]}}),
+    plan_of({"a.scale": [], "a.empty": ["tp", None], "a.w": ["tp", "fsdp"]}),
+)
+UNEVEN = (
+    model_of({"a": {"one": [5, 3], "empty": [2, 3], "even": [8, 3]}}),
+    plan_of({"a.one": ["tp", None], "a.empty": ["tp", None], "a.even": ["tp", None]}, more="uneven: torch\n"),
+)
 UNEVEN_TWO_AXES = (model_of({"a": {"w": [10, 3]}}), plan_of({"a.w": [["fsdp", "tp"], None]}, more="uneven: torch\n"))
 UNEVEN_STRIDED = (model_of({"a": {"w": [10, 3]}}), plan_of({"a.w": [["tp", "fsdp"], None]}, more="uneven: torch\n"))
 # 7 over 2 x 2 is 2, 2, 2, 1 both axis by axis and over the product.
 UNEVEN_ALIKE = (model_of({"a": {"w": [7]}}), plan_of({"a.w": [["a", "b"]]}, "{a: 2, b: 2}", "uneven: torch\n"))
 FIVES = {"dims": ["out", "in"], "segments": {"out": [5, 5]}}
-UNEVEN_SEGMENTS = (model_of({"a": {"w": ([10, 3], FIVES)}}),
-                   plan_of({"a.w": [["tp", "fsdp"], None]}, more="uneven: torch\n"))
-SEGMENTS = (model_of({"a": {"equal": ([24, 4], {"dims": ["out", "in"], "segments": {"out": [8, 8, 8]}}),
-                            "plain": [8, 4]}}),
-            plan_of({"a.equal": ["tp", "fsdp"], "a.plain": ["tp", None]}))
+UNEVEN_SEGMENTS = (
+    model_of({"a": {"w": ([10, 3], FIVES)}}),
+    plan_of({"a.w": [["tp", "fsdp"], None]}, more="uneven: torch\n"),
+)
+SEGMENTS = (
+    model_of({"a": {"equal": ([24, 4], {"dims": ["out", "in"], "segments": {"out": [8, 8, 8]}}), "plain": [8, 4]}}),
+    plan_of({"a.equal": ["tp", "fsdp"], "a.plain": ["tp", None]}),
+)
 THIRDS = {"dims": ["out", "in"], "segments": {"out": [16, 16, 16]}}
-SEGMENTS_TWO_AXES = (model_of({"a": {"minor_fsdp": ([48, 4], THIRDS), "minor_tp": ([48, 4], THIRDS)}}),
-                     plan_of({"a.minor_fsdp": [["tp", "fsdp"], None], "a.minor_tp": [["fsdp", "tp"], None]}))
-UNEQUAL = (model_of({"a": {"qkv": ([32, 4], {"dims": ["out", "in"], "segments": {"out": [16, 8, 8]}})}}),
-           plan_of({"a.qkv": ["tp", "fsdp"]}))
+SEGMENTS_TWO_AXES = (
+    model_of({"a": {"minor_fsdp": ([48, 4], THIRDS), "minor_tp": ([48, 4], THIRDS)}}),
+    plan_of({"a.minor_fsdp": [["tp", "fsdp"], None], "a.minor_tp": [["fsdp", "tp"], None]}),
+)
+UNEQUAL = (
+    model_of({"a": {"qkv": ([32, 4], {"dims": ["out", "in"], "segments": {"out": [16, 8, 8]}})}}),
+    plan_of({"a.qkv": ["tp", "fsdp"]}),
+)
 
 # Paths that mean something else to JSON, YAML, MLIR, globs, regular expressions or terminals.
 HOSTILE_NAMES = [
-    "quote\"", "back\\slash", "apostrophe'", "new\nline", "tab\t", "bell\x07", "nul\x00", "del\x7f", "c1\x85",
-    "bom\ufeff", "line\u2028separator", "right\u202eleft", "snow\u2603", "clef\U0001d11e", "star*", "ask?", "bracket[0]", "open[",
-    "close]", "brace{1}", "paren(2)", "hash # 1", "colon: 2", "- dash", "& anchor", "*alias", "!tag", "%percent", "@at", "`tick`",
-    "null", "~", "true", "1e3", "0x10", "plus+", "pipe|", "caret^", "dollar$", "dot\\", "a[0-9]+b", "a1b", "a2b", "(?:)a7b",
-    " space ", "<script>", "x" * 2000, "\u2026", "\\22", "//comment", "?key", "{", "}", "[", "]", ",", "#",
+    'quote"',
+    "back\\slash",
+    "apostrophe'",
+    "new\nline",
+    "tab\t",
+    "bell\x07",
+    "nul\x00",
+    "del\x7f",
+    "c1\x85",
+    "bom\ufeff",
+    "line\u2028separator",
+    "right\u202eleft",
+    "snow\u2603",
+    "clef\U0001d11e",
+    "star*",
+    "ask?",
+    "bracket[0]",
+    "open[",
+    "close]",
+    "brace{1}",
+    "paren(2)",
+    "hash # 1",
+    "colon: 2",
+    "- dash",
+    "& anchor",
+    "*alias",
+    "!tag",
+    "%percent",
+    "@at",
+    "`tick`",
+    "null",
+    "~",
+    "true",
+    "1e3",
+    "0x10",
+    "plus+",
+    "pipe|",
+    "caret^",
+    "dollar$",
+    "dot\\",
+    "a[0-9]+b",
+    "a1b",
+    "a2b",
+    "(?:)a7b",
+    " space ",
+    "<script>",
+    "x" * 2000,
+    "\u2026",
+    "\\22",
+    "//comment",
+    "?key",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "#",
 ]
+
 
 def hostile_case():
     """Every name cut in one of four ways, by exact paths."""
     specs = ([None, None], ["tp", None], [None, "fsdp"], ["tp", "fsdp"])
-    model = {"format": "tpplan.model/1", "name": "Hostile \"model\"\n", "framework": "torch", "modules": [
-        {"path": "m", "type": "Container", "parameters": {
-            name: {"shape": [8, 4], "dtype": "float32"} for name in HOSTILE_NAMES}}]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": 'Hostile "model"\n',
+        "framework": "torch",
+        "modules": [
+            {
+                "path": "m",
+                "type": "Container",
+                "parameters": {name: {"shape": [8, 4], "dtype": "float32"} for name in HOSTILE_NAMES},
+            }
+        ],
+    }
     rules = {glob_of(f"m.{name}"): specs[i % 4] for i, name in enumerate(HOSTILE_NAMES)}
     return model, plan_of(rules)
 

@@ -18,7 +18,7 @@ RANKS = 8
 def flat_indices(shape, slices):
     """The row-major indices that a tuple of slices selects."""
     ranges = [range(*s.indices(size)) for s, size in zip(slices, shape)]
-    strides = [math.prod(shape[i + 1:]) for i in range(len(shape))]
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     return sorted(sum(i * s for i, s in zip(index, strides)) for index in itertools.product(*ranges))
 
 
@@ -32,6 +32,7 @@ def jax_on_eight_devices():
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={RANKS}"
     import jax
+
     return jax
 
 
@@ -47,6 +48,7 @@ def ask_keras(export, shapes):
     os.environ["KERAS_BACKEND"] = "jax"
     jax_on_eight_devices()
     import keras
+
     document = json.loads(export)
     layouts = keras.distribution.LayoutMap(keras.distribution.DeviceMesh(**document["mesh"]))
     for key, axes in document["layout_map"].items():
@@ -60,27 +62,37 @@ def ask_mlir(export, shapes):
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import sdy
+
     with mlir.make_ir_context():
         module = ir.Module.parse(export)
         module.operation.verify()
         declared, function = module.body.operations
-        mesh = [[sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size]
-                for axis in sdy.MeshAttr(declared.attributes["mesh"]).axes]
+        mesh = [
+            [sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size]
+            for axis in sdy.MeshAttr(declared.attributes["mesh"]).axes
+        ]
         types = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs
         parameters = {}
         for attributes, type_ in zip(function.attributes["arg_attrs"], types):
             dims = sdy.TensorShardingAttr(attributes["sdy.sharding"]).dimension_shardings
             axes = [[sdy.AxisRefAttr(axis).name for axis in sdy.DimensionShardingAttr(dim).axes] for dim in dims]
             tensor = ir.RankedTensorType(type_)
-            parameters[ir.StringAttr(attributes["tpplan.path"]).value] = [list(tensor.shape), str(tensor.element_type), axes]
+            parameters[ir.StringAttr(attributes["tpplan.path"]).value] = [
+                list(tensor.shape),
+                str(tensor.element_type),
+                axes,
+            ]
         return {"mesh": mesh, "parameters": parameters, "text": str(module)}
 
 
 def ask_orbax(export, shapes):
     jax_on_eight_devices()
     from orbax.checkpoint._src.metadata import sharding
-    named = {base64.urlsafe_b64decode(key).decode(): sharding.from_serialized_string(text)
-             for key, text in json.loads(export).items()}
+
+    named = {
+        base64.urlsafe_b64decode(key).decode(): sharding.from_serialized_string(text)
+        for key, text in json.loads(export).items()
+    }
     return {path: sharding_slices(metadata.to_jax_sharding(), shapes[path]) for path, metadata in named.items()}
 
 
@@ -90,6 +102,7 @@ def ask_torch(export, shapes):
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
     from torch.distributed.tensor.placement_types import _StridedShard
     from torch.testing._internal.distributed.fake_pg import FakeStore
+
     names = {"Replicate": Replicate, "Shard": Shard, "_StridedShard": _StridedShard}
     if export.startswith("{"):
         document = json.loads(export)
@@ -102,7 +115,9 @@ def ask_torch(export, shapes):
         placements = module["placements"]
     answer = {path: [] for path in placements}
     for rank in range(math.prod(mesh["mesh_shape"])):
-        torch.distributed.init_process_group("fake", rank=rank, world_size=math.prod(mesh["mesh_shape"]), store=FakeStore())
+        torch.distributed.init_process_group(
+            "fake", rank=rank, world_size=math.prod(mesh["mesh_shape"]), store=FakeStore()
+        )
         device_mesh = init_device_mesh("cpu", tuple(mesh["mesh_shape"]), mesh_dim_names=tuple(mesh["mesh_dim_names"]))
         for path, wanted in placements.items():
             whole = torch.arange(math.prod(shapes[path])).reshape(shapes[path])
@@ -116,6 +131,7 @@ def ask_onnx(export, shapes):
     """Parsed by protobuf, checked by onnx in a model that reads every parameter; pieces as the proposal defines them."""
     import onnx
     from google.protobuf import json_format
+
     document = json.loads(export)
     model = json_format.ParseDict(document["model"], onnx.ModelProto())
     specs = json_format.ParseDict(document["device_configuration"], onnx.NodeDeviceConfigurationProto())
@@ -130,8 +146,10 @@ def ask_onnx(export, shapes):
     model.opset_import.add(version=21)
     model.ir_version = 11
     onnx.checker.check_model(model)
-    return {spec.tensor_name: onnx_pieces(spec, shapes[spec.tensor_name], model.configuration[0].num_devices)
-            for spec in specs.sharding_spec}
+    return {
+        spec.tensor_name: onnx_pieces(spec, shapes[spec.tensor_name], model.configuration[0].num_devices)
+        for spec in specs.sharding_spec
+    }
 
 
 def onnx_pieces(spec, shape, devices):
@@ -150,7 +168,14 @@ def onnx_pieces(spec, shape, devices):
     return held
 
 
-LIBRARIES = {"jax": ask_jax, "keras": ask_keras, "mlir": ask_mlir, "orbax": ask_orbax, "torch": ask_torch, "onnx": ask_onnx}
+LIBRARIES = {
+    "jax": ask_jax,
+    "keras": ask_keras,
+    "mlir": ask_mlir,
+    "orbax": ask_orbax,
+    "torch": ask_torch,
+    "onnx": ask_onnx,
+}
 
 if __name__ == "__main__":
     ask = LIBRARIES[sys.argv[1]]

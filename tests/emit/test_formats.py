@@ -45,15 +45,24 @@ def losses(path, to):
 def test_jax_has_the_arguments_of_make_mesh_and_partition_spec(manifest_of):
     assert json.loads(export(manifest_of(*emit_cases.TWO_AXES), "jax")) == {
         "mesh": {"axis_shapes": [2, 4], "axis_names": ["fsdp", "tp"]},
-        "specs": {"layers.0.wq": [["tp", "fsdp"], None], "layers.1.wq": [["tp", "fsdp"], None],
-                  "head.weight": [["fsdp", "tp"], None]}}
+        "specs": {
+            "layers.0.wq": [["tp", "fsdp"], None],
+            "layers.1.wq": [["tp", "fsdp"], None],
+            "head.weight": [["fsdp", "tp"], None],
+        },
+    }
 
 
 def test_keras_brings_numbers_together(manifest_of):
     assert json.loads(export(manifest_of(*emit_cases.EVEN), "keras")) == {
         "mesh": {"shape": [2, 4], "axis_names": ["fsdp", "tp"]},
-        "layout_map": {r"layers\.[0-9]+\.wq": ["tp", "fsdp"], r"layers\.[0-9]+\.wo": ["fsdp", "tp"],
-                       r"experts\.w": ["tp", None, "fsdp"], r"norm\.weight": [None]}}
+        "layout_map": {
+            r"layers\.[0-9]+\.wq": ["tp", "fsdp"],
+            r"layers\.[0-9]+\.wo": ["fsdp", "tp"],
+            r"experts\.w": ["tp", None, "fsdp"],
+            r"norm\.weight": [None],
+        },
+    }
 
 
 def test_keras_leaves_a_number_apart_that_has_a_layout_of_its_own(manifest_of):
@@ -80,7 +89,9 @@ def test_keras_keys_of_hostile_paths_match_their_own_paths_only(manifest_of):
 
 def check_look_up(path, layouts):
     for entry in json.loads(path.read_text(encoding="utf-8"))["parameters"]:
-        matching = [key for key in layouts if key == entry["path"]] or [key for key in layouts if re.fullmatch(key, entry["path"])]
+        matching = [key for key in layouts if key == entry["path"]] or [
+            key for key in layouts if re.fullmatch(key, entry["path"])
+        ]
         assert len(matching) == 1, (entry["path"], matching)
         major = [axes if isinstance(axes, (str, type(None))) else axes[0] for axes in entry["spec"]]
         assert layouts[matching[0]] == major
@@ -89,7 +100,9 @@ def check_look_up(path, layouts):
 def test_a_key_that_is_the_path_of_another_parameter_is_written_otherwise(manifest_of):
     """Keras would find `m.a\\.b` for the parameter of that name, and not ask the expressions."""
     model = emit_cases.model_of({"m": {"a+": [8], "a\\+": [8], "x1": [8], "x2": [8], "x[0-9]+": [8]}})
-    plan = emit_cases.plan_of({"m.a+": ["tp"], "m.a\\+": [None], "m.x1": ["fsdp"], "m.x2": ["fsdp"], "m.x[[]0-9]+": [None]})
+    plan = emit_cases.plan_of(
+        {"m.a+": ["tp"], "m.a\\+": [None], "m.x1": ["fsdp"], "m.x2": ["fsdp"], "m.x[[]0-9]+": [None]}
+    )
     model["framework"] = "keras"
     model["modules"][0]["path"] = "m"
     path = manifest_of(model, plan.replace("m.", "m/"))
@@ -99,7 +112,9 @@ def test_a_key_that_is_the_path_of_another_parameter_is_written_otherwise(manife
 
 
 def test_shardy_is_a_module_of_one_function_declaration(manifest_of):
-    assert export(manifest_of(*emit_cases.SCALAR), "shardy") == """\
+    assert (
+        export(manifest_of(*emit_cases.SCALAR), "shardy")
+        == """\
 module {
   sdy.mesh @mesh = <["fsdp"=2, "tp"=4]>
   func.func private @parameters(
@@ -108,6 +123,7 @@ module {
     tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {"fsdp"}]>, tpplan.path = "a.w"})
 }
 """
+    )
 
 
 def test_orbax_is_the_sharding_file_of_a_checkpoint(manifest_of):
@@ -115,8 +131,12 @@ def test_orbax_is_the_sharding_file_of_a_checkpoint(manifest_of):
     named = {base64.urlsafe_b64decode(key).decode(): json.loads(text) for key, text in document.items()}
     assert list(named) == ["layers.0.wq", "layers.1.wq", "head.weight"]
     assert named["head.weight"] == {
-        "sharding_type": "NamedSharding", "shape": [2, 4], "axis_names": ["fsdp", "tp"],
-        "axis_types": ["AxisType.Auto", "AxisType.Auto"], "partition_spec": [["fsdp", "tp"], None]}
+        "sharding_type": "NamedSharding",
+        "shape": [2, 4],
+        "axis_names": ["fsdp", "tp"],
+        "axis_types": ["AxisType.Auto", "AxisType.Auto"],
+        "partition_spec": [["fsdp", "tp"], None],
+    }
 
 
 def test_orbax_keys_are_urlsafe_base64_of_any_path(manifest_of):
@@ -128,14 +148,20 @@ def test_orbax_keys_are_urlsafe_base64_of_any_path(manifest_of):
 
 def test_torch_has_the_arguments_of_init_device_mesh_and_constructors(manifest_of):
     assert json.loads(export(manifest_of(*emit_cases.TWO_AXES), "torch")) == {
-        "mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "uneven": "error",
-        "parameters": {"layers.0.wq": ["_StridedShard(0, split_factor=4)", "Shard(0)"],
-                       "layers.1.wq": ["_StridedShard(0, split_factor=4)", "Shard(0)"],
-                       "head.weight": ["Shard(0)", "Shard(0)"]}}
+        "mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]},
+        "uneven": "error",
+        "parameters": {
+            "layers.0.wq": ["_StridedShard(0, split_factor=4)", "Shard(0)"],
+            "layers.1.wq": ["_StridedShard(0, split_factor=4)", "Shard(0)"],
+            "head.weight": ["Shard(0)", "Shard(0)"],
+        },
+    }
 
 
 def test_torch_as_python_is_a_module(manifest_of):
-    assert export(manifest_of(*emit_cases.TWO_AXES), "torch", "--python") == """\
+    assert (
+        export(manifest_of(*emit_cases.TWO_AXES), "torch", "--python")
+        == """\
 # Written by tpplan export --to torch --python.
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -151,6 +177,7 @@ placements = {
     "head.weight": [Shard(0), Shard(0)],
 }
 """
+    )
 
 
 def test_torch_as_python_imports_what_it_uses_and_has_tuples_of_one(manifest_of):
@@ -165,11 +192,19 @@ def test_onnx_lists_the_ranks_of_each_shard(manifest_of):
     assert document["model"] == {"configuration": [{"name": "tpplan", "num_devices": 8}]}
     assert document["device_configuration"]["configuration_id"] == "tpplan"
     specs = {spec["tensor_name"]: spec for spec in document["device_configuration"]["sharding_spec"]}
-    assert specs["norm.weight"] == {"tensor_name": "norm.weight", "device": [-1], "index_to_device_group_map": [
-        {"key": -1, "value": [0, 1, 2, 3, 4, 5, 6, 7]}]}
-    assert specs["layers.0.wq"] == {"tensor_name": "layers.0.wq", "device": [0, 4, 1, 5, 2, 6, 3, 7], "sharded_dim": [
-        {"axis": 0, "simple_sharding": [{"dim_value": 32, "num_shards": 4}]},
-        {"axis": 1, "simple_sharding": [{"dim_value": 8, "num_shards": 2}]}]}
+    assert specs["norm.weight"] == {
+        "tensor_name": "norm.weight",
+        "device": [-1],
+        "index_to_device_group_map": [{"key": -1, "value": [0, 1, 2, 3, 4, 5, 6, 7]}],
+    }
+    assert specs["layers.0.wq"] == {
+        "tensor_name": "layers.0.wq",
+        "device": [0, 4, 1, 5, 2, 6, 3, 7],
+        "sharded_dim": [
+            {"axis": 0, "simple_sharding": [{"dim_value": 32, "num_shards": 4}]},
+            {"axis": 1, "simple_sharding": [{"dim_value": 8, "num_shards": 2}]},
+        ],
+    }
 
 
 def test_onnx_is_refused_for_a_mesh_whose_ranks_nobody_would_list(manifest_of):
@@ -202,7 +237,9 @@ def test_uneven_pieces_are_said_by_torch_and_shardy(to, manifest_of):
     assert losses(manifest_of(*emit_cases.UNEVEN), to) == expected
 
 
-@pytest.mark.parametrize(("case", "is_lost"), [("UNEVEN_TWO_AXES", True), ("UNEVEN_STRIDED", True), ("UNEVEN_ALIKE", False)])
+@pytest.mark.parametrize(
+    ("case", "is_lost"), [("UNEVEN_TWO_AXES", True), ("UNEVEN_STRIDED", True), ("UNEVEN_ALIKE", False)]
+)
 def test_shardy_cuts_an_uneven_dim_by_the_product_of_its_axes(case, is_lost, manifest_of):
     path = manifest_of(*getattr(emit_cases, case))
     sentence = "shardy cannot say that the pieces of `a.w` are these: one dim is cut unevenly, one axis after the other"
@@ -218,7 +255,9 @@ def test_equal_segments_are_said_by_torch_only(to, manifest_of):
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_unequal_segments_are_said_by_none(to, manifest_of):
-    expected = SEGMENTS_LOSS.format(to, "qkv").replace("`a.qkv`", "`a.qkv`, which have different sizes," if to == "torch" else "`a.qkv`")
+    expected = SEGMENTS_LOSS.format(to, "qkv").replace(
+        "`a.qkv`", "`a.qkv`, which have different sizes," if to == "torch" else "`a.qkv`"
+    )
     assert losses(manifest_of(*emit_cases.UNEQUAL), to) == [expected]
 
 
@@ -247,7 +286,12 @@ def test_a_loss_is_one_finding_with_its_first_parameter_and_a_count(manifest_of)
 
 def test_what_is_dropped_leaves_what_jax_can_place(manifest_of):
     model = emit_cases.model_of({"a": {"five": [5, 8], "six": [6], "eight": [8], "twelve": [12]}})
-    rules = {"a.five": [["fsdp", "tp"], "a"], "a.six": [["fsdp", "tp"]], "a.eight": [["tp", "fsdp"]], "a.twelve": [["tp", "fsdp"]]}
+    rules = {
+        "a.five": [["fsdp", "tp"], "a"],
+        "a.six": [["fsdp", "tp"]],
+        "a.eight": [["tp", "fsdp"]],
+        "a.twelve": [["tp", "fsdp"]],
+    }
     path = manifest_of(model, emit_cases.plan_of(rules, "{fsdp: 2, tp: 4, a: 2}", "uneven: torch\n"))
     jax = json.loads(export(path, "jax", "--lossy"))["specs"]
     assert jax == {"a.five": [None, "a"], "a.six": ["fsdp"], "a.eight": [["tp", "fsdp"]], "a.twelve": ["tp"]}

@@ -16,8 +16,18 @@ import emit_cases
 from conftest import run, write
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "libraries.py"
-NAMED = ("TWO_AXES", "EVEN", "REPLICATED", "SCALAR", "UNEVEN", "UNEVEN_TWO_AXES", "UNEVEN_STRIDED", "UNEVEN_ALIKE",
-         "SEGMENTS", "SEGMENTS_TWO_AXES")
+NAMED = (
+    "TWO_AXES",
+    "EVEN",
+    "REPLICATED",
+    "SCALAR",
+    "UNEVEN",
+    "UNEVEN_TWO_AXES",
+    "UNEVEN_STRIDED",
+    "UNEVEN_ALIKE",
+    "SEGMENTS",
+    "SEGMENTS_TWO_AXES",
+)
 EVENLY = ("two_axes", "even", "replicated", "scalar", "hostile")
 CASES = {name.lower(): getattr(emit_cases, name) for name in NAMED} | {"hostile": emit_cases.hostile_case()}
 RANDOM = {f"random_{seed}": emit_cases.random_seams_case(seed) for seed in range(24)}
@@ -56,7 +66,7 @@ def held_elements(path):
             entry = json.loads(line)
             shape = shapes[entry["path"]]
             runs = [[i for begin, end in dim for i in range(begin, end)] for dim in entry["intervals"]]
-            strides = [math.prod(shape[i + 1:]) for i in range(len(shape))]
+            strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
             indices = (sum(i * s for i, s in zip(index, strides)) for index in itertools.product(*runs))
             held[entry["path"]].append(sorted(indices))
     return held
@@ -86,7 +96,9 @@ def answers(manifests):
     def ask_once(library, to, cases, *flags):
         key = (library, to, tuple(cases), flags)
         if key not in known:
-            known[key] = ask(library, {case: (export(manifests[case], to, *flags), shapes_of(manifests[case])) for case in cases})
+            known[key] = ask(
+                library, {case: (export(manifests[case], to, *flags), shapes_of(manifests[case])) for case in cases}
+            )
         return known[key]
 
     return ask_once
@@ -165,4 +177,9 @@ def test_every_dtype_has_a_type_in_mlir(answers):
     parameters = answers("mlir", "shardy", ["dtypes"])["dtypes"]["parameters"]
     types = {path.removeprefix("m."): type_ for path, (_, type_, _) in parameters.items()}
     assert set(types) == set(find_dtypes(DTYPES)) and "none" not in types.values()
-    assert (types["bfloat16"], types["float8_e4m3fn"], types["uint8"], types["bool"]) == ("bf16", "f8E4M3FN", "ui8", "i1")
+    assert (types["bfloat16"], types["float8_e4m3fn"], types["uint8"], types["bool"]) == (
+        "bf16",
+        "f8E4M3FN",
+        "ui8",
+        "i1",
+    )

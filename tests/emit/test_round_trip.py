@@ -37,7 +37,9 @@ def model_file(tmp_path_factory):
     def find(name):
         out = folder / f"{name}.json"
         if not out.exists():
-            plain = next((path for path in (PLANS / "models" / f"{name}.json", MODELS / f"{name}.json") if path.exists()), None)
+            plain = next(
+                (path for path in (PLANS / "models" / f"{name}.json", MODELS / f"{name}.json") if path.exists()), None
+            )
             text = plain.read_bytes() if plain else lzma.decompress((MODELS / f"{name}.json.xz").read_bytes())
             model = json.loads(text)
             for module in model["modules"]:
@@ -95,7 +97,9 @@ def random_cases():
     yield "hostile", emit_cases.hostile_case(), READERS
 
 
-@pytest.mark.parametrize(("inputs", "names"), [pytest.param(inputs, names, id=case) for case, inputs, names in random_cases()])
+@pytest.mark.parametrize(
+    ("inputs", "names"), [pytest.param(inputs, names, id=case) for case, inputs, names in random_cases()]
+)
 def test_specs_come_back(inputs, names, tmp_path):
     model, plan = write(tmp_path, *inputs)
     manifest = compiled(model, plan)
@@ -115,16 +119,36 @@ def test_the_second_export_is_the_first(name, tmp_path):
 
 
 # Of two fused weights and a bias, cut over fsdp as one piece; with their segments, over tp.
-FUSED = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": [
-    {"path": "gate_up", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32", "segments": {"out": [16, 16]}}, "bias": {"shape": [32], "dtype": "float32"}}},
-    {"path": "attn", "type": "Container", "attributes": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}},
-    {"path": "attn.qkv_proj", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32", "segments": {"out": [16, 8, 8]}}}}]}
+FUSED = {
+    "format": "tpplan.model/1",
+    "name": "Model",
+    "framework": "torch",
+    "modules": [
+        {
+            "path": "gate_up",
+            "type": "Linear",
+            "parameters": {
+                "weight": {"shape": [32, 8], "dtype": "float32", "segments": {"out": [16, 16]}},
+                "bias": {"shape": [32], "dtype": "float32"},
+            },
+        },
+        {"path": "attn", "type": "Container", "attributes": {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}},
+        {
+            "path": "attn.qkv_proj",
+            "type": "Linear",
+            "parameters": {"weight": {"shape": [32, 8], "dtype": "float32", "segments": {"out": [16, 8, 8]}}},
+        },
+    ],
+}
 FSDP_ONLY = "format: tpplan.plan/1\nmesh: {fsdp: 2}\nfsdp: {axis: fsdp, min_weight_size: 0, policy: dim0}\n"
 
 
 def slices_of(folder, manifest):
     (folder / "sliced.json").write_bytes(manifest)
-    return {json.loads(line)["path"]: json.loads(line)["intervals"] for line in run("show", folder / "sliced.json", "--rank", "0", "--format", "json").stdout.splitlines()}
+    return {
+        json.loads(line)["path"]: json.loads(line)["intervals"]
+        for line in run("show", folder / "sliced.json", "--rank", "0", "--format", "json").stdout.splitlines()
+    }
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -147,18 +171,37 @@ def test_a_cut_across_q_k_and_v_that_only_fsdp_may_make_is_refused(name, tmp_pat
 
 
 def test_segments_that_torch_names_come_back_as_segments(tmp_path):
-    model, plan = write(tmp_path, FUSED | {"modules": FUSED["modules"][:1]}, emit_cases.plan_of({"gate_up.weight": ["tp", None], "gate_up.bias": ["tp"]}, "{tp: 2}"))
+    model, plan = write(
+        tmp_path,
+        FUSED | {"modules": FUSED["modules"][:1]},
+        emit_cases.plan_of({"gate_up.weight": ["tp", None], "gate_up.bias": ["tp"]}, "{tp: 2}"),
+    )
     manifest = compiled(model, plan)
     result = run("compile", model, there_and_back(tmp_path, manifest, "torch"))
     assert (result.returncode, codes(result)) == (0, [])
-    assert slices_of(tmp_path, result.stdout) == slices_of(tmp_path, manifest) == {"gate_up.weight": [[[0, 8], [16, 24]], [[0, 8]]], "gate_up.bias": [[[0, 8], [16, 24]]]}
+    assert (
+        slices_of(tmp_path, result.stdout)
+        == slices_of(tmp_path, manifest)
+        == {"gate_up.weight": [[[0, 8], [16, 24]], [[0, 8]]], "gate_up.bias": [[[0, 8], [16, 24]]]}
+    )
 
 
-@pytest.mark.parametrize(("rule", "status", "code"), [("{spec: [tp, null], contiguous: true}", 0, "TP5013"), ("{spec: [tp, null], contiguous: false}", 0, None),
-                                                      ("{spec: [tp, null], contiguous: maybe}", 2, "TP3003"), ("{style: colwise, contiguous: true}", 1, "TP3008")])
+@pytest.mark.parametrize(
+    ("rule", "status", "code"),
+    [
+        ("{spec: [tp, null], contiguous: true}", 0, "TP5013"),
+        ("{spec: [tp, null], contiguous: false}", 0, None),
+        ("{spec: [tp, null], contiguous: maybe}", 2, "TP3003"),
+        ("{style: colwise, contiguous: true}", 1, "TP3008"),
+    ],
+)
 def test_contiguous_is_a_word_about_a_spec(rule, status, code, tmp_path):
-    model = FUSED | {"modules": [FUSED["modules"][0] | {"parameters": {"weight": FUSED["modules"][0]["parameters"]["weight"]}}]}
-    result = run("check", *write(tmp_path, model, f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan:\n  gate_up: {rule}\n"))
+    model = FUSED | {
+        "modules": [FUSED["modules"][0] | {"parameters": {"weight": FUSED["modules"][0]["parameters"]["weight"]}}]
+    }
+    result = run(
+        "check", *write(tmp_path, model, f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan:\n  gate_up: {rule}\n")
+    )
     assert (result.returncode, codes(result)[:1]) == (status, [code] if code else [])
 
 
@@ -181,8 +224,12 @@ def plan_from(folder, specs, **more):
 
 
 def test_the_plan_is_short_and_plain(tmp_path):
-    result = import_text(tmp_path, "jax", jax_file({"layers.0.wq": ["tp", None], "layers.1.wq": ["tp", None], "norm": [None]}))
-    assert result.stdout.decode() == """\
+    result = import_text(
+        tmp_path, "jax", jax_file({"layers.0.wq": ["tp", None], "layers.1.wq": ["tp", None], "norm": [None]})
+    )
+    assert (
+        result.stdout.decode()
+        == """\
 # Written by tpplan import --from jax.
 format: tpplan.plan/1
 mesh: {fsdp: 2, tp: 4}
@@ -190,6 +237,7 @@ tp_plan:
   "layers.*.wq": {spec: [tp, null], contiguous: true}
   "norm": {spec: [null]}
 """
+    )
 
 
 def test_a_glob_is_only_written_where_it_matches_its_own_paths(tmp_path):
@@ -199,8 +247,12 @@ def test_a_glob_is_only_written_where_it_matches_its_own_paths(tmp_path):
 
 def test_numbers_of_other_lengths_have_globs_of_their_own(tmp_path):
     specs = {f"layers.{i}.w": ["tp"] for i in (0, 1, 10, 11, 100)} | {"layers.x.y.w": [None]}
-    assert plan_from(tmp_path, specs) == {"layers.[0-9].w": "[tp]", "layers.[0-9][0-9].w": "[tp]",
-                                          "layers.[0-9][0-9][0-9].w": "[tp]", "layers.x.y.w": "[null]"}
+    assert plan_from(tmp_path, specs) == {
+        "layers.[0-9].w": "[tp]",
+        "layers.[0-9][0-9].w": "[tp]",
+        "layers.[0-9][0-9][0-9].w": "[tp]",
+        "layers.x.y.w": "[null]",
+    }
 
 
 def test_a_number_with_a_spec_of_its_own_stands_alone(tmp_path):
@@ -225,27 +277,43 @@ def test_names_that_yaml_would_read_otherwise_are_quoted(tmp_path):
 
 
 def test_torch_placements_of_handwritten_plans_are_read(tmp_path):
-    parameters = {"a": ["Replicate", "Shard(dim=1)"], "b": ["_StridedShard(dim=0, sf=4)", "Shard(0)"],
-                  "c": ["StridedShard(0, 4)", "StridedShard(0, 2)"], "d": ["Replicate()", "_StridedShard(0, split_factor=3)"]}
+    parameters = {
+        "a": ["Replicate", "Shard(dim=1)"],
+        "b": ["_StridedShard(dim=0, sf=4)", "Shard(0)"],
+        "c": ["StridedShard(0, 4)", "StridedShard(0, 2)"],
+        "d": ["Replicate()", "_StridedShard(0, split_factor=3)"],
+    }
     text = json.dumps({"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "parameters": parameters})
     result = import_text(tmp_path, "torch", text)
     assert re.findall(r'"(\w)": \{spec: (.*)\}', result.stdout.decode()) == [
-        ("a", "[null, tp, ...], contiguous: true"), ("b", "[[tp, fsdp], ...], contiguous: true"), ("c", "[[tp, fsdp], ...]"), ("d", "[tp, ...]")]
+        ("a", "[null, tp, ...], contiguous: true"),
+        ("b", "[[tp, fsdp], ...], contiguous: true"),
+        ("c", "[[tp, fsdp], ...]"),
+        ("d", "[tp, ...]"),
+    ]
 
 
 SDY = 'sdy.mesh @m = <["x"=2, "y"=4]>\n'
 
 
 def test_shardy_is_read_from_any_module(tmp_path):
-    text = "// a comment with \"quotes\n" + 'module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n' + SDY + """\
+    text = (
+        '// a comment with "quotes\n'
+        + "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"
+        + SDY
+        + """\
   func.func public @main(%arg0: tensor<8x8xf32> {tpplan.path = "a\\22\\0A", sdy.sharding = #sdy.sharding<@m, [{"y", "x"}, {}]>}) -> tensor<8x8xf32> {
     return %arg0 : tensor<8x8xf32>
   }
   func.func private @f(tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{}], replicated={"x"}>, tpplan.path = "b"}, tensor<8xf32>)
 }
 """
+    )
     result = import_text(tmp_path, "shardy", text)
-    assert re.findall(r'  (".*"): \{spec: (.*)\}', result.stdout.decode()) == [('"a\\"\\n"', "[[\"y\", x], null], contiguous: true"), ('"b"', "[null]")]
+    assert re.findall(r'  (".*"): \{spec: (.*)\}', result.stdout.decode()) == [
+        ('"a\\"\\n"', '[["y", x], null], contiguous: true'),
+        ('"b"', "[null]"),
+    ]
 
 
 def parameter(sharding):
@@ -256,9 +324,13 @@ GOOD = parameter('#sdy.sharding<@m, [{"x"}, {}]>')
 MESH = '"mesh": {"axis_shapes": [2], "axis_names": ["tp"]}'
 TORCH = '{"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "parameters": {"w": %s}}'
 REFUSED = [
-    ("jax", '{}', "no `mesh`"), ("jax", '{%s}' % MESH, "no `specs`"), ("jax", '{%s, "specs": {}}' % MESH, "no parameters"),
-    ("jax", '{%s, "specs": []}' % MESH, "not an object"), ("jax", '{%s, "specs": {"w": "tp"}}' % MESH, "not an array"),
-    ("jax", '{%s, "specs": {"w": [3]}}' % MESH, "not a string"), ("jax", '{%s, "specs": {"w": [[null]]}}' % MESH, "is null"),
+    ("jax", "{}", "no `mesh`"),
+    ("jax", "{%s}" % MESH, "no `specs`"),
+    ("jax", '{%s, "specs": {}}' % MESH, "no parameters"),
+    ("jax", '{%s, "specs": []}' % MESH, "not an object"),
+    ("jax", '{%s, "specs": {"w": "tp"}}' % MESH, "not an array"),
+    ("jax", '{%s, "specs": {"w": [3]}}' % MESH, "not a string"),
+    ("jax", '{%s, "specs": {"w": [[null]]}}' % MESH, "is null"),
     ("jax", '{%s, "specs": {"w": ["x"]}}' % MESH, "`x` is not an axis"),
     ("jax", '{%s, "specs": {"w": ["tp", "tp"]}}' % MESH, "twice in one spec"),
     ("jax", '{"mesh": [], "specs": {"w": []}}', "not an object"),
@@ -271,28 +343,35 @@ REFUSED = [
     ("jax", '{"mesh": {"axis_shapes": [2], "axis_names": [""]}, "specs": {"w": []}}', "empty name"),
     ("jax", '{"mesh": {"axis_shapes": [65536, 32768], "axis_names": ["a", "b"]}, "specs": {"w": []}}', "2^31"),
     ("jax", '{%s, "uneven": "pad", "specs": {"w": []}}' % MESH, "neither error nor torch"),
-    ("torch", TORCH % '["Shard(0)"]', "1 placements"), ("torch", TORCH % '["Shard(0)", "Partial()"]', "Partial"),
-    ("torch", TORCH % '["Shard(0)", "Shard(-1)"]', "Shard(-1)"), ("torch", TORCH % '["Shard(0)", "Cut(1)"]', "Cut(1)"),
+    ("torch", TORCH % '["Shard(0)"]', "1 placements"),
+    ("torch", TORCH % '["Shard(0)", "Partial()"]', "Partial"),
+    ("torch", TORCH % '["Shard(0)", "Shard(-1)"]', "Shard(-1)"),
+    ("torch", TORCH % '["Shard(0)", "Cut(1)"]', "Cut(1)"),
     ("torch", TORCH % '["_StridedShard(0, split_factor=3)", "Shard(0)"]', "split factor"),
     ("torch", TORCH % '["_StridedShard(0, split_factor=0)", "Shard(0)"]', "split_factor=0"),
-    ("torch", TORCH % '{}', "not an array"), ("torch", TORCH % '[1, 2]', "not a string"),
-    ("shardy", GOOD, "no mesh of this module"), ("shardy", SDY, "no parameters"), ("shardy", "module {}", "no `sdy.mesh`"),
-    ("shardy", SDY + GOOD + GOOD, "`w` stands twice"), ("shardy", SDY + SDY, "two meshes"),
-    ("shardy", SDY.replace(">", ", device_ids=[0]>"), "device ids"), ("shardy", SDY.replace("=2", "=two"), "not an axis size"),
+    ("torch", TORCH % "{}", "not an array"),
+    ("torch", TORCH % "[1, 2]", "not a string"),
+    ("shardy", GOOD, "no mesh of this module"),
+    ("shardy", SDY, "no parameters"),
+    ("shardy", "module {}", "no `sdy.mesh`"),
+    ("shardy", SDY + GOOD + GOOD, "`w` stands twice"),
+    ("shardy", SDY + SDY, "two meshes"),
+    ("shardy", SDY.replace(">", ", device_ids=[0]>"), "device ids"),
+    ("shardy", SDY.replace("=2", "=two"), "not an axis size"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x", ?}, {}]>'), "open"),
-    ("shardy", SDY + parameter('#sdy.sharding<@m, [{?}, {}]>'), "open"),
+    ("shardy", SDY + parameter("#sdy.sharding<@m, [{?}, {}]>"), "open"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x"}p1, {}]>'), "priorities"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"y":(1)2}, {}]>'), "part of axis `y`"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"z"}, {}]>'), "`z` is not an axis"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x"}, {"x"}]>'), "twice in one spec"),
     ("shardy", SDY + parameter('#sdy.sharding<@n, [{"x"}, {}]>'), "`@n`"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{}, {}], unreduced={"x"}>'), "`unreduced`"),
-    ("shardy", SDY + parameter('#other.sharding<@m, [{}, {}]>'), "no sdy.sharding"),
+    ("shardy", SDY + parameter("#other.sharding<@m, [{}, {}]>"), "no sdy.sharding"),
     ("shardy", 'module attributes {tpplan.uneven = "pad"} {\n' + SDY + GOOD + "}", "tpplan.uneven is `pad`"),
     ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w\\FF"})', "UTF-8"),
     ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w\\q"})', "escape"),
     ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = "w', "a string"),
-    ("shardy", SDY + 'func.func private @f(tensor<f32> {tpplan.path = 3})', "a string"),
+    ("shardy", SDY + "func.func private @f(tensor<f32> {tpplan.path = 3})", "a string"),
 ]
 
 
@@ -304,8 +383,17 @@ def test_what_cannot_be_read_is_refused_at_its_place(name, text, says, tmp_path)
     assert re.match(rf"{re.escape(str(tmp_path / 'specs'))}:\d+:\d+: error\[TP7004\]: ", result.stderr.decode())
 
 
-@pytest.mark.parametrize(("text", "code"), [("", "TP1008"), ("{", "TP1003"), ("[]", "TP1003"), ('{"a": 1, "a": 2}', "TP1006"),
-                                            (jax_file({}).replace("{}", '{"w": [], "w": []}'), "TP1006"), (b"{\xff", "TP1003")])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "TP1008"),
+        ("{", "TP1003"),
+        ("[]", "TP1003"),
+        ('{"a": 1, "a": 2}', "TP1006"),
+        (jax_file({}).replace("{}", '{"w": [], "w": []}'), "TP1006"),
+        (b"{\xff", "TP1003"),
+    ],
+)
 def test_broken_json_is_refused_by_the_reader_of_json(text, code, tmp_path):
     result = import_text(tmp_path, "jax", text)
     assert (result.returncode, result.stdout, codes(result)) == (2, b"", [code])

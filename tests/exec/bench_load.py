@@ -29,9 +29,22 @@ def shapes_of(size):
     """Names and shapes of a Llama in bfloat16 of about that many bytes."""
     scale = 1 if size >= 1 << 30 else 16 if size >= 16 << 20 else 32
     hidden, inner, vocabulary = HIDDEN // scale, INNER // scale, VOCABULARY // scale
-    shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,), "lm_head.weight": (vocabulary, hidden)}
-    layer = {"self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (hidden // 4, hidden), "self_attn.v_proj": (hidden // 4, hidden), "self_attn.o_proj": (hidden, hidden),
-             "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner), "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,)}
+    shapes = {
+        "model.embed_tokens.weight": (vocabulary, hidden),
+        "model.norm.weight": (hidden,),
+        "lm_head.weight": (vocabulary, hidden),
+    }
+    layer = {
+        "self_attn.q_proj": (hidden, hidden),
+        "self_attn.k_proj": (hidden // 4, hidden),
+        "self_attn.v_proj": (hidden // 4, hidden),
+        "self_attn.o_proj": (hidden, hidden),
+        "mlp.gate_proj": (inner, hidden),
+        "mlp.up_proj": (inner, hidden),
+        "mlp.down_proj": (hidden, inner),
+        "input_layernorm": (hidden,),
+        "post_attention_layernorm": (hidden,),
+    }
     bytes_of = lambda shape: 2 * (shape[0] if len(shape) == 1 else shape[0] * shape[1])
     layers = max(1, (size - sum(map(bytes_of, shapes.values()))) // sum(map(bytes_of, layer.values())))
     for i in range(layers):
@@ -51,7 +64,7 @@ def make_file(path, size):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for at in range(0, end, len(block)):
-            file.write(block[:end - at])
+            file.write(block[: end - at])
     return end
 
 
@@ -60,7 +73,15 @@ def make_checkpoint(folder, size, ranks):
     path = folder / "model.safetensors"
     data = make_file(path, size)
     assert run("import", "--from", "safetensors", path, "-o", folder / "model.json").returncode == 0
-    result = run("compile", folder / "model.json", ROOT / "plans" / "llama.yaml", "--mesh", f"tp={ranks}", "-o", folder / "manifest.json")
+    result = run(
+        "compile",
+        folder / "model.json",
+        ROOT / "plans" / "llama.yaml",
+        "--mesh",
+        f"tp={ranks}",
+        "-o",
+        folder / "manifest.json",
+    )
     assert result.returncode == 0, result.stderr.decode()
     return path, data
 
@@ -94,29 +115,48 @@ def main():
     options = parser.parse_args()
     size = int(float(options.size[:-3]) * UNITS[options.size[-3:]])
     threads = len(os.sched_getaffinity(0))
-    peer = next(p for p in (pathlib.Path(PROGRAM).with_name("tpplan_pread_peer"), pathlib.Path(PROGRAM).parent / "tests" / "tpplan_pread_peer") if p.exists())
+    peer = next(
+        p
+        for p in (
+            pathlib.Path(PROGRAM).with_name("tpplan_pread_peer"),
+            pathlib.Path(PROGRAM).parent / "tests" / "tpplan_pread_peer",
+        )
+        if p.exists()
+    )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = pathlib.Path(folder)
         path, data = make_checkpoint(folder, size, options.ranks)
         slices = []
         for rank in range(options.ranks):
-            lines = run("show", folder / "manifest.json", "--rank", rank, "--format", "json").stdout.decode().splitlines()
+            lines = (
+                run("show", folder / "manifest.json", "--rank", rank, "--format", "json").stdout.decode().splitlines()
+            )
             slices.append({e["path"]: e["intervals"] for e in map(json.loads, lines)})
         machine, best = {"pread": 0, "copy": 0}, {"load": 0, "verify": 0}
         for _ in range(options.rounds):  # turn by turn, so that a busy moment meets all of them
-            measured = json.loads(subprocess.run([peer, path, str(threads), "1"], check=True, capture_output=True).stdout)
+            measured = json.loads(
+                subprocess.run([peer, path, str(threads), "1"], check=True, capture_output=True).stdout
+            )
             machine = {name: max(machine[name], measured[name]) for name in machine}
             for command, counted in (("load", "read_bytes"), ("verify", "compared_bytes")):
                 said = json.loads(succeeds(command, folder / "manifest.json", "--weights", path, "--json").stdout)
                 best[command] = max(best[command], said[counted] / said["seconds"] / 1e9)
         package = time_safetensors(path, slices, options.rounds)
-    print(f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks}, {threads} threads, page cache warm, best of {options.rounds}")
-    print(f"load    {best['load']:6.2f} GB/s, {100 * best['load'] / machine['pread']:4.0f} % of plain parallel pread into fresh memory ({machine['pread']:.2f} GB/s)")
+    print(
+        f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks}, {threads} threads, page cache warm, best of {options.rounds}"
+    )
+    print(
+        f"load    {best['load']:6.2f} GB/s, {100 * best['load'] / machine['pread']:4.0f} % of plain parallel pread into fresh memory ({machine['pread']:.2f} GB/s)"
+    )
     if package is None:
         print("load    no comparison with the package safetensors: it or torch is not installed")
     else:
-        print(f"load    {best['load'] / (data / package / 1e9):5.1f} x the package safetensors reading the same shards by get_slice ({data / package / 1e9:.2f} GB/s)")
-    print(f"verify  {best['verify']:6.2f} GB/s, {100 * best['verify'] / machine['copy']:4.0f} % of the memory's bandwidth (parallel memcpy, {machine['copy']:.2f} GB/s)")
+        print(
+            f"load    {best['load'] / (data / package / 1e9):5.1f} x the package safetensors reading the same shards by get_slice ({data / package / 1e9:.2f} GB/s)"
+        )
+    print(
+        f"verify  {best['verify']:6.2f} GB/s, {100 * best['verify'] / machine['copy']:4.0f} % of the memory's bandwidth (parallel memcpy, {machine['copy']:.2f} GB/s)"
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,16 @@ def execute(*arguments, env=None, cwd=None, timeout=120, **more):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
     clean |= env or {}
     if more:  # what a fork cannot have: limits and the like
-        return subprocess.run([EXECUTOR, *map(str, arguments)], capture_output=True, text=True, errors="replace", env=clean, cwd=cwd, timeout=timeout, **more)
+        return subprocess.run(
+            [EXECUTOR, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=clean,
+            cwd=cwd,
+            timeout=timeout,
+            **more,
+        )
     result = run_program(EXECUTOR, *arguments, env=clean, cwd=cwd, timeout=timeout)
     result.stdout, result.stderr = (text.decode(errors="replace") for text in (result.stdout, result.stderr))
     return result

@@ -45,11 +45,19 @@ def main():
         load = pread = 0
         for _ in range(options.rounds):
             pread = max(pread, measure("tpplan_pread_peer", path, threads, 1)["pread"])
-            said = json.loads(succeeds("load", folder / "manifest.json", "--weights", path, "--device", options.device, "--json").stdout)
+            said = json.loads(
+                succeeds(
+                    "load", folder / "manifest.json", "--weights", path, "--device", options.device, "--json"
+                ).stdout
+            )
             load = max(load, said["read_bytes"] / said["seconds"] / 1e9)
-    print(f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks} on one device ({options.device}), {threads} threads, page cache warm, best of {options.rounds}")
-    print(f"load  {load:6.2f} GB/s, {100 * load / copy:4.0f} % of a copy from pinned memory ({copy:.2f} GB/s), "
-          f"{100 * load / pread:4.0f} % of plain parallel pread ({pread:.2f} GB/s)")
+    print(
+        f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks} on one device ({options.device}), {threads} threads, page cache warm, best of {options.rounds}"
+    )
+    print(
+        f"load  {load:6.2f} GB/s, {100 * load / copy:4.0f} % of a copy from pinned memory ({copy:.2f} GB/s), "
+        f"{100 * load / pread:4.0f} % of plain parallel pread ({pread:.2f} GB/s)"
+    )
 
 
 if __name__ == "__main__":

@@ -12,9 +12,18 @@ NORMAL = {"normal": {"mean": 0, "std": 0.02}}
 def model_of(tensors, framework="torch", kind="Linear", **more):
     """A model of one module a tensor: {path of the module: (shape, dtype)}."""
     name = "kernel" if framework == "keras" else "weight"
-    modules = [{"path": path, "type": kind, "parameters": {name: {"shape": list(shape), "dtype": dtype, **parts}}}
-               for path, (shape, dtype, *rest) in tensors.items() for parts in [rest[0] if rest else {}]]
-    return {"format": "tpplan.model/1", "name": "m", "framework": framework, "modules": [{"path": "", "type": "M"}, *modules], **more}
+    modules = [
+        {"path": path, "type": kind, "parameters": {name: {"shape": list(shape), "dtype": dtype, **parts}}}
+        for path, (shape, dtype, *rest) in tensors.items()
+        for parts in [rest[0] if rest else {}]
+    ]
+    return {
+        "format": "tpplan.model/1",
+        "name": "m",
+        "framework": framework,
+        "modules": [{"path": "", "type": "M"}, *modules],
+        **more,
+    }
 
 
 def compile_plan(folder, model, mesh=None, rules=None, init=None, **more):

@@ -13,19 +13,27 @@ RANKS = str(Path(os.environ["TPPLAN"]).parent / "tests" / "tpplan_ranks")
 NO_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMI", "SLURM_", "MASTER_", "TPPLAN_EXEC_", "TORCHELASTIC_")
 # Seconds after the deadline that a job may take to end: two are promised, the rest is for a machine that does other things too.
 GRACE = 10 if os.environ.get("TPPLAN_SANITIZED") else 6
-needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here: apt-get install openmpi-bin libopenmpi-dev")
+needs_mpi = pytest.mark.skipif(
+    shutil.which("mpirun") is None, reason="no mpirun here: apt-get install openmpi-bin libopenmpi-dev"
+)
 
 
 def environment(**more):
     """The environment without any launcher's variables, and mpirun's leave to run as root."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(NO_RANKS)}
-    return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | {k: str(v) for k, v in more.items()}
+    return (
+        clean
+        | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        | {k: str(v) for k, v in more.items()}
+    )
 
 
 def run(*command, timeout=60, **variables):
     """The finished process, with `seconds` that it took."""
     start = time.monotonic()
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment(**variables), timeout=timeout)
+    result = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, env=environment(**variables), timeout=timeout
+    )
     result.seconds = time.monotonic() - start
     return result
 
@@ -51,8 +59,14 @@ def start_ranks(each, port, **variables):
     start = time.monotonic()
     processes = []
     for arguments, own in each:
-        env = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **NO_LEAKS, **variables) | {k: str(v) for k, v in own.items()}
-        processes.append(subprocess.Popen([RANKS, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env))
+        env = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **NO_LEAKS, **variables) | {
+            k: str(v) for k, v in own.items()
+        }
+        processes.append(
+            subprocess.Popen(
+                [RANKS, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+            )
+        )
     ends = []
     try:
         for process in processes:

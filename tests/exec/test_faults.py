@@ -43,12 +43,22 @@ def test_mpi_names_the_rank_and_the_step(kind, step, rank, mpi_in_time):
     result = mpirun(4, RANKS, "mpi", "4", "steps", DEADLINE, TPPLAN_EXEC_FAULT=fault(rank, step, kind))
     assert result.returncode != 0
     assert result.seconds < mpi_in_time
-    named = [line for line in result.stderr.splitlines() if line.startswith("fault: ") and re.search(rf"\brank {rank}\b", line)]
+    named = [
+        line
+        for line in result.stderr.splitlines()
+        if line.startswith("fault: ") and re.search(rf"\brank {rank}\b", line)
+    ]
     assert named, result.stderr
-    steps = (step, step - 1) if (rank, kind) == (0, "exit") else (step,)  # the others may still be leaving the step before
+    steps = (
+        (step, step - 1) if (rank, kind) == (0, "exit") else (step,)
+    )  # the others may still be leaving the step before
     places = [f"step {number} (" if number > 0 else "its start" for number in steps]
     assert any(place in line for place in places for line in named), result.stderr
-    expected = {"exit": f"rank {rank} is gone", "hang": f"for rank {rank}, which is still at step {step}", "throw": f"rank {rank} failed at step {step}"}
+    expected = {
+        "exit": f"rank {rank} is gone",
+        "hang": f"for rank {rank}, which is still at step {step}",
+        "throw": f"rank {rank} failed at step {step}",
+    }
     assert all(expected[kind] in line for line in named), result.stderr
 
 
@@ -75,7 +85,9 @@ def test_a_rank_that_stays_away_from_mpi_itself_is_an_error_in_time(mpi_in_time)
 def test_another_world_than_the_manifests_is_refused_with_the_command_that_fits(mpi_in_time):
     result = mpirun(3, RANKS, "mpi", "2x2", "steps", DEADLINE)
     assert result.returncode != 0
-    assert "the manifest's mesh has 4 ranks and Open MPI has started 3: start it with `mpirun -np 4 ...`" in result.stderr
+    assert (
+        "the manifest's mesh has 4 ranks and Open MPI has started 3: start it with `mpirun -np 4 ...`" in result.stderr
+    )
     assert result.seconds < mpi_in_time
 
 
@@ -84,7 +96,9 @@ def test_ranks_with_another_manifest_are_named_with_what_differs(mpi_in_time):
     script = f'exec {RANKS} mpi 3 steps {DEADLINE} "manifest sha256 $((OMPI_COMM_WORLD_RANK / 2))"'
     result = mpirun(3, "sh", "-c", script)
     assert result.returncode != 0
-    assert 'rank 2 does not agree with rank 0: "manifest sha256 1" there, "manifest sha256 0" at rank 0' in result.stderr
+    assert (
+        'rank 2 does not agree with rank 0: "manifest sha256 1" there, "manifest sha256 0" at rank 0' in result.stderr
+    )
     assert result.seconds < mpi_in_time
 
 
@@ -115,7 +129,10 @@ def test_a_port_that_is_taken_is_named():
 def test_local_under_a_launcher_is_refused_with_a_remedy():
     result = run(RANKS, "local", "4", "steps", RANK=1, WORLD_SIZE=4)
     assert result.returncode == 2
-    assert "--backend local runs all 4 ranks in one process, and torchrun has started 4 processes: call it without the launcher" in result.stderr
+    assert (
+        "--backend local runs all 4 ranks in one process, and torchrun has started 4 processes: call it without the launcher"
+        in result.stderr
+    )
 
 
 def test_variables_that_disagree_are_refused_by_name():

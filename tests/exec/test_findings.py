@@ -30,9 +30,16 @@ def test_a_fault_has_its_code_its_place_and_the_rank_and_step_as_a_note(manifest
     arguments = ["load", manifest, "--weights", tmp_path / "w.safetensors", "--format", "json"]
     warning, fault = document(execute(*arguments, env={"TPPLAN_EXEC_FAULT": "rank=1,step=1,kind=throw"}), 1)
     assert warning["code"] == "TP8026" and warning["place"]["file"] == str(tmp_path / "w.safetensors")
-    assert fault == {"code": "TP8014", "severity": "error", "title": "injected failure", "message": "TPPLAN_EXEC_FAULT asks for this failure",
-                     "place": {"file": str(manifest), "line": 1, "column": 1, "end_column": 1}, "count": 1,
-                     "notes": [{"text": "rank 1 failed at step 1 (asking for memory)", "place": None}], "help": "unset it"} | {"title": fault["title"]}
+    assert fault == {
+        "code": "TP8014",
+        "severity": "error",
+        "title": "injected failure",
+        "message": "TPPLAN_EXEC_FAULT asks for this failure",
+        "place": {"file": str(manifest), "line": 1, "column": 1, "end_column": 1},
+        "count": 1,
+        "notes": [{"text": "rank 1 failed at step 1 (asking for memory)", "place": None}],
+        "help": "unset it",
+    } | {"title": fault["title"]}
 
 
 def test_a_rank_that_hangs_is_in_the_document_too(manifest, tmp_path):
@@ -43,10 +50,12 @@ def test_a_rank_that_hangs_is_in_the_document_too(manifest, tmp_path):
 
 def test_findings_in_files_have_lines_and_columns(manifest, tmp_path):
     (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04" + bytes(64))
-    finding, = document(execute("load", manifest, "--weights", tmp_path / "w.safetensors", "--format", "json"), 2)
+    (finding,) = document(execute("load", manifest, "--weights", tmp_path / "w.safetensors", "--format", "json"), 2)
     assert finding["code"] == "TP6001" and finding["place"]["file"] == str(tmp_path / "w.safetensors")
     (tmp_path / "other.json").write_text(manifest.read_text().replace('"dp"', '"dq"').replace('"tp"', '"tq"', 1))
-    found = document(execute("load", tmp_path / "other.json", "--weights", tmp_path / "w.safetensors", "--format", "json"), 1)
+    found = document(
+        execute("load", tmp_path / "other.json", "--weights", tmp_path / "w.safetensors", "--format", "json"), 1
+    )
     assert found and all(f["code"].startswith("TP7") and f["place"]["line"] >= 1 for f in found)
 
 

@@ -13,14 +13,36 @@ _probe = subprocess.run([DEVICE, "cuda", "find"], capture_output=True, text=True
 if _probe.returncode != 0:
     pytest.skip(f"skipped: no GPU: {_probe.stdout.strip()}", allow_module_level=True)
 
-GPUS = len([line for line in subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines() if line.startswith("GPU")])
+GPUS = len(
+    [
+        line
+        for line in subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines()
+        if line.startswith("GPU")
+    ]
+)
 DOCTOR = succeeds("doctor").stdout
 needs_nccl = pytest.mark.skipif("NCCL cannot be opened" in DOCTOR, reason="skipped: no NCCL (libnccl.so.2)")
 
-SHAPES = {"rows": ("float32", (10, 6)), "columns": ("bfloat16", (70, 1200)), "both": ("int16", (9, 10)), "stacked": ("float16", (3, 8, 10)), "line": ("float64", (11,)),
-          "scalar": ("float32", ()), "whole": ("bool", (50, 30)), "large": ("bfloat16", (3000, 500)), "thin": ("uint8", (3000, 7))}
-SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "stacked": [None, "tp", "fsdp"], "line": ["tp"], "large": ["tp", "fsdp"],
-         "thin": [None, "tp"]}
+SHAPES = {
+    "rows": ("float32", (10, 6)),
+    "columns": ("bfloat16", (70, 1200)),
+    "both": ("int16", (9, 10)),
+    "stacked": ("float16", (3, 8, 10)),
+    "line": ("float64", (11,)),
+    "scalar": ("float32", ()),
+    "whole": ("bool", (50, 30)),
+    "large": ("bfloat16", (3000, 500)),
+    "thin": ("uint8", (3000, 7)),
+}
+SPECS = {
+    "rows": ["tp", None],
+    "columns": [None, "tp"],
+    "both": ["fsdp", "tp"],
+    "stacked": [None, "tp", "fsdp"],
+    "line": ["tp"],
+    "large": ["tp", "fsdp"],
+    "thin": [None, "tp"],
+}
 
 
 def files(folder):
@@ -42,7 +64,9 @@ def test_every_collective_of_local_on_one_gpu_equals_the_cpus(world):
 
 @pytest.mark.parametrize("mesh, what", [("2x2", "cases"), ("5", "cases"), ("2x4", "sizes")])
 def test_redistributions_on_one_gpu_equal_the_cpus(mesh, what):
-    assert run_alone([RANKS, "local", mesh, what, 60], TPPLAN_EXEC_DEVICE="cuda") == run_alone([RANKS, "local", mesh, what, 60], TPPLAN_EXEC_DEVICE="cpu")
+    assert run_alone([RANKS, "local", mesh, what, 60], TPPLAN_EXEC_DEVICE="cuda") == run_alone(
+        [RANKS, "local", mesh, what, 60], TPPLAN_EXEC_DEVICE="cpu"
+    )
 
 
 @pytest.mark.parametrize("mesh", [{"fsdp": 1, "tp": 1}, {"fsdp": 1, "tp": 3}, {"fsdp": 2, "tp": 2}], ids=str)
@@ -50,8 +74,20 @@ def test_what_is_loaded_onto_one_gpu_is_what_the_cpu_loads(mesh, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
     for device in ("cuda", "cpu"):
-        succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / device, "--consolidated", tmp_path / f"{device}.one", "--device", device,
-                 "--staging", "1MB")
+        succeeds(
+            "save",
+            manifest,
+            "--weights",
+            tmp_path / "w.safetensors",
+            "-o",
+            tmp_path / device,
+            "--consolidated",
+            tmp_path / f"{device}.one",
+            "--device",
+            device,
+            "--staging",
+            "1MB",
+        )
     assert files(tmp_path / "cuda") == files(tmp_path / "cpu")
     assert (tmp_path / "cuda.one").read_bytes() == (tmp_path / "cpu.one").read_bytes()
     succeeds("load", manifest, "--weights", tmp_path / "w.safetensors", "--device", "cuda")
@@ -118,14 +154,18 @@ def test_weights_loaded_with_a_rank_a_gpu_are_what_local_loads(tmp_path):
 @needs_nccl
 @pytest.mark.skipif(GPUS < 2, reason="skipped: one GPU")
 def test_a_rank_that_fails_is_named_by_the_others():
-    job = run_ranks(2, [COLLECTIVES, "nccl", "cuda", 2, 5], {"TPPLAN_EXEC_FAULT": "rank=1,step=9,kind=throw"}, timeout=60)
+    job = run_ranks(
+        2, [COLLECTIVES, "nccl", "cuda", 2, 5], {"TPPLAN_EXEC_FAULT": "rank=1,step=9,kind=throw"}, timeout=60
+    )
     assert job.statuses == [1, 1]
     assert all("rank 1 failed at step 9" in error for error in job.errors), job.errors
 
 
 @needs_nccl
 def test_two_ranks_on_one_gpu_are_refused_with_the_reason():
-    job = run_ranks(2, [COLLECTIVES, "nccl", "cuda", 2, 30], {"CUDA_VISIBLE_DEVICES": "0", "NCCL_DEBUG": "WARN"}, timeout=120)
+    job = run_ranks(
+        2, [COLLECTIVES, "nccl", "cuda", 2, 30], {"CUDA_VISIBLE_DEVICES": "0", "NCCL_DEBUG": "WARN"}, timeout=120
+    )
     assert job.statuses == [2, 2]
     assert any("ncclCommInitRankConfig" in error for error in job.errors), job.errors
 

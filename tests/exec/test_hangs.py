@@ -21,7 +21,12 @@ def a_manifest_that_communicates(folder):
     model = linear_model(up=[6, 4], down=[4, 6])
     rules = {"up": "colwise", "down": "rowwise"}
     manifest = folder / "run.json"
-    result = run("compile", *write(folder, model, plan({"tp": 3}, rules, init={"*": {"normal": {"mean": 0, "std": 1}}})), "-o", manifest)
+    result = run(
+        "compile",
+        *write(folder, model, plan({"tp": 3}, rules, init={"*": {"normal": {"mean": 0, "std": 1}}})),
+        "-o",
+        manifest,
+    )
     assert result.returncode == 0, result.stderr.decode()
     return manifest
 
@@ -38,7 +43,16 @@ def commands(tmp_path_factory):
     succeeds("save", manifest, "--weights", weights, "-o", folder / "shards")
     return {
         "load": ["load", manifest, "--weights", weights],
-        "verify": ["verify", manifest, "--weights", weights, "--from", folder / "shards", "--write-checksums", "{}/sums.json"],
+        "verify": [
+            "verify",
+            manifest,
+            "--weights",
+            weights,
+            "--from",
+            folder / "shards",
+            "--write-checksums",
+            "{}/sums.json",
+        ],
         "init": ["init", communicates, "--seed", 1, "-o", "{}/folder", "--consolidated", "{}/file"],
         "save": ["save", manifest, "--weights", weights, "-o", "{}/folder", "--consolidated", "{}/file"],
         "reshard": ["reshard", manifest, other, "--from", folder / "shards", "--to", "{}/folder"],
@@ -51,7 +65,13 @@ def start_with_a_rank_that_hangs(arguments, folder, rank, step):
     folder.mkdir()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
     command = [EXECUTOR, *(str(a).replace("{}", str(folder)) for a in arguments), "--deadline", str(DEADLINE)]
-    job = subprocess.Popen(command, env=clean | {"TPPLAN_EXEC_FAULT": f"rank={rank},step={step},kind=hang"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    job = subprocess.Popen(
+        command,
+        env=clean | {"TPPLAN_EXEC_FAULT": f"rank={rank},step={step},kind=hang"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         _, said = job.communicate(timeout=IN_TIME)
     except subprocess.TimeoutExpired:
@@ -91,4 +111,7 @@ def test_at_every_step_the_rank_is_named_in_time(command, rank, all_ends):
         assert status == 1, (step, said)
         assert f"rank {rank}, which is still at step {step} (" in said, said
         left = {path.name for path in (folder / str(step)).iterdir()}
-        assert left <= {"folder", "file", "sums.json"}, (step, left)  # what an earlier step finished, and nothing half written
+        assert left <= {"folder", "file", "sums.json"}, (
+            step,
+            left,
+        )  # what an earlier step finished, and nothing half written

@@ -8,15 +8,23 @@ from executor import succeeds
 from init_cases import MASK, compile_plan, hash_of, initialise, model_of, read_tensors
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"])
+@pytest.mark.parametrize(
+    "dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
+)
 def test_constants_of_eight_bits_are_rounded_as_ml_dtypes_rounds_them(tmp_path, dtype):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     source = random.Random(dtype)
-    values = [0.5, 1.0, 2.5, 448.0, 460.0, 1e-9, 3e-3] + [source.uniform(0, 4) * 2.0 ** source.randint(-12, 8) for _ in range(25)]
+    values = [0.5, 1.0, 2.5, 448.0, 460.0, 1e-9, 3e-3] + [
+        source.uniform(0, 4) * 2.0 ** source.randint(-12, 8) for _ in range(25)
+    ]
     values = [v for v in values if math.isfinite(float(getattr(ml_dtypes, dtype)(v)))]
     values += [] if dtype == "float8_e8m0fnu" else [0.0, *(-v for v in values)]
     names = [f"v{i:02}" for i in range(len(values))]
-    manifest = compile_plan(tmp_path, model_of({name: ((3,), dtype) for name in names}), init={f"{name}.weight": {"constant": v} for name, v in zip(names, values)})
+    manifest = compile_plan(
+        tmp_path,
+        model_of({name: ((3,), dtype) for name in names}),
+        init={f"{name}.weight": {"constant": v} for name, v in zip(names, values)},
+    )
     out = tmp_path / "whole"
     succeeds("init", manifest, "--seed", 0, "--consolidated", out)
     tensors = read_tensors(out)
@@ -49,7 +57,17 @@ def test_uniform_values_are_those_of_jax_to_the_bit(tmp_path, jax, dtype, low, h
     draw = random.Random(f"{dtype} {low}")
     tensors = {f"t{i}": (shape, dtype) for i, shape in enumerate(SHAPES)}
     seed = draw.randrange(1 << 63)
-    ours = initialise(compile_plan(tmp_path, model_of(tensors), {"x": 3}, {"*": [["x"], "..."]}, {"*": {"uniform": {"low": low, "high": high}}}, uneven="torch"), seed)[0]
+    ours = initialise(
+        compile_plan(
+            tmp_path,
+            model_of(tensors),
+            {"x": 3},
+            {"*": [["x"], "..."]},
+            {"*": {"uniform": {"low": low, "high": high}}},
+            uneven="torch",
+        ),
+        seed,
+    )[0]
     for name, (shape, _) in tensors.items():
         theirs = jax.random.uniform(jax_key(jax, seed, f"{name}.weight"), shape, dtype, low, high)
         assert numpy.asarray(theirs).tobytes() == ours[f"{name}.weight"][2], (name, shape)
@@ -66,7 +84,10 @@ def ordered(array, numpy):
 def test_normal_values_are_those_of_jax_within_some_units_in_the_last_place(tmp_path, jax, dtype, bound):
     import numpy
 
-    ours = initialise(compile_plan(tmp_path, model_of({"a": ((1000, 1000), dtype)}), init={"*": {"normal": {"mean": 0, "std": 1}}}), 11)[0]["a.weight"][2]
+    ours = initialise(
+        compile_plan(tmp_path, model_of({"a": ((1000, 1000), dtype)}), init={"*": {"normal": {"mean": 0, "std": 1}}}),
+        11,
+    )[0]["a.weight"][2]
     theirs = numpy.asarray(jax.random.normal(jax_key(jax, 11, "a.weight"), (1000, 1000), dtype)).ravel()
     mine = numpy.frombuffer(ours, dtype)
     apart = numpy.abs(ordered(mine, numpy) - ordered(theirs, numpy))
@@ -77,8 +98,12 @@ def test_normal_values_are_those_of_jax_within_some_units_in_the_last_place(tmp_
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_normal_values_of_16_bits_are_rounded_from_float32(tmp_path, dtype):
     init = {"*": {"normal": {"mean": 0.25, "std": 0.5}}}
-    wide = initialise(compile_plan(tmp_path / "w", model_of({"a": ((300, 40), "float32")}), init=init), 2)[0]["a.weight"][2]
-    small = initialise(compile_plan(tmp_path / "s", model_of({"a": ((300, 40), dtype)}), init=init), 2)[0]["a.weight"][2]
+    wide = initialise(compile_plan(tmp_path / "w", model_of({"a": ((300, 40), "float32")}), init=init), 2)[0][
+        "a.weight"
+    ][2]
+    small = initialise(compile_plan(tmp_path / "s", model_of({"a": ((300, 40), dtype)}), init=init), 2)[0]["a.weight"][
+        2
+    ]
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
     numpy = pytest.importorskip("numpy")
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else numpy.float16

@@ -51,8 +51,10 @@ def test_redistributions_give_what_local_gives(tmp_path, mesh, what):
 def test_pieces_of_one_size_go_by_one_collective_and_others_by_a_group_without_padding(tmp_path):
     job = run_job(tmp_path, 3)
     calls = [line.split() for line in job.log]
-    counts = {name: sorted({int(call[call.index("count") + 1]) for call in calls if call[2] == name}) for name in
-              ("AllGather", "Broadcast", "Send", "Recv", "ReduceScatter", "Reduce")}
+    counts = {
+        name: sorted({int(call[call.index("count") + 1]) for call in calls if call[2] == name})
+        for name in ("AllGather", "Broadcast", "Send", "Recv", "ReduceScatter", "Reduce")
+    }
     assert counts["AllGather"] == [12]
     gathered = [5, 8, 9, 11]  # 5 + 3 i, and 9 for every second rank: never 0, never the largest for all
     reduced = [2, 24, 26, 36, 38]  # 1 and 37 values of 16 bits, reduced in pieces: 1; 13, 12, 12; 19, 18
@@ -78,8 +80,10 @@ def test_an_error_of_the_library_names_rank_step_and_call_on_every_rank(tmp_path
     job = run_job(tmp_path, 3, FAKE_NCCL_FAULT=f"rank=1,call=5,kind={kind}")
     assert job.statuses == [1, 1, 1]
     for error in job.errors:
-        assert error == ("rank 1 failed at step 6 (all_to_all over all): ncclSend and ncclRecv: the stand-in's error: the test asks for this "
-                         "error: NCCL_DEBUG=WARN says more\n")
+        assert error == (
+            "rank 1 failed at step 6 (all_to_all over all): ncclSend and ncclRecv: the stand-in's error: the test asks for this "
+            "error: NCCL_DEBUG=WARN says more\n"
+        )
     assert job.seconds < DEADLINE + GRACE
     assert {line.split()[1] for line in job.log if "CommAbort" in line} == {"0", "1", "2"}
 
@@ -99,8 +103,13 @@ def test_an_abort_that_does_not_come_back_ends_the_process_all_the_same(tmp_path
     assert all("NCCL does not let itself be aborted" in error for error in job.errors), job.errors
 
 
-@pytest.mark.parametrize("kind, text", [("error", "rank 1 failed at its start: ncclCommInitRankConfig: the stand-in's error"),
-                                        ("hang", "has waited 2 s at its start")])
+@pytest.mark.parametrize(
+    "kind, text",
+    [
+        ("error", "rank 1 failed at its start: ncclCommInitRankConfig: the stand-in's error"),
+        ("hang", "has waited 2 s at its start"),
+    ],
+)
 def test_a_communicator_that_does_not_come_up_is_a_job_that_cannot_be_set_up(tmp_path, kind, text):
     job = run_job(tmp_path, 3, FAKE_NCCL_FAULT=f"rank=1,call=0,kind={kind}")
     assert job.statuses == [2, 2, 2]
@@ -108,9 +117,13 @@ def test_a_communicator_that_does_not_come_up_is_a_job_that_cannot_be_set_up(tmp
     assert job.seconds < DEADLINE + GRACE
 
 
-@pytest.mark.parametrize("kind, text", [("exit", "rank 2 is gone"), ("throw", "rank 2 failed at step 4 (all_gather over all)")])
+@pytest.mark.parametrize(
+    "kind, text", [("exit", "rank 2 is gone"), ("throw", "rank 2 failed at step 4 (all_gather over all)")]
+)
 def test_a_rank_that_dies_or_throws_ends_the_others_at_once(tmp_path, kind, text):
-    job = run_on_stand_in(tmp_path, 3, collectives("nccl", 3, deadline=40), TPPLAN_EXEC_FAULT=f"rank=2,step=4,kind={kind}")
+    job = run_on_stand_in(
+        tmp_path, 3, collectives("nccl", 3, deadline=40), TPPLAN_EXEC_FAULT=f"rank=2,step=4,kind={kind}"
+    )
     assert job.statuses == [1, 1, 1]
     assert all(text in error for error in job.errors[:2]), job.errors
     assert job.seconds < 20  # nobody waited for the deadline
@@ -120,14 +133,19 @@ def test_a_rank_that_dies_or_throws_ends_the_others_at_once(tmp_path, kind, text
 def test_a_type_without_arithmetic_is_refused_by_name_and_no_rank_is_at_its_start_then(fault, tmp_path):
     job = run_job(tmp_path, 2, TPPLAN_DRIVER_REDUCES="float8_e4m3fn", FAKE_NCCL_FAULT=fault)
     assert job.statuses == [1, 1]
-    assert all("float8_e4m3fn has no arithmetic here" in error and "step 1" in error for error in job.errors), job.errors
+    assert all("float8_e4m3fn has no arithmetic here" in error and "step 1" in error for error in job.errors), (
+        job.errors
+    )
 
 
-@pytest.mark.parametrize("library, version, text", [
-    (FAKE, "21210", "NCCL 2.12.10 is too old: 2.14.0 and later"),
-    ("/nowhere/libnccl.so.2", "", "NCCL cannot be opened: /nowhere/libnccl.so.2: cannot open shared object file"),
-    ("libm.so.6", "", "libm.so.6: it has no function ncclGetVersion"),
-])
+@pytest.mark.parametrize(
+    "library, version, text",
+    [
+        (FAKE, "21210", "NCCL 2.12.10 is too old: 2.14.0 and later"),
+        ("/nowhere/libnccl.so.2", "", "NCCL cannot be opened: /nowhere/libnccl.so.2: cannot open shared object file"),
+        ("libm.so.6", "", "libm.so.6: it has no function ncclGetVersion"),
+    ],
+)
 def test_a_library_that_does_not_serve_is_said_before_anything_starts(tmp_path, library, version, text):
     job = run_job(tmp_path, 2, TPPLAN_NCCL_LIBRARY=library, FAKE_NCCL_VERSION=version)
     assert job.statuses == [2, 2]
@@ -135,13 +153,21 @@ def test_a_library_that_does_not_serve_is_said_before_anything_starts(tmp_path, 
 
 
 def test_ranks_with_different_versions_of_nccl_are_refused(tmp_path):
-    job = run_on_stand_in(tmp_path, 2, collectives("nccl", 2, 5), of_rank=lambda rank: {"FAKE_NCCL_VERSION": ["22304", "23203"][rank]})
+    job = run_on_stand_in(
+        tmp_path, 2, collectives("nccl", 2, 5), of_rank=lambda rank: {"FAKE_NCCL_VERSION": ["22304", "23203"][rank]}
+    )
     assert job.statuses == [2, 2]
     assert all("NCCL 2.23.4" in error and "NCCL 2.32.3" in error for error in job.errors), job.errors
 
 
-SHAPES = {"rows": ("float32", (10, 6)), "columns": ("bfloat16", (70, 1200)), "both": ("int16", (9, 10)), "line": ("float64", (11,)), "whole": ("bool", (50, 30)),
-          "large": ("bfloat16", (3000, 500))}
+SHAPES = {
+    "rows": ("float32", (10, 6)),
+    "columns": ("bfloat16", (70, 1200)),
+    "both": ("int16", (9, 10)),
+    "line": ("float64", (11,)),
+    "whole": ("bool", (50, 30)),
+    "large": ("bfloat16", (3000, 500)),
+}
 SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "line": ["tp"], "large": ["tp", "fsdp"]}
 
 
@@ -151,8 +177,14 @@ def test_weights_are_loaded_and_saved_as_local_does(mesh, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
     save = ["save", manifest, "--weights", tmp_path / "w.safetensors", "-o"]
-    job = run_on_stand_in(tmp_path, world, [EXECUTOR, *save, tmp_path / "nccl", "--backend", "nccl", "--device", "cpu", "--deadline", "20"])
+    job = run_on_stand_in(
+        tmp_path,
+        world,
+        [EXECUTOR, *save, tmp_path / "nccl", "--backend", "nccl", "--device", "cpu", "--deadline", "20"],
+    )
     assert job.statuses == [0] * world, job.errors
     succeeds(*save, tmp_path / "local")
-    assert {p.name: p.read_bytes() for p in (tmp_path / "nccl").iterdir()} == {p.name: p.read_bytes() for p in (tmp_path / "local").iterdir()}
+    assert {p.name: p.read_bytes() for p in (tmp_path / "nccl").iterdir()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "local").iterdir()
+    }
     assert [line for line in job.log if "Send" in line]  # each byte is read by one rank and sent to the others

@@ -53,7 +53,13 @@ def test_fsdp_gathers_parameters_and_scatters_their_gradients(runs):
 
 
 def test_a_layout_that_changes_its_dim_is_an_all_to_all(runs):
-    rules = TENSOR | {"model.norm": {"style": "prepare_module_input", "input_layouts": "Shard(1)", "desired_input_layouts": "Shard(0)"}}
+    rules = TENSOR | {
+        "model.norm": {
+            "style": "prepare_module_input",
+            "input_layouts": "Shard(1)",
+            "desired_input_layouts": "Shard(0)",
+        }
+    }
     status, document = runs(plan({"tp": 2}, rules))
     assert status == 0 and "all_to_all" in kinds(document)
 
@@ -94,7 +100,9 @@ def forget_reduction(record):
 
 
 def test_a_gradient_that_nobody_sums_is_wrong(runs):
-    status, document = runs(PLANS["data x tp"], forget(table="parameters", path="0.mlp.up_proj.weight", edit=forget_reduction))
+    status, document = runs(
+        PLANS["data x tp"], forget(table="parameters", path="0.mlp.up_proj.weight", edit=forget_reduction)
+    )
     wrong = [product for product in document["products"] if product["dw"]["wrong"]]
     assert status == 1 and [product["path"] for product in wrong] == ["model.layers.0.mlp.up_proj"]
     assert wrong[0]["y"]["wrong"] == 0
@@ -105,7 +113,9 @@ def test_an_input_in_another_layout_than_the_weight_needs_is_wrong(runs):
         module["inputs"][0]["from"] = module["inputs"][0]["to"] = ["Replicate"]
 
     status, document = runs(PLANS["tp 2"], forget(table="modules", path="1.self_attn.o_proj", edit=edit))
-    assert status == 1 and [product["path"] for product in document["products"] if product["fault"]] == ["model.layers.1.self_attn.o_proj"]
+    assert status == 1 and [product["path"] for product in document["products"] if product["fault"]] == [
+        "model.layers.1.self_attn.o_proj"
+    ]
 
 
 def test_people_get_a_table_of_80_columns_and_a_verdict(compiles, tmp_path):
@@ -134,23 +144,55 @@ def packed():
     qkv, gate_up = linear("block.qkv", 24, 8), linear("block.gate_up", 32, 8)
     qkv["parameters"]["weight"]["segments"] = {"out": [12, 6, 6]}
     gate_up["parameters"]["weight"]["segments"] = {"out": [16, 16]}
-    return {"format": "tpplan.model/1", "name": "Packed", "framework": "torch", "modules": [{"path": "", "type": "Packed"}, qkv, gate_up]}
+    return {
+        "format": "tpplan.model/1",
+        "name": "Packed",
+        "framework": "torch",
+        "modules": [{"path": "", "type": "Packed"}, qkv, gate_up],
+    }
 
 
 def test_packed_weights_are_multiplied_segment_by_segment(compiles, tmp_path):
     path = tmp_path / "manifest.json"
-    path.write_text(json.dumps(compiles(packed(), plan({"dp": 2, "tp": 2}, {"block.qkv": "colwise", "block.gate_up": "colwise"}, data={"axes": ["dp"], "dim": 0}))))
+    path.write_text(
+        json.dumps(
+            compiles(
+                packed(),
+                plan(
+                    {"dp": 2, "tp": 2},
+                    {"block.qkv": "colwise", "block.gate_up": "colwise"},
+                    data={"axes": ["dp"], "dim": 0},
+                ),
+            )
+        )
+    )
     result = execute("run", path, "--json", "--iterations", 1)
     products = json.loads(result.stdout)["products"]
-    assert result.returncode == 0 and [p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] for p in products] == [0, 0]
+    assert result.returncode == 0 and [p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] for p in products] == [
+        0,
+        0,
+    ]
     assert all(p["not_run"] is None and p["fault"] is None for p in products)
 
 
-@pytest.mark.parametrize("policy, fsdp, tp", [*((policy, 2, tp) for policy in ("largest_dim", "dim0", "compose") for tp in (1, 2)), ("dim0", 3, 2), ("dim0", 5, 2)])
+@pytest.mark.parametrize(
+    "policy, fsdp, tp",
+    [
+        *((policy, 2, tp) for policy in ("largest_dim", "dim0", "compose") for tp in (1, 2)),
+        ("dim0", 3, 2),
+        ("dim0", 5, 2),
+    ],
+)
 def test_packed_weights_that_fsdp_cuts_are_gathered_reduced_and_multiplied(compiles, policy, fsdp, tp, tmp_path):
     path = tmp_path / "manifest.json"
-    settings = {"fsdp": {"axis": "fsdp", "min_weight_size": 0, "policy": policy}, "data": {"axes": ["fsdp"], "dim": 0}, "uneven": "torch"}
-    manifest = compiles(packed(), plan({"fsdp": fsdp, "tp": tp}, {"block.qkv": "colwise", "block.gate_up": "colwise"}, **settings))
+    settings = {
+        "fsdp": {"axis": "fsdp", "min_weight_size": 0, "policy": policy},
+        "data": {"axes": ["fsdp"], "dim": 0},
+        "uneven": "torch",
+    }
+    manifest = compiles(
+        packed(), plan({"fsdp": fsdp, "tp": tp}, {"block.qkv": "colwise", "block.gate_up": "colwise"}, **settings)
+    )
     assert all("fsdp" in str(p["spec"]) for p in manifest["parameters"])
     path.write_text(json.dumps(manifest))
     result = execute("run", path, "--json", "--iterations", 1)
@@ -159,35 +201,58 @@ def test_packed_weights_that_fsdp_cuts_are_gathered_reduced_and_multiplied(compi
     steps = [s for s in document["redistributions"] if s["path"] in ("block.qkv.weight", "block.gate_up.weight")]
     assert sorted(s["part"] for s in steps) == ["gather", "gather", "reduce", "reduce"]
     assert all(s["wrong"] == 0 and s["not_run"] is None for s in steps)
-    assert all(p["not_run"] is None and p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] == 0 for p in document["products"])
+    assert all(
+        p["not_run"] is None and p["y"]["wrong"] + p["dx"]["wrong"] + p["dw"]["wrong"] == 0
+        for p in document["products"]
+    )
 
 
 @pytest.mark.parametrize("mesh", [{"fsdp": 2, "tp": 2}, {"tp": 2, "fsdp": 3}], ids=str)
 def test_an_fsdp_axis_before_others_on_its_dim_is_gathered_with_them(compiles, mesh, tmp_path):
     """As JAX plans write it: P(('fsdp', 'tp')). The pieces of tp alone are other rows than those that a rank of tp holds."""
-    model = {"format": "tpplan.model/1", "name": "Major", "framework": "torch", "modules": [linear("up", 24, 8), linear("down", 8, 24)]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": "Major",
+        "framework": "torch",
+        "modules": [linear("up", 24, 8), linear("down", 8, 24)],
+    }
     rules = {"up": {"spec": [["fsdp", "tp"], None]}, "down": {"spec": [None, ["fsdp", "tp"]]}}
     path = tmp_path / "manifest.json"
-    path.write_text(json.dumps(compiles(model, plan(mesh, rules, fsdp={"axis": "fsdp"}, data={"axes": ["fsdp"], "dim": 0}))))
+    path.write_text(
+        json.dumps(compiles(model, plan(mesh, rules, fsdp={"axis": "fsdp"}, data={"axes": ["fsdp"], "dim": 0})))
+    )
     document = json.loads(execute("run", path, "--json", "--iterations", 1).stdout)
     kinds = {s["path"] + " " + s["part"]: [c["kind"] for c in s["collectives"]] for s in document["redistributions"]}
-    assert kinds == {f"{name}.weight {part}": ["all_gather", collective, "slice"] for name in ("up", "down")
-                     for part, collective in (("gather", "all_gather"), ("reduce", "reduce_scatter"))}
+    assert kinds == {
+        f"{name}.weight {part}": ["all_gather", collective, "slice"]
+        for name in ("up", "down")
+        for part, collective in (("gather", "all_gather"), ("reduce", "reduce_scatter"))
+    }
     assert all(s["wrong"] == 0 and s["not_run"] is None for s in document["redistributions"])
 
 
 def test_gathering_a_packed_output_mixes_its_segments_up_and_is_wrong(compiles, tmp_path):
     path = tmp_path / "manifest.json"
-    path.write_text(json.dumps(compiles(packed(), plan({"tp": 2}, {"block.gate_up": {"style": "colwise", "output_layouts": "Replicate"}}))))
+    path.write_text(
+        json.dumps(
+            compiles(packed(), plan({"tp": 2}, {"block.gate_up": {"style": "colwise", "output_layouts": "Replicate"}}))
+        )
+    )
     result = execute("run", path, "--json", "--iterations", 1)
     assert result.returncode == 1 and json.loads(result.stdout)["products"][0]["y"]["wrong"] > 0
 
 
 def test_weights_written_in_out_are_multiplied_as_those_written_out_in(compiles, tmp_path):
     """Keras' Dense is (in, out), where torch's Linear is (out, in)."""
-    model = {"format": "tpplan.model/1", "name": "Dense", "framework": "keras", "modules": [
-        {"path": "up", "type": "Dense", "parameters": {"kernel": {"shape": [6, 14], "dtype": "float32"}}},
-        {"path": "down", "type": "Dense", "parameters": {"kernel": {"shape": [14, 6], "dtype": "float32"}}}]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": "Dense",
+        "framework": "keras",
+        "modules": [
+            {"path": "up", "type": "Dense", "parameters": {"kernel": {"shape": [6, 14], "dtype": "float32"}}},
+            {"path": "down", "type": "Dense", "parameters": {"kernel": {"shape": [14, 6], "dtype": "float32"}}},
+        ],
+    }
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(compiles(model, plan({"tp": 3}, {"up": "colwise", "down": "rowwise"}, uneven="torch"))))
     result = execute("run", path, "--json", "--iterations", 1)

@@ -25,8 +25,17 @@ def major(mesh):
 CASES = {
     "fsdp before tp": major({"fsdp": 2, "tp": 2}),
     "fsdp before tp, and after it in the mesh": major({"tp": 2, "fsdp": 2}),
-    "hybrid": (llama(), plan({"dp": 2, "fsdp": 2}, {"lm_head": "replicate"}, axis="fsdp", uneven="torch",
-                             data={"axes": ["dp", "fsdp"], "dim": 0}, fsdp={"axis": "fsdp", "policy": "dim0"})),
+    "hybrid": (
+        llama(),
+        plan(
+            {"dp": 2, "fsdp": 2},
+            {"lm_head": "replicate"},
+            axis="fsdp",
+            uneven="torch",
+            data={"axes": ["dp", "fsdp"], "dim": 0},
+            fsdp={"axis": "fsdp", "policy": "dim0"},
+        ),
+    ),
     **{name: (llama(), text) for name, text in PLANS.items() if "fsdp" in name or "data" in name},
 }
 
@@ -90,13 +99,17 @@ def test_diff_counts_what_the_manifest_says(manifest, compiles, tmp_path):
     whole.write_text(json.dumps(compiles(MAJOR, plan({"fsdp": 2}, {"up": "replicate"}, axis="fsdp"))))
     shown = json.loads(run("diff", whole, manifest, "--format", "json").stdout)
     phases = {"gather": "gather", "gradient": "reduce"}
-    found = {(c["axis"], phases[c["phase"]], c["kind"]): (c["after"], c["bytes_after"]) for c in shown["collectives"] if c["phase"] in phases}
+    found = {
+        (c["axis"], phases[c["phase"]], c["kind"]): (c["after"], c["bytes_after"])
+        for c in shown["collectives"]
+        if c["phase"] in phases
+    }
     assert found == {key: (count, payload) for key, (count, payload, _) in moves(document).items()}
 
 
 def test_axes_minor_to_fsdps_are_gathered_with_it_and_cut_again(compiles):
     """float32 of 1024 x 1024: 4 MiB. A rank of tp's piece of what fsdp gathers is no run of it."""
-    parameter, = compiles(*major({"fsdp": 2, "tp": 2}))["parameters"]
+    (parameter,) = compiles(*major({"fsdp": 2, "tp": 2}))["parameters"]
     assert [(s["part"], s["kind"], s["axis"], s["bytes"], s["sent"]) for s in parameter["steps"]] == [
         ("gather", "all_gather", "tp", 2 << 20, 1 << 20),
         ("gather", "all_gather", "fsdp", 4 << 20, 2 << 20),
@@ -107,15 +120,19 @@ def test_axes_minor_to_fsdps_are_gathered_with_it_and_cut_again(compiles):
     ]
 
 
-@pytest.mark.parametrize("change", [
-    lambda steps: steps.reverse(),
-    lambda steps: steps.pop(),
-    lambda steps: steps[0].update(bytes=1),
-    lambda steps: steps[1].update(sent=1),
-    lambda steps: steps[1].update(elements=1),
-    lambda steps: steps[0].update(axis="fsdp"),
-    lambda steps: steps[0].update(part="reduce"),
-], ids=["order", "one less", "bytes", "sent", "elements", "axis", "part"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda steps: steps.reverse(),
+        lambda steps: steps.pop(),
+        lambda steps: steps[0].update(bytes=1),
+        lambda steps: steps[1].update(sent=1),
+        lambda steps: steps[1].update(elements=1),
+        lambda steps: steps[0].update(axis="fsdp"),
+        lambda steps: steps[0].update(part="reduce"),
+    ],
+    ids=["order", "one less", "bytes", "sent", "elements", "axis", "part"],
+)
 def test_steps_that_are_not_what_the_rest_says_are_refused(compiles, tmp_path, change):
     manifest = compiles(*major({"fsdp": 2, "tp": 2}))
     change(manifest["parameters"][0]["steps"])

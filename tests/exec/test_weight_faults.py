@@ -35,18 +35,36 @@ def refused(status, *arguments, **more):
 
 def test_a_fault_is_said_as_the_compiler_says_it_with_rank_step_and_help(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
-    said = refused(1, "load", manifest, "--weights", tmp_path / "w.safetensors", env={"TPPLAN_EXEC_FAULT": "rank=1,step=1,kind=throw"})
-    assert said == f"""{manifest}: error[TP8014]: TPPLAN_EXEC_FAULT asks for this failure
+    said = refused(
+        1,
+        "load",
+        manifest,
+        "--weights",
+        tmp_path / "w.safetensors",
+        env={"TPPLAN_EXEC_FAULT": "rank=1,step=1,kind=throw"},
+    )
+    assert (
+        said
+        == f"""{manifest}: error[TP8014]: TPPLAN_EXEC_FAULT asks for this failure
   = note: rank 1 failed at step 1 (asking for memory)
   = help: unset it
 """
+    )
     said = refused(1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "no" / "folder")
-    assert said.startswith(f"{tmp_path / 'no' / 'folder'}") and ": error[TP8032]: No such file or directory\n  = note: rank 0 failed at step " in said
+    assert (
+        said.startswith(f"{tmp_path / 'no' / 'folder'}")
+        and ": error[TP8032]: No such file or directory\n  = note: rank 0 failed at step " in said
+    )
     assert "  = help: nothing is written at" in said
 
 
 def test_all_that_does_not_fit_is_said_together(manifest, tmp_path):
-    wrong = {"m.a": ("float32", (8, 7)), "m.b": ("float16", (4, 4)), "extra\x1b[2J": ("int8", (1,)), "more": ("int8", (1,))}
+    wrong = {
+        "m.a": ("float32", (8, 7)),
+        "m.b": ("float16", (4, 4)),
+        "extra\x1b[2J": ("int8", (1,)),
+        "more": ("int8", (1,)),
+    }
     write_file(tmp_path / "w.safetensors", random_tensors(wrong))
     said = refused(1, "load", manifest, "--weights", tmp_path / "w.safetensors")
     assert "`m.a` has shape [8, 7] there and [8, 6] in the manifest" in said
@@ -62,9 +80,14 @@ def test_tensors_too_many_are_a_warning_with_a_count(manifest, tmp_path):
     assert "x0\\x1b" in said and "and 2 more" in said and "\x1b" not in said
 
 
-STRANGERS = {"git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"), "html": (b"<!DOCTYPE html><html></html>", "HTML page"),
-             "zip": (b"PK\x03\x04" + bytes(64), "safetensors.torch.save_file"), "empty": (b"", "too few"), "zeros": (bytes(4096), "begin with"),
-             "cut": (b"\xff\0\0\0\0\0\0\0{", "cut off")}
+STRANGERS = {
+    "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"),
+    "html": (b"<!DOCTYPE html><html></html>", "HTML page"),
+    "zip": (b"PK\x03\x04" + bytes(64), "safetensors.torch.save_file"),
+    "empty": (b"", "too few"),
+    "zeros": (bytes(4096), "begin with"),
+    "cut": (b"\xff\0\0\0\0\0\0\0{", "cut off"),
+}
 
 
 @pytest.mark.parametrize("name", STRANGERS)
@@ -78,7 +101,15 @@ def test_what_is_no_file_is_refused_without_reading(manifest, tmp_path):
     os.mkfifo(tmp_path / "pipe.safetensors")
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder.safetensors").mkdir()
-    for path in (tmp_path / "pipe.safetensors", "/dev/zero", tmp_path / "empty", tmp_path / "folder.safetensors", tmp_path / "absent", "-", ""):
+    for path in (
+        tmp_path / "pipe.safetensors",
+        "/dev/zero",
+        tmp_path / "empty",
+        tmp_path / "folder.safetensors",
+        tmp_path / "absent",
+        "-",
+        "",
+    ):
         refused(2, "load", manifest, "--weights", path, timeout=10)
 
 
@@ -119,9 +150,18 @@ def test_a_full_disk_leaves_nothing(what, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(shapes))
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
     before = sorted(p.name for p in tmp_path.iterdir())
-    arguments = {"folder": ["save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out"],
-                 "file": ["save", manifest, "--weights", tmp_path / "w.safetensors", "--consolidated", tmp_path / "one.safetensors"],
-                 "reshard": ["reshard", manifest, other, "--from", tmp_path / "A", "--to", tmp_path / "B"]}[what]
+    arguments = {
+        "folder": ["save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out"],
+        "file": [
+            "save",
+            manifest,
+            "--weights",
+            tmp_path / "w.safetensors",
+            "--consolidated",
+            tmp_path / "one.safetensors",
+        ],
+        "reshard": ["reshard", manifest, other, "--from", tmp_path / "A", "--to", tmp_path / "B"],
+    }[what]
     said = refused(1, *arguments, preexec_fn=small_files)
     assert "File too large" in said and "rank " in said
     assert sorted(p.name for p in tmp_path.iterdir()) == before
@@ -131,7 +171,9 @@ def test_a_folder_that_is_there_is_kept(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
-    assert "is there already" in refused(1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
+    assert "is there already" in refused(
+        1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out"
+    )
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine"]
     (tmp_path / "out" / "mine").unlink()
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", str(tmp_path / "out") + "/")
@@ -161,7 +203,7 @@ def test_a_manifest_with_one_byte_changed_is_refused(manifest, tmp_path):
     content = manifest.read_bytes()
     changed = tmp_path / "changed.json"
     for at in range(0, len(content), max(1, len(content) // 80)):
-        changed.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:])
+        changed.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         result = execute("verify", changed, "--from", tmp_path / "out", "--weights", tmp_path / "w.safetensors")
         assert result.returncode in (1, 2) and result.stderr, at
 
@@ -174,9 +216,18 @@ def test_pieces_that_do_not_make_up_a_tensor_are_refused(manifest, tmp_path):
     said = refused(1, "load", manifest, "--weights", tmp_path / "out")
     assert "`m.a`" in said and ("overlap" in said or "larger" in said)
     (tmp_path / "out" / "shard-00003-model-00001-of-00001.safetensors").unlink()
-    write_file(second, random_tensors({"m.z": ("int8", (1,))}), {"DCP_SHARDING_INFO": '{"m.z": {"saved_offsets": [0]}}'})
+    write_file(
+        second, random_tensors({"m.z": ("int8", (1,))}), {"DCP_SHARDING_INFO": '{"m.z": {"saved_offsets": [0]}}'}
+    )
     assert "in no piece" in refused(1, "load", manifest, "--weights", tmp_path / "out")
-    for info in ("nonsense", "[]", '{"m.z": {}}', '{"m.z": {"saved_offsets": [-1]}}', '{"m.z": {"saved_offsets": ["0"]}}', "{"):
+    for info in (
+        "nonsense",
+        "[]",
+        '{"m.z": {}}',
+        '{"m.z": {"saved_offsets": [-1]}}',
+        '{"m.z": {"saved_offsets": ["0"]}}',
+        "{",
+    ):
         write_file(second, random_tensors({"m.z": ("int8", (1,))}), {"DCP_SHARDING_INFO": info})
         refused(2, "load", manifest, "--weights", tmp_path / "out")
     write_file(second, random_tensors({"m.z": ("int8", (1,))}))
@@ -209,7 +260,11 @@ def test_a_signal_ends_a_save_and_nothing_stays(ending, output, manifest, tmp_pa
     steps = itertools.count(1)
     while True:  # until the rank hangs with the new file or folder made
         fault = {"TPPLAN_EXEC_FAULT": f"rank=1,kind=hang,step={next(steps)}"}
-        job = subprocess.Popen([EXECUTOR, "save", manifest, "--weights", tmp_path / "w.safetensors", output, tmp_path / "out" / "x"], env=os.environ | fault, stderr=subprocess.PIPE)
+        job = subprocess.Popen(
+            [EXECUTOR, "save", manifest, "--weights", tmp_path / "w.safetensors", output, tmp_path / "out" / "x"],
+            env=os.environ | fault,
+            stderr=subprocess.PIPE,
+        )
         limit = time.monotonic() + (5 if os.environ.get("TPPLAN_SANITIZED") else 2)
         while job.poll() is None and not list((tmp_path / "out").iterdir()) and time.monotonic() < limit:
             time.sleep(0.01)
@@ -234,7 +289,11 @@ def test_no_input_is_overwritten(tmp_path):
     before = {path: path.read_bytes() for path in inputs}
     assert len(inputs) == 1 + 3 + 3
     for path in inputs:
-        command = ["save", manifest, *weights, "--consolidated", path] if path.parent.name != "shards" else ["save", manifest, "--weights", tmp_path / "shards", "--consolidated", path]
+        command = (
+            ["save", manifest, *weights, "--consolidated", path]
+            if path.parent.name != "shards"
+            else ["save", manifest, "--weights", tmp_path / "shards", "--consolidated", path]
+        )
         assert "is one of the inputs" in refused(2, *command)
         assert "is one of the inputs" in refused(2, "verify", manifest, *weights, *shards, "--write-checksums", path)
     assert "is one of the inputs" in refused(2, "init", manifest, "--seed", "1", "--consolidated", manifest)
@@ -265,24 +324,55 @@ def test_what_reshard_leaves_out_is_said_once(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     succeeds("save", before, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
     said = succeeds("reshard", before, after, "--from", tmp_path / "A", "--to", tmp_path / "B").stderr
-    assert said.count("warning") == 1 and "the weights hold 2 tensors that the manifest lacks, left unread: m.b, m.c" in said
+    assert (
+        said.count("warning") == 1
+        and "the weights hold 2 tensors that the manifest lacks, left unread: m.b, m.c" in said
+    )
 
 
 def test_rows_that_end_inside_a_byte_are_a_fault_of_the_manifest(tmp_path):
-    manifest = compile_manifest(tmp_path, {"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}, {"m": ["tp"]}, {"tp": 2})
+    manifest = compile_manifest(
+        tmp_path, {"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}, {"m": ["tp"]}, {"tp": 2}
+    )
     write_file(tmp_path / "w.safetensors", random_tensors({"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}))
     for command in (["load"], ["save", "-o", tmp_path / "out"], ["verify"]):
         said = refused(1, command[0], manifest, "--weights", tmp_path / "w.safetensors", *command[1:])
         assert "`w` is float4_e2m1fn of [2, 5], 4 bits an element: its rows end inside a byte" in said
 
 
-@pytest.mark.parametrize("arguments", [["--seed", "18446744073709551616"], ["--seed", "-1"], ["--seed", "0x10"], ["--seed", "1.0"], ["--seed", "1", "--threads", "1025"],
-                                       ["--seed", "1", "--deadline", "nan"], ["--seed", "1", "--deadline", "0"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--seed", "18446744073709551616"],
+        ["--seed", "-1"],
+        ["--seed", "0x10"],
+        ["--seed", "1.0"],
+        ["--seed", "1", "--threads", "1025"],
+        ["--seed", "1", "--deadline", "nan"],
+        ["--seed", "1", "--deadline", "0"],
+    ],
+    ids=" ".join,
+)
 def test_numbers_beyond_their_limits_are_usage_errors(arguments, manifest):
     assert arguments[-1] in refused(2, "init", manifest, *arguments)
 
 
-@pytest.mark.parametrize("size, fine", [("1MB", True), ("1048576", True), ("2GiB", True), ("1mib", True), ("256", False), ("-1", False), ("99999999999999999999", False), ("17179869184G", False), ("1PB", False), ("MB", False), ("", False)])
+@pytest.mark.parametrize(
+    "size, fine",
+    [
+        ("1MB", True),
+        ("1048576", True),
+        ("2GiB", True),
+        ("1mib", True),
+        ("256", False),
+        ("-1", False),
+        ("99999999999999999999", False),
+        ("17179869184G", False),
+        ("1PB", False),
+        ("MB", False),
+        ("", False),
+    ],
+)
 def test_staging_takes_bytes_with_units(size, fine, manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     result = execute("load", manifest, "--weights", tmp_path / "w.safetensors", "--staging", size)

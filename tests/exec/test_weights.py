@@ -11,13 +11,41 @@ from executor import execute, succeeds
 from weights import BITS, byte_count, compile_manifest, cut, random_tensors, read_file, slices, write_file, write_index
 
 SHAPES = {
-    "rows": ("float32", (10, 6)), "columns": ("bfloat16", (7, 12)), "both": ("float32", (9, 10)), "stacked": ("float16", (3, 8, 10)), "inner": ("int8", (3, 5, 7)),
-    "line": ("float64", (11,)), "scalar": ("float32", ()), "empty": ("float32", (0, 4)), "whole": ("bfloat16", (5, 3)), "short": ("int32", (2, 3)),
-    "two_axes": ("uint8", (13, 4)), "deep": ("bfloat16", (2, 3, 4, 5)), "one": ("float32", (1, 1)),
+    "rows": ("float32", (10, 6)),
+    "columns": ("bfloat16", (7, 12)),
+    "both": ("float32", (9, 10)),
+    "stacked": ("float16", (3, 8, 10)),
+    "inner": ("int8", (3, 5, 7)),
+    "line": ("float64", (11,)),
+    "scalar": ("float32", ()),
+    "empty": ("float32", (0, 4)),
+    "whole": ("bfloat16", (5, 3)),
+    "short": ("int32", (2, 3)),
+    "two_axes": ("uint8", (13, 4)),
+    "deep": ("bfloat16", (2, 3, 4, 5)),
+    "one": ("float32", (1, 1)),
 }
-SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "stacked": [None, "tp", "fsdp"], "inner": ["fsdp", None, "tp"], "line": ["tp"], "short": ["tp", None],
-         "two_axes": [["tp", "fsdp"], None], "deep": [None, "fsdp", None, "tp"], "one": [None, "tp"], "empty": [None, "tp"]}
-MESHES = [{"tp": 1, "fsdp": 1}, {"tp": 2, "fsdp": 1}, {"fsdp": 2, "tp": 2}, {"tp": 3, "fsdp": 2}, {"fsdp": 3, "tp": 1}, {"tp": 5, "fsdp": 1}]
+SPECS = {
+    "rows": ["tp", None],
+    "columns": [None, "tp"],
+    "both": ["fsdp", "tp"],
+    "stacked": [None, "tp", "fsdp"],
+    "inner": ["fsdp", None, "tp"],
+    "line": ["tp"],
+    "short": ["tp", None],
+    "two_axes": [["tp", "fsdp"], None],
+    "deep": [None, "fsdp", None, "tp"],
+    "one": [None, "tp"],
+    "empty": [None, "tp"],
+}
+MESHES = [
+    {"tp": 1, "fsdp": 1},
+    {"tp": 2, "fsdp": 1},
+    {"fsdp": 2, "tp": 2},
+    {"tp": 3, "fsdp": 2},
+    {"fsdp": 3, "tp": 1},
+    {"tp": 5, "fsdp": 1},
+]
 
 
 def pieces_of(folder):
@@ -55,7 +83,16 @@ def test_what_is_saved_is_what_each_rank_holds(mesh, tmp_path):
     tensors = random_tensors(SHAPES)
     write_file(tmp_path / "w.safetensors", tensors)
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
-    succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out", "--consolidated", tmp_path / "one.safetensors")
+    succeeds(
+        "save",
+        manifest,
+        "--weights",
+        tmp_path / "w.safetensors",
+        "-o",
+        tmp_path / "out",
+        "--consolidated",
+        tmp_path / "one.safetensors",
+    )
     check_folder(tmp_path / "out", manifest, tensors, math.prod(mesh.values()))
     assert read_file(tmp_path / "one.safetensors")[1] == {n: (d, tuple(s), b) for n, (d, s, b) in tensors.items()}
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")
@@ -69,7 +106,9 @@ def test_every_type_is_moved(dtype, tmp_path):
     tensors = random_tensors(shapes)
     write_index(tmp_path, tensors)
     manifest = compile_manifest(tmp_path, shapes, {"a": [None, "tp"], "b": ["tp", None]}, {"tp": 2})
-    succeeds("save", manifest, "--weights", tmp_path, "-o", tmp_path / "out", "--consolidated", tmp_path / "one.safetensors")
+    succeeds(
+        "save", manifest, "--weights", tmp_path, "-o", tmp_path / "out", "--consolidated", tmp_path / "one.safetensors"
+    )
     assert read_file(tmp_path / "one.safetensors")[1] == {n: (d, tuple(s), b) for n, (d, s, b) in tensors.items()}
     succeeds("verify", manifest, "--weights", tmp_path / "one.safetensors", "--from", tmp_path / "out")
 
@@ -86,7 +125,9 @@ def test_segments_are_files_of_their_own_and_come_back(tmp_path):
     shapes = {"m.qkv": ("bfloat16", (16, 6)), "m.o": ("float32", (6, 4))}
     tensors = random_tensors(shapes)
     write_file(tmp_path / "w.safetensors", tensors)
-    manifest = compile_manifest(tmp_path, shapes, {"m.qkv": ["tp", None], "m.o": [None, "tp"]}, {"tp": 2}, segments={"m.qkv": {"d0": [8, 4, 4]}})
+    manifest = compile_manifest(
+        tmp_path, shapes, {"m.qkv": ["tp", None], "m.o": [None, "tp"]}, {"tp": 2}, segments={"m.qkv": {"d0": [8, 4, 4]}}
+    )
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
     names = sorted(p.name for p in (tmp_path / "out").glob("*.safetensors"))
     assert names == [f"shard-{r:05}-model-{p:05}-of-00003.safetensors" for r in (1, 2) for p in (1, 2, 3)]
@@ -102,7 +143,12 @@ def test_replicated_bytes_are_written_once(tmp_path):
     assert sorted(p.name[6:11] for p in (tmp_path / "out").glob("*.safetensors")) == ["00001", "00002"]
 
 
-RESHARD = [({"tp": 4, "fsdp": 1}, {"fsdp": 2, "tp": 2}), ({"fsdp": 2, "tp": 2}, {"tp": 3, "fsdp": 1}), ({"tp": 3, "fsdp": 1}, {"tp": 4, "fsdp": 1}), ({"fsdp": 5, "tp": 1}, {"tp": 2, "fsdp": 3})]
+RESHARD = [
+    ({"tp": 4, "fsdp": 1}, {"fsdp": 2, "tp": 2}),
+    ({"fsdp": 2, "tp": 2}, {"tp": 3, "fsdp": 1}),
+    ({"tp": 3, "fsdp": 1}, {"tp": 4, "fsdp": 1}),
+    ({"fsdp": 5, "tp": 1}, {"tp": 2, "fsdp": 3}),
+]
 
 
 @pytest.mark.parametrize("before, after", RESHARD, ids=str)
@@ -132,13 +178,19 @@ def test_large_blocks_are_resharded_in_parts(tmp_path):
     succeeds("verify", b, "--from", tmp_path / "B", "--weights", tmp_path / "w.safetensors")
 
 
-@pytest.mark.parametrize("spec", [["tp", None], [None, "tp"], [None, None], [["fsdp", "tp"], None], ["fsdp", "tp"]], ids=str)
+@pytest.mark.parametrize(
+    "spec", [["tp", None], [None, "tp"], [None, None], [["fsdp", "tp"], None], ["fsdp", "tp"]], ids=str
+)
 @pytest.mark.parametrize("columns", [3, 700, 40000])
 def test_each_byte_is_read_once(spec, columns, tmp_path):
     shapes = {"a": ("bfloat16", (max(4, 120000 // columns), columns)), "b": ("float32", (5, 7))}
     write_file(tmp_path / "w.safetensors", random_tensors(shapes))
     manifest = compile_manifest(tmp_path, shapes, {"a": spec}, {"fsdp": 2, "tp": 2})
-    result = json.loads(succeeds("load", manifest, "--weights", tmp_path / "w.safetensors", "--json", "--threads", "3", "--staging", "1MB").stdout)
+    result = json.loads(
+        succeeds(
+            "load", manifest, "--weights", tmp_path / "w.safetensors", "--json", "--threads", "3", "--staging", "1MB"
+        ).stdout
+    )
     assert result["read_bytes"] == result["needed_bytes"] == sum(byte_count(d, s) for d, s in shapes.values())
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors")
 
@@ -178,7 +230,16 @@ def test_a_buffer_that_is_not_stored_is_left_out(tmp_path):
     shapes = {"a": ("float32", (4,)), "m.inv_freq": ("float32", (4,))}
     manifest = compile_manifest(tmp_path, shapes, {"a": [None]}, {"tp": 2}, buffers=("m.inv_freq",))
     write_file(tmp_path / "w.safetensors", random_tensors({"a": shapes["a"]}))
-    result = succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out", "--consolidated", tmp_path / "one.safetensors")
+    result = succeeds(
+        "save",
+        manifest,
+        "--weights",
+        tmp_path / "w.safetensors",
+        "-o",
+        tmp_path / "out",
+        "--consolidated",
+        tmp_path / "one.safetensors",
+    )
     assert "1 buffer" in result.stderr
     assert set(pieces_of(tmp_path / "out")) == {"a"} and set(read_file(tmp_path / "one.safetensors")[1]) == {"a"}
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")

@@ -13,14 +13,46 @@ from weights import byte_count, compile_manifest, random_tensors, write_file
 MPIRUN = shutil.which("mpirun")
 pytestmark = pytest.mark.skipif(MPIRUN is None, reason="mpirun (Open MPI) is not installed")
 
-SHAPES = {"rows": ("float32", (10, 6)), "columns": ("bfloat16", (70, 1200)), "both": ("float32", (9, 10)), "stacked": ("float16", (3, 8, 10)), "line": ("float64", (11,)),
-          "scalar": ("float32", ()), "whole": ("bfloat16", (50, 30)), "large": ("bfloat16", (3000, 500)), "thin": ("bfloat16", (3000, 6))}
-SPECS = {"rows": ["tp", None], "columns": [None, "tp"], "both": ["fsdp", "tp"], "stacked": [None, "tp", "fsdp"], "line": ["tp"], "large": ["tp", "fsdp"], "thin": [None, "tp"]}
+SHAPES = {
+    "rows": ("float32", (10, 6)),
+    "columns": ("bfloat16", (70, 1200)),
+    "both": ("float32", (9, 10)),
+    "stacked": ("float16", (3, 8, 10)),
+    "line": ("float64", (11,)),
+    "scalar": ("float32", ()),
+    "whole": ("bfloat16", (50, 30)),
+    "large": ("bfloat16", (3000, 500)),
+    "thin": ("bfloat16", (3000, 6)),
+}
+SPECS = {
+    "rows": ["tp", None],
+    "columns": [None, "tp"],
+    "both": ["fsdp", "tp"],
+    "stacked": [None, "tp", "fsdp"],
+    "line": ["tp"],
+    "large": ["tp", "fsdp"],
+    "thin": [None, "tp"],
+}
 
 
 def on_ranks(ranks, *arguments, fault=None):
-    environment = os.environ | NO_LEAKS | ({"TPPLAN_EXEC_FAULT": fault} if fault else {}) | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = [MPIRUN, "-np", str(ranks), "--oversubscribe", *(["-x", "TPPLAN_EXEC_FAULT"] if fault else []), EXECUTOR, *map(str, arguments), "--backend", "mpi"]
+    environment = (
+        os.environ
+        | NO_LEAKS
+        | ({"TPPLAN_EXEC_FAULT": fault} if fault else {})
+        | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    )
+    command = [
+        MPIRUN,
+        "-np",
+        str(ranks),
+        "--oversubscribe",
+        *(["-x", "TPPLAN_EXEC_FAULT"] if fault else []),
+        EXECUTOR,
+        *map(str, arguments),
+        "--backend",
+        "mpi",
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
@@ -38,12 +70,16 @@ def test_ranks_in_processes_write_what_threads_write(mesh, tmp_path):
     assert result.returncode == 0, result.stderr
     said = json.loads(result.stdout)
     assert said["read_bytes"] == said["needed_bytes"] == sum(byte_count(d, s) for d, s in SHAPES.values())
-    result = on_ranks(ranks, "save", manifest, *source, "-o", tmp_path / "mpi", "--consolidated", tmp_path / "mpi.safetensors")
+    result = on_ranks(
+        ranks, "save", manifest, *source, "-o", tmp_path / "mpi", "--consolidated", tmp_path / "mpi.safetensors"
+    )
     assert result.returncode == 0, result.stderr
     succeeds("save", manifest, *source, "-o", tmp_path / "local", "--consolidated", tmp_path / "local.safetensors")
     assert files(tmp_path / "mpi") == files(tmp_path / "local")
     assert (tmp_path / "mpi.safetensors").read_bytes() == (tmp_path / "local.safetensors").read_bytes()
-    result = on_ranks(ranks, "verify", manifest, *source, "--from", tmp_path / "mpi", "--write-checksums", tmp_path / "sums.json")
+    result = on_ranks(
+        ranks, "verify", manifest, *source, "--from", tmp_path / "mpi", "--write-checksums", tmp_path / "sums.json"
+    )
     assert result.returncode == 0, result.stderr
     succeeds("verify", manifest, "--from", tmp_path / "local", "--checksums", tmp_path / "sums.json")
 
@@ -54,7 +90,8 @@ def test_what_changes_nothing_is_said_once_a_job(tmp_path):
     result = on_ranks(3, "load", manifest, "--weights", tmp_path / "w.safetensors")
     assert result.returncode == 0, result.stderr
     assert [line for line in result.stderr.splitlines() if "warning" in line] == [
-        f"{tmp_path / 'w.safetensors'}: warning[TP8026]: the weights hold 1 tensor that the manifest lacks, left unread: more"]
+        f"{tmp_path / 'w.safetensors'}: warning[TP8026]: the weights hold 1 tensor that the manifest lacks, left unread: more"
+    ]
 
 
 def test_ranks_in_processes_reshard_as_threads_do(tmp_path):
@@ -90,7 +127,18 @@ def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, k
     (tmp_path / "jobs").mkdir()
     out = tmp_path / "jobs" / "out"
     for step in range(1, 60):
-        result = on_ranks(3, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", out, "--deadline", "20", fault=f"rank={rank},step={step},kind={kind}")
+        result = on_ranks(
+            3,
+            "save",
+            manifest,
+            "--weights",
+            tmp_path / "w.safetensors",
+            "-o",
+            out,
+            "--deadline",
+            "20",
+            fault=f"rank={rank},step={step},kind={kind}",
+        )
         assert result.returncode in (0, 1), result.stderr
         if result.returncode == 0:
             break

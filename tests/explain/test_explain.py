@@ -22,14 +22,44 @@ KINDS = ROOT / "lib" / "diagnostics" / "diagnostic_kinds.def"
 ROW = re.compile(r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (Error|Warning), (Content|Input|Limit), "(.*)"\)$', re.MULTILINE)
 TABLE = KINDS.read_text(encoding="utf-8")
 ROWS = {code: (severity.lower(), failure, title) for code, severity, failure, title in ROW.findall(TABLE)}
-FILES = {"yaml plan": "plan.yaml", "json model": "model.json", "json manifest": "manifest.json", "sh": "example.sh", "console": "shown.txt"}
+FILES = {
+    "yaml plan": "plan.yaml",
+    "json model": "model.json",
+    "json manifest": "manifest.json",
+    "sh": "example.sh",
+    "console": "shown.txt",
+}
 EXIT_STATUS = {"Content": 1, "Input": 2, "Limit": 3}
 
 # Of other machines, other processes, or a program that is wrong: tests/exec holds what they say.
-SHOWN = ("TP8005", "TP8006", "TP8007", "TP8009", "TP8010", "TP8011", "TP8013", "TP8015", "TP8028", "TP8029", "TP8041", "TP8061", "TP8062")
+SHOWN = (
+    "TP8005",
+    "TP8006",
+    "TP8007",
+    "TP8009",
+    "TP8010",
+    "TP8011",
+    "TP8013",
+    "TP8015",
+    "TP8028",
+    "TP8029",
+    "TP8041",
+    "TP8061",
+    "TP8062",
+)
 
 # Variables of a launcher that started these tests, which would make a rank of an example.
-LAUNCHERS = ("TPPLAN_EXEC", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")
+LAUNCHERS = (
+    "TPPLAN_EXEC",
+    "SLURM_",
+    "OMPI_",
+    "PMI_",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_",
+)
 
 each_code = pytest.mark.parametrize("code", ROWS)
 
@@ -66,7 +96,11 @@ def run_example(folder, blocks, about):
 def run_script(folder):
     script = 'tpplan() { "$TPPLAN" "$@"; }\ntpplan-exec() { "$TPPLAN_EXEC" "$@"; }\n. ./example.sh'
     programs = {"TPPLAN": str(pathlib.Path(PROGRAM).resolve()), "TPPLAN_EXEC": str(pathlib.Path(EXECUTOR).resolve())}
-    env = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)} | programs | {"NO_COLOR": "1"}
+    env = (
+        {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+        | programs
+        | {"NO_COLOR": "1"}
+    )
     return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, env=env, timeout=60)
 
 

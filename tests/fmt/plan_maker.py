@@ -8,7 +8,20 @@ import random
 
 STYLES = ("colwise", "rowwise", "replicate", "sequence_parallel")
 LAYOUTS = ("Shard(0)", "Shard(1)", "Replicate", "null", "Shard(-1)")
-ORDER = ("format", "dialect", "mesh", "axis", "uneven", "tp_plan", "blocks", "data", "fsdp", "remat", "init", "suppress")
+ORDER = (
+    "format",
+    "dialect",
+    "mesh",
+    "axis",
+    "uneven",
+    "tp_plan",
+    "blocks",
+    "data",
+    "fsdp",
+    "remat",
+    "init",
+    "suppress",
+)
 
 
 class Maker:
@@ -22,7 +35,9 @@ class Maker:
         return self.random.random() < share
 
     def comment(self):
-        text = f"# c{len(self.comments)}" + self.random.choice(["", " a: b", " - x", " {[", ' "q', "  two  spaces", " # again", " é *&!", " 'x"])
+        text = f"# c{len(self.comments)}" + self.random.choice(
+            ["", " a: b", " - x", " {[", ' "q', "  two  spaces", " # again", " é *&!", " 'x"]
+        )
         self.comments.append(text)
         return text
 
@@ -51,7 +66,9 @@ class Maker:
 
     def quoted(self, text):
         needs = text[0] in "*&!?[{'\"" or ": " in text or " #" in text or text in ("null",)
-        return self.random.choice([json.dumps(text), f"'{text}'"] + ([] if needs or any(c in text for c in "[]?*,") else [text] * 2))
+        return self.random.choice(
+            [json.dumps(text), f"'{text}'"] + ([] if needs or any(c in text for c in "[]?*,") else [text] * 2)
+        )
 
     def flow(self, value):
         """A value in brackets, on one line."""
@@ -77,7 +94,7 @@ class Maker:
                 # Over several lines; the comment belongs to somebody inside, so only its text is held on to.
                 comma = text.find(", ")
                 if comma > 0 and isinstance(value, dict):
-                    text = text[:comma + 1] + "  " + self.comment() + "\n" + " " * (indent + 4) + text[comma + 2:]
+                    text = text[: comma + 1] + "  " + self.comment() + "\n" + " " * (indent + 4) + text[comma + 2 :]
             self.lines += (head + " " + text + self.tail(key)).split("\n")
         else:
             # Beside the key of a block.
@@ -92,7 +109,9 @@ class Maker:
                     if isinstance(item, dict):
                         self.above_lines(indent + step, "- ")
                         for i, (k, v) in enumerate(item.items()):
-                            self.lines.append(" " * (indent + step) + ("- " if i == 0 else "  ") + f"{k}: {v}" + self.tail(str(k)))
+                            self.lines.append(
+                                " " * (indent + step) + ("- " if i == 0 else "  ") + f"{k}: {v}" + self.tail(str(k))
+                            )
                     else:
                         self.above_lines(indent + step, "- ")
                         self.lines.append(" " * (indent + step) + "- " + self.flow(item) + self.tail("- "))
@@ -106,11 +125,27 @@ class Maker:
         if kind == 2:
             return self.random.choice([["tp", "null"], ["null", ["tp", "fsdp"]], ["..."], []])
         if kind == 3:
-            return {"style": "prepare_module_input", "input_layouts": [self.random.choice(LAYOUTS), "null"], "desired_input_layouts": ["Replicate", "null"]}
+            return {
+                "style": "prepare_module_input",
+                "input_layouts": [self.random.choice(LAYOUTS), "null"],
+                "desired_input_layouts": ["Replicate", "null"],
+            }
         if kind == 4:
-            return {"style": "prepare_module_input", "input_layouts": "Replicate", "desired_input_layouts": "Shard(1)",
-                    "input_kwarg_layouts": {"hidden_states": "Shard(1)", "x": "Replicate"}, "desired_input_kwarg_layouts": {"hidden_states": "Replicate", "x": "Shard(0)"}}
-        options = {"style": "colwise", "input_layouts": "Shard(1)", "output_layouts": "Replicate", "use_local_output": "false", "axis": "tp", "optional": "true"}
+            return {
+                "style": "prepare_module_input",
+                "input_layouts": "Replicate",
+                "desired_input_layouts": "Shard(1)",
+                "input_kwarg_layouts": {"hidden_states": "Shard(1)", "x": "Replicate"},
+                "desired_input_kwarg_layouts": {"hidden_states": "Replicate", "x": "Shard(0)"},
+            }
+        options = {
+            "style": "colwise",
+            "input_layouts": "Shard(1)",
+            "output_layouts": "Replicate",
+            "use_local_output": "false",
+            "axis": "tp",
+            "optional": "true",
+        }
         return {k: v for k, v in options.items() if k == "style" or self.chance(0.5)}
 
     def rules(self):
@@ -121,10 +156,20 @@ class Maker:
 
     def plan(self):
         plan = {"format": "tpplan.plan/1", "mesh": {"fsdp": 2, "tp": 4}, "tp_plan": self.rules()}
-        more = {"dialect": "glob", "axis": "tp", "uneven": "torch", "blocks": {self.quoted(self.name()): self.rules() for _ in range(2)},
-                "data": {"axes": ["fsdp"], "dim": 0}, "fsdp": {"axis": "fsdp", "policy": "dim0", "units": self.patterns()}, "remat": self.patterns(),
-                "init": {self.quoted(self.name()): value for value in ("zeros", {"constant": 0.5}, {"normal": {"mean": 0, "std": 0.02}})},
-                "suppress": [{"code": "TP4006", "reason": json.dumps(f"it's {self.name()}")} for _ in range(2)]}
+        more = {
+            "dialect": "glob",
+            "axis": "tp",
+            "uneven": "torch",
+            "blocks": {self.quoted(self.name()): self.rules() for _ in range(2)},
+            "data": {"axes": ["fsdp"], "dim": 0},
+            "fsdp": {"axis": "fsdp", "policy": "dim0", "units": self.patterns()},
+            "remat": self.patterns(),
+            "init": {
+                self.quoted(self.name()): value
+                for value in ("zeros", {"constant": 0.5}, {"normal": {"mean": 0, "std": 0.02}})
+            },
+            "suppress": [{"code": "TP4006", "reason": json.dumps(f"it's {self.name()}")} for _ in range(2)],
+        }
         plan |= {k: v for k, v in more.items() if self.chance(0.5)}
         keys = list(plan)
         if self.chance(0.6):
@@ -152,8 +197,42 @@ def make(seed):
     return text, maker.comments, maker.beside, above
 
 
-PIECES = ["#", "# x", "\n", "\n\n", " ", ":", ": ", ",", "[", "]", "{", "}", "-", "- ", '"', "'", "&a ", "*a", "!!str ", "? ", "|\n", ">", "\t", "null",
-          "~", "---\n", "...\n", "%", "\\", "é", "\r", "@", "`", "x"]
+PIECES = [
+    "#",
+    "# x",
+    "\n",
+    "\n\n",
+    " ",
+    ":",
+    ": ",
+    ",",
+    "[",
+    "]",
+    "{",
+    "}",
+    "-",
+    "- ",
+    '"',
+    "'",
+    "&a ",
+    "*a",
+    "!!str ",
+    "? ",
+    "|\n",
+    ">",
+    "\t",
+    "null",
+    "~",
+    "---\n",
+    "...\n",
+    "%",
+    "\\",
+    "é",
+    "\r",
+    "@",
+    "`",
+    "x",
+]
 
 
 def mutate(seed):
@@ -165,8 +244,8 @@ def mutate(seed):
         if kind == 0:
             text = text[:at] + chance.choice(PIECES) + text[at:]
         elif kind == 1:
-            text = text[:at] + text[at + chance.choice([1, 2, 5]):]
+            text = text[:at] + text[at + chance.choice([1, 2, 5]) :]
         else:
             begin = chance.randrange(len(text) + 1)
-            text = text[:at] + text[begin:begin + chance.randrange(20)] + text[at:]
+            text = text[:at] + text[begin : begin + chance.randrange(20)] + text[at:]
     return text

@@ -35,23 +35,37 @@ def refuses(text, *words):
 
 # ---- what it does, one thing at a time ----
 
+
 def test_keys_in_order_rules_one_a_line_two_spaces():
-    formats('tp_plan: {wq: colwise, "wo": {style: rowwise,output_layouts: Shard(1)}}\nfsdp:   {axis: tp}\nmesh: { tp : 4 }\nformat: tpplan.plan/1',
-            'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  wq: colwise\n  "wo": {style: rowwise, output_layouts: Shard(1)}\nfsdp: {axis: tp}\n')
+    formats(
+        'tp_plan: {wq: colwise, "wo": {style: rowwise,output_layouts: Shard(1)}}\nfsdp:   {axis: tp}\nmesh: { tp : 4 }\nformat: tpplan.plan/1',
+        'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  wq: colwise\n  "wo": {style: rowwise, output_layouts: Shard(1)}\nfsdp: {axis: tp}\n',
+    )
 
 
 def test_json_becomes_yaml():
-    formats('{"format": "tpplan.plan/1", "mesh": {"tp": 4},\n "tp_plan": {"a": "colwise", "b": ["tp", null]}}',
-            '"format": "tpplan.plan/1"\n"mesh": {"tp": 4}\n"tp_plan":\n  "a": "colwise"\n  "b": ["tp", null]\n')
+    formats(
+        '{"format": "tpplan.plan/1", "mesh": {"tp": 4},\n "tp_plan": {"a": "colwise", "b": ["tp", null]}}',
+        '"format": "tpplan.plan/1"\n"mesh": {"tp": 4}\n"tp_plan":\n  "a": "colwise"\n  "b": ["tp", null]\n',
+    )
 
 
 def test_options_of_a_rule_stand_in_braces_where_they_fit():
-    formats(HEAD + "tp_plan:\n    a:\n        style: rowwise\n        output_layouts:\n        - Shard(1)\n", HEAD + "tp_plan:\n  a: {style: rowwise, output_layouts: [Shard(1)]}\n")
-    long = HEAD + ("tp_plan:\n  mlp:\n    style: prepare_module_input_output\n    input_layouts: Shard(1)\n    desired_input_layouts: Replicate\n"
-                   "    output_layouts: Partial\n    desired_output_layouts: Shard(1)\n")
+    formats(
+        HEAD + "tp_plan:\n    a:\n        style: rowwise\n        output_layouts:\n        - Shard(1)\n",
+        HEAD + "tp_plan:\n  a: {style: rowwise, output_layouts: [Shard(1)]}\n",
+    )
+    long = HEAD + (
+        "tp_plan:\n  mlp:\n    style: prepare_module_input_output\n    input_layouts: Shard(1)\n    desired_input_layouts: Replicate\n"
+        "    output_layouts: Partial\n    desired_output_layouts: Shard(1)\n"
+    )
     formats(long, long)
-    formats(HEAD + "tp_plan:\n  mlp: {style: prepare_module_input_output, input_layouts: Shard(1), desired_input_layouts: Replicate, "
-            "output_layouts: Partial, desired_output_layouts: Shard(1)}\n", long)
+    formats(
+        HEAD
+        + "tp_plan:\n  mlp: {style: prepare_module_input_output, input_layouts: Shard(1), desired_input_layouts: Replicate, "
+        "output_layouts: Partial, desired_output_layouts: Shard(1)}\n",
+        long,
+    )
 
 
 @pytest.mark.parametrize("length, fits", [(120, True), (121, False)])
@@ -63,71 +77,116 @@ def test_the_last_column_is_120(length, fits):
 
 
 def test_quotes():
-    formats(HEAD + "tp_plan:\n  '*.wq': colwise\n  \"wk\": 'colwise'\n  wv: colwise\n  'a\\d+\"': colwise\n  'it''s': colwise\n  \"b\\\\d\": colwise\n",
-            HEAD + "tp_plan:\n  \"*.wq\": colwise\n  \"wk\": \"colwise\"\n  wv: colwise\n  'a\\d+\"': colwise\n  'it''s': colwise\n  \"b\\\\d\": colwise\n")
+    formats(
+        HEAD
+        + "tp_plan:\n  '*.wq': colwise\n  \"wk\": 'colwise'\n  wv: colwise\n  'a\\d+\"': colwise\n  'it''s': colwise\n  \"b\\\\d\": colwise\n",
+        HEAD
+        + 'tp_plan:\n  "*.wq": colwise\n  "wk": "colwise"\n  wv: colwise\n  \'a\\d+"\': colwise\n  \'it\'\'s\': colwise\n  "b\\\\d": colwise\n',
+    )
 
 
 def test_a_quoted_text_over_several_lines_is_written_on_one():
-    formats(HEAD + "tp_plan: {a: colwise}\nsuppress:\n- {code: TP4006, reason: \"one\n    two\n\n    three\"}\n",
-            HEAD + "tp_plan:\n  a: colwise\nsuppress:\n  - {code: TP4006, reason: \"one two\\nthree\"}\n")
+    formats(
+        HEAD + 'tp_plan: {a: colwise}\nsuppress:\n- {code: TP4006, reason: "one\n    two\n\n    three"}\n',
+        HEAD + 'tp_plan:\n  a: colwise\nsuppress:\n  - {code: TP4006, reason: "one two\\nthree"}\n',
+    )
 
 
 def test_blank_lines_one_at_most_and_none_at_the_ends():
-    formats("\n\n" + HEAD + "\n\n\ntp_plan:\n\n  a: colwise\n\n  \n  b: colwise\n\n\n\n", HEAD + "\ntp_plan:\n  a: colwise\n\n  b: colwise\n")
+    formats(
+        "\n\n" + HEAD + "\n\n\ntp_plan:\n\n  a: colwise\n\n  \n  b: colwise\n\n\n\n",
+        HEAD + "\ntp_plan:\n  a: colwise\n\n  b: colwise\n",
+    )
 
 
 def test_line_ends():
-    formats(HEAD.replace("\n", "\r\n") + "tp_plan:  # why \r\n  a: colwise   # because\t\r\n  # end\r\n", HEAD + "tp_plan:  # why\n  a: colwise   # because\n  # end\n")
+    formats(
+        HEAD.replace("\n", "\r\n") + "tp_plan:  # why \r\n  a: colwise   # because\t\r\n  # end\r\n",
+        HEAD + "tp_plan:  # why\n  a: colwise   # because\n  # end\n",
+    )
     formats(HEAD + "tp_plan: {a: colwise}", HEAD + "tp_plan:\n  a: colwise\n")
 
 
 def test_comments_go_with_what_they_are_about():
-    formats("# the file\n# and more\n\n"
-            "# the rules\ntp_plan:   # beside the key\n    # first\n    a: colwise   # beside a\n    # second\n    b:  # beside b\n       {style: colwise}\n    # behind the rules\n"
-            "# the mesh\n\n# still the mesh\nmesh: {tp: 4}\n\nformat: tpplan.plan/1\n# the end\n",
-            "# the file\n# and more\n\n# the rules\n\nformat: tpplan.plan/1\n# the mesh\n\n# still the mesh\nmesh: {tp: 4}\n"
-            "tp_plan:   # beside the key\n  # first\n  a: colwise   # beside a\n  # second\n  # beside b\n  b: {style: colwise}\n  # behind the rules\n# the end\n")
+    formats(
+        "# the file\n# and more\n\n"
+        "# the rules\ntp_plan:   # beside the key\n    # first\n    a: colwise   # beside a\n    # second\n    b:  # beside b\n       {style: colwise}\n    # behind the rules\n"
+        "# the mesh\n\n# still the mesh\nmesh: {tp: 4}\n\nformat: tpplan.plan/1\n# the end\n",
+        "# the file\n# and more\n\n# the rules\n\nformat: tpplan.plan/1\n# the mesh\n\n# still the mesh\nmesh: {tp: 4}\n"
+        "tp_plan:   # beside the key\n  # first\n  a: colwise   # beside a\n  # second\n  # beside b\n  b: {style: colwise}\n  # behind the rules\n# the end\n",
+    )
 
 
 def test_comments_inside_brackets_open_them():
-    formats(HEAD + "tp_plan:\n  a: {style: rowwise,  # one\n    # two\n    output_layouts: Shard(1)\n    # three\n    }  # four\n",
-            HEAD + "tp_plan:\n  a:  # four\n    style: rowwise  # one\n    # two\n    output_layouts: Shard(1)\n    # three\n")
-    formats(HEAD + "remat: [  # all\n  a, b  # of b\n  , # more\n  ]\ntp_plan: {x: colwise}\n",
-            HEAD + "tp_plan:\n  x: colwise\nremat:\n  # all\n  - a\n  - b  # of b\n  # more\n")
-    formats(HEAD + "tp_plan: {a: colwise}\nremat: [ # none\n  # at all\n  ]\n", HEAD + "tp_plan:\n  a: colwise\n# none\n# at all\nremat: []\n")
+    formats(
+        HEAD
+        + "tp_plan:\n  a: {style: rowwise,  # one\n    # two\n    output_layouts: Shard(1)\n    # three\n    }  # four\n",
+        HEAD
+        + "tp_plan:\n  a:  # four\n    style: rowwise  # one\n    # two\n    output_layouts: Shard(1)\n    # three\n",
+    )
+    formats(
+        HEAD + "remat: [  # all\n  a, b  # of b\n  , # more\n  ]\ntp_plan: {x: colwise}\n",
+        HEAD + "tp_plan:\n  x: colwise\nremat:\n  # all\n  - a\n  - b  # of b\n  # more\n",
+    )
+    formats(
+        HEAD + "tp_plan: {a: colwise}\nremat: [ # none\n  # at all\n  ]\n",
+        HEAD + "tp_plan:\n  a: colwise\n# none\n# at all\nremat: []\n",
+    )
 
 
 def test_lists_of_mappings():
-    formats(HEAD + "tp_plan: {a: colwise}\nsuppress:\n# above\n-   code: TP4006   # beside\n    # between\n    reason: \"x\"\n# above two\n- # dash\n  code: TP4007\n  reason: \"y\"\n",
-            HEAD + "tp_plan:\n  a: colwise\nsuppress:\n  # above\n  - code: TP4006   # beside\n    # between\n    reason: \"x\"\n  # above two\n  # dash\n"
-            "  - code: TP4007\n    reason: \"y\"\n")
+    formats(
+        HEAD
+        + 'tp_plan: {a: colwise}\nsuppress:\n# above\n-   code: TP4006   # beside\n    # between\n    reason: "x"\n# above two\n- # dash\n  code: TP4007\n  reason: "y"\n',
+        HEAD
+        + 'tp_plan:\n  a: colwise\nsuppress:\n  # above\n  - code: TP4006   # beside\n    # between\n    reason: "x"\n  # above two\n  # dash\n'
+        '  - code: TP4007\n    reason: "y"\n',
+    )
 
 
 def test_anchors_and_aliases_are_kept():
-    text = HEAD + 'tp_plan:\n  "a": &cut [tp, null]\n  "b": *cut\n  "c": &d {style: colwise, use_local_output: false}\n  "d": *d\nblocks:\n  "l.*": &rules\n    "x": colwise\n  "m.*": *rules\n'
+    text = (
+        HEAD
+        + 'tp_plan:\n  "a": &cut [tp, null]\n  "b": *cut\n  "c": &d {style: colwise, use_local_output: false}\n  "d": *d\nblocks:\n  "l.*": &rules\n    "x": colwise\n  "m.*": *rules\n'
+    )
     formats(text, text)
 
 
 def test_an_alias_that_would_come_before_its_anchor_is_refused():
-    refuses("format: tpplan.plan/1\nremat: &r [a]\nmesh: {tp: 4}\nfsdp: {axis: tp, units: *r}\ntp_plan: {a: colwise}\n", "TP1011", "left as it is", "alias")
+    refuses(
+        "format: tpplan.plan/1\nremat: &r [a]\nmesh: {tp: 4}\nfsdp: {axis: tp, units: *r}\ntp_plan: {a: colwise}\n",
+        "TP1011",
+        "left as it is",
+        "alias",
+    )
 
 
 def test_the_mark_of_a_document_and_the_editors_line_stay_first():
-    text = "# yaml-language-server: $schema=x\n---\n# more\nformat: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  a: colwise\n"
+    text = (
+        "# yaml-language-server: $schema=x\n---\n# more\nformat: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  a: colwise\n"
+    )
     formats(text, text)
     formats(text.replace("format: tpplan.plan/1\n", "") + "format: tpplan.plan/1\n", text)
 
 
 def test_null_is_kept_as_it_is_written():
-    text = HEAD + "tp_plan:\n  a: [tp, null]\n  b: [~, tp]\n  c:\n    style: prepare_module_input  # x\n    input_layouts:\n      - null\n      - Null\n    desired_input_layouts: [null, null]\n"
+    text = (
+        HEAD
+        + "tp_plan:\n  a: [tp, null]\n  b: [~, tp]\n  c:\n    style: prepare_module_input  # x\n    input_layouts:\n      - null\n      - Null\n    desired_input_layouts: [null, null]\n"
+    )
     formats(text, text)
-    formats(HEAD + "tp_plan:\n  a: [tp, , ]\n  b: {style: colwise, output_layouts: }\nblocks: {}\n",
-            HEAD + "tp_plan:\n  a: [tp, null]\n  b: {style: colwise, output_layouts: null}\nblocks: {}\n")
+    formats(
+        HEAD + "tp_plan:\n  a: [tp, , ]\n  b: {style: colwise, output_layouts: }\nblocks: {}\n",
+        HEAD + "tp_plan:\n  a: [tp, null]\n  b: {style: colwise, output_layouts: null}\nblocks: {}\n",
+    )
     formats(HEAD + "tp_plan:  # none\nfsdp: {axis: tp}\n", HEAD + "tp_plan:  # none\nfsdp: {axis: tp}\n")
 
 
 def test_plans_with_wrong_content_are_formatted():
-    formats(HEAD + "tp_plan: {a: nostyle, \"b\": {style: colwise, axis: x}}\nunknown: {a: b}\nremat: [\"c\"]\n", HEAD + "tp_plan:\n  a: nostyle\n  \"b\": {style: colwise, axis: x}\nremat: [\"c\"]\nunknown: {a: b}\n")
+    formats(
+        HEAD + 'tp_plan: {a: nostyle, "b": {style: colwise, axis: x}}\nunknown: {a: b}\nremat: ["c"]\n',
+        HEAD + 'tp_plan:\n  a: nostyle\n  "b": {style: colwise, axis: x}\nremat: ["c"]\nunknown: {a: b}\n',
+    )
     formats(HEAD + "tp_plan: {a: colwise}\nfsdp: {axis: none}\n", HEAD + "tp_plan:\n  a: colwise\nfsdp: {axis: none}\n")
 
 
@@ -138,19 +197,26 @@ def test_text_that_brackets_would_take_apart_stays_out_of_them():
 
 # ---- what it refuses ----
 
-@pytest.mark.parametrize("text, word", [
-    (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: |\n      text\n", "texts in blocks"),
-    (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: >-\n      text\n", "texts in blocks"),
-    (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: one\n      two\n", "over several lines"),
-    (HEAD + "? tp_plan\n: {a: colwise}\n", "`? tp_plan`"),
-    ("%YAML 1.2\n---\n" + HEAD + "tp_plan: {a: colwise}\n", "directives"),
-    (HEAD + "tp_plan: {a: colwise}\n...\n", "`...`"),
-    (HEAD + "tp_plan: {a: colwise}\nremat: [a: b]\n", ""),
-    (HEAD + "tp_plan: {a: colwise}\nx: !!str\ny: z\n", ""),
-    (HEAD + "tp_plan: {a: colwise}\nx: &e\ny: z\n", "not written"),
-    (HEAD + "tp_plan: {&k a: colwise}\n", "`&k`"),
-    ("--- {format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {a: colwise}}\n", "`---`"),
-])
+
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: |\n      text\n", "texts in blocks"),
+        (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: >-\n      text\n", "texts in blocks"),
+        (
+            HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: one\n      two\n",
+            "over several lines",
+        ),
+        (HEAD + "? tp_plan\n: {a: colwise}\n", "`? tp_plan`"),
+        ("%YAML 1.2\n---\n" + HEAD + "tp_plan: {a: colwise}\n", "directives"),
+        (HEAD + "tp_plan: {a: colwise}\n...\n", "`...`"),
+        (HEAD + "tp_plan: {a: colwise}\nremat: [a: b]\n", ""),
+        (HEAD + "tp_plan: {a: colwise}\nx: !!str\ny: z\n", ""),
+        (HEAD + "tp_plan: {a: colwise}\nx: &e\ny: z\n", "not written"),
+        (HEAD + "tp_plan: {&k a: colwise}\n", "`&k`"),
+        ("--- {format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {a: colwise}}\n", "`---`"),
+    ],
+)
 def test_what_it_cannot_keep_is_refused_with_its_place(tmp_path, text, word):
     refuses(text, word, "<stdin>:")
     path = tmp_path / "plan.yaml"
@@ -158,10 +224,22 @@ def test_what_it_cannot_keep_is_refused_with_its_place(tmp_path, text, word):
     assert run("fmt", path).returncode == 2 and path.read_text() == text
 
 
-@pytest.mark.parametrize("text, code", [
-    (b"", "TP1008"), (b"[", "TP1004"), (b"\xff", "TP1005"), (b"a: 1\na: 2\n", "TP1006"), (b"# only\n", "TP3010"), (b"a: 1\n", "TP3001"), (b"[a]\n", "TP3003"),
-    (b"jobs: {a: b}\n", "TP3001"), (b"format: tpplan.model/1\n", "TP3001"), ((HEAD + "tp_plan: {a: colwise}\n---\nb: c\n").encode(), "TP3011"), (b"format: x\nt: !include y\n", "TP1011"),
-])
+@pytest.mark.parametrize(
+    "text, code",
+    [
+        (b"", "TP1008"),
+        (b"[", "TP1004"),
+        (b"\xff", "TP1005"),
+        (b"a: 1\na: 2\n", "TP1006"),
+        (b"# only\n", "TP3010"),
+        (b"a: 1\n", "TP3001"),
+        (b"[a]\n", "TP3003"),
+        (b"jobs: {a: b}\n", "TP3001"),
+        (b"format: tpplan.model/1\n", "TP3001"),
+        ((HEAD + "tp_plan: {a: colwise}\n---\nb: c\n").encode(), "TP3011"),
+        (b"format: x\nt: !include y\n", "TP1011"),
+    ],
+)
 def test_what_is_no_plan_is_left_alone(tmp_path, text, code):
     path = tmp_path / "plan.yaml"
     path.write_bytes(text)
@@ -186,7 +264,9 @@ def model(tmp_path_factory):
 def meaning(model, path):
     """What `--print plan` says, or the findings without their places."""
     result = run("compile", model, path, "--print", "plan")
-    return result.stdout or sorted(line.split(b"error[")[-1] for line in result.stderr.splitlines() if b"error[" in line)
+    return result.stdout or sorted(
+        line.split(b"error[")[-1] for line in result.stderr.splitlines() if b"error[" in line
+    )
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
@@ -205,7 +285,9 @@ def test_every_plan_of_the_tests_keeps_its_meaning_and_is_formatted_once(tmp_pat
             continue
         formatted += 1
         assert meaning(model, path) == before, source
-        assert sorted(re.findall("#.*", path.read_text())) == sorted(c.rstrip() for c in re.findall("#.*", source.read_text())), source
+        assert sorted(re.findall("#.*", path.read_text())) == sorted(
+            c.rstrip() for c in re.findall("#.*", source.read_text())
+        ), source
         assert run("fmt", "--check", path).returncode == 0, source
     assert formatted > 60
 
@@ -250,10 +332,10 @@ def test_random_plans_keep_every_comment_where_it_belongs(random_plans):
         assert sorted(place) == sorted(comments)
         for comment, token in beside.items():
             line = lines[place[comment]]
-            after = next(l for l in lines[place[comment]:] if l.strip() and not l.strip().startswith("#"))
+            after = next(l for l in lines[place[comment] :] if l.strip() and not l.strip().startswith("#"))
             assert name(token) in (line if not line.strip().startswith("#") else after), (formatted, comment)
         for comment, token in above.items():
-            after = next(l for l in lines[place[comment]:] if l.strip() and not l.strip().startswith("#"))
+            after = next(l for l in lines[place[comment] :] if l.strip() and not l.strip().startswith("#"))
             assert name(token) in after and lines[place[comment]].strip() == comment, (formatted, comment)
 
 
@@ -280,6 +362,7 @@ def test_mutated_plans_are_formatted_once_or_left_alone(tmp_path):
 
 
 # ---- the diff ----
+
 
 def apply(patch, text):
     """What patch(1) does, strictly: every context line and every count must be right."""
@@ -331,11 +414,20 @@ def apply_bytes(patch, text):
 
 
 def test_the_diff_is_as_short_as_it_can_be():
-    text = HEAD + "tp_plan:\n" + "".join(f"  a{i}: colwise\n" for i in range(50)).replace("a30: ", "a30:    ").replace("a31: ", "a31:    ")
+    text = (
+        HEAD
+        + "tp_plan:\n"
+        + "".join(f"  a{i}: colwise\n" for i in range(50)).replace("a30: ", "a30:    ").replace("a31: ", "a31:    ")
+    )
     result = run("fmt", "-", "--diff", stdin=text.encode())
     lines = result.stdout.decode().splitlines()
     assert lines[:3] == ["--- <stdin>", "+++ <stdin>", "@@ -31,8 +31,8 @@"]
-    assert [line for line in lines[3:] if line[0] != " "] == ["-  a30:    colwise", "-  a31:    colwise", "+  a30: colwise", "+  a31: colwise"]
+    assert [line for line in lines[3:] if line[0] != " "] == [
+        "-  a30:    colwise",
+        "-  a31:    colwise",
+        "+  a30: colwise",
+        "+  a31: colwise",
+    ]
 
 
 def test_the_diff_of_a_large_plan_applies_and_is_quick():
@@ -374,7 +466,11 @@ def test_in_place_names_what_it_rewrote_and_keeps_permissions(files):
 def test_check_writes_nothing_and_names_what_would_change(files):
     messy, clean, broken = files
     result = run("fmt", "--check", messy, clean)
-    assert (result.returncode, result.stdout.decode(), result.stderr.decode()) == (1, f"{messy}\n", "1 of 2 plans would change\n")
+    assert (result.returncode, result.stdout.decode(), result.stderr.decode()) == (
+        1,
+        f"{messy}\n",
+        "1 of 2 plans would change\n",
+    )
     assert messy.read_text() == MESSY
     assert run("fmt", "--check", clean).returncode == 0
     result = run("fmt", "--check", broken, messy)
@@ -396,7 +492,15 @@ def test_output_and_standard_input(files, tmp_path):
     assert run("fmt", "-", stdin=CLEAN.encode()).stdout.decode() == CLEAN
     result = run("fmt", "-", "--check", stdin=MESSY.encode())
     assert (result.returncode, result.stdout) == (1, b"<stdin>\n")
-    for arguments in ((messy, "-o", messy), (messy, clean, "-o", out), ("-", "-"), (messy, "--check", "-o", out), (), (tmp_path / "none.yaml",), (tmp_path,)):
+    for arguments in (
+        (messy, "-o", messy),
+        (messy, clean, "-o", out),
+        ("-", "-"),
+        (messy, "--check", "-o", out),
+        (),
+        (tmp_path / "none.yaml",),
+        (tmp_path,),
+    ):
         assert run("fmt", *arguments, stdin=b"").returncode == 2
     assert messy.read_text() == MESSY
 
@@ -432,16 +536,23 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path):
         assert b"\x1b" not in result.stdout + result.stderr and b"\\x1b[31m\\n.yaml" in result.stdout
 
 
-@pytest.mark.parametrize("text", [
-    HEAD + "tp_plan:\n" + "".join(f"  {'[' * 60}{']' * 60}: colwise\n" for _ in range(2)),
-    HEAD + "tp_plan: {a: " + "[" * 200 + "]" * 200 + "}\n",
-    HEAD + "x0: &l0 [a, a, a, a, a, a, a, a, a]\n" + "".join(f"x{i}: &l{i} [" + ", ".join([f"*l{i - 1}"] * 9) + "]\n" for i in range(1, 9)) + "tp_plan: {a: colwise}\n",
-    HEAD + "tp_plan:\n" + "  # c\n" * 100000 + "  a: colwise\n",
-    HEAD + "tp_plan:\n" + "\n" * 100000 + "  a: colwise" + " " * 100000 + "# c\n",
-    HEAD + "tp_plan:\n  \"" + "a" * 4000000 + "\": colwise\n",
-    HEAD + "tp_plan: {" + "a" * 1000000,
-    HEAD + "tp_plan: {a: colwise}\nx: " + "[" * 60 + "a, " * 200000 + "]" * 60 + "\n",
-], ids=["brackets as keys", "deep", "aliases", "comments", "blanks", "a long name", "never closed", "deep and long"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "tp_plan:\n" + "".join(f"  {'[' * 60}{']' * 60}: colwise\n" for _ in range(2)),
+        HEAD + "tp_plan: {a: " + "[" * 200 + "]" * 200 + "}\n",
+        HEAD
+        + "x0: &l0 [a, a, a, a, a, a, a, a, a]\n"
+        + "".join(f"x{i}: &l{i} [" + ", ".join([f"*l{i - 1}"] * 9) + "]\n" for i in range(1, 9))
+        + "tp_plan: {a: colwise}\n",
+        HEAD + "tp_plan:\n" + "  # c\n" * 100000 + "  a: colwise\n",
+        HEAD + "tp_plan:\n" + "\n" * 100000 + "  a: colwise" + " " * 100000 + "# c\n",
+        HEAD + 'tp_plan:\n  "' + "a" * 4000000 + '": colwise\n',
+        HEAD + "tp_plan: {" + "a" * 1000000,
+        HEAD + "tp_plan: {a: colwise}\nx: " + "[" * 60 + "a, " * 200000 + "]" * 60 + "\n",
+    ],
+    ids=["brackets as keys", "deep", "aliases", "comments", "blanks", "a long name", "never closed", "deep and long"],
+)
 def test_hostile_plans_are_formatted_or_refused_quickly(text):
     result = run("fmt", "-", stdin=text.encode(), timeout=10)
     assert result.returncode in (0, 2, 3), result.stderr[-300:]

@@ -37,7 +37,9 @@ def described(folder, model, plan, *flags):
 def shown(name):
     """A name as people and JUnit see it: control characters, and what nobody sees, written out."""
     names = {"\n": "\\n", "\t": "\\t"} | {c: f"\\u{ord(c):04x}" for c in "\xa0\u200b\u2028\u202e\ufeff"}
-    return "".join(names.get(c, f"\\x{ord(c):02x}") if ord(c) < 0x20 or 0x7f <= ord(c) < 0xa0 else names.get(c, c) for c in name)
+    return "".join(
+        names.get(c, f"\\x{ord(c):02x}") if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 else names.get(c, c) for c in name
+    )
 
 
 def count_in(text):
@@ -64,7 +66,14 @@ def read_human(text):
 def read_object(finding):
     """A finding of json or jsonl."""
     place = finding["place"] or {}
-    return Finding(finding["code"], finding["severity"], place.get("file"), place.get("line"), place.get("column"), finding["count"])
+    return Finding(
+        finding["code"],
+        finding["severity"],
+        place.get("file"),
+        place.get("line"),
+        place.get("column"),
+        finding["count"],
+    )
 
 
 def read_json(text):
@@ -109,15 +118,32 @@ def read_github(text):
     for name, properties, message in commands(text):
         if name in ("error", "warning"):
             line, column = properties.get("line"), properties.get("col")
-            findings.append(Finding(properties["title"].split(":")[0], name, properties.get("file"), line and int(line),
-                                    column and int(column), count_in(message)))
+            findings.append(
+                Finding(
+                    properties["title"].split(":")[0],
+                    name,
+                    properties.get("file"),
+                    line and int(line),
+                    column and int(column),
+                    count_in(message),
+                )
+            )
     return findings
 
 
 def read_gitlab(text):
     severities = {"major": "error", "minor": "warning"}
-    return [Finding(issue["check_name"], severities[issue["severity"]], issue["location"]["path"],
-                    issue["location"]["lines"]["begin"], None, count_in(issue["description"])) for issue in json.loads(text)]
+    return [
+        Finding(
+            issue["check_name"],
+            severities[issue["severity"]],
+            issue["location"]["path"],
+            issue["location"]["lines"]["begin"],
+            None,
+            count_in(issue["description"]),
+        )
+        for issue in json.loads(text)
+    ]
 
 
 def read_junit(text):
@@ -129,8 +155,15 @@ def read_junit(text):
     return findings
 
 
-READERS = {"human": read_human, "json": read_json, "jsonl": read_jsonl, "sarif": read_sarif, "github": read_github,
-           "gitlab": read_gitlab, "junit": read_junit}
+READERS = {
+    "human": read_human,
+    "json": read_json,
+    "jsonl": read_jsonl,
+    "sarif": read_sarif,
+    "github": read_github,
+    "gitlab": read_gitlab,
+    "junit": read_junit,
+}
 
 
 def read(format, output):

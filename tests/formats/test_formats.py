@@ -19,18 +19,43 @@ CASES = {
     "nothing wrong": (linear_model(w=[8, 8]), plan_text({"w": "colwise"}), [], 0, 0),
     "one cause in 32 layers": (LAYERS, plan_text({"layers.*.w": "colwise"}), [], 1, 1),
     "a warning": (linear_model(w=[8, 8]), plan_text({"w": "colwise"}, mesh="{dp: 2, tp: 4}"), [], 0, 1),
-    "a warning made an error": (linear_model(w=[8, 8]), plan_text({"w": "colwise"}, mesh="{dp: 2, tp: 4}"), ["--strict"], 1, 1),
+    "a warning made an error": (
+        linear_model(w=[8, 8]),
+        plan_text({"w": "colwise"}, mesh="{dp: 2, tp: 4}"),
+        ["--strict"],
+        1,
+        1,
+    ),
     "several errors and warnings": (*many_findings(3, 4), [], 1, 7),
     "a note elsewhere": (linear_model(w=[8, 8]), plan_text({"*": "colwise", "w*": "rowwise"}), [], 1, 1),
     "JSON cut short": ('{"format": "tpplan.model/1", "modules": [', plan_text({"w": "colwise"}), [], 2, 1),
     "an empty plan": (linear_model(w=[8, 8]), "", [], 2, 1),
     "a plan of something else": (linear_model(w=[8, 8]), "- 1\n- 2\n", [], 2, 1),
     "a limit, which has no place": (linear_model(w=[2**60, 4]), plan_text({"w": "colwise"}), [], 3, 1),
-    "text that is not ASCII": (linear_model(größe=[8, 8]), plan_text({"größe": "colwise", "寸法": "colwise"}), [], 1, 1),
+    "text that is not ASCII": (
+        linear_model(größe=[8, 8]),
+        plan_text({"größe": "colwise", "寸法": "colwise"}),
+        [],
+        1,
+        1,
+    ),
 }
 
-HOSTILE_NAMES = ["two\nlines.yaml", "quote\"s'.yaml", "<script>&amp;]]>.yaml", "100%0A.yaml", "bell\x07\x1b[31m\x7f.yaml", "plän-計画.yaml",
-                 "a:b,c=d.yaml", "[link](target).yaml", "::error::x.yaml", "##[error]x.yaml", " spaces .yaml", "a#b?c.yaml", "line\u2028break\x85.yaml"]
+HOSTILE_NAMES = [
+    "two\nlines.yaml",
+    "quote\"s'.yaml",
+    "<script>&amp;]]>.yaml",
+    "100%0A.yaml",
+    "bell\x07\x1b[31m\x7f.yaml",
+    "plän-計画.yaml",
+    "a:b,c=d.yaml",
+    "[link](target).yaml",
+    "::error::x.yaml",
+    "##[error]x.yaml",
+    " spaces .yaml",
+    "a#b?c.yaml",
+    "line\u2028break\x85.yaml",
+]
 
 
 def expected(findings, format):
@@ -62,7 +87,7 @@ def column_in_code_points(folder, finding):
     if finding.file is None:
         return None
     lines = (folder / finding.file).read_bytes().split(b"\n")
-    return 1 + len(lines[finding.line - 1][:finding.column - 1].decode())
+    return 1 + len(lines[finding.line - 1][: finding.column - 1].decode())
 
 
 @each_format
@@ -72,7 +97,9 @@ def test_a_count_is_kept(tmp_path, format):
     assert finding.count == 32
 
 
-@pytest.mark.parametrize("format", [name for name in FORMATS if name != "github"])  # which lists ten, and the rest in the log
+@pytest.mark.parametrize(
+    "format", [name for name in FORMATS if name != "github"]
+)  # which lists ten, and the rest in the log
 def test_beyond_500_findings_of_a_code_the_rest_is_counted_and_said(tmp_path, format):
     output = check_text(tmp_path, *many_findings(1507, 3), format=format).stdout
     found = read(format, output)
@@ -93,15 +120,38 @@ def test_a_hostile_file_name_says_the_same_as_in_json(tmp_path, name, format):
 
 @each_format
 def test_a_file_name_that_is_not_utf8_is_readable(tmp_path, format):
-    result = run("check", b"\xffmodel.json".decode(errors="surrogateescape"), "plan.yaml", "--format", format, "--color", "never", cwd=tmp_path)
+    result = run(
+        "check",
+        b"\xffmodel.json".decode(errors="surrogateescape"),
+        "plan.yaml",
+        "--format",
+        format,
+        "--color",
+        "never",
+        cwd=tmp_path,
+    )
     assert result.returncode == 2
     text = result.stdout.decode(errors="replace" if format == "human" else "strict")
     assert [finding.code for finding in read(format, text.encode())] == ["TP1001", "TP1001"]
 
 
 @each_other_format
-@pytest.mark.parametrize("key", ["two\nlines", "<b>&\"'", "100%0A%25", "bell\x07\x1b[31m", "::error::x", "##[error]x", "[a](http://b)", "]]>",
-                                 "\u2028", "\ufffe", "{0} {{"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "two\nlines",
+        "<b>&\"'",
+        "100%0A%25",
+        "bell\x07\x1b[31m",
+        "::error::x",
+        "##[error]x",
+        "[a](http://b)",
+        "]]>",
+        "\u2028",
+        "\ufffe",
+        "{0} {{",
+    ],
+)
 def test_a_hostile_key_says_the_same_as_in_json(tmp_path, key, format):
     text = plan_text({}) + f"  {json.dumps(key)}: colwise\n  w: colwise\n"
     reference = check_text(tmp_path, linear_model(w=[8, 8]), text, format="json")
@@ -110,7 +160,7 @@ def test_a_hostile_key_says_the_same_as_in_json(tmp_path, key, format):
     assert key in json.loads(reference.stdout)["diagnostics"][0]["message"]
     result = check_text(tmp_path, linear_model(w=[8, 8]), text, format=format)
     assert read(format, result.stdout) == expected(findings, format)
-    assert not [c for c in result.stdout if c < 0x20 and c != 0x0a], "a control character reached the output"
+    assert not [c for c in result.stdout if c < 0x20 and c != 0x0A], "a control character reached the output"
 
 
 @each_format
@@ -118,7 +168,10 @@ def test_inputs_that_cannot_be_read_are_findings(tmp_path, format):
     result = check("absent.json", ".", format=format, cwd=tmp_path)
     assert result.returncode == 2
     findings = read(format, result.stdout)
-    assert [(f.code, f.severity, f.file, f.line) for f in findings] == [("TP1001", "error", "absent.json", 1), ("TP1001", "error", ".", 1)]
+    assert [(f.code, f.severity, f.file, f.line) for f in findings] == [
+        ("TP1001", "error", "absent.json", 1),
+        ("TP1001", "error", ".", 1),
+    ]
 
 
 @each_machine_format
@@ -140,7 +193,10 @@ def test_only_the_format_for_people_ends_with_a_summary(tmp_path):
 def test_without_format_people_are_addressed(tmp_path):
     model, plan, *_ = CASES["several errors and warnings"]
     write(tmp_path, model, plan)
-    assert run("check", "model.json", "plan.yaml", cwd=tmp_path).stdout == check("model.json", "plan.yaml", format="human", cwd=tmp_path).stdout
+    assert (
+        run("check", "model.json", "plan.yaml", cwd=tmp_path).stdout
+        == check("model.json", "plan.yaml", format="human", cwd=tmp_path).stdout
+    )
 
 
 def test_json_lines_are_the_objects_of_json(tmp_path):
@@ -153,8 +209,15 @@ def test_json_lines_are_the_objects_of_json(tmp_path):
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
-    entries = [f'{{"path":"layers.{i}.w","type":"Linear","parameters":{{"weight":{{"shape":[30,8],"dtype":"float32"}}}}}}' for i in range(100_000)]
-    model = '{"format":"tpplan.model/1","name":"Large","framework":"torch","modules":[\n{"path":"","type":"Model"},\n' + ",\n".join(entries) + "]}"
+    entries = [
+        f'{{"path":"layers.{i}.w","type":"Linear","parameters":{{"weight":{{"shape":[30,8],"dtype":"float32"}}}}}}'
+        for i in range(100_000)
+    ]
+    model = (
+        '{"format":"tpplan.model/1","name":"Large","framework":"torch","modules":[\n{"path":"","type":"Model"},\n'
+        + ",\n".join(entries)
+        + "]}"
+    )
     write(folder, model, plan_text({"layers.*.w": "colwise"}))
     return folder
 

@@ -19,8 +19,10 @@ def test_an_annotation_has_place_title_message_and_help(tmp_path):
     inputs = linear_model(m__wq=[8, 8]), plan_text({"wq": "colwise"})
     (finding,) = described(tmp_path, *inputs)
     (line,) = lines_of(tmp_path, *inputs)
-    assert line == (f"::error file=plan.yaml,line=5,col=3,endColumn=7,title=TP4001%3A {finding['title']}::"
-                    f"{finding['message']} ({finding['label']})%0Ahelp: {finding['help']}")
+    assert line == (
+        f"::error file=plan.yaml,line=5,col=3,endColumn=7,title=TP4001%3A {finding['title']}::"
+        f"{finding['message']} ({finding['label']})%0Ahelp: {finding['help']}"
+    )
 
 
 def test_an_annotation_without_a_place_names_no_file(tmp_path):
@@ -34,7 +36,9 @@ def test_values_are_escaped_as_the_runner_reads_them(tmp_path):
     write(tmp_path, linear_model(w=[8, 8]), "")
     (tmp_path / name).write_text(plan_text({"50%": "colwise"}))
     text = check("model.json", name, format="github", cwd=tmp_path).stdout.decode()
-    assert text.startswith("::error file=a%25b%3Ac%2Cd%0D%0Ae=f.yaml,line=5,col=3,endColumn=8,title=TP4001%3A rule matches nothing::rule `50%25` ")
+    assert text.startswith(
+        "::error file=a%25b%3Ac%2Cd%0D%0Ae=f.yaml,line=5,col=3,endColumn=8,title=TP4001%3A rule matches nothing::rule `50%25` "
+    )
     assert text.count("\n") == 1
     ((_, properties, message),) = commands(text)
     assert properties["file"] == name and message.startswith("rule `50%` ")
@@ -62,7 +66,11 @@ def test_limits_are_kept_and_the_rest_is_text(tmp_path, errors, warnings):
 def test_the_notice_counts_what_is_only_in_the_log(tmp_path):
     lines = lines_of(tmp_path, *many_findings(12, 11))
     (notice,) = [command for command in commands("\n".join(lines)) if command[0] == "notice"]
-    assert notice == ("notice", {"title": "tpplan"}, "and 2 errors, 1 warning more, in the log of this step: TP2004 x 1, TP4001 x 2")
+    assert notice == (
+        "notice",
+        {"title": "tpplan"},
+        "and 2 errors, 1 warning more, in the log of this step: TP2004 x 1, TP4001 x 2",
+    )
     assert "::group::2 errors, 1 warning more" in lines
 
 
@@ -79,6 +87,6 @@ def test_names_in_the_text_of_the_log_are_no_commands(tmp_path, name):
     (tmp_path / name).write_text(plan_text(keys))
     text = check("model.json", name, format="github", cwd=tmp_path).stdout.decode()
     lines = text.split("\n")[:-1]
-    inside = lines[lines.index("::group::5 errors more") + 1:lines.index("::endgroup::")]
+    inside = lines[lines.index("::group::5 errors more") + 1 : lines.index("::endgroup::")]
     assert len(inside) == 5 and all(line.startswith("error[TP4001] ") and "##[" not in line for line in inside)
     assert all(re.match(r"::(error|notice|group|endgroup)", line) for line in lines if line not in inside)

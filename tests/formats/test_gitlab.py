@@ -42,13 +42,18 @@ def test_fingerprints_stay_when_a_comment_is_added_above(tmp_path):
 def test_fingerprints_are_those_of_sarif(tmp_path):
     model, plan = many_findings(5, 5)
     results = json.loads(check_text(tmp_path, model, plan, format="sarif").stdout)["runs"][0]["results"]
-    assert [i["fingerprint"] for i in issues(tmp_path, model, plan)] == [r["partialFingerprints"]["tpplan/v1"] for r in results]
+    assert [i["fingerprint"] for i in issues(tmp_path, model, plan)] == [
+        r["partialFingerprints"]["tpplan/v1"] for r in results
+    ]
 
 
 def test_fingerprints_of_two_plans_differ(tmp_path):
     write(tmp_path, linear_model(w=[8, 8]), plan_text({"nothing": "colwise"}))
     (tmp_path / "other.yaml").write_text(plan_text({"nothing": "colwise"}))
-    found = [json.loads(check("model.json", name, format="gitlab", cwd=tmp_path).stdout)[0] for name in ("plan.yaml", "other.yaml", "./plan.yaml")]
+    found = [
+        json.loads(check("model.json", name, format="gitlab", cwd=tmp_path).stdout)[0]
+        for name in ("plan.yaml", "other.yaml", "./plan.yaml")
+    ]
     assert found[0]["fingerprint"] != found[1]["fingerprint"]
     assert found[0] == found[2], "a leading ./ is no part of a path in a repository"
 
@@ -59,5 +64,7 @@ def test_a_description_says_all_on_one_line(tmp_path):
     (issue,) = issues(tmp_path, model, plan)
     (note,) = finding["notes"]
     place = note["place"]
-    assert issue["description"] == (f"{finding['message']} ({finding['label']}); note: {note['text']} (model.json:{place['line']}:"
-                                    f"{place['column']}); note: and 31 parameters more with the same cause; help: {finding['help']}")
+    assert issue["description"] == (
+        f"{finding['message']} ({finding['label']}); note: {note['text']} (model.json:{place['line']}:"
+        f"{place['column']}); note: and 31 parameters more with the same cause; help: {finding['help']}"
+    )

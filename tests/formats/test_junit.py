@@ -50,11 +50,15 @@ def test_a_finding_without_a_place_names_no_file(tmp_path):
     assert case.get("file") is None and case.get("name").startswith("tpplan: error[TP9001]: ")
 
 
-@pytest.mark.parametrize("key", ["a\x00b", "a\x08b", "a\x1bb", "a\x7fb", "a\x9bb", "a\ufffeb", "a\uffffb", "<&>\"'", "]]>", "a\tb", "a\r\nb"])
+@pytest.mark.parametrize(
+    "key", ["a\x00b", "a\x08b", "a\x1bb", "a\x7fb", "a\x9bb", "a\ufffeb", "a\uffffb", "<&>\"'", "]]>", "a\tb", "a\r\nb"]
+)
 def test_characters_that_xml_cannot_hold_are_written_out_or_dropped(tmp_path, key):
     text = plan_text({}) + '  "' + "".join(f"\\U{ord(c):08X}" for c in key) + '": colwise\n'
     result = check_text(tmp_path, linear_model(w=[8, 8]), text, format="junit")
     root = xml.etree.ElementTree.fromstring(result.stdout)
     texts = [root[0][0].get("name"), *root[0][0].itertext()]
     assert result.returncode in (1, 2)
-    assert not [c for t in texts for c in t if (ord(c) < 0x20 and c != "\n") or 0x7f <= ord(c) < 0xa0 or c in "\ufffe\uffff"]
+    assert not [
+        c for t in texts for c in t if (ord(c) < 0x20 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\ufffe\uffff"
+    ]

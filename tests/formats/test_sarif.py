@@ -67,7 +67,10 @@ def test_rules_are_all_codes_with_their_titles_and_pages(tmp_path):
     model, plan, *_ = CASES["nothing wrong"]
     driver = sarif(tmp_path, model, plan)["tool"]["driver"]
     assert driver["name"] == "tpplan" and re.fullmatch(r"\d+\.\d+\.\d+", driver["version"])
-    rules = [(r["id"], r["defaultConfiguration"]["level"].capitalize(), r["shortDescription"]["text"]) for r in driver["rules"]]
+    rules = [
+        (r["id"], r["defaultConfiguration"]["level"].capitalize(), r["shortDescription"]["text"])
+        for r in driver["rules"]
+    ]
     assert rules == KINDS
     for rule in driver["rules"]:
         page = (ROOT / f"lib/diagnostics/explain/{rule['id']}.md").read_text(encoding="utf-8")
@@ -92,18 +95,21 @@ def marked(folder, location):
     """The text that a location marks, cut out by code points."""
     region = location["physicalLocation"]["region"]
     lines = (folder / location["physicalLocation"]["artifactLocation"]["uri"]).read_text(encoding="utf-8").split("\n")
-    return lines[region["startLine"] - 1][region["startColumn"] - 1:region["endColumn"] - 1]
+    return lines[region["startLine"] - 1][region["startColumn"] - 1 : region["endColumn"] - 1]
 
 
 def test_columns_count_code_points(tmp_path):
-    plan = plan_text({}) + '  "größe 🙂": colwise\n  w: {axis: tp, style: colwize}\n  "größe": {"寸法🙂": 1, style: colwise}\n'
+    plan = (
+        plan_text({})
+        + '  "größe 🙂": colwise\n  w: {axis: tp, style: colwize}\n  "größe": {"寸法🙂": 1, style: colwise}\n'
+    )
     log = sarif(tmp_path, linear_model(w=[8, 8]), plan)
     assert log["columnKind"] == "unicodeCodePoints"
     assert [marked(tmp_path, result["locations"][0]) for result in log["results"]] == ["colwize", '"寸法🙂"']
     document = json.loads(check("model.json", "plan.yaml", format="json", cwd=tmp_path).stdout)
     places = [finding["place"] for finding in document["diagnostics"]]
     lines = (tmp_path / "plan.yaml").read_bytes().split(b"\n")
-    in_bytes = [lines[p["line"] - 1][p["column"] - 1:p["end_column"] - 1].decode() for p in places]
+    in_bytes = [lines[p["line"] - 1][p["column"] - 1 : p["end_column"] - 1].decode() for p in places]
     assert in_bytes == ["colwize", '"寸法🙂"'], "columns of json count bytes"
 
 
@@ -152,8 +158,20 @@ def test_fingerprints_tell_equal_lines_apart(tmp_path):
 
 def test_fingerprints_in_a_model_of_one_line_do_not_depend_on_what_is_far_away(tmp_path):
     modules = [{"path": f"m{i}", "type": "Block"} for i in range(50)]
-    model = {"format": "tpplan.model/1", "name": "M", "framework": "torch", "modules": [*modules, {"path": "w", "type": "Linear", "unknown": 1,
-             "parameters": {"weight": {"shape": [8, 8], "dtype": "float32"}}}]}
+    model = {
+        "format": "tpplan.model/1",
+        "name": "M",
+        "framework": "torch",
+        "modules": [
+            *modules,
+            {
+                "path": "w",
+                "type": "Linear",
+                "unknown": 1,
+                "parameters": {"weight": {"shape": [8, 8], "dtype": "float32"}},
+            },
+        ],
+    }
     plan = plan_text({"w": "colwise"})
     before = prints(tmp_path, plan, model)
     assert len(before) == 1

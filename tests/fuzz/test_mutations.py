@@ -10,9 +10,43 @@ from conftest import codes, run
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 SEEDS = sorted((CORPUS / "compile").glob("*.txt"))
 TOKEN = re.compile(rb"[A-Za-z_]+|\d+|\s+|[^A-Za-z_\d\s]")
-INTERESTING = [b"\0", b"\xff", b"\n", b"\r", b"\t", b"\x1b", b"'", b'"', b"{", b"}", b"[", b"]", b",", b":", b"*", b"&",
-               b"-", b"#", b"|", b"null", b"true", b"0", b"-1", b"1e999", b"9223372036854775808", b"\xe2\x80\xae",
-               b"\\u0000", b"\\ud800", b"*a", b"&a ", b"<<: ", b"!x ", b"---\n", b"...\n", b"\xef\xbb\xbf"]
+INTERESTING = [
+    b"\0",
+    b"\xff",
+    b"\n",
+    b"\r",
+    b"\t",
+    b"\x1b",
+    b"'",
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"*",
+    b"&",
+    b"-",
+    b"#",
+    b"|",
+    b"null",
+    b"true",
+    b"0",
+    b"-1",
+    b"1e999",
+    b"9223372036854775808",
+    b"\xe2\x80\xae",
+    b"\\u0000",
+    b"\\ud800",
+    b"*a",
+    b"&a ",
+    b"<<: ",
+    b"!x ",
+    b"---\n",
+    b"...\n",
+    b"\xef\xbb\xbf",
+]
 # Control characters and direction overrides: nothing that moves a cursor or reorders text.
 UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 

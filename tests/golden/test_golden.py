@@ -14,7 +14,10 @@ import pytest
 from conftest import EXECUTOR, NEIGHBOURS, linear_model, plan_text, run, write
 
 HERE = pathlib.Path(__file__).resolve().parent
-EXECUTED = {"schedule": ("run", "manifest.json"), "reads": ("load", "manifest.json", "--weights", "weights.safetensors")}
+EXECUTED = {
+    "schedule": ("run", "manifest.json"),
+    "reads": ("load", "manifest.json", "--weights", "weights.safetensors"),
+}
 PHASES = ("model", "plan", "matches", "shardings", "boundaries", "operations", "manifest")
 CASES = sorted(str(path.parent.relative_to(HERE)) for path in HERE.glob("*/*/plan.yaml"))
 
@@ -26,9 +29,16 @@ def printed_by_executor(case, folder):
         (folder / name).write_bytes((HERE / case / name).read_bytes())
     assert run("compile", "model.json", "plan.yaml", "--quiet", "-o", "manifest.json", cwd=folder).returncode == 0
     if topic == "reads":
-        subprocess.run([EXECUTOR, "init", "manifest.json", "--quiet", "--seed", "1", "--consolidated", "weights.safetensors"], cwd=folder, check=True, timeout=60)
+        subprocess.run(
+            [EXECUTOR, "init", "manifest.json", "--quiet", "--seed", "1", "--consolidated", "weights.safetensors"],
+            cwd=folder,
+            check=True,
+            timeout=60,
+        )
     command, *arguments = EXECUTED[topic]
-    result = subprocess.run([EXECUTOR, command, *arguments, "--print", topic], cwd=folder, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [EXECUTOR, command, *arguments, "--print", topic], cwd=folder, capture_output=True, text=True, timeout=60
+    )
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
 
@@ -42,7 +52,9 @@ def printed(case, folder):
         result = run("check", "model.json", "plan.yaml", "--color", "never", cwd=HERE / case)
         return result.stdout.decode() + f"exit status {result.returncode}\n"
     allowed = [word for code in NEIGHBOURS for word in ("--allow", code)]
-    result = run("compile", "model.json", "plan.yaml", "--print", topic, "--quiet", "--color", "never", *allowed, cwd=HERE / case)
+    result = run(
+        "compile", "model.json", "plan.yaml", "--print", topic, "--quiet", "--color", "never", *allowed, cwd=HERE / case
+    )
     assert result.returncode == 0, result.stderr.decode()
     stderr = result.stderr.decode()
     return result.stdout.decode() + (f"\n{stderr}" if stderr else "")
@@ -64,12 +76,15 @@ def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
         assert {path.name for path in (HERE / case).iterdir()} == {"model.json", "plan.yaml", "expected.txt"}, case
 
 
-@pytest.mark.parametrize("mesh, spec", [
-    ("{fsdp: 2, tp: 2}", "[[fsdp, tp], null]"),
-    ("{fsdp: 2, tp: 2}", "[tp, fsdp]"),
-    ('{"no": 2, "a b": 2}', '[null, ["no", "a b"]]'),
-    ('{"...": 2, "Tp": 2}', '[["..."], "Tp"]'),
-])
+@pytest.mark.parametrize(
+    "mesh, spec",
+    [
+        ("{fsdp: 2, tp: 2}", "[[fsdp, tp], null]"),
+        ("{fsdp: 2, tp: 2}", "[tp, fsdp]"),
+        ('{"no": 2, "a b": 2}', '[null, ["no", "a b"]]'),
+        ('{"...": 2, "Tp": 2}', '[["..."], "Tp"]'),
+    ],
+)
 def test_a_printed_spec_can_be_written_into_a_plan(tmp_path, mesh, spec):
     for _ in range(2):
         paths = write(tmp_path, linear_model(w=[8, 8]), plan_text({"w": f"{{spec: {spec}}}"}, mesh=mesh))

@@ -43,14 +43,24 @@ THIRD_PARTY = {
     "openssl/": {"lib/base/sha256.cc"},
     "yaml-cpp/": {"lib/syntax/yaml_tree.cc"},
     "re2/": {"lib/match/pattern.cc"},
-    "CLI/": {"tools/tpplan/command_line.cc", "tools/tpplan/apply_settings.cc", "tools/cli/describe_app.cc", "tools/cli/number_options.cc", "tools/cli/parse_line.cc", "tools/cli/program.cc", "tools/tpplan-exec/command_line.cc"},
+    "CLI/": {
+        "tools/tpplan/command_line.cc",
+        "tools/tpplan/apply_settings.cc",
+        "tools/cli/describe_app.cc",
+        "tools/cli/number_options.cc",
+        "tools/cli/parse_line.cc",
+        "tools/cli/program.cc",
+        "tools/tpplan-exec/command_line.cc",
+    },
     "spdlog/spdlog.h": set(),  # a logger costs a build more than all that it would say here
     "spdlog/sinks": set(),
 }
 
 
 def sources():
-    found = [p for folder in ("lib", "tools") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cc", ".cu")]
+    found = [
+        p for folder in ("lib", "tools") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".h", ".cc", ".cu")
+    ]
     return [p for p in found if p.parent != ROOT / "tools/cmake"]  # what the configuration tries, and no program holds
 
 
@@ -78,8 +88,13 @@ def test_every_folder_has_its_layer():
 def test_no_phase_asks_which_dialect_it_is_in():
     """Phases ask columns of the row; that a plan is glob by default is the one place that names a dialect."""
     asks = re.compile(r"\bk[A-Z]\w*Dialect\b|dialect->name *[=!]=|dialect *[=!]= *&")
-    wrong = [str(path.relative_to(ROOT)) for path in sources() if path.parent.name != "dialects" and path.stem != "dialects"
-             and asks.search(path.read_text().replace("const DialectRow* dialect = &kGlobDialect;", ""))]
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if path.parent.name != "dialects"
+        and path.stem != "dialects"
+        and asks.search(path.read_text().replace("const DialectRow* dialect = &kGlobDialect;", ""))
+    ]
     assert not wrong
 
 
@@ -97,8 +112,14 @@ def test_no_json_is_written_by_hand():
     """A text in the code that begins as a piece of JSON with a key does: all JSON goes through syntax/json_writer.h. A help
     that shows what to write into a file begins with words."""
     by_hand = re.compile(r'(?<!\\)"(?:\\n|[\s,:{}\[\]])*\\"[^"\\]*\\" *:')
-    assert by_hand.search('out += fmt::format("{}{{\\"kind\\": ') and by_hand.search('",\\n\\"x\\":') and not by_hand.search('"write \\"kind\\": ')
-    wrong = [f"{path.relative_to(ROOT)}: {found[0]}" for path in sources() for found in by_hand.finditer(path.read_text())]
+    assert (
+        by_hand.search('out += fmt::format("{}{{\\"kind\\": ')
+        and by_hand.search('",\\n\\"x\\":')
+        and not by_hand.search('"write \\"kind\\": ')
+    )
+    wrong = [
+        f"{path.relative_to(ROOT)}: {found[0]}" for path in sources() for found in by_hand.finditer(path.read_text())
+    ]
     assert not wrong
 
 
@@ -108,9 +129,22 @@ def test_no_header_includes_fmt():
 
 def test_each_phase_is_named_by_its_header_and_in_the_readme():
     readme = (LIB / "README.md").read_text()
-    phases = ["model/read_model", "plan/read_plan", "match/match_plan", "infer/infer_params", "infer/resolve_ties", "infer/check_heads",
-              "infer/apply_fsdp", "infer/check_coverage", "infer/check_limits", "match/match_patterns", "infer/infer_boundaries", "infer/build_manifest", "manifest/write_manifest",
-              "manifest/read_manifest"]
+    phases = [
+        "model/read_model",
+        "plan/read_plan",
+        "match/match_plan",
+        "infer/infer_params",
+        "infer/resolve_ties",
+        "infer/check_heads",
+        "infer/apply_fsdp",
+        "infer/check_coverage",
+        "infer/check_limits",
+        "match/match_patterns",
+        "infer/infer_boundaries",
+        "infer/build_manifest",
+        "manifest/write_manifest",
+        "manifest/read_manifest",
+    ]
     for phase in phases:
         name = phase.split("/")[1]
         assert re.search(rf"\b{name}\(", (LIB / f"{phase}.h").read_text()), phase
@@ -120,12 +154,20 @@ def test_each_phase_is_named_by_its_header_and_in_the_readme():
 def test_every_source_file_is_built():
     cmake = "".join((ROOT / path).read_text() for path in ("CMakeLists.txt", "tools/cmake/programs.cmake"))
     folders = {word for line in re.findall(r"^tpplan_sources\(\w+ ([^)]+)\)", cmake, re.M) for word in line.split()}
-    missing = [str(p.relative_to(ROOT)) for p in sources() if p.suffix == ".cc" and str(p.parent.relative_to(ROOT)) not in folders]
+    missing = [
+        str(p.relative_to(ROOT))
+        for p in sources()
+        if p.suffix == ".cc" and str(p.parent.relative_to(ROOT)) not in folders
+    ]
     assert not missing
 
 
 def kinds():
-    return re.findall(r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (\w+), (\w+), "([^"]+)"\)', (LIB / "diagnostics/diagnostic_kinds.def").read_text(), re.M)
+    return re.findall(
+        r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (\w+), (\w+), "([^"]+)"\)',
+        (LIB / "diagnostics/diagnostic_kinds.def").read_text(),
+        re.M,
+    )
 
 
 def test_diagnostic_numbers_are_unique_and_ascend():
@@ -144,7 +186,17 @@ def test_every_diagnostic_has_a_page_and_every_page_a_diagnostic():
 
 
 def test_only_agreed_entries_stand_at_the_top_level():
-    agreed = {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "lib", "plans", "schemas", "tests", "tools"}
+    agreed = {
+        "CMakeLists.txt",
+        "CMakePresets.json",
+        "LICENSE",
+        "README.md",
+        "lib",
+        "plans",
+        "schemas",
+        "tests",
+        "tools",
+    }
     assert {p.name for p in ROOT.iterdir() if not p.name.startswith((".", "build"))} <= agreed
 
 
@@ -160,7 +212,12 @@ VERSION = re.search(r'^#define TPPLAN_VERSION "([0-9.]+)"$', (LIB / "base/versio
 
 def test_the_version_stands_in_one_place():
     """What releases are called where others name one is all that is written beside it."""
-    files = [p for folder in ("lib", "tools", "schemas", ".github") for p in (ROOT / folder).rglob("*") if p.is_file() and not re.search(r"\.egg-info|__pycache__|tools/python/build", str(p))]
+    files = [
+        p
+        for folder in ("lib", "tools", "schemas", ".github")
+        for p in (ROOT / folder).rglob("*")
+        if p.is_file() and not re.search(r"\.egg-info|__pycache__|tools/python/build", str(p))
+    ]
     files += [p for p in ROOT.iterdir() if p.is_file() and p.name != ".git"]
     releases = {"README.md": "tpplan@v", ".pre-commit-hooks.yaml": "rev: v"}
     wrong = []
@@ -178,7 +235,14 @@ def test_the_version_stands_in_one_place():
 def test_cmake_and_python_read_the_version(tmp_path):
     lines = (ROOT / "CMakeLists.txt").read_text().split("project(")[0]
     (tmp_path / "version.cmake").write_text(lines.replace("lib/base", f"{LIB}/base") + 'message("${version}")\n')
-    assert subprocess.run(["cmake", "-P", tmp_path / "version.cmake"], capture_output=True, text=True, check=True).stderr.strip() == VERSION
+    assert (
+        subprocess.run(
+            ["cmake", "-P", tmp_path / "version.cmake"], capture_output=True, text=True, check=True
+        ).stderr.strip()
+        == VERSION
+    )
     pytest.importorskip("setuptools")
-    done = subprocess.run([sys.executable, "setup.py", "--version"], cwd=ROOT / "tools/python", capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--version"], cwd=ROOT / "tools/python", capture_output=True, text=True, check=True
+    )
     assert done.stdout.split()[-1] == VERSION

@@ -12,7 +12,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def files(*endings):
-    listed = [p for folder in ("lib", "tools", "tests") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in endings]
+    listed = [
+        p for folder in ("lib", "tools", "tests") for p in sorted((ROOT / folder).rglob("*")) if p.suffix in endings
+    ]
     assert listed
     return listed
 
@@ -20,7 +22,9 @@ def files(*endings):
 # At the start of a line of a header: what a function returns, and its name. Results by reference are for chaining.
 DECLARATION = re.compile(
     r"^(?:TPPLAN_HOST_DEVICE |inline |constexpr |static )*(?!void\b|return\b|using\b|struct\b|enum\b|namespace\b|template\b)"
-    r"((?:const )?[A-Za-z_][\w:]*(?:<[^;()]*>)?(?: ?\*)?) ([a-z_]\w*)\(", re.M)
+    r"((?:const )?[A-Za-z_][\w:]*(?:<[^;()]*>)?(?: ?\*)?) ([a-z_]\w*)\(",
+    re.M,
+)
 
 
 def undecided(text):
@@ -29,25 +33,44 @@ def undecided(text):
 
 # Whose result is a convenience: they have reported what it says, or done what they are for.
 MAY_BE_DROPPED = {
-    "report", "fault", "specs_fault", "report_kind", "usage_error", "check_unasked_module",  # the finding is said
-    "for_each_entry", "read_axis", "read_integer", "read_number", "read_bool",  # a reader of plans reads on, and reports more
+    "report",
+    "fault",
+    "specs_fault",
+    "report_kind",
+    "usage_error",
+    "check_unasked_module",  # the finding is said
+    "for_each_entry",
+    "read_axis",
+    "read_integer",
+    "read_number",
+    "read_bool",  # a reader of plans reads on, and reports more
     "for_each_run",  # true unless its visitor stops
-    "insert", "join", "add_module",  # what was added can be found again
-    "print", "send_frame",  # a lost reader is said at the end, a lost peer found by reading
+    "insert",
+    "join",
+    "add_module",  # what was added can be found again
+    "print",
+    "send_frame",  # a lost reader is said at the end, a lost peer found by reading
 }
 
 
 def test_what_a_function_gives_back_is_not_dropped():
     """Every function of a header that returns a value is [[nodiscard]]; who drops one on purpose says so with a cast."""
-    wrong = [f"{path.relative_to(ROOT)}: {name}" for path in files(".h") if path.parts[len(ROOT.parts)] != "tests"
-             for name in undecided(path.read_text()) if name not in MAY_BE_DROPPED]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files(".h")
+        if path.parts[len(ROOT.parts)] != "tests"
+        for name in undecided(path.read_text())
+        if name not in MAY_BE_DROPPED
+    ]
     assert not wrong
 
 
 def test_the_rule_sees_a_function_without_nodiscard():
     assert undecided("bool read_axis(Reader& reader);\n") == ["read_axis"]
     assert undecided("inline std::vector<std::pair<int, int>> pairs_of(const Map& map) {\n") == ["pairs_of"]
-    assert not undecided("[[nodiscard]] bool read_axis(Reader& reader);\nvoid add(int);\nParam& add_param(Graph& graph);\n")
+    assert not undecided(
+        "[[nodiscard]] bool read_axis(Reader& reader);\nvoid add(int);\nParam& add_param(Graph& graph);\n"
+    )
 
 
 def test_a_table_by_an_enum_ends_with_its_last_enumerator():
@@ -56,9 +79,16 @@ def test_a_table_by_an_enum_ends_with_its_last_enumerator():
     for path in files(".h", ".cc"):
         for name, body in re.findall(r"enum class (\w+)[^{;]*\{([^}]*)\}", path.read_text()):
             body = re.sub(r"//[^\n]*", "", body)
-            enums.setdefault(name, set()).add([word.split("=")[0].strip() for word in body.split(",") if word.strip()][-1])
-    asserted = [(path, enum, last) for path in files(".h", ".cc")
-                for enum, last in re.findall(r"static_assert\(std::size\(\w+\) == static_cast<size_t>\((\w+)::(\w+)\) \+ 1\)", path.read_text())]
+            enums.setdefault(name, set()).add(
+                [word.split("=")[0].strip() for word in body.split(",") if word.strip()][-1]
+            )
+    asserted = [
+        (path, enum, last)
+        for path in files(".h", ".cc")
+        for enum, last in re.findall(
+            r"static_assert\(std::size\(\w+\) == static_cast<size_t>\((\w+)::(\w+)\) \+ 1\)", path.read_text()
+        )
+    ]
     assert len(asserted) >= 14
     assert not [f"{path.relative_to(ROOT)}: {enum}::{last}" for path, enum, last in asserted if last not in enums[enum]]
 
@@ -77,8 +107,16 @@ def test_a_table_by_an_enum_is_asserted():
 
 def clang_format():
     """The formatter's version decides what is right: 14, from tests/requirements.txt or the system."""
-    for place in (pathlib.Path(os.sys.executable).parent / "clang-format", shutil.which("clang-format-14"), shutil.which("clang-format")):
-        if place and pathlib.Path(place).exists() and "version 14." in subprocess.run([place, "--version"], text=True, capture_output=True).stdout:
+    for place in (
+        pathlib.Path(os.sys.executable).parent / "clang-format",
+        shutil.which("clang-format-14"),
+        shutil.which("clang-format"),
+    ):
+        if (
+            place
+            and pathlib.Path(place).exists()
+            and "version 14." in subprocess.run([place, "--version"], text=True, capture_output=True).stdout
+        ):
             return str(place)
     return None
 
@@ -86,11 +124,33 @@ def clang_format():
 def test_cpp_is_formatted_as_clang_format_says():
     if not clang_format():
         pytest.skip("clang-format 14 is missing")
-    run = subprocess.run([clang_format(), "--dry-run", "-Werror", *files(".h", ".cc", ".cu")], text=True, capture_output=True, cwd=ROOT)
-    assert run.returncode == 0, "\n".join(sorted({line.split(":")[0] for line in run.stderr.splitlines() if "error:" in line}))
+    run = subprocess.run(
+        [clang_format(), "--dry-run", "-Werror", *files(".h", ".cc", ".cu")], text=True, capture_output=True, cwd=ROOT
+    )
+    assert run.returncode == 0, "\n".join(
+        sorted({line.split(":")[0] for line in run.stderr.splitlines() if "error:" in line})
+    )
+
+
+def ruff():
+    for place in (pathlib.Path(os.sys.executable).parent / "ruff", shutil.which("ruff")):
+        if place and pathlib.Path(place).exists():
+            return str(place)
+    return None
+
+
+def test_python_is_formatted_as_ruff_says():
+    if not ruff():
+        pytest.skip("ruff is missing")
+    run = subprocess.run([ruff(), "format", "--check", "--no-cache", "."], text=True, capture_output=True, cwd=ROOT)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_no_line_of_cpp_is_longer_than_140_columns():
-    wrong = [f"{path.relative_to(ROOT)}:{number}" for path in files(".h", ".cc", ".cu")
-             for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 140 and path.stem != "style_programs"]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files(".h", ".cc", ".cu")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > 140 and path.stem != "style_programs"
+    ]
     assert not wrong

@@ -16,7 +16,11 @@ def test_left_out(): pass
 """
 WHOLE = "import pytest\npytest.skip('no GPU', allow_module_level=True)\n"
 # JUnit's XML of a good case and a failed one, and of the beginning of one.
-GOOD, BAD, CUT = '<a><testcase name="x"/></a>', '<a><testcase name="x"><failure message="y"/></testcase></a>', '<a><testcase name="x"'
+GOOD, BAD, CUT = (
+    '<a><testcase name="x"/></a>',
+    '<a><testcase name="x"><failure message="y"/></testcase></a>',
+    '<a><testcase name="x"',
+)
 
 
 def summary(*arguments):
@@ -26,7 +30,9 @@ def summary(*arguments):
 
 def record(folder, name, *command):
     """Runs a test as ctest does; its exit status."""
-    return subprocess.run([sys.executable, "-S", "-E", RECORD, folder, name, *map(str, command)], capture_output=True).returncode
+    return subprocess.run(
+        [sys.executable, "-S", "-E", RECORD, folder, name, *map(str, command)], capture_output=True
+    ).returncode
 
 
 def record_shell(folder, name, xml, status=0):
@@ -38,7 +44,9 @@ def record_shell(folder, name, xml, status=0):
 def record_pytest(folder, name, text):
     path = folder / f"test_{name}.py"
     path.write_text(text)
-    return record(folder / "results", name, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={}", path)
+    return record(
+        folder / "results", name, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={}", path
+    )
 
 
 def test_passed_and_skipped_are_counted_and_reasons_said(tmp_path):
@@ -47,7 +55,10 @@ def test_passed_and_skipped_are_counted_and_reasons_said(tmp_path):
     status, lines = summary(f"release={tmp_path / 'results'}", "fuzz=!--all runs it")
     assert status == 0
     assert sorted(lines[:2]) == ["skipped: 1 x no GPU", "skipped: 1 x no such thing here"]
-    assert lines[2:] == ["ran: release 3 cases of 2 tests; fuzz not run (--all runs it)", "1 passed, 0 failed, 2 skipped"]
+    assert lines[2:] == [
+        "ran: release 3 cases of 2 tests; fuzz not run (--all runs it)",
+        "1 passed, 0 failed, 2 skipped",
+    ]
 
 
 def test_a_file_without_any_case_fails(tmp_path):
@@ -59,15 +70,25 @@ def test_a_failed_case_is_named(tmp_path):
     assert record_shell(tmp_path, "a/b", BAD, 1) == 1
     assert record_shell(tmp_path, "a/c", GOOD) == 0
     status, lines = summary(f"release={tmp_path}")
-    assert status == 1 and lines[0] == "failed: a/b (release): 1, exit status 1" and lines[-1] == "1 passed, 1 failed, 0 skipped"
+    assert (
+        status == 1
+        and lines[0] == "failed: a/b (release): 1, exit status 1"
+        and lines[-1] == "1 passed, 1 failed, 0 skipped"
+    )
 
 
 @pytest.mark.parametrize("xml, passed", [(GOOD, 1), (CUT, 0), ("", 0)], ids=["good", "cut", "none"])
 @pytest.mark.parametrize("end, status", [("kill -KILL $$", 128 + 9), ("exit 1", 1), ("exit 5", 5)])
 def test_a_test_that_ends_badly_fails_whatever_its_cases_say(xml, passed, end, status, tmp_path):
     assert record_shell(tmp_path, "a/b", xml, end) == status
-    assert summary(f"release={tmp_path}") == (1, [f"failed: a/b (release): 1, exit status {-9 if 'KILL' in end else status}",
-                                                  f"ran: release {passed + 1} cases of 1 tests", f"{passed} passed, 1 failed, 0 skipped"])
+    assert summary(f"release={tmp_path}") == (
+        1,
+        [
+            f"failed: a/b (release): 1, exit status {-9 if 'KILL' in end else status}",
+            f"ran: release {passed + 1} cases of 1 tests",
+            f"{passed} passed, 1 failed, 0 skipped",
+        ],
+    )
 
 
 def test_a_test_without_cases_is_one(tmp_path):

@@ -13,8 +13,12 @@ SEARCHED = ("lib", "tools", "schemas")
 def rows():
     """The table: what is added, what to touch, texts of one that is there."""
     table = (LIB / "README.md").read_text().split("## To add", 1)[1].split("\n## ", 1)[0]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line.startswith("| ")]
-    return {row[0]: (row[1], re.findall("`([^`]+)`", row[2].rstrip("| "))) for row in (line + [""] for line in cells[1:])}
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line.startswith("| ")
+    ]
+    return {
+        row[0]: (row[1], re.findall("`([^`]+)`", row[2].rstrip("| "))) for row in (line + [""] for line in cells[1:])
+    }
 
 
 ROWS = rows()
@@ -29,14 +33,22 @@ def named(touch):
             continue
         base = "" if path.split("/")[0] in ("tools", "tests", "schemas", "plans") else "lib/"
         endings = re.findall(r"\.\w+", more)
-        found += [base + path.replace("NAME", "*"), *(base + str(pathlib.PurePath(path).with_suffix(e)).replace("NAME", "*") for e in endings)]
+        found += [
+            base + path.replace("NAME", "*"),
+            *(base + str(pathlib.PurePath(path).with_suffix(e)).replace("NAME", "*") for e in endings),
+        ]
     return found
 
 
 def files(pattern):
     """Files that a pattern names: itself, what it matches, or all below it."""
     found = [path for path in ROOT.glob(pattern)]
-    return {str(p.relative_to(ROOT)) for path in found for p in ([path] if path.is_file() else path.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(ROOT))
+        for path in found
+        for p in ([path] if path.is_file() else path.rglob("*"))
+        if p.is_file()
+    }
 
 
 def sources():
@@ -53,7 +65,11 @@ SOURCES = dict(sources())
 def test_the_table_is_read():
     assert len(ROWS) > 25 and sum(len(texts) > 0 for _, texts in ROWS.values()) > 20
     assert named("a pair diagnostics/render_NAME.h and .cc, a row in phase.h; tools/cli") == [
-        "lib/diagnostics/render_*.h", "lib/diagnostics/render_*.cc", "lib/phase.h", "tools/cli"]
+        "lib/diagnostics/render_*.h",
+        "lib/diagnostics/render_*.cc",
+        "lib/phase.h",
+        "tools/cli",
+    ]
 
 
 @pytest.mark.parametrize("thing", ROWS)
@@ -61,9 +77,15 @@ def test_what_a_row_names_is_there(thing):
     touch, _ = ROWS[thing]
     missing = [pattern for pattern in named(touch) if not files(pattern)]
     assert not missing
-    texts = "".join(SOURCES.get(path) or (ROOT / path).read_text(errors="replace") for pattern in named(touch) for path in files(pattern)
-                    if (ROOT / path).suffix in (".cc", ".h", ".cu", ".def", ".py", ".json"))
-    words = [w for w in re.findall("`([A-Za-z_]+)`", touch) if w not in ("NAME", "local", "doctor", "init", "contiguous")]
+    texts = "".join(
+        SOURCES.get(path) or (ROOT / path).read_text(errors="replace")
+        for pattern in named(touch)
+        for path in files(pattern)
+        if (ROOT / path).suffix in (".cc", ".h", ".cu", ".def", ".py", ".json")
+    )
+    words = [
+        w for w in re.findall("`([A-Za-z_]+)`", touch) if w not in ("NAME", "local", "doctor", "init", "contiguous")
+    ]
     assert not [word for word in words if not re.search(rf"\b{word}\b", texts)]
 
 

@@ -14,8 +14,14 @@ CMAKE = [(ROOT / path).read_text() for path in ("CMakeLists.txt", "tools/cmake/p
 def unity_folders():
     """Folders whose files become one: those of the targets that CMake builds so."""
     text = "".join(CMAKE)
-    targets = {name for names in re.findall(r"^set_target_properties\(([\w ]+) PROPERTIES UNITY_BUILD_MODE GROUP", text, re.M) for name in names.split()}
-    lists = {variable: folders.split() for variable, folders in re.findall(r"^tpplan_sources\((\w+) ([^)]+)\)", text, re.M)}
+    targets = {
+        name
+        for names in re.findall(r"^set_target_properties\(([\w ]+) PROPERTIES UNITY_BUILD_MODE GROUP", text, re.M)
+        for name in names.split()
+    }
+    lists = {
+        variable: folders.split() for variable, folders in re.findall(r"^tpplan_sources\((\w+) ([^)]+)\)", text, re.M)
+    }
     taken = re.findall(r"^add_library\((\w+) STATIC \$\{(\w+)\}", text, re.M)
     assert targets and targets == {target for target, _ in taken if target in targets}
     return sorted(folder for target, variable in taken if target in targets for folder in lists[variable])
@@ -24,8 +30,11 @@ def unity_folders():
 def blank(text):
     """The text without comments, and with empty literals."""
     raw = r'R"(\w*)\((?:.|\n)*?\)\1"'
-    return re.sub(rf"//[^\n]*|/\*(?:.|\n)*?\*/|{raw}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'",
-                  lambda found: '""' if found[0][0] in "\"'R" else " ", text)
+    return re.sub(
+        rf"//[^\n]*|/\*(?:.|\n)*?\*/|{raw}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'",
+        lambda found: '""' if found[0][0] in "\"'R" else " ",
+        text,
+    )
 
 
 def without(text, opening, closing):
@@ -42,7 +51,14 @@ def types(parameters):
         depth += (c in "<([{") - (c in ">)]}")
         flat += "\n" if c == "," and depth == 0 else c
     alone = (re.sub(r"\s*=.*", "", part).strip() for part in flat.split("\n"))
-    return tuple(re.sub(r"(?<=[\w>&*\]])\s*\b\w+$" if not re.fullmatch(r"(const )?[\w:]+(<.*>)?[&*]*", part) else "$^", "", " ".join(part.split())) for part in alone)
+    return tuple(
+        re.sub(
+            r"(?<=[\w>&*\]])\s*\b\w+$" if not re.fullmatch(r"(const )?[\w:]+(<.*>)?[&*]*", part) else "$^",
+            "",
+            " ".join(part.split()),
+        )
+        for part in alone
+    )
 
 
 def head_of(chunk):
@@ -66,7 +82,11 @@ def head_of(chunk):
 
 def definitions(text):
     """What a file defines at file scope, as (name, types of the parameters or None). What belongs to a class is its own."""
-    found = [(macro, None) for macro in re.findall(r"^#define (\w+)", text, re.M) if not re.search(rf"^#undef {macro}\b", text, re.M)]
+    found = [
+        (macro, None)
+        for macro in re.findall(r"^#define (\w+)", text, re.M)
+        if not re.search(rf"^#undef {macro}\b", text, re.M)
+    ]
     text = re.sub(r"^#(?:.*\\\n)*.*$", "", blank(text), flags=re.M)
     for chunk in re.split(r"\n(?=[^\s}])", "\n" + text):
         head, sign = head_of(chunk)
@@ -79,14 +99,14 @@ def definitions(text):
         elif call := re.search(r"([\w:~]+) ?\(", plain):
             if "::" not in call[1] and sign == "{":
                 begin = head.index("(", head.index(call[1]))
-                found.append((call[1], types(head[begin + 1:head.rindex(")")])))
+                found.append((call[1], types(head[begin + 1 : head.rindex(")")])))
         elif name := re.search(r"(\w+)(?:\[.*\])?$", plain):
             found.append((name[1], None))
     return found
 
 
 def test_definitions_are_seen():
-    text = '''
+    text = """
 namespace {
 const std::map<int, std::string> kNames = {{1, "struct Fake {"}};
 constexpr int kSizes[] = {1, 2};  // struct Fake {
@@ -105,10 +125,15 @@ bool operator<(const Pair& a, const Pair& b) { return a.a < b.a; }
 }
 int Pair::size() const { return 2; }
 using Word = std::string;
-'''
-    assert definitions(text) == [("kNames", None), ("kSizes", None), ("Pair", None),
-                                 ("parse", ("const std::string&", "std::function<bool(int, T)>", "int")),
-                                 ("operator_", ("const Pair&", "const Pair&")), ("Word", None)]
+"""
+    assert definitions(text) == [
+        ("kNames", None),
+        ("kSizes", None),
+        ("Pair", None),
+        ("parse", ("const std::string&", "std::function<bool(int, T)>", "int")),
+        ("operator_", ("const Pair&", "const Pair&")),
+        ("Word", None),
+    ]
 
 
 def clashes(paths):

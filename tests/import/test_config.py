@@ -47,7 +47,15 @@ def import_config_known():
 
 def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
     assert import_config(tmp_path, CONFIG | {"num_key_value_heads": 4}, "-o", "model.json").returncode == 0
-    result = run("compile", tmp_path / "model.json", ROOT / "plans" / "llama.yaml", "--mesh", "tp=4", "-o", tmp_path / "manifest.json")
+    result = run(
+        "compile",
+        tmp_path / "model.json",
+        ROOT / "plans" / "llama.yaml",
+        "--mesh",
+        "tp=4",
+        "-o",
+        tmp_path / "manifest.json",
+    )
     assert result.returncode == 0, result.stderr.decode()
     assert json.loads((tmp_path / "manifest.json").read_bytes())["parameters"]
 
@@ -56,7 +64,9 @@ def test_the_model_that_ships_is_the_one_of_its_config(tmp_path):
     config = pathlib.Path(__file__).parent / "data" / "llama-3-8b.config.json"
     made = json.loads(run("import", "--from", "config", config).stdout)
     shipped = json.loads((ROOT / "plans" / "models" / "llama-3-8b.json").read_bytes())
-    assert [m for m in made["modules"] if "buffers" not in m] == [m for m in shipped["modules"] if m["path"] != "model.rotary_emb"]
+    assert [m for m in made["modules"] if "buffers" not in m] == [
+        m for m in shipped["modules"] if m["path"] != "model.rotary_emb"
+    ]
 
 
 def without(*names):
@@ -66,15 +76,23 @@ def without(*names):
 EXPERTS = {"num_experts": 2}, {"num_local_experts": 4}, {"num_experts": 2, "num_local_experts": 4}
 
 
-@pytest.mark.parametrize("family, counts", [("mixtral", (2, 4, 2)), ("qwen2_moe", (2, None, 2)), ("qwen3_moe", (2, 4, 4))])
+@pytest.mark.parametrize(
+    "family, counts", [("mixtral", (2, 4, 2)), ("qwen2_moe", (2, None, 2)), ("qwen3_moe", (2, 4, 4))]
+)
 def test_experts_are_counted_by_the_key_that_the_family_reads(family, counts, tmp_path):
     """What transformers 5.23 has for `num_experts` after reading such a config; None: its default, which is never guessed."""
     for keys, count in zip(EXPERTS, counts):
-        config = CONFIG | {"model_type": family, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16} | keys
+        config = (
+            CONFIG | {"model_type": family, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16} | keys
+        )
         result = import_config(tmp_path, config)
         assert (result.returncode == 0) == (count is not None), result.stderr.decode()
         if count is not None:
-            assert {m["attributes"]["num_experts"] for m in json.loads(result.stdout)["modules"] if "num_experts" in m.get("attributes", {})} == {count}
+            assert {
+                m["attributes"]["num_experts"]
+                for m in json.loads(result.stdout)["modules"]
+                if "num_experts" in m.get("attributes", {})
+            } == {count}
 
 
 BAD = {
@@ -84,12 +102,18 @@ BAD = {
     "unknown model_type": (b'{\n  "model_type": "lama"}', "TP6011", (2, 17)),
     "another architecture": (CONFIG | {"architectures": ["LlamaModel"]}, "TP6011", None),
     "architectures no list": (CONFIG | {"architectures": "LlamaForCausalLM"}, "TP6010", None),
-    **{f"no {name}": (without(name), "TP6010", (1, 1)) for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")},
+    **{
+        f"no {name}": (without(name), "TP6010", (1, 1))
+        for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    },
     "null size": (CONFIG | {"vocab_size": None}, "TP6010", None),
     "size 0": (CONFIG | {"hidden_size": 0}, "TP6010", None),
     "negative size": (CONFIG | {"vocab_size": -1}, "TP6010", None),
-    "float size": (b'{"model_type": "llama",\n "vocab_size": 1.5, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}',
-                   "TP6010", (2, 16)),
+    "float size": (
+        b'{"model_type": "llama",\n "vocab_size": 1.5, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}',
+        "TP6010",
+        (2, 16),
+    ),
     "huge size": (CONFIG | {"vocab_size": 10**30}, "TP6010", None),
     "2^32": (CONFIG | {"vocab_size": 2**32}, "TP6010", None),
     "string size": (CONFIG | {"vocab_size": "96"}, "TP6010", None),

@@ -17,7 +17,13 @@ MEASURE = ROOT / "tests" / "bad_input" / "measure.py"
 
 def file_of(header, data=b"", length=None):
     """A file with this header (text, bytes or a dict), whatever it is."""
-    text = header if isinstance(header, bytes) else header.encode() if isinstance(header, str) else json.dumps(header).encode()
+    text = (
+        header
+        if isinstance(header, bytes)
+        else header.encode()
+        if isinstance(header, str)
+        else json.dumps(header).encode()
+    )
     return struct.pack("<Q", len(text) if length is None else length) + text + data
 
 
@@ -40,7 +46,11 @@ FILES = {
     "empty dim": (one("F32", (0,), (0, 0), data=0), True, None),
     "two tensors": (file_of({"a": tensor(), "b": tensor("F64", (2,), (4, 20))}, bytes(20)), True, None),
     "any order": (file_of({"b": tensor("F64", (2,), (4, 20)), "a": tensor()}, bytes(20)), True, None),
-    "zero bytes between": (file_of({"a": tensor(), "z": tensor("F32", (0,), (4, 4)), "b": tensor("F32", (1,), (4, 8))}, bytes(8)), True, None),
+    "zero bytes between": (
+        file_of({"a": tensor(), "z": tensor("F32", (0,), (4, 4)), "b": tensor("F32", (1,), (4, 8))}, bytes(8)),
+        True,
+        None,
+    ),
     "misaligned": (file_of({"a": tensor("U8", (1,), (0, 1)), "b": tensor("F32", (1,), (1, 5))}, bytes(5)), True, None),
     "metadata": (file_of({"__metadata__": {"format": "pt"}, "a": tensor()}, bytes(4)), True, None),
     "metadata null": (file_of({"__metadata__": None, "a": tensor()}, bytes(4)), True, None),
@@ -63,8 +73,16 @@ FILES = {
     "65 dims": (one("F32", [1] * 65), True, "TP6008"),
     # stricter than the package, by the format's own text
     "leading space": (file_of(" " + raw(), bytes(4)), True, "TP6001"),
-    "name twice": (file_of('{"a":' + json.dumps(tensor()) + ',"a":' + json.dumps(tensor()) + "}", bytes(4)), True, "TP1006"),
-    "metadata key twice": (file_of('{"__metadata__":{"k":"1","k":"2"},"a":' + json.dumps(tensor()) + "}", bytes(4)), True, "TP1006"),
+    "name twice": (
+        file_of('{"a":' + json.dumps(tensor()) + ',"a":' + json.dumps(tensor()) + "}", bytes(4)),
+        True,
+        "TP1006",
+    ),
+    "metadata key twice": (
+        file_of('{"__metadata__":{"k":"1","k":"2"},"a":' + json.dumps(tensor()) + "}", bytes(4)),
+        True,
+        "TP1006",
+    ),
     "entry as an array": (file_of('{"a":["F32",[1],[0,4]]}', bytes(4)), True, "TP6002"),
     # refused by both
     "empty file": (b"", False, "TP6001"),
@@ -168,10 +186,25 @@ def checkpoint(**shapes):
     return file_of(header, bytes(at))
 
 
-LAYERS = {f"model.layers.{i}.{name}.weight": shape for i in (0, 10, 2)
-          for name, shape in (("self_attn.q_proj", (8, 8)), ("self_attn.qkv_proj", (16, 8)), ("mlp.gate_up_proj", (12, 8)), ("input_layernorm", (8,)))}
-WEIGHTS = {"model.embed_tokens.weight": (16, 8), "model.norm.weight": (8,), "lm_head.weight": (16, 8), "lm_head.bias": (16,),
-           "h.0.attn.c_attn.weight": (8, 24), "bn.running_mean": (8,), "scale": ()} | LAYERS
+LAYERS = {
+    f"model.layers.{i}.{name}.weight": shape
+    for i in (0, 10, 2)
+    for name, shape in (
+        ("self_attn.q_proj", (8, 8)),
+        ("self_attn.qkv_proj", (16, 8)),
+        ("mlp.gate_up_proj", (12, 8)),
+        ("input_layernorm", (8,)),
+    )
+}
+WEIGHTS = {
+    "model.embed_tokens.weight": (16, 8),
+    "model.norm.weight": (8,),
+    "lm_head.weight": (16, 8),
+    "lm_head.bias": (16,),
+    "h.0.attn.c_attn.weight": (8, 24),
+    "bn.running_mean": (8,),
+    "scale": (),
+} | LAYERS
 
 
 def import_weights(folder, *flags, content=None):
@@ -188,7 +221,10 @@ def test_names_become_modules_and_kinds(tmp_path):
     assert {m["type"] for m in model["modules"]} == {"Unknown"}
     assert kinds["model.embed_tokens"] == "embedding" and kinds["model.norm"] == "norm" and kinds["lm_head"] == "linear"
     assert kinds["h.0.attn.c_attn"] == "other" and kinds["model.layers.2.input_layernorm"] == "norm"
-    assert modules["lm_head"]["parameters"] == {"weight": {"shape": [16, 8], "dtype": "float16"}, "bias": {"shape": [16], "dtype": "float16"}}
+    assert modules["lm_head"]["parameters"] == {
+        "weight": {"shape": [16, 8], "dtype": "float16"},
+        "bias": {"shape": [16], "dtype": "float16"},
+    }
     assert list(modules["lm_head"]["parameters"]) == ["weight", "bias"]
     assert modules[""]["parameters"] == {"scale": {"shape": [], "dtype": "float16"}}
     assert modules["bn"]["buffers"] == {"running_mean": {"shape": [8], "dtype": "float16"}}
@@ -204,7 +240,9 @@ def test_a_config_says_the_heads(tmp_path):
     model, _ = import_weights(tmp_path, "--model-config", "config.json")
     modules = {m["path"]: m for m in model["modules"]}
     heads = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 2}
-    assert {path for path, m in modules.items() if m.get("attributes") == heads} == {f"model.layers.{i}.self_attn" for i in (0, 2, 10)} | {"h.0.attn"}
+    assert {path for path, m in modules.items() if m.get("attributes") == heads} == {
+        f"model.layers.{i}.self_attn" for i in (0, 2, 10)
+    } | {"h.0.attn"}
     assert modules["model.layers.0.self_attn.qkv_proj"]["parameters"]["weight"]["segments"] == {"out": [8, 4, 4]}
 
 
@@ -213,18 +251,39 @@ def test_a_config_without_heads_is_an_error(tmp_path):
     (tmp_path / "w.safetensors").write_bytes(one())
     result = run("import", "--from", "safetensors", "w.safetensors", "--model-config", "config.json", cwd=tmp_path)
     assert (result.returncode, codes(result)) == (2, ["TP6010"])
-    assert run("import", "--from", "config", "config.json", "--model-config", "config.json", cwd=tmp_path).returncode == 2
+    assert (
+        run("import", "--from", "config", "config.json", "--model-config", "config.json", cwd=tmp_path).returncode == 2
+    )
 
 
 def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
     shapes = {"model.embed_tokens.weight": (32, 16), "model.norm.weight": (16,), "lm_head.weight": (32, 16)}
     for i in range(2):
         at = f"model.layers.{i}"
-        shapes |= {f"{at}.self_attn.{n}_proj.weight": (16, 16) for n in "qkvo"} | {f"{at}.mlp.{n}_proj.weight": (32, 16) for n in ("gate", "up")}
-        shapes |= {f"{at}.mlp.down_proj.weight": (16, 32), f"{at}.input_layernorm.weight": (16,), f"{at}.post_attention_layernorm.weight": (16,)}
+        shapes |= {f"{at}.self_attn.{n}_proj.weight": (16, 16) for n in "qkvo"} | {
+            f"{at}.mlp.{n}_proj.weight": (32, 16) for n in ("gate", "up")
+        }
+        shapes |= {
+            f"{at}.mlp.down_proj.weight": (16, 32),
+            f"{at}.input_layernorm.weight": (16,),
+            f"{at}.post_attention_layernorm.weight": (16,),
+        }
     (tmp_path / "w.safetensors").write_bytes(checkpoint(**shapes))
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4, "hidden_size": 16}')
-    assert run("import", "--from", "safetensors", "w.safetensors", "--model-config", "config.json", "-o", "model.json", cwd=tmp_path).returncode == 0
+    assert (
+        run(
+            "import",
+            "--from",
+            "safetensors",
+            "w.safetensors",
+            "--model-config",
+            "config.json",
+            "-o",
+            "model.json",
+            cwd=tmp_path,
+        ).returncode
+        == 0
+    )
     result = run("compile", "model.json", ROOT / "plans" / "llama.yaml", "--mesh", "tp=4", cwd=tmp_path)
     assert result.returncode == 0, result.stderr.decode()
     assert len(json.loads(result.stdout)["parameters"]) == len(shapes)
@@ -232,7 +291,10 @@ def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
 
 # ---- indexes ----
 
-TWO = {"m-1.safetensors": checkpoint(**{"a.weight": (2, 2)}), "m-2.safetensors": checkpoint(**{"b.weight": (2, 2), "c.weight": (4,)})}
+TWO = {
+    "m-1.safetensors": checkpoint(**{"a.weight": (2, 2)}),
+    "m-2.safetensors": checkpoint(**{"b.weight": (2, 2), "c.weight": (4,)}),
+}
 MAP = {"a.weight": "m-1.safetensors", "b.weight": "m-2.safetensors", "c.weight": "m-2.safetensors"}
 
 
@@ -240,7 +302,11 @@ def import_index(folder, weight_map, files=TWO, name="model.safetensors.index.js
     folder.mkdir(exist_ok=True)
     for file, content in files.items():
         (folder / file).write_bytes(content)
-    index = weight_map if isinstance(weight_map, bytes) else json.dumps({"metadata": {"total_size": 24}, "weight_map": weight_map}).encode()
+    index = (
+        weight_map
+        if isinstance(weight_map, bytes)
+        else json.dumps({"metadata": {"total_size": 24}, "weight_map": weight_map}).encode()
+    )
     (folder / name).write_bytes(index)
     return run("import", "--from", "safetensors", name, cwd=folder)
 
@@ -258,8 +324,20 @@ BAD_INDEXES = {
     "file a number": ({"a.weight": 1}, "TP6005"),
     "no JSON": (b"version https://git-lfs", "TP1003"),
     "name twice": (b'{"weight_map": {"a": "x", "a": "y"}}', "TP1006"),
-    **{f"leaves by {name!r}": ({"a.weight": name}, "TP6005") for name in
-       ("/etc/passwd", "../m.safetensors", "..", ".", "", "sub/../../m", "sub/m.safetensors", "..\\m", "m\0.safetensors")},
+    **{
+        f"leaves by {name!r}": ({"a.weight": name}, "TP6005")
+        for name in (
+            "/etc/passwd",
+            "../m.safetensors",
+            "..",
+            ".",
+            "",
+            "sub/../../m",
+            "sub/m.safetensors",
+            "..\\m",
+            "m\0.safetensors",
+        )
+    },
     "missing shards": (MAP | {"d.weight": "m-3.safetensors", "e.weight": "m-4.safetensors"}, "TP6006"),
     "missing tensor": (MAP | {"d.weight": "m-1.safetensors"}, "TP6006"),
     "other shard": (MAP | {"c.weight": "m-1.safetensors"}, "TP6006"),
@@ -280,7 +358,10 @@ def test_all_missing_shards_are_named(tmp_path):
 
 
 def test_a_tensor_in_two_shards_is_an_error(tmp_path):
-    twice = {"m-1.safetensors": checkpoint(**{"a.weight": (2, 2), "c.weight": (4,)}), "m-2.safetensors": TWO["m-2.safetensors"]}
+    twice = {
+        "m-1.safetensors": checkpoint(**{"a.weight": (2, 2), "c.weight": (4,)}),
+        "m-2.safetensors": TWO["m-2.safetensors"],
+    }
     result = import_index(tmp_path, MAP, twice)
     assert (result.returncode, set(codes(result))) == (2, {"TP6006"})
 
@@ -342,12 +423,20 @@ HOSTILE = {
     "a name of 64 MB": lambda: file_of(b'{"' + b"a" * (64 * MIB) + b'":1}'),
     "64 MB of spaces and no data": lambda: file_of(raw().encode() + b" " * (64 * MIB)),
     "64 MB of brackets": lambda: file_of(b'{"a":' + b"[" * (64 * MIB)),
-    "64 MB of zeros in a shape": lambda: file_of(b'{"a":{"dtype":"F32","data_offsets":[0,0],"shape":[' + b"0," * (32 * MIB) + b"0]}}"),
+    "64 MB of zeros in a shape": lambda: file_of(
+        b'{"a":{"dtype":"F32","data_offsets":[0,0],"shape":[' + b"0," * (32 * MIB) + b"0]}}"
+    ),
     "64 MB of one number": lambda: file_of(b'{"a":{"shape":[' + b"9" * (64 * MIB) + b"]}}"),
     "64 MB of tensors that are none": lambda: file_of("{" + ",".join(f'"{i}":0' for i in range(5_000_000)) + "}"),
     "64 MB of metadata": lambda: file_of('{"__metadata__":{' + ",".join(f'"{i}":""' for i in range(5_000_000)) + "}}"),
-    "800000 tensors that overlap": lambda: file_of("{" + ",".join(f'"{i}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' for i in range(800_000)) + "}", b"\0"),
-    "a key twice at the end": lambda: file_of("{" + ",".join(f'"{i % 700_000}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' for i in range(700_001)) + "}"),
+    "800000 tensors that overlap": lambda: file_of(
+        "{" + ",".join(f'"{i}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' for i in range(800_000)) + "}", b"\0"
+    ),
+    "a key twice at the end": lambda: file_of(
+        "{"
+        + ",".join(f'"{i % 700_000}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' for i in range(700_001))
+        + "}"
+    ),
     "a sparse file of 1 TiB": lambda: file_of("{}"),
 }
 
@@ -359,7 +448,12 @@ def test_hostile_headers_are_answered_quickly(name, tmp_path):
     if "sparse" in name:
         os.truncate(path, 1 << 40)
     program = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
-    done = subprocess.run([sys.executable, str(MEASURE), program, "import", "--from", "safetensors", str(path)], capture_output=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, str(MEASURE), program, "import", "--from", "safetensors", str(path)],
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
     measured = json.loads(done.stdout)
     assert measured["status"] == 2, measured
     assert ":1:" in measured["message"] and "error[TP" in measured["message"]

@@ -36,7 +36,19 @@ def prefix(tmp_path_factory):
 def configure(folder, *arguments):
     """The consumer, without optimisation and with the compiler of the libraries."""
     same = [f"-D{name}={cached(BUILD, name)}" for name in ("CMAKE_CXX_COMPILER", "CMAKE_CXX_FLAGS")]
-    call("cmake", "-S", CONSUMER, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *same, *arguments)
+    call(
+        "cmake",
+        "-S",
+        CONSUMER,
+        "-B",
+        folder,
+        "-G",
+        "Ninja",
+        "-DCMAKE_BUILD_TYPE=Debug",
+        "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        *same,
+        *arguments,
+    )
 
 
 def said_by(consumer):
@@ -79,9 +91,12 @@ def test_an_installation_has_exactly_these_files(tmp_path):
 
 def test_what_is_installed_for_shells_is_what_the_programs_print(prefix):
     for program in ("tpplan", "tpplan-exec"):
-        for path, words in ((f"man/man1/{program}.1", ["man"]), (f"bash-completion/completions/{program}", ["completion", "bash"]),
-                            (f"zsh/site-functions/_{program}", ["completion", "zsh"]),
-                            (f"fish/vendor_completions.d/{program}.fish", ["completion", "fish"])):
+        for path, words in (
+            (f"man/man1/{program}.1", ["man"]),
+            (f"bash-completion/completions/{program}", ["completion", "bash"]),
+            (f"zsh/site-functions/_{program}", ["completion", "zsh"]),
+            (f"fish/vendor_completions.d/{program}.fish", ["completion", "fish"]),
+        ):
             assert (prefix / "share" / path).read_text() == call(prefix / "bin" / program, *words) != ""
 
 
@@ -96,8 +111,17 @@ def test_add_subdirectory_brings_the_libraries_and_nothing_else(tmp_path):
     """The libraries are not compiled again: those of this build stand where the consumer's would."""
     configure(tmp_path, f"-DTPPLAN_SOURCES={ROOT}")
     units = json.loads((tmp_path / "compile_commands.json").read_text())
-    assert not [unit["file"] for unit in units if "/tools/" in unit["file"] or "/tests/" in unit["file"].removeprefix(str(CONSUMER)) or "/lib/run/" in unit["file"]]
-    assert not re.search(r"-W|-O|-static|-fsanitize", " ".join(unit["command"] for unit in units).replace(cached(BUILD, "CMAKE_CXX_FLAGS"), ""))
+    assert not [
+        unit["file"]
+        for unit in units
+        if "/tools/" in unit["file"]
+        or "/tests/" in unit["file"].removeprefix(str(CONSUMER))
+        or "/lib/run/" in unit["file"]
+    ]
+    assert not re.search(
+        r"-W|-O|-static|-fsanitize",
+        " ".join(unit["command"] for unit in units).replace(cached(BUILD, "CMAKE_CXX_FLAGS"), ""),
+    )
     assert "Total Tests: 0" in call("ctest", "-N", "--test-dir", tmp_path)
     call("cmake", "--build", tmp_path, "--target", "CMakeFiles/consumer.dir/main.cc.o")
     call("cmake", "--install", tmp_path, "--prefix", tmp_path / "prefix")

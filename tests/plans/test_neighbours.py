@@ -11,8 +11,13 @@ from conftest import NEIGHBOURS, ROOT, codes, run
 
 MODELS = pathlib.Path(__file__).resolve().parent / "models"
 BLOCK = {
-    "self_attn.q_proj": "colwise", "self_attn.k_proj": "colwise", "self_attn.v_proj": "colwise", "self_attn.o_proj": "rowwise",
-    "mlp.gate_proj": "colwise", "mlp.up_proj": "colwise", "mlp.down_proj": "rowwise",
+    "self_attn.q_proj": "colwise",
+    "self_attn.k_proj": "colwise",
+    "self_attn.v_proj": "colwise",
+    "self_attn.o_proj": "rowwise",
+    "mlp.gate_proj": "colwise",
+    "mlp.up_proj": "colwise",
+    "mlp.down_proj": "rowwise",
 }
 ENDS = {"model.embed_tokens": "embedding_rowwise", "lm_head": "colwise_gather_output"}
 ATTENTION = {key: style for key, style in BLOCK.items() if key.startswith("self_attn")}
@@ -81,7 +86,11 @@ def test_with_its_operations_it_is_an_error(name, dialect, tmp_path):
     (tmp_path / "plan.yaml").write_text(text if dialect == "glob" else text.replace(".*.", "[.][0-9]+[.]"))
     result = run("check", ROOT / "plans" / "models" / "llama-3-8b.json", tmp_path / "plan.yaml", "--format", "json")
     found = json.loads(result.stdout)["diagnostics"]
-    assert result.returncode == 1 and {d["fails"] for d in found if d["severity"] == "error"} <= {"forward", "output", "gradient"}, found
+    assert result.returncode == 1 and {d["fails"] for d in found if d["severity"] == "error"} <= {
+        "forward",
+        "output",
+        "gradient",
+    }, found
     assert not neighbours(result)
 
 
@@ -102,10 +111,28 @@ def test_experts_that_nobody_sums_are_a_warning(summed, found, tmp_path):
     assert neighbours(run("check", model, tmp_path / "plan.yaml")) == found
 
 
-@pytest.mark.parametrize(("rules", "found"), [
-    ({"self_attn.q_proj.weight": "colwise", "self_attn.k_proj.weight": "colwise", "self_attn.v_proj.weight": "colwise"}, "TP5156"),
-    ({"self_attn.q_proj": "colwise", "self_attn.k_proj": "colwise", "self_attn.v_proj": "colwise", "self_attn.o_proj": "rowwise"}, None),
-])
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        (
+            {
+                "self_attn.q_proj.weight": "colwise",
+                "self_attn.k_proj.weight": "colwise",
+                "self_attn.v_proj.weight": "colwise",
+            },
+            "TP5156",
+        ),
+        (
+            {
+                "self_attn.q_proj": "colwise",
+                "self_attn.k_proj": "colwise",
+                "self_attn.v_proj": "colwise",
+                "self_attn.o_proj": "rowwise",
+            },
+            None,
+        ),
+    ],
+)
 def test_a_bias_that_is_forgotten_is_a_warning(rules, found, tmp_path):
     model = tmp_path / "qwen2.json"
     model.write_bytes(lzma.decompress((MODELS / "qwen2.5-32b.json.xz").read_bytes()))

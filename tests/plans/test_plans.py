@@ -23,7 +23,7 @@ def text_of(plan):
 
 def meshes_of(plan):
     """[(model, mesh), ...] of the line `# Tested: MODEL on MESH MESH; MODEL on MESH.`"""
-    line, = re.findall(r"^# Tested: (.*?)(?:\.|: TP\d{4}\.)$", text_of(plan), re.MULTILINE)
+    (line,) = re.findall(r"^# Tested: (.*?)(?:\.|: TP\d{4}\.)$", text_of(plan), re.MULTILINE)
     pairs = [part.split(" on ") for part in line.split("; ")]
     return [(model, mesh) for model, meshes in pairs for mesh in meshes.split()]
 
@@ -86,11 +86,20 @@ def test_plan_compiles_without_warnings_and_shards_what_is_large(compiled, plan,
     assert all(rule["matches"] > 0 for rule in manifest["rules"])
 
 
-@pytest.mark.parametrize(("plan", "model", "mesh"), [
-    ("llama", "llama-3-8b", "tp=8"), ("llama", "llama-3-70b", "tp=8"), ("llama-fsdp-tp", "llama-3-70b", "fsdp=16,tp=8"),
-    ("qwen2", "qwen2.5-32b", "tp=8"), ("mixtral", "mixtral-8x7b", "tp=8"), ("gpt-neox", "gpt-neox-20b", "tp=8"),
-    ("t5", "t5-base", "tp=4"), ("keras-transformer", "keras-decoder", "batch=2,model=4"),
-    ("equinox", "equinox-decoder", "fsdp=2,tp=4")])
+@pytest.mark.parametrize(
+    ("plan", "model", "mesh"),
+    [
+        ("llama", "llama-3-8b", "tp=8"),
+        ("llama", "llama-3-70b", "tp=8"),
+        ("llama-fsdp-tp", "llama-3-70b", "fsdp=16,tp=8"),
+        ("qwen2", "qwen2.5-32b", "tp=8"),
+        ("mixtral", "mixtral-8x7b", "tp=8"),
+        ("gpt-neox", "gpt-neox-20b", "tp=8"),
+        ("t5", "t5-base", "tp=4"),
+        ("keras-transformer", "keras-decoder", "batch=2,model=4"),
+        ("equinox", "equinox-decoder", "fsdp=2,tp=4"),
+    ],
+)
 def test_no_rank_holds_more_than_its_part(compiled, plan, model, mesh):
     totals = compiled(plan, model, mesh)["totals"]
     assert max(totals["bytes_per_rank"]) <= 1.02 * totals["ideal_bytes_per_rank"]
@@ -123,12 +132,15 @@ BY_HAND = {
         "model.layers.7.input_layernorm.weight": ["fsdp"],
         "model.norm.weight": ["fsdp"],
     },
-    ("qwen2", "qwen2.5-7b", "tp=4"): LLAMA | DENSE_MLP | {
+    ("qwen2", "qwen2.5-7b", "tp=4"): LLAMA
+    | DENSE_MLP
+    | {
         "model.layers.7.self_attn.q_proj.bias": ["tp"],
         "model.layers.7.self_attn.k_proj.bias": ["tp"],
         "model.layers.7.self_attn.v_proj.bias": ["tp"],
     },
-    ("mixtral", "mixtral-8x7b", "tp=8"): LLAMA | {
+    ("mixtral", "mixtral-8x7b", "tp=8"): LLAMA
+    | {
         "model.layers.7.mlp.gate.weight": [None, None],
         "model.layers.7.mlp.experts.gate_up_proj": [None, "tp", None],
         "model.layers.7.mlp.experts.down_proj": [None, None, "tp"],
@@ -290,5 +302,9 @@ def test_plan_of_the_seeds_fails_at_its_typo(model_file):
 def test_plans_of_the_seeds_differ_in_the_typo_and_in_how_the_query_is_split_only():
     rules = [re.sub(r"^#.*\n", "", text_of(plan), flags=re.MULTILINE) for plan in ("seeds", "seeds-fixed")]
     assert rules[0].count("feed_foward.w1") == 1
-    mended = rules[0].replace("feed_foward.w1", "feed_forward.w1").replace('"*self.query": rowwise', '"*self.query": rowwise_split_input')
+    mended = (
+        rules[0]
+        .replace("feed_foward.w1", "feed_forward.w1")
+        .replace('"*self.query": rowwise', '"*self.query": rowwise_split_input')
+    )
     assert mended == rules[1]

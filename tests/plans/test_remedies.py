@@ -24,7 +24,9 @@ RIGHT = {
 def check(folder, rules):
     """Exit status and the findings that say how a run would fail."""
     lines = "".join(f'  "{key}": {style}\n' for key, style in rules.items())
-    (folder / "plan.yaml").write_text(f"format: tpplan.plan/1\ndialect: transformers\nmesh: {{tp: 4}}\ntp_plan:\n{lines}")
+    (folder / "plan.yaml").write_text(
+        f"format: tpplan.plan/1\ndialect: transformers\nmesh: {{tp: 4}}\ntp_plan:\n{lines}"
+    )
     result = run("check", MODEL, folder / "plan.yaml", "--format", "json")
     return result.returncode, [d for d in json.loads(result.stdout)["diagnostics"] if d.get("fails")]
 
@@ -38,7 +40,10 @@ WRONG = {
     "down colwise": (("model.layers.*.mlp.down_proj", "colwise"), "forward"),
     "up rowwise": (("model.layers.*.mlp.up_proj", "rowwise"), "forward"),
     "a sum too many": (("model.layers.*.mlp", "all_reduce"), "output"),
-    "a gradient summed that is whole": (("model.layers.*.input_layernorm", "replicated_with_grad_allreduce"), "gradient"),
+    "a gradient summed that is whole": (
+        ("model.layers.*.input_layernorm", "replicated_with_grad_allreduce"),
+        "gradient",
+    ),
 }
 
 

@@ -20,11 +20,32 @@ def run_apart(file, function, *arguments, framework="jax", ranks=0):
     """Calls file.function(*arguments) in a new process, or on `ranks` processes under torchrun; fails with what it printed."""
     start = [sys.executable]
     if ranks:  # by address: a machine need not know its own name
-        start += ["-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(ranks), "--local-addr", "127.0.0.1",
-                  "--master-addr", "127.0.0.1", "--master-port", str(free_port())]
-    done = subprocess.run([*start, HERE / "apart.py", file, function, *map(str, arguments)], capture_output=True, text=True, timeout=240,
-                          check=False,
-                          env={**os.environ, **ENVIRONMENTS[framework], "KERAS_HOME": os.path.join(tempfile.gettempdir(), "tpplan-keras")})
+        start += [
+            "-m",
+            "torch.distributed.run",
+            "--nnodes",
+            "1",
+            "--nproc-per-node",
+            str(ranks),
+            "--local-addr",
+            "127.0.0.1",
+            "--master-addr",
+            "127.0.0.1",
+            "--master-port",
+            str(free_port()),
+        ]
+    done = subprocess.run(
+        [*start, HERE / "apart.py", file, function, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={
+            **os.environ,
+            **ENVIRONMENTS[framework],
+            "KERAS_HOME": os.path.join(tempfile.gettempdir(), "tpplan-keras"),
+        },
+    )
     if done.returncode:
         pytest.fail(f"{file}.{function}{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}", pytrace=False)
 

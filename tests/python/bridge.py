@@ -74,7 +74,10 @@ class Ranks:
             context = torch.multiprocessing.get_context("spawn")
             answers, port = context.Queue(), free_port()
             jobs = [context.Queue() for _ in range(count)]
-            processes = [context.Process(target=serve, args=(r, count, port, jobs[r], answers), daemon=True) for r in range(count)]
+            processes = [
+                context.Process(target=serve, args=(r, count, port, jobs[r], answers), daemon=True)
+                for r in range(count)
+            ]
             for process in processes:
                 process.start()
             self.pools[count] = processes, jobs, answers

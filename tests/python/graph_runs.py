@@ -22,7 +22,11 @@ def function_of(name):
         return lambda tensor: getattr(tensor, name)
     if name in OWN_NAMES:
         return OWN_NAMES[name]
-    holders = (torch.Tensor, F, torch) if name in METHODS_FIRST else (F, torch, torch._C._nn, torch.linalg, torch.special, torch.Tensor)
+    holders = (
+        (torch.Tensor, F, torch)
+        if name in METHODS_FIRST
+        else (F, torch, torch._C._nn, torch.linalg, torch.special, torch.Tensor)
+    )
     short = name.removeprefix("linalg_")
     for holder in holders:
         found = getattr(holder, name, None) or (getattr(holder, short, None) if holder is torch.linalg else None)
@@ -71,7 +75,9 @@ class Graph:
 
     def arguments(self, args, keywords, values):
         names = [self.strings[k] for k in keywords[::2]]
-        return [self.argument(a, values) for a in args], {n: self.argument(a, values) for n, a in zip(names, keywords[1::2])}
+        return [self.argument(a, values) for a in args], {
+            n: self.argument(a, values) for n, a in zip(names, keywords[1::2])
+        }
 
 
 def call(name, args, kwargs):
@@ -124,7 +130,19 @@ def run(graph, tensors):
     return [values[v] for v in graph.outputs], values
 
 
-HOST_READS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "equal", "allclose", "any", "all")
+HOST_READS = (
+    "item",
+    "tolist",
+    "__bool__",
+    "__int__",
+    "__float__",
+    "__index__",
+    "is_nonzero",
+    "equal",
+    "allclose",
+    "any",
+    "all",
+)
 
 
 def guard_holds(graph, guard, shape_of):

@@ -31,15 +31,28 @@ def mesh_of(axes):
 
 
 def graph_of(shapes):
-    return {"format": "tpplan.model/1", "name": "Tree", "framework": "jax", "modules": [
-        {"path": "", "type": "Tree", "parameters": {name: {"shape": list(shape), "dtype": "float32"} for name, shape in shapes.items()}}]}
+    return {
+        "format": "tpplan.model/1",
+        "name": "Tree",
+        "framework": "jax",
+        "modules": [
+            {
+                "path": "",
+                "type": "Tree",
+                "parameters": {name: {"shape": list(shape), "dtype": "float32"} for name, shape in shapes.items()},
+            }
+        ],
+    }
 
 
 def plan_of(axes, rules, more=""):
-    return f"format: tpplan.plan/1\nmesh: {json.dumps(axes)}\naxis: {list(axes)[0]}\n{more}tp_plan: {json.dumps(rules)}\n"
+    return (
+        f"format: tpplan.plan/1\nmesh: {json.dumps(axes)}\naxis: {list(axes)[0]}\n{more}tp_plan: {json.dumps(rules)}\n"
+    )
 
 
 # Placements.
+
 
 def indices(seed, folder):
     """JAX's devices_indices_map is what `tpplan show --rank` prints; what JAX refuses tpplan refuses."""
@@ -47,13 +60,18 @@ def indices(seed, folder):
     folder = pathlib.Path(folder)
     accepted = refused = 0
     for _ in range(24):
-        axes = chance.choice([{"a": 8}, {"a": 2, "b": 4}, {"b": 4, "a": 2}, {"a": 2, "b": 2, "c": 2}, {"a": 1, "b": 8}, {"a": 3, "b": 2}])
+        axes = chance.choice(
+            [{"a": 8}, {"a": 2, "b": 4}, {"b": 4, "a": 2}, {"a": 2, "b": 2, "c": 2}, {"a": 1, "b": 8}, {"a": 3, "b": 2}]
+        )
         shape = [chance.choice([0, 1, 2, 3, 4, 6, 8, 12, 16, 24]) for _ in range(chance.randint(1, 4))]
         names = [*axes, "z"] if chance.random() < 0.1 else list(axes)
         spec = []
         for _ in range(len(shape) + (chance.random() < 0.08)):
-            spec.append(chance.choice([None, chance.choice(names), chance.sample(names, min(2, len(names)))])
-                        if chance.random() < 0.7 else None)
+            spec.append(
+                chance.choice([None, chance.choice(names), chance.sample(names, min(2, len(names)))])
+                if chance.random() < 0.7
+                else None
+            )
         mesh = mesh_of(axes)
         try:
             sharding = NamedSharding(mesh, PartitionSpec(*[tuple(e) if isinstance(e, list) else e for e in spec]))
@@ -62,7 +80,9 @@ def indices(seed, folder):
         except Exception:
             sharding = None
         bridge.write(folder, graph_of({"w": shape}), plan_of(axes, {"w": {"spec": spec}}))
-        result = bridge.run("compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "manifest.json", "--allow", "TP4006")
+        result = bridge.run(
+            "compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "manifest.json", "--allow", "TP4006"
+        )
         assert result.returncode == (0 if sharding is not None else 1), (axes, shape, spec, result.stderr.decode())
         if sharding is None:
             refused += 1
@@ -75,11 +95,17 @@ def indices(seed, folder):
             shown = bridge.run("show", folder / "manifest.json", "--rank", rank, "--format", "json")
             (line,) = shown.stdout.decode().splitlines()
             theirs = [[list(s.indices(size)[:2])] for s, size in zip(found[device], shape)]
-            assert [[list(run) for run in runs] for runs in json.loads(line)["intervals"]] == theirs, (axes, shape, spec, rank)
+            assert [[list(run) for run in runs] for runs in json.loads(line)["intervals"]] == theirs, (
+                axes,
+                shape,
+                spec,
+                rank,
+            )
     assert accepted >= 5 and refused >= 3, (accepted, refused)
 
 
 # A decoder in Equinox.
+
 
 class Attention(eqx.Module):
     query: eqx.nn.Linear
@@ -90,11 +116,15 @@ class Attention(eqx.Module):
 
     def __init__(self, size, heads, key):
         keys = jax.random.split(key, 4)
-        self.query, self.key, self.value, self.output = (eqx.nn.Linear(size, size, use_bias=i == 3, key=k) for i, k in enumerate(keys))
+        self.query, self.key, self.value, self.output = (
+            eqx.nn.Linear(size, size, use_bias=i == 3, key=k) for i, k in enumerate(keys)
+        )
         self.num_heads = heads
 
     def __call__(self, x):
-        q, k, v = (jax.vmap(part)(x).reshape(x.shape[0], self.num_heads, -1) for part in (self.query, self.key, self.value))
+        q, k, v = (
+            jax.vmap(part)(x).reshape(x.shape[0], self.num_heads, -1) for part in (self.query, self.key, self.value)
+        )
         weights = jax.nn.softmax(jnp.einsum("shd,thd->hst", q, k) / q.shape[-1] ** 0.5)
         return jax.vmap(self.output)(jnp.einsum("hst,thd->shd", weights, v).reshape(x.shape))
 
@@ -104,7 +134,10 @@ class FeedForward(eqx.Module):
     w2: eqx.nn.Linear
 
     def __init__(self, size, key):
-        self.w1, self.w2 = (eqx.nn.Linear(*sizes, key=k) for sizes, k in zip(((size, 4 * size), (4 * size, size)), jax.random.split(key)))
+        self.w1, self.w2 = (
+            eqx.nn.Linear(*sizes, key=k)
+            for sizes, k in zip(((size, 4 * size), (4 * size, size)), jax.random.split(key))
+        )
 
     def __call__(self, x):
         return jax.vmap(self.w2)(jax.nn.gelu(jax.vmap(self.w1)(x)))
@@ -117,7 +150,11 @@ class Block(eqx.Module):
 
     def __init__(self, size, heads, key):
         one, two = jax.random.split(key)
-        self.norm, self.attention, self.feed_forward = eqx.nn.LayerNorm(size), Attention(size, heads, one), FeedForward(size, two)
+        self.norm, self.attention, self.feed_forward = (
+            eqx.nn.LayerNorm(size),
+            Attention(size, heads, one),
+            FeedForward(size, two),
+        )
 
     def __call__(self, x):
         x = x + self.attention(jax.vmap(self.norm)(x))
@@ -192,9 +229,14 @@ def decoder_training(folder):
         updates, state = optimizer.update(gradients, state, model)
         return eqx.apply_updates(model, updates), state, loss, gradients
 
-    runs = {"plain": (plain, optimizer.init(eqx.filter(plain, eqx.is_array)), lambda t: t),
-            "sharded": (model, optimizer.init(eqx.filter(model, eqx.is_array)),
-                        lambda t: jax.device_put(t, bridge_jax.batch_sharding(manifest, mesh)))}
+    runs = {
+        "plain": (plain, optimizer.init(eqx.filter(plain, eqx.is_array)), lambda t: t),
+        "sharded": (
+            model,
+            optimizer.init(eqx.filter(model, eqx.is_array)),
+            lambda t: jax.device_put(t, bridge_jax.batch_sharding(manifest, mesh)),
+        ),
+    }
     check_devices(runs["sharded"][1][0].mu, manifest, mesh)
     for i in range(2):
         tokens = jax.random.randint(jax.random.key(i + 7), (4, 8), 0, 32)
@@ -228,12 +270,14 @@ def check_devices(model, manifest, mesh):
         for shard in leaf.value.addressable_shards:
             rank = rank_of[shard.device]
             runs = [[s.indices(size)[:2]] for s, size in zip(shard.index, tensor.shape)]
-            assert list(shard.data.shape) == m.local_shape(manifest, tensor, rank) and runs == m.local_slice(manifest, tensor,
-                                                                                                             rank), leaf.path
+            assert list(shard.data.shape) == m.local_shape(manifest, tensor, rank) and runs == m.local_slice(
+                manifest, tensor, rank
+            ), leaf.path
     return cut
 
 
 # FSDP as in the document that the planner's `largest_dim` comes from, with its Darray and its function.
+
 
 @jtu.register_dataclass
 @dataclasses.dataclass
@@ -263,8 +307,10 @@ def predict_shard_params_fn(model, axis_name, min_weight_size=2**18):
             idx = np.argsort(shape)[::-1]
             for i in idx:
                 if shape[i] % axis_size == 0 and pspec[i] is None:
-                    return Darray(value=None, pspec=pspec[:i] + (axis_name,) + pspec[i + 1:])
-            logging.warning(f"Could not shard {value.shape} with names {pspec} on axis {axis_name}, no suitable axis found")
+                    return Darray(value=None, pspec=pspec[:i] + (axis_name,) + pspec[i + 1 :])
+            logging.warning(
+                f"Could not shard {value.shape} with names {pspec} on axis {axis_name}, no suitable axis found"
+            )
             return Darray(value=None, pspec=pspec)
         return node
 
@@ -276,29 +322,46 @@ STYLES = {"colwise": {2: ("tp", None), 1: ("tp",)}, "rowwise": {2: (None, "tp"),
 
 def seeds_fsdp(folder):
     """A glob plan and FSDP on an Equinox model: the specs of the document's make_parallel and predict_shard_params_fn."""
-    for seed, (fsdp, tp, size, heads,
-               minimum) in enumerate([(2, 4, 16, 4, 64), (4, 2, 24, 4, 0), (2, 2, 12, 4, 500), (8, 1, 40, 8, 100), (4, 2, 20, 2, 2**18)]):
+    for seed, (fsdp, tp, size, heads, minimum) in enumerate(
+        [(2, 4, 16, 4, 64), (4, 2, 24, 4, 0), (2, 2, 12, 4, 500), (8, 1, 40, 8, 100), (4, 2, 20, 2, 2**18)]
+    ):
         shapes = bridge_jax.abstract(lambda key: Decoder(size, heads, 2, 48, key=key), jax.random.key(seed))  # noqa: B023
-        globs = {"*.query": "colwise", "*.key": "colwise", "*.value": "colwise", "*.output": "rowwise", "*feed_forward.w1": "colwise",
-                 "*feed_forward.w2": "rowwise"}
-        plan = plan_of({"fsdp": fsdp, "tp": tp}, globs,
-                       f"data: {{axes: [fsdp]}}\nfsdp: {{axis: fsdp, min_weight_size: {minimum}}}\n").replace("axis: fsdp\ndata",
-                                                                                                              "axis: tp\ndata")
+        globs = {
+            "*.query": "colwise",
+            "*.key": "colwise",
+            "*.value": "colwise",
+            "*.output": "rowwise",
+            "*feed_forward.w1": "colwise",
+            "*feed_forward.w2": "rowwise",
+        }
+        plan = plan_of(
+            {"fsdp": fsdp, "tp": tp},
+            globs,
+            f"data: {{axes: [fsdp]}}\nfsdp: {{axis: fsdp, min_weight_size: {minimum}}}\n",
+        ).replace("axis: fsdp\ndata", "axis: tp\ndata")
         manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), jax_tree.model_graph(shapes), plan))
         tree = {}
         for leaf in bridge_jax.leaves_of(shapes):
             if leaf.path is None:
                 continue
-            style = next((s for key, s in globs.items() if fnmatch.fnmatchcase(leaf.path.rpartition(".")[0], key)), None)
+            style = next(
+                (s for key, s in globs.items() if fnmatch.fnmatchcase(leaf.path.rpartition(".")[0], key)), None
+            )
             tree[leaf.path] = Darray(leaf.value, STYLES[style][leaf.value.ndim] if style else None)
         predicted = {}
-        jax.vmap(lambda _: predicted.update(predict_shard_params_fn(tree, "fsdp", minimum)),
-                 axis_name="fsdp")(jnp.arange(fsdp))  # noqa: B023
+        jax.vmap(lambda _: predicted.update(predict_shard_params_fn(tree, "fsdp", minimum)), axis_name="fsdp")(
+            jnp.arange(fsdp)
+        )  # noqa: B023
         assert predicted.keys() == manifest.parameters.keys()
         sharded = 0
         for path, darray in predicted.items():
             spec = tuple(() if e is None else (e,) for e in darray.pspec)
-            assert manifest.parameters[path].spec == spec, (path, tree[path], darray.pspec, manifest.parameters[path].spec)
+            assert manifest.parameters[path].spec == spec, (
+                path,
+                tree[path],
+                darray.pspec,
+                manifest.parameters[path].spec,
+            )
             sharded += any("fsdp" in e for e in spec)
         assert (sharded > 0) == (minimum < 2**18)
         ours = bridge_jax.shardings(manifest, mesh_of({"fsdp": fsdp, "tp": tp}))
@@ -306,6 +369,7 @@ def seeds_fsdp(folder):
 
 
 # Flax.
+
 
 class Net(nnx.Module):
     def __init__(self, rngs):
@@ -342,9 +406,9 @@ def nnx_training(folder):
     """A Flax NNX model: made sharded under jit, buffers whole, a training step equal to the plain one."""
     graph = jax_tree.model_graph(bridge_jax.abstract(lambda: Net(nnx.Rngs(0))))
     by_path = {module["path"]: module for module in graph["modules"]}
-    assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"]["dims"] == ["in",
-                                                                                                                                   "out",
-                                                                                                                                   "out_1"]
+    assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"][
+        "dims"
+    ] == ["in", "out", "out_1"]
     assert by_path["layers.0"]["attributes"]["logical_axes"] == {"kernel": ["embed", "mlp"]}
     manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), graph, NET_PLAN))
     assert manifest.parameters["attention.out.kernel"].spec == (("tp",), (), ())
@@ -375,16 +439,22 @@ def nnx_training(folder):
             compare(expected[1], found[1], 1e-5)
             compare(plain, again, 1e-5)
     graph, state = nnx.split(model)
-    assert "sharding_constraint" in str(jax.make_jaxpr(lambda state, tokens: nnx.merge(graph, state)(tokens))(state, tokens))
+    assert "sharding_constraint" in str(
+        jax.make_jaxpr(lambda state, tokens: nnx.merge(graph, state)(tokens))(state, tokens)
+    )
 
 
 class Small(linen.Module):
     @linen.compact
     def __call__(self, x):
         for i in range(2):
-            x = linen.Dense(8, kernel_init=linen.with_logical_partitioning(linen.initializers.lecun_normal(),
-                                                                           ("embed", "mlp") if i else ("mlp", "embed")),
-                            bias_init=linen.with_logical_partitioning(linen.initializers.zeros, ("embed",)))(x)
+            x = linen.Dense(
+                8,
+                kernel_init=linen.with_logical_partitioning(
+                    linen.initializers.lecun_normal(), ("embed", "mlp") if i else ("mlp", "embed")
+                ),
+                bias_init=linen.with_logical_partitioning(linen.initializers.zeros, ("embed",)),
+            )(x)
         return linen.LayerNorm()(x)
 
 
@@ -397,11 +467,22 @@ def flax_rules(folder):
     kinds = {module["path"]: module.get("kind") for module in graph["modules"]}
     assert kinds["params.Dense_0"] == "linear" and kinds["params.LayerNorm_0"] == "norm"
     mesh = mesh_of({"fsdp": 2, "tp": 4})
-    for rules in ([("embed", "fsdp"), ("mlp", "tp")], [("mlp", ("fsdp", "tp"))], [("mlp", "tp"), ("embed", "tp"), ("embed", "fsdp")],
-                  [("mlp", None), ("embed", "tp")]):
-        names = {f"{module['path']}.{name}": module.get("attributes", {}).get("logical_axes", {}).get(name)
-                 for module in graph["modules"] for name in module.get("parameters", {})}
-        shapes = {f"{module['path']}.{name}": p["shape"] for module in graph["modules"] for name, p in module.get("parameters", {}).items()}
+    for rules in (
+        [("embed", "fsdp"), ("mlp", "tp")],
+        [("mlp", ("fsdp", "tp"))],
+        [("mlp", "tp"), ("embed", "tp"), ("embed", "fsdp")],
+        [("mlp", None), ("embed", "tp")],
+    ):
+        names = {
+            f"{module['path']}.{name}": module.get("attributes", {}).get("logical_axes", {}).get(name)
+            for module in graph["modules"]
+            for name in module.get("parameters", {})
+        }
+        shapes = {
+            f"{module['path']}.{name}": p["shape"]
+            for module in graph["modules"]
+            for name, p in module.get("parameters", {}).items()
+        }
         text = flax_plan.flax_plan(rules, names, shapes, {"fsdp": 2, "tp": 4})
         manifest = bridge.compile_manifest(folder, graph, text, "--allow", "TP4006")
         ours = bridge_jax.shardings(manifest, mesh, tree)
@@ -414,6 +495,7 @@ def flax_rules(folder):
 
 
 # What is refused.
+
 
 def refusals(folder):
     folder = pathlib.Path(folder)
@@ -433,8 +515,13 @@ def refusals(folder):
     refused("has shape", bridge_jax.parallelize, Decoder(24, key=jax.random.key(0)), manifest, mesh)
     refused("no such parameter", bridge_jax.parallelize, Decoder(count=1, key=jax.random.key(0)), manifest, mesh)
     refused("does not have", bridge_jax.initialize, lambda: Decoder(count=3, key=jax.random.key(0)), manifest, mesh)
-    refused("bfloat16 in the model", bridge_jax.parallelize,
-            jax.tree.map(lambda x: x.astype(jnp.bfloat16) if bridge_jax.is_array(x) else x, make()), manifest, mesh)
+    refused(
+        "bfloat16 in the model",
+        bridge_jax.parallelize,
+        jax.tree.map(lambda x: x.astype(jnp.bfloat16) if bridge_jax.is_array(x) else x, make()),
+        manifest,
+        mesh,
+    )
     parameters = {leaf.path: leaf.value for leaf in bridge_jax.leaves_of(make()) if leaf.path}
     refused("no such module", bridge_jax.parallelize, parameters, manifest, mesh)
     explicit = jax.make_mesh((2, 4), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
@@ -442,17 +529,25 @@ def refusals(folder):
     edited = json.loads(json.dumps(document))
     edited["parameters"][0]["spec"] = [None, None]
     refused("not what its spec says", bridge_jax.shardings, edited, mesh)
-    uneven = bridge.compile_manifest(folder, graph_of({"w": [6]}), plan_of({"tp": 4}, {"w": {"spec": ["tp"]}}, "uneven: torch\n"))
+    uneven = bridge.compile_manifest(
+        folder, graph_of({"w": [6]}), plan_of({"tp": 4}, {"w": {"spec": ["tp"]}}, "uneven: torch\n")
+    )
     refused("`w`: dim 0 of size 6 is cut over 4 ranks unevenly", bridge_jax.shardings, uneven, mesh_of({"tp": 4}))
     fused = graph_of({"w": [8]})
     fused["modules"][0]["parameters"]["w"] |= {"dims": ["out"], "segments": {"out": [4, 4]}}
-    refused("segments", bridge_jax.shardings, bridge.compile_manifest(folder, fused, plan_of({"tp": 4}, {"w": {"spec": ["tp"]}})),
-            mesh_of({"tp": 4}))
+    refused(
+        "segments",
+        bridge_jax.shardings,
+        bridge.compile_manifest(folder, fused, plan_of({"tp": 4}, {"w": {"spec": ["tp"]}})),
+        mesh_of({"tp": 4}),
+    )
     # Layouts that a value has not, or that do not divide, are said and not replicated.
     layout = ("Shard(0)", "Shard(-1)")
     assert bridge_jax.layout_spec(manifest, "x", layout, (4, 8)) == PartitionSpec("fsdp", "tp")
     assert bridge_jax.layout_spec(manifest, "x", layout, (8,), batched=False) == PartitionSpec("tp")
-    assert bridge_jax.layout_spec(manifest, "x", ("Shard(0)", "Shard(1)"), (8, 3), batched=False) == PartitionSpec("tp", None)
+    assert bridge_jax.layout_spec(manifest, "x", ("Shard(0)", "Shard(1)"), (8, 3), batched=False) == PartitionSpec(
+        "tp", None
+    )
     refused("unevenly", bridge_jax.layout_spec, manifest, "x", layout, (4, 6))
     refused(r"Shard\(2\)", bridge_jax.layout_spec, manifest, "x", ("Shard(0)", "Shard(2)"), (4, 8))
     refused("two arrays", bridge_jax.leaves_of, {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}})
@@ -460,13 +555,33 @@ def refusals(folder):
 
 def constraint_functions(folder):
     """The functions for boundaries, by themselves: arguments, keywords, tuples, what the manifest says nothing of."""
-    graph = {"format": "tpplan.model/1", "name": "M", "framework": "jax",
-             "modules": [{"path": "", "type": "M"}, {"path": "b", "type": "B", "parameters": {
-        "w": {"shape": [8, 8], "dtype": "float32"}}}]}
-    rule = {"style": "prepare_module_input", "input_layouts": ["Replicate", None], "desired_input_layouts": ["Shard(1)", None],
-            "input_kwarg_layouts": {"mask": "Replicate"}, "desired_input_kwarg_layouts": {"mask": "Shard(0)"}}
-    plan = plan_of({"tp": 8}, {"b": rule, "": {"style": "prepare_module_output", "output_layouts": ["Shard(0)", None],
-                                               "desired_output_layouts": ["Replicate", None]}})
+    graph = {
+        "format": "tpplan.model/1",
+        "name": "M",
+        "framework": "jax",
+        "modules": [
+            {"path": "", "type": "M"},
+            {"path": "b", "type": "B", "parameters": {"w": {"shape": [8, 8], "dtype": "float32"}}},
+        ],
+    }
+    rule = {
+        "style": "prepare_module_input",
+        "input_layouts": ["Replicate", None],
+        "desired_input_layouts": ["Shard(1)", None],
+        "input_kwarg_layouts": {"mask": "Replicate"},
+        "desired_input_kwarg_layouts": {"mask": "Shard(0)"},
+    }
+    plan = plan_of(
+        {"tp": 8},
+        {
+            "b": rule,
+            "": {
+                "style": "prepare_module_output",
+                "output_layouts": ["Shard(0)", None],
+                "desired_output_layouts": ["Replicate", None],
+            },
+        },
+    )
     manifest = bridge.compile_manifest(pathlib.Path(folder), graph, plan)
     mesh = mesh_of({"tp": 8})
     found = bridge_jax.constraints(manifest, mesh)

@@ -57,8 +57,12 @@ def batches():
 
 def train(model, optimizer="adam", count=8):
     """Losses of each epoch and of an evaluation, predictions, accuracy."""
-    model.compile(optimizer=keras.optimizers.get(optimizer), loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                  metrics=["accuracy"], jit_compile="auto" if keras.backend.backend() == "jax" else False)
+    model.compile(
+        optimizer=keras.optimizers.get(optimizer),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        jit_compile="auto" if keras.backend.backend() == "jax" else False,
+    )
     x, y = batches()
     history = model.fit(x, y, batch_size=8, epochs=2, verbose=0, shuffle=False).history
     evaluated = model.evaluate(x, y, batch_size=8, verbose=0)
@@ -73,6 +77,7 @@ def start_values(model):
 
 
 # JAX.
+
 
 def check_jax(model, manifest, mesh):
     cut = 0
@@ -111,7 +116,9 @@ def distribute_on_jax(folder):
     """A model that is there already; and Keras' own ModelParallel with our layout map."""
     manifest = m.load_manifest(compiled(folder, "batch: 2, model: 4", "batch"))
     mesh = bridge_keras.device_mesh(manifest)
-    with keras.distribution.ModelParallel(layout_map=bridge_keras.layout_map(manifest, mesh), batch_dim_name="batch").scope():
+    with keras.distribution.ModelParallel(
+        layout_map=bridge_keras.layout_map(manifest, mesh), batch_dim_name="batch"
+    ).scope():
         assert check_jax(make(), manifest, mesh) >= 6
     keras.utils.clear_session()
     model = make()
@@ -120,14 +127,29 @@ def distribute_on_jax(folder):
     expected = np.array(model(x))
     values = [np.array(v) for v in model.trainable_variables]
     assert bridge_keras.distribute(model, manifest, mesh) is model
-    assert check_jax(model, manifest, mesh) >= 6 and all(np.array_equal(a, np.array(b)) for a, b in zip(values, model.trainable_variables))
+    assert check_jax(model, manifest, mesh) >= 6 and all(
+        np.array_equal(a, np.array(b)) for a, b in zip(values, model.trainable_variables)
+    )
     assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
 
 
 def tuples_on_jax(folder):
     """A dim over two axes, which Keras' LayoutMap refuses as a tuple."""
-    graph = {"format": "tpplan.model/1", "name": "D", "framework": "keras", "modules": [{"path": "d", "type": "Dense", "parameters": {
-        "kernel": {"shape": [8, 16], "dtype": "float32"}, "bias": {"shape": [16], "dtype": "float32"}}}]}
+    graph = {
+        "format": "tpplan.model/1",
+        "name": "D",
+        "framework": "keras",
+        "modules": [
+            {
+                "path": "d",
+                "type": "Dense",
+                "parameters": {
+                    "kernel": {"shape": [8, 16], "dtype": "float32"},
+                    "bias": {"shape": [16], "dtype": "float32"},
+                },
+            }
+        ],
+    }
     plan = 'format: tpplan.plan/1\nmesh: {a: 2, b: 4}\naxis: a\ntp_plan: {"d/kernel": [null, [b, a]], "d/bias": [[a, b]]}\n'
     manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), graph, plan))
     mesh = bridge_keras.device_mesh(manifest)
@@ -138,7 +160,9 @@ def tuples_on_jax(folder):
         tensor = manifest.parameters[variable.path]
         for rank, device in enumerate(mesh.backend_mesh.devices.flat):
             (shard,) = [s for s in variable.value.addressable_shards if s.device == device]
-            assert [[s.indices(size)[:2]] for s, size in zip(shard.index, tensor.shape)] == m.local_slice(manifest, tensor, rank)
+            assert [[s.indices(size)[:2]] for s, size in zip(shard.index, tensor.shape)] == m.local_slice(
+                manifest, tensor, rank
+            )
 
 
 # Look-ups.
@@ -160,15 +184,25 @@ def look_ups(seed, folder):
             modules = {}
             for path in paths:
                 owner, _, name = path.rpartition("/")
-                modules.setdefault(owner, {"path": owner, "type": "Layer", "parameters": {}})["parameters"][name] = {"shape": [8, 8],
-                                                                                                                     "dtype": "float32"}
+                modules.setdefault(owner, {"path": owner, "type": "Layer", "parameters": {}})["parameters"][name] = {
+                    "shape": [8, 8],
+                    "dtype": "float32",
+                }
             graph = {"format": "tpplan.model/1", "name": "M", "framework": "keras", "modules": list(modules.values())}
             found = LayoutMap(DeviceMesh((2, 4), ["data", "model"], np.arange(8)))
             for _ in range(chance.randint(1, 3)):
                 base = chance.choice(paths)
-                key = chance.choice([base, ".*" + base[chance.randint(0, 6):], base[:-2] + ".*", base[:5], base[-4:],
-                                     ".*/" + chance.choice(["kernel", "bias"]),
-                                     re.sub("[0-9]+", "[0-9]+", base)])
+                key = chance.choice(
+                    [
+                        base,
+                        ".*" + base[chance.randint(0, 6) :],
+                        base[:-2] + ".*",
+                        base[:5],
+                        base[-4:],
+                        ".*/" + chance.choice(["kernel", "bias"]),
+                        re.sub("[0-9]+", "[0-9]+", base),
+                    ]
+                )
                 if key and key not in list(found):
                     found[key] = chance.choice([("model",), (None, "model"), ("data", "model"), ()])
             text = keras_plan.keras_plan(found, {})
@@ -183,7 +217,15 @@ def look_ups(seed, folder):
                 except ValueError:
                     errors += 1
             bridge.write(folder, graph, text)
-            result = bridge.run("compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "manifest.json", "--allow", "TP4006")
+            result = bridge.run(
+                "compile",
+                folder / "model.json",
+                folder / "plan.yaml",
+                "-o",
+                folder / "manifest.json",
+                "--allow",
+                "TP4006",
+            )
             if errors:
                 assert result.returncode == 1 and b"TP4003" in result.stderr, (text, paths, result.stderr.decode())
                 outcomes.add((mode, "error"))
@@ -194,11 +236,13 @@ def look_ups(seed, folder):
                 assert tensor.spec == tuple((a,) if a else () for a in axes), (mode, path, text)
                 outcomes.add((mode, "cut" if any(axes) else "whole"))
     distribution_lib.re = re
-    assert {(mode, what) for mode in ("fullmatch", "search", "match")
-            for what in ("cut", "whole")} <= outcomes and any(w == "error" for _, w in outcomes)
+    assert {(mode, what) for mode in ("fullmatch", "search", "match") for what in ("cut", "whole")} <= outcomes and any(
+        w == "error" for _, w in outcomes
+    )
 
 
 # torch.
+
 
 def check_torch(model, manifest, rank):
     from torch.distributed.tensor import DTensor
@@ -208,7 +252,9 @@ def check_torch(model, manifest, rank):
     assert variables.keys() == manifest.parameters.keys()
     for path, tensor in manifest.parameters.items():
         value = variables[path].value
-        assert isinstance(value, DTensor) and list(value.to_local().shape) == m.local_shape(manifest, tensor, rank), path
+        assert isinstance(value, DTensor) and list(value.to_local().shape) == m.local_shape(manifest, tensor, rank), (
+            path
+        )
         cut += any(tensor.spec)
     tracked = [p for _, p in model.named_parameters()]
     assert all(any(p is v.value for p in tracked) for v in variables.values())
@@ -237,8 +283,9 @@ def fit_on_torch(folder, mesh_text, data, optimizer):
             keras.distribution.set_distribution(bridge_keras.model_parallel(manifest))
             model = make()
         else:
-            mesh = torch.distributed.init_device_mesh("cpu", tuple(s for _, s in manifest.mesh),
-                                                      mesh_dim_names=tuple(a for a, _ in manifest.mesh))
+            mesh = torch.distributed.init_device_mesh(
+                "cpu", tuple(s for _, s in manifest.mesh), mesh_dim_names=tuple(a for a, _ in manifest.mesh)
+            )
             model = make()
             assert bridge_keras.distribute(model, manifest, mesh) is model
         assert check_torch(model, manifest, rank) >= 6
@@ -289,15 +336,24 @@ def library_on_torch(folder):
     rank = dist.get_rank()
     keras_torch.install()
     mesh = DeviceMesh((1, 2), ["data", "model"], keras.distribution.list_devices())
-    assert keras_torch.mesh_info(mesh) == {"shape": (1, 2), "axis_names": ("data", "model"), "devices": ["cpu:0", "cpu:1"]}
-    assert mesh.backend_mesh.mesh_dim_names == ("data", "model") and list(keras_torch.keras_mesh(mesh.backend_mesh).shape) == [1, 2]
+    assert keras_torch.mesh_info(mesh) == {
+        "shape": (1, 2),
+        "axis_names": ("data", "model"),
+        "devices": ["cpu:0", "cpu:1"],
+    }
+    assert mesh.backend_mesh.mesh_dim_names == ("data", "model") and list(
+        keras_torch.keras_mesh(mesh.backend_mesh).shape
+    ) == [1, 2]
     assert keras_torch.placements_of((None, "model"), mesh) == [Replicate(), Shard(1)]
     assert keras_torch.placements_of((("data", "model"), None), mesh) == [Shard(0), Shard(0)]
     assert keras_torch.placements_of((), mesh) == [Replicate(), Replicate()]
     layouts = LayoutMap(mesh)
     layouts["d.kernel"] = (None, "model")
     layouts["d/bias"] = ("model",)
-    assert keras_torch.find_layout(layouts, "d/kernel").axes == (None, "model") and keras_torch.find_layout(layouts, "e/kernel") is None
+    assert (
+        keras_torch.find_layout(layouts, "d/kernel").axes == (None, "model")
+        and keras_torch.find_layout(layouts, "e/kernel") is None
+    )
     layouts["d.ker.*"] = ()
     assert keras_torch.find_layout(layouts, "d/kernel").axes == (None, "model")
     with pytest.raises(ValueError, match="multiple"):
@@ -307,7 +363,11 @@ def library_on_torch(folder):
         layer = keras.layers.Dense(6, name="d")
         layer.build((None, 4))
         kernel = layer.kernel
-        assert isinstance(kernel.value, DTensor) and kernel.value.to_local().shape == (4, 3) and layer.bias.value.to_local().shape == (3,)
+        assert (
+            isinstance(kernel.value, DTensor)
+            and kernel.value.to_local().shape == (4, 3)
+            and layer.bias.value.to_local().shape == (3,)
+        )
         whole = torch.arange(24.0).reshape(4, 6) + 1
         kernel.assign(whole)
         plain = torch.full((4, 6), 3.0)
@@ -316,28 +376,36 @@ def library_on_torch(folder):
                 with bridge_torch.mixed():
                     result = getattr(keras.ops, name)(*((plain, kernel) if turned else (kernel, plain)))
                 expected = getattr(torch, name)(*((plain, whole) if turned else (whole, plain)))
-                assert isinstance(result, DTensor) and list(result.placements) == [Replicate(),
-                                                                                   Shard(1)] and torch.equal(result.full_tensor(), expected)
+                assert (
+                    isinstance(result, DTensor)
+                    and list(result.placements) == [Replicate(), Shard(1)]
+                    and torch.equal(result.full_tensor(), expected)
+                )
         kernel.assign(np.ones((4, 6), "float32"))
         with bridge_torch.mixed():
             kernel.assign_add(plain)
             kernel.assign_sub(plain * 2)
-        assert kernel.value.to_local().shape == (4, 3) and np.array_equal(kernel.numpy(),
-                                                                          np.full((4, 6),
-                                                                                  -2.0)) and np.array_equal(layer.get_weights()[0],
-                                                                                                            kernel.numpy())
+        assert (
+            kernel.value.to_local().shape == (4, 3)
+            and np.array_equal(kernel.numpy(), np.full((4, 6), -2.0))
+            and np.array_equal(layer.get_weights()[0], kernel.numpy())
+        )
         layer.set_weights([whole.numpy(), np.zeros(6, "float32")])
-        assert torch.equal(kernel.value.to_local(),
-                           whole[:, 3 * rank:3 * rank + 3]) and torch.equal(keras_torch.all_gather_variable(kernel), whole)
+        assert torch.equal(kernel.value.to_local(), whole[:, 3 * rank : 3 * rank + 3]) and torch.equal(
+            keras_torch.all_gather_variable(kernel), whole
+        )
         mine = torch.full((2, 2), float(rank + 1))
         assert torch.equal(keras_torch.all_reduce(mine, "sum", "model"), torch.full((2, 2), 3.0))
-        assert torch.equal(keras_torch.all_reduce(mine, "mean"),
-                           torch.full((2, 2), 1.5)) and torch.equal(keras_torch.all_reduce(mine, "sum", "data"), mine)
+        assert torch.equal(keras_torch.all_reduce(mine, "mean"), torch.full((2, 2), 1.5)) and torch.equal(
+            keras_torch.all_reduce(mine, "sum", "data"), mine
+        )
         assert keras_torch.all_gather(torch.full((2, rank + 1), rank), 1, "model").tolist() == [[0, 1, 1]] * 2
         layout = bridge_keras.tensor_layout(("model", None), mesh)
         batch = torch.arange(8.0).reshape(4, 2) + 100 * rank
-        assert torch.equal(keras_torch.distribute_data_input(batch, layout).to_local(),
-                           torch.arange(8.0).reshape(4, 2)[2 * rank:2 * rank + 2])
+        assert torch.equal(
+            keras_torch.distribute_data_input(batch, layout).to_local(),
+            torch.arange(8.0).reshape(4, 2)[2 * rank : 2 * rank + 2],
+        )
         assert list(keras_torch.distribute_data_input(batch[:3], layout).placements) == [Replicate(), Replicate()]
     dist.barrier()
 
@@ -358,8 +426,13 @@ def refusals(folder):
     refused("embed/embeddings", bridge_keras.distribute, model, document, mesh)
     refused("no DeviceMesh", bridge_keras.layout_map, path, 3)
     refused("the manifest is for", bridge_keras.layout_map, path, DeviceMesh((1, 1), ["model", "batch"], ["cpu:0"]))
-    refused("does not have", bridge_keras.distribute, keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2, name="x")]), path,
-            mesh)
+    refused(
+        "does not have",
+        bridge_keras.distribute,
+        keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2, name="x")]),
+        path,
+        mesh,
+    )
     refused("not built", bridge_keras.distribute, keras.Sequential([keras.layers.Dense(2)]), path, mesh)
     refused("no model", bridge_keras.distribute, 3, path, mesh)
     big = bridge.compile_manifest(folder, keras_model.model_graph(model), PLAN % ("batch: 8, model: 2", "batch"))

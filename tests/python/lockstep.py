@@ -123,7 +123,12 @@ def redistribute(many, kind, dim=0):
         if sum(sizes) != many.size:
             raise Crash(f"pieces of {sizes} are no {many.size}")
         if many.kind == "K":
-            whole = together(many, _unpacked(many.dim), lambda gs: [packed_piece(g, many.dim, ranks, r) for r, g in enumerate(gs)], kind="R")
+            whole = together(
+                many,
+                _unpacked(many.dim),
+                lambda gs: [packed_piece(g, many.dim, ranks, r) for r, g in enumerate(gs)],
+                kind="R",
+            )
         else:
             whole = together(many, _whole(many.dim), _pieces(many.dim), kind="R")
         return redistribute(whole, kind, dim)
@@ -174,7 +179,15 @@ def linear(x, weight, bias):
         return each(torch.nn.functional.linear, x, weight, part, kind="P")
     bias = bias and redistribute(bias, "R")
     if x.kind == "S":
-        return each(torch.nn.functional.linear, x, summed_back(weight), bias and summed_back(bias), kind="S", dim=x.dim, size=x.size)
+        return each(
+            torch.nn.functional.linear,
+            x,
+            summed_back(weight),
+            bias and summed_back(bias),
+            kind="S",
+            dim=x.dim,
+            size=x.size,
+        )
     return each(torch.nn.functional.linear, x, weight, bias, kind="R")
 
 
@@ -186,7 +199,11 @@ def embedding(ids, weight):
         ids, found, start = redistribute(ids, "R"), [], 0
         for tokens, table in zip(ids.locals, weight.locals):
             mine = (tokens >= start) & (tokens < start + table.shape[0])
-            rows = torch.nn.functional.embedding((tokens - start) * mine, table) if table.shape[0] else table.new_zeros((*tokens.shape, table.shape[1]))
+            rows = (
+                torch.nn.functional.embedding((tokens - start) * mine, table)
+                if table.shape[0]
+                else table.new_zeros((*tokens.shape, table.shape[1]))
+            )
             found.append(rows * mine[..., None])
             start += table.shape[0]
         return Many(found, "P")
@@ -232,7 +249,11 @@ class Run:
             if path in self.parameters:
                 continue
             kind, attributes = module["type"], module.get("attributes", {})
-            has = {"in", "out"} if self._is_linear(module) else {n for n in ("in", "out") if f"{n}_features" in attributes}
+            has = (
+                {"in", "out"}
+                if self._is_linear(module)
+                else {n for n in ("in", "out") if f"{n}_features" in attributes}
+            )
             if style in ("colwise", "colwise_gather_output", "colwise_rep") and "out" not in has:
                 raise Crash(f"{kind} has no out_features", "apply")
             if style in ("rowwise", "rowwise_split_input", "rowwise_rep") and "in" not in has:
@@ -278,7 +299,9 @@ class Run:
                 dim = 0
             else:
                 dim = whole.ndim - 2 if style == "packed_colwise" else whole.ndim - 1
-                return self._leaf([packed_piece(whole, dim, self.ranks, r) for r in range(self.ranks)], "K", dim, whole.shape[dim])
+                return self._leaf(
+                    [packed_piece(whole, dim, self.ranks, r) for r in range(self.ranks)], "K", dim, whole.shape[dim]
+                )
         if dim is None:
             return self._leaf([whole] * self.ranks, None)
         return self._leaf([piece(whole, dim, self.ranks, r) for r in range(self.ranks)], "S", dim, whole.shape[dim])
@@ -527,21 +550,35 @@ OUTPUTS = {
 }  # fmt: skip
 
 
-KNOWN = {*INPUTS, *OUTPUTS, *LOCAL, "packed_rowwise", "replicate", "replicated_with_grad_allreduce", "grouped_gemm", "ep_dispatch_experts"}
+KNOWN = {
+    *INPUTS,
+    *OUTPUTS,
+    *LOCAL,
+    "packed_rowwise",
+    "replicate",
+    "replicated_with_grad_allreduce",
+    "grouped_gemm",
+    "ep_dispatch_experts",
+}
 
 
 # ---- the verdict ----
 
 
 def loss_of(tensor):
-    weights = torch.randn(tuple(tensor.shape), generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(tensor.dtype)
+    weights = torch.randn(tuple(tensor.shape), generator=torch.Generator().manual_seed(9), dtype=torch.float64).to(
+        tensor.dtype
+    )
     return (tensor * weights).sum()
 
 
 def whole_run(model, leaves):
     """(outputs, gradients by path) on one rank."""
     graph = graph_runs.Graph(model["graph"])
-    leaves = {path: t.detach().clone().requires_grad_(t.is_floating_point()) if isinstance(t, torch.Tensor) else t for path, t in leaves.items()}
+    leaves = {
+        path: t.detach().clone().requires_grad_(t.is_floating_point()) if isinstance(t, torch.Tensor) else t
+        for path, t in leaves.items()
+    }
     outputs, _ = graph_runs.run(graph, leaves)
     sum(loss_of(o) for o in outputs).backward()
     paths = [path for _, kind, path in graph.leaves if kind == "param"]

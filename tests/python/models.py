@@ -31,7 +31,9 @@ class Attention(nn.Module):
     def forward(self, x, cos, sin):
         q, k, v = self.split(self.qkv_proj(x)) if self.fused else (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         q, k, v = (t.view(*t.shape[:2], -1, self.head_dim).transpose(1, 2) for t in (q, k, v))
-        q, k = (t * cos + torch.cat([-t[..., self.head_dim // 2 :], t[..., : self.head_dim // 2]], -1) * sin for t in (q, k))
+        q, k = (
+            t * cos + torch.cat([-t[..., self.head_dim // 2 :], t[..., : self.head_dim // 2]], -1) * sin for t in (q, k)
+        )
         groups = self.num_heads // self.num_kv_heads
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
@@ -66,7 +68,9 @@ class Layer(nn.Module):
 class Rotary(nn.Module):
     def __init__(self, head_dim):
         super().__init__()
-        self.register_buffer("inv_freq", 1.0 / 10000 ** (torch.arange(0, head_dim, 2).double() / head_dim), persistent=False)
+        self.register_buffer(
+            "inv_freq", 1.0 / 10000 ** (torch.arange(0, head_dim, 2).double() / head_dim), persistent=False
+        )
 
     def forward(self, length):
         angles = torch.arange(length, device=self.inv_freq.device)[:, None] * self.inv_freq
@@ -74,7 +78,9 @@ class Rotary(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, vocabulary=32, size=16, heads=4, kv_heads=2, inner=24, layers=2, bias=False, tied=False, fused=False):
+    def __init__(
+        self, vocabulary=32, size=16, heads=4, kv_heads=2, inner=24, layers=2, bias=False, tied=False, fused=False
+    ):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, size)
         self.rotary = Rotary(size // heads)
@@ -144,7 +150,9 @@ class Experts(nn.Module):
     def forward(self, x, chosen, weights):
         gate, up = torch.einsum("bsh,eoh->bseo", x, self.gate_up_proj).chunk(2, -1)
         out = torch.einsum("bseo,eho->bseh", F.silu(gate) * up, self.down_proj)
-        scores = torch.zeros(*x.shape[:2], self.num_experts, dtype=x.dtype, device=x.device).scatter(-1, chosen, weights)
+        scores = torch.zeros(*x.shape[:2], self.num_experts, dtype=x.dtype, device=x.device).scatter(
+            -1, chosen, weights
+        )
         return (out * scores[..., None]).sum(2)
 
 

@@ -82,7 +82,10 @@ def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
     }
     plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {mine: colwise, table: embedding_colwise, plain: rowwise}\n"
     manifest = m.load_manifest(bridge.compile_manifest(tmp_path, torch_module.model_graph(model), plan))
-    assert manifest.parameters["mine.weight"].spec == (("tp",), ()) and manifest.parameters["table.weight"].spec == ((), ("tp",))
+    assert manifest.parameters["mine.weight"].spec == (("tp",), ()) and manifest.parameters["table.weight"].spec == (
+        (),
+        ("tp",),
+    )
 
 
 def test_features_are_written_where_the_types_do_not_say_them():
@@ -90,10 +93,25 @@ def test_features_are_written_where_the_types_do_not_say_them():
     router.weight, router.num_experts = nn.Parameter(torch.zeros(8, 4)), 8
     snake.in_features = 4
     model = nn.ModuleDict(
-        {"plain": nn.Linear(4, 6), "mine": MyProjection(4, 6), "table": nn.Embedding(6, 4), "odd": OddLinear(), "router": router, "snake": snake}
+        {
+            "plain": nn.Linear(4, 6),
+            "mine": MyProjection(4, 6),
+            "table": nn.Embedding(6, 4),
+            "odd": OddLinear(),
+            "router": router,
+            "snake": snake,
+        }
     )
     features = {path: module.get("features") for path, module in modules_of(model).items()}
-    assert features == {"": None, "plain": None, "mine": None, "table": None, "odd": "both", "router": "none", "snake": "in"}
+    assert features == {
+        "": None,
+        "plain": None,
+        "mine": None,
+        "table": None,
+        "odd": "both",
+        "router": "none",
+        "snake": "in",
+    }
     assert modules_of(model)["router"]["attributes"] == {"num_experts": 8}
 
 
@@ -126,7 +144,9 @@ def test_every_kind_is_the_programs(tmp_path):
         (MyTable(6, 4), ((), ("tp",))),
     ):
         plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {m: colwise}\n"
-        manifest = m.load_manifest(bridge.compile_manifest(tmp_path, torch_module.model_graph(nn.ModuleDict({"m": module})), plan))
+        manifest = m.load_manifest(
+            bridge.compile_manifest(tmp_path, torch_module.model_graph(nn.ModuleDict({"m": module})), plan)
+        )
         assert manifest.parameters["m.weight"].spec == cut
 
 
@@ -142,10 +162,16 @@ def test_facts_of_attention_and_experts():
     llama = modules_of(models.Llama())
     assert llama["layers.1.self_attn"]["attributes"] == {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}
     assert llama["rotary"]["buffers"] == {"inv_freq": {"shape": [2], "dtype": "float64"}}
-    for transposed, dims, segments in ((False, None, {"out": [6, 6]}), (True, ["expert", "in", "out"], {"out": [6, 6]})):
+    for transposed, dims, segments in (
+        (False, None, {"out": [6, 6]}),
+        (True, ["expert", "in", "out"], {"out": [6, 6]}),
+    ):
         experts = modules_of(nn.ModuleDict({"e": FusedExperts(transposed)}))["e"]
         assert experts["attributes"] == {"num_experts": 2}
-        assert experts["parameters"]["gate_up_proj"].get("dims") == dims and experts["parameters"]["gate_up_proj"]["segments"] == segments
+        assert (
+            experts["parameters"]["gate_up_proj"].get("dims") == dims
+            and experts["parameters"]["gate_up_proj"]["segments"] == segments
+        )
 
 
 def test_ties_and_shared_modules_stand_under_all_their_names(tmp_path):
@@ -179,7 +205,9 @@ def test_what_has_no_graph_is_refused():
         (nn.Sequential(nn.LazyLinear(4)), "`0.weight` has no shape yet"),
         (loop, "contains itself"),
         (
-            nn.ParameterDict({"w": nn.Parameter(torch.zeros(2, dtype=torch.uint8).view(torch.bits8), requires_grad=False)}),
+            nn.ParameterDict(
+                {"w": nn.Parameter(torch.zeros(2, dtype=torch.uint8).view(torch.bits8), requires_grad=False)}
+            ),
             "`w` has dtype bits8",
         ),
     ):
@@ -231,7 +259,17 @@ def export(*arguments):
 
 def test_the_command_writes_graph_and_plan_that_compile(package):
     done = subprocess.run(
-        [sys.executable, "-m", "tpplan.export", "--torch", "mine_to_export:make", "--kwargs", '{"size": 16}', "-o", "model.json"],
+        [
+            sys.executable,
+            "-m",
+            "tpplan.export",
+            "--torch",
+            "mine_to_export:make",
+            "--kwargs",
+            '{"size": 16}',
+            "-o",
+            "model.json",
+        ],
         cwd=package,
         capture_output=True,
         text=True,
@@ -243,7 +281,9 @@ def test_the_command_writes_graph_and_plan_that_compile(package):
     result = bridge.run("compile", package / "model.json", package / "plan.yaml", "-o", package / "manifest.json")
     assert result.returncode == 0, result.stderr
     manifest = m.load_manifest(package / "manifest.json")
-    assert manifest.parameters["0.weight"].local_shapes == ((4, 16),) and manifest.parameters["2.weight"].local_shapes == ((16, 4),)
+    assert manifest.parameters["0.weight"].local_shapes == ((4, 16),) and manifest.parameters[
+        "2.weight"
+    ].local_shapes == ((16, 4),)
     assert (
         export(
             "--plan-from",
@@ -344,7 +384,10 @@ def test_every_style_and_option_of_torch():
             use_local_output=False,
         ),
         "j": tp.PrepareModuleInputOutput(
-            input_layouts=Shard(0), desired_input_layouts=Replicate(), output_layouts=Shard(1), desired_output_layouts=Shard(1)
+            input_layouts=Shard(0),
+            desired_input_layouts=Replicate(),
+            output_layouts=Shard(1),
+            desired_output_layouts=Shard(1),
         ),
     }
     lines = dict(line.strip().split(": ", 1) for line in plans.torch_plan(plan, {"tp": 2}).splitlines()[5:])
@@ -457,7 +500,9 @@ def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
         (
             pattern,
             chance.choice(
-                [("tp",), ("fsdp",), ("tp", "fsdp"), (None,), ()] if "kernel" in pattern else [("tp",), (("tp", "fsdp"),), (), (None,)]
+                [("tp",), ("fsdp",), ("tp", "fsdp"), (None,), ()]
+                if "kernel" in pattern
+                else [("tp",), (("tp", "fsdp"),), (), (None,)]
             ),
         )
         for pattern in chance.sample(patterns, 6)
@@ -467,14 +512,29 @@ def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
     manifest = m.load_manifest(bridge.compile_manifest(tmp_path, graph, text))
     for path, shape in shapes.items():
         spec = (
-            next(spec for pattern, spec in rules if re.search(pattern, path.replace(".", "/"))) if len(shape) and set(shape) != {1} else ()
+            next(spec for pattern, spec in rules if re.search(pattern, path.replace(".", "/")))
+            if len(shape) and set(shape) != {1}
+            else ()
         )
-        expected = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec] + [()] * (len(shape) - len(spec))
+        expected = [() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in spec] + [()] * (
+            len(shape) - len(spec)
+        )
         assert list(manifest.parameters[path].spec) == expected, (path, rules, text)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["wq/.*+", "(?>wq)/weight", "wq(?#query)", "\\u0077q", "\\N{LATIN SMALL LETTER W}q", "w{,3}q", "w{1,2000}q", "(?a:wq)", r"\wq/"]
+    "pattern",
+    [
+        "wq/.*+",
+        "(?>wq)/weight",
+        "wq(?#query)",
+        "\\u0077q",
+        "\\N{LATIN SMALL LETTER W}q",
+        "w{,3}q",
+        "w{1,2000}q",
+        "(?a:wq)",
+        r"\wq/",
+    ],
 )
 def test_expressions_that_only_python_has_become_paths(tmp_path, pattern):
     names = ["wq", "ẃq", "wk"] if pattern.startswith(r"\wq") else ["wq", "wk"]

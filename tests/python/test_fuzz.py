@@ -43,7 +43,9 @@ def test_program_and_simulation_agree_on_random_plans(tmp_path, number):
     leaves = leaves_of(model)
     wanted = lockstep.whole_run(model, leaves)
     shipped = next(c["plan"] for c in RUNS["cases"] if c["file"] == number and c["mutation_kind"] == "shipped")
-    names = sorted({re.sub(r"\.\d+(?=\.|$)", ".*", m["path"]) for m in model["modules"] if m["path"] and m["type"] != "ModuleList"})
+    names = sorted(
+        {re.sub(r"\.\d+(?=\.|$)", ".*", m["path"]) for m in model["modules"] if m["path"] and m["type"] != "ModuleList"}
+    )
     wrong, judged = [], 0
     for _ in range(PLANS):
         plan, ranks = random_plan(chooser, shipped, names), chooser.choice((2, 3, 4))

@@ -48,7 +48,10 @@ def check_run(graph, model, leaves, outputs):
     assert len(found) == len(outputs) and all(map(graph_runs.close, found, outputs))
     parameters = [p for p in model.parameters() if p.requires_grad]
     if parameters and all(o.requires_grad for o in outputs):
-        weights = [torch.randn(o.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(o.dtype) for o in outputs]
+        weights = [
+            torch.randn(o.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(o.dtype)
+            for o in outputs
+        ]
         gradients = [torch.autograd.grad(sum((o * w).sum() for o, w in zip(results, weights)), parameters, allow_unused=True, retain_graph=True)
                      for results in (found, outputs)]  # fmt: skip
         assert all(a is None and b is None or graph_runs.close(a, b) for a, b in zip(*gradients))
@@ -126,7 +129,10 @@ class Keywords(nn.Module):
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Embedding(8, 4, dtype=torch.float64), nn.Linear(4, 8, bias=False, dtype=torch.float64)
+        self.embed, self.head = (
+            nn.Embedding(8, 4, dtype=torch.float64),
+            nn.Linear(4, 8, bias=False, dtype=torch.float64),
+        )
         self.head.weight = self.embed.weight
 
     def forward(self, x):
@@ -167,7 +173,9 @@ def test_a_graph_runs_as_the_module_does(kind):
     x = make_input({"shape": [2, 6, 8], "dtype": "float64"}, "cpu")
     if kind is Normed:
         model.norm.reset_running_stats()
-    leaves = dict(model.named_parameters()) | {name: buffer.clone() for name, buffer in model.named_buffers()} | {"x": x}
+    leaves = (
+        dict(model.named_parameters()) | {name: buffer.clone() for name, buffer in model.named_buffers()} | {"x": x}
+    )
     check_run(graph, model, leaves, torch_floats(model(x)))
 
 
@@ -185,9 +193,13 @@ def test_the_meta_device_gives_the_same_graph(kind):
 @pytest.mark.parametrize("kind", [Views, Keywords, Tied], ids=lambda k: k.__name__)
 def test_other_sizes_give_the_same_operations(kind):
     """What was recorded for one batch and sequence holds for others: every number that changes says where it comes from."""
-    small, large = (exported(kind(), inputs={"x": {"shape": shape, "dtype": "float64"}}) for shape in ([2, 6, 8], [3, 11, 8]))
+    small, large = (
+        exported(kind(), inputs={"x": {"shape": shape, "dtype": "float64"}}) for shape in ([2, 6, 8], [3, 11, 8])
+    )
     of_sizes = {"shapes", "batch", "sequence"}
-    assert {k: v for k, v in small.items() if k not in of_sizes} == {k: v for k, v in large.items() if k not in of_sizes}
+    assert {k: v for k, v in small.items() if k not in of_sizes} == {
+        k: v for k, v in large.items() if k not in of_sizes
+    }
     assert small["shapes"] != large["shapes"]
 
 
@@ -293,7 +305,12 @@ def test_a_function_with_its_own_backward_is_one_operation():
         def forward(self, x):
             return Doubled.apply(x) + torch.vmap(lambda row: row.sum())(x)[:, None, None]
 
-    assert [n[0] for n in graph_runs.Graph(exported(Uses())).nodes if n[0][0] != "@"] == ["Doubled", "vmap", "__getitem__", "add"]
+    assert [n[0] for n in graph_runs.Graph(exported(Uses())).nodes if n[0][0] != "@"] == [
+        "Doubled",
+        "vmap",
+        "__getitem__",
+        "add",
+    ]
 
 
 def test_constants_that_nobody_uses_are_left_out_and_dead_computations_are_not():
@@ -325,18 +342,30 @@ def llama(**settings):
 def test_a_model_as_users_write_it_runs_from_its_graph():
     model = randomize(models.Llama(tied=True).double())
     tokens = torch.randint(0, 32, (2, 6), generator=torch.Generator().manual_seed(1))
-    graph = json.loads(operations.record(torch_module, model, "cpu", Settings(inputs={"tokens": {"shape": [2, 6], "dtype": "int64"}})))
-    check_run(graph, model, dict(model.named_parameters()) | dict(model.named_buffers()) | {"tokens": tokens}, [model(tokens)])
+    graph = json.loads(
+        operations.record(torch_module, model, "cpu", Settings(inputs={"tokens": {"shape": [2, 6], "dtype": "int64"}}))
+    )
+    check_run(
+        graph, model, dict(model.named_parameters()) | dict(model.named_buffers()) | {"tokens": tokens}, [model(tokens)]
+    )
 
 
 def test_graphs_are_valid_by_the_schema(tmp_path):
     output = tmp_path / "model.json"
     inputs = {"tokens": {"shape": [2, 6], "dtype": "int64"}}
-    assert not export_main.main(["--torch", "models:Llama", "--inputs", json.dumps(inputs), "--dtype", "float64", "-o", str(output)])
+    assert not export_main.main(
+        ["--torch", "models:Llama", "--inputs", json.dumps(inputs), "--dtype", "float64", "-o", str(output)]
+    )
     model = json.loads(output.read_text())
     jsonschema.validate(model, SCHEMA)
     assert model["graph"]["dtype"] == "float64" and model["graph"]["mode"] == "eval"
-    for table, broken in {"nodes": [[0]], "values": [[0]], "sizes": [["neg"]], "guards": [["eq", 1]], "leaves": [[0, "x"]]}.items():
+    for table, broken in {
+        "nodes": [[0]],
+        "values": [[0]],
+        "sizes": [["neg"]],
+        "guards": [["eq", 1]],
+        "leaves": [[0, "x"]],
+    }.items():
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(model | {"graph": model["graph"] | {table: broken}}, SCHEMA)
 
@@ -396,14 +425,23 @@ def test_without_inputs_there_is_no_graph_and_no_graph_needs_no_inputs(tmp_path,
     assert capsys.readouterr().err == "" and output.read_text() == without
 
 
-@pytest.mark.parametrize("text", ["[]", '{"x": 3}', '{"x": {"shape": [-1]}}', '{"x": {"shape": [2], "dtype": "float31"}}', "{"])
+@pytest.mark.parametrize(
+    "text", ["[]", '{"x": 3}', '{"x": {"shape": [-1]}}', '{"x": {"shape": [2], "dtype": "float31"}}', "{"]
+)
 def test_inputs_that_are_none_are_refused(text):
     with pytest.raises(export_main.InputError):
         export_main.main(["--torch", "test_graph:Fails", "--inputs", text])
 
 
 # Families that differ in their operations, and what their smallest configuration needs.
-SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 64, "pad_token_id": 0}
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "vocab_size": 64,
+    "pad_token_id": 0,
+}
 MIXED = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 FAMILIES = {
     "LlamaForCausalLM": SMALL | {"num_key_value_heads": 2},
@@ -430,7 +468,11 @@ def transformers_model(name, device, settings):
     return transformers_model, model if device == "meta" else randomize(model)
 
 
-@pytest.mark.parametrize("name, attention", [(n, "eager") for n in FAMILIES] + [(n, "sdpa") for n in ("LlamaForCausalLM", "MixtralForCausalLM", "BertForMaskedLM")])
+@pytest.mark.parametrize(
+    "name, attention",
+    [(n, "eager") for n in FAMILIES]
+    + [(n, "sdpa") for n in ("LlamaForCausalLM", "MixtralForCausalLM", "BertForMaskedLM")],
+)
 def test_models_of_transformers_run_from_their_graphs(name, attention):
     """The graph from the meta device, with the weights of a model on the CPU: the model's logits and gradients."""
     pytest.importorskip("transformers")
@@ -446,5 +488,7 @@ def test_models_of_transformers_run_from_their_graphs(name, attention):
     larger = Settings(**vars(settings) | {"batch": 3, "sequence": 8})
     exporter, model = transformers_model(name, "meta", settings)
     other = json.loads(operations.record(exporter, model, "meta", larger))
-    if all(graph_runs.guard_holds(checked, g, lambda v: other["shapes"][other["values"][v][0]]) for g in checked.guards):
+    if all(
+        graph_runs.guard_holds(checked, g, lambda v: other["shapes"][other["values"][v][0]]) for g in checked.guards
+    ):
         assert other["nodes"] == graph["nodes"] and other["sizes"] == graph["sizes"]

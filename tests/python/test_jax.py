@@ -18,12 +18,14 @@ def test_ranks_hold_what_devices_hold(tmp_path, seed):
     run_apart("jax_checks", "indices", seed, tmp_path)
 
 
-@pytest.mark.parametrize("check", ["decoder_training", "seeds_fsdp", "nnx_training", "flax_rules", "refusals", "constraint_functions"])
+@pytest.mark.parametrize(
+    "check", ["decoder_training", "seeds_fsdp", "nnx_training", "flax_rules", "refusals", "constraint_functions"]
+)
 def test_on_eight_devices(tmp_path, check):
     run_apart("jax_checks", check, tmp_path)
 
 
-SOURCE = '''
+SOURCE = """
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -47,7 +49,7 @@ keys = {"w": jax.random.key(0)}
 dots = {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}}
 rules = [("embed", None), ("mlp", "tp")]
 number = 3
-'''
+"""
 
 
 @pytest.fixture
@@ -66,38 +68,79 @@ def export(*arguments):
 def test_the_command_writes_graphs_and_plans_that_compile(package):
     assert export("--jax", "trees_to_export:make", "--kwargs", '{"size": 16}', "-o", "model.json") == 0
     graph = json.loads((package / "model.json").read_text())
-    assert graph["framework"] == "jax" and [m["path"] for m in graph["modules"]] == ["", "layers", "layers.0", "layers.1", "layers.2"]
-    assert graph["modules"][2] == {"path": "layers.0", "type": "Linear", "parameters": {"weight": {"shape": [64, 16], "dtype": "float32"},
-                                                                                        "bias": {"shape": [64], "dtype": "float32"}}}
-    assert bridge.run("compile",
-                      *bridge.write(package, graph,
-                                    "format: tpplan.plan/1\nmesh: {tp: 2}\n"
-                                    "tp_plan: {layers.0: colwise, layers.2: rowwise}\n")).returncode == 0
+    assert graph["framework"] == "jax" and [m["path"] for m in graph["modules"]] == [
+        "",
+        "layers",
+        "layers.0",
+        "layers.1",
+        "layers.2",
+    ]
+    assert graph["modules"][2] == {
+        "path": "layers.0",
+        "type": "Linear",
+        "parameters": {"weight": {"shape": [64, 16], "dtype": "float32"}, "bias": {"shape": [64], "dtype": "float32"}},
+    }
+    assert (
+        bridge.run(
+            "compile",
+            *bridge.write(
+                package,
+                graph,
+                "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {layers.0: colwise, layers.2: rowwise}\n",
+            ),
+        ).returncode
+        == 0
+    )
     assert export("--jax", "trees_to_export:Net", "-o", "net.json") == 0
-    assert export("--plan-from", "flax", "trees_to_export:rules", "--model", "net.json", "--mesh", "tp=4", "-o", "net.yaml") == 0
+    assert (
+        export(
+            "--plan-from", "flax", "trees_to_export:rules", "--model", "net.json", "--mesh", "tp=4", "-o", "net.yaml"
+        )
+        == 0
+    )
     result = bridge.run("compile", "net.json", "net.yaml", "-o", "manifest.json")
     assert result.returncode == 0, result.stderr
     assert {p["path"]: p["spec"] for p in json.loads((package / "manifest.json").read_text())["parameters"]} == {
-        "linear.kernel": [None, "tp"], "linear.bias": [None]}
+        "linear.kernel": [None, "tp"],
+        "linear.bias": [None],
+    }
     assert export("--jax", "trees_to_export:tree", "-o", "tree.json") == 0
-    assert bridge.run("compile", *bridge.write(package, (package / "tree.json").read_text(),
-                                               "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")).returncode == 0
+    assert (
+        bridge.run(
+            "compile",
+            *bridge.write(
+                package,
+                (package / "tree.json").read_text(),
+                "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n",
+            ),
+        ).returncode
+        == 0
+    )
 
 
-@pytest.mark.parametrize("arguments, status, said", [
-    (["--jax", "trees_to_export:number"], 1, "no model"), (["--jax", "trees_to_export:fails"], 1, "luck"),
-                                                     (["--jax", "trees_to_export:looks"], 1, "eval_shape"),
-    (["--jax", "trees_to_export:keys"], 1, "dtype key<fry>"), (["--jax", "trees_to_export:dots"], 1, "two arrays"),
-                                                     (["--jax", "trees_to_export:absent"], 2, "has no"),
-    (["--jax", "trees_to_export:tree", "--kwargs", '{"a": 1}'], 2, "--kwargs"),
-                                                     (["--jax", "trees_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
-    (["--plan-from", "flax", "trees_to_export:rules"], 2,
-     "--model"), (["--plan-from", "flax", "trees_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
-    (["--plan-from", "flax", "trees_to_export:number", "--model", "net.json"], 1,
-     "Flax refuses"), (["--plan-from", "flax", "trees_to_export:rules", "--model", "bare.json"], 1, "annotate"),
-])
+@pytest.mark.parametrize(
+    "arguments, status, said",
+    [
+        (["--jax", "trees_to_export:number"], 1, "no model"),
+        (["--jax", "trees_to_export:fails"], 1, "luck"),
+        (["--jax", "trees_to_export:looks"], 1, "eval_shape"),
+        (["--jax", "trees_to_export:keys"], 1, "dtype key<fry>"),
+        (["--jax", "trees_to_export:dots"], 1, "two arrays"),
+        (["--jax", "trees_to_export:absent"], 2, "has no"),
+        (["--jax", "trees_to_export:tree", "--kwargs", '{"a": 1}'], 2, "--kwargs"),
+        (["--jax", "trees_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
+        (["--plan-from", "flax", "trees_to_export:rules"], 2, "--model"),
+        (["--plan-from", "flax", "trees_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
+        (["--plan-from", "flax", "trees_to_export:number", "--model", "net.json"], 1, "Flax refuses"),
+        (["--plan-from", "flax", "trees_to_export:rules", "--model", "bare.json"], 1, "annotate"),
+    ],
+)
 def test_the_command_says_what_is_wrong(package, capsys, arguments, status, said):
-    assert export("--jax", "trees_to_export:Net", "-o", "net.json") == export("--jax", "trees_to_export:make", "-o", "bare.json") == 0
+    assert (
+        export("--jax", "trees_to_export:Net", "-o", "net.json")
+        == export("--jax", "trees_to_export:make", "-o", "bare.json")
+        == 0
+    )
     before = set(package.iterdir())
     assert export(*arguments, "-o", "out.json") == status
     error = capsys.readouterr().err

@@ -29,8 +29,10 @@ def test_look_ups_are_those_of_keras(tmp_path, seed):
     run_apart("keras_checks", "look_ups", seed, tmp_path)
 
 
-@pytest.mark.parametrize("mesh, data, optimizer",
-                         [("batch: 1, model: 2", "batch", "adam"), ("batch: 2, model: 1", "batch", "sgd"), ("model: 2", "", "adam")])
+@pytest.mark.parametrize(
+    "mesh, data, optimizer",
+    [("batch: 1, model: 2", "batch", "adam"), ("batch: 2, model: 1", "batch", "sgd"), ("model: 2", "", "adam")],
+)
 def test_fit_on_two_processes(tmp_path, mesh, data, optimizer):
     run_apart("keras_checks", "fit_on_torch", tmp_path, mesh, data, optimizer, framework="torch", ranks=2)
 
@@ -39,7 +41,7 @@ def test_the_library_on_two_processes(tmp_path):
     run_apart("keras_checks", "library_on_torch", tmp_path, framework="torch", ranks=2)
 
 
-SOURCE = '''
+SOURCE = """
 import keras
 
 def make(units=8):
@@ -67,7 +69,7 @@ def layouts():
     return found
 
 number = 3
-'''
+"""
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
@@ -75,15 +77,23 @@ def test_the_command_writes_graphs_and_plans(tmp_path, backend):
     (tmp_path / "layers_to_export.py").write_text(SOURCE)
 
     def export(*arguments):
-        return subprocess.run([sys.executable, "-m", "tpplan.export", *arguments], cwd=tmp_path, capture_output=True, text=True,
-                              check=False,
-                              env={**os.environ, **ENVIRONMENTS[backend]})
+        return subprocess.run(
+            [sys.executable, "-m", "tpplan.export", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **ENVIRONMENTS[backend]},
+        )
 
     done = export("--keras", "layers_to_export:make", "--kwargs", '{"units": 16}', "-o", "model.json")
     assert done.returncode == 0, done.stderr
     graph = json.loads((tmp_path / "model.json").read_text())
     found = {module["path"]: module for module in graph["modules"]}
-    assert graph["framework"] == "keras" and found["net/up"]["parameters"]["kernel"] == {"shape": [4, 16], "dtype": "float32"}, graph
+    assert graph["framework"] == "keras" and found["net/up"]["parameters"]["kernel"] == {
+        "shape": [4, 16],
+        "dtype": "float32",
+    }, graph
     assert found["net/norm"]["buffers"].keys() == {"moving_mean", "moving_variance"}
     done = export("--plan-from", "keras", "layers_to_export:layouts", "-o", "plan.yaml")
     assert done.returncode == 0, done.stderr
@@ -92,14 +102,22 @@ def test_the_command_writes_graphs_and_plans(tmp_path, backend):
     assert result.returncode == 0, (plan, result.stderr.decode())
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert {p["path"]: p["spec"] for p in manifest["parameters"]}["net/up/kernel"] == [None, "model"]
-    assert manifest["modules"][0]["path"] == "net/up" and manifest["modules"][0]["outputs"][0]["to"] == ["Shard(0)", "Shard(1)"]
+    assert manifest["modules"][0]["path"] == "net/up" and manifest["modules"][0]["outputs"][0]["to"] == [
+        "Shard(0)",
+        "Shard(1)",
+    ]
     if backend == "torch":
         return
     assert export("--keras", "layers_to_export:heads", "-o", "heads.json").returncode == 0
     modules = {module["path"]: module for module in json.loads((tmp_path / "heads.json").read_text())["modules"]}
-    assert modules["mha"]["attributes"] == {"num_heads": 4,
-                                            "head_dim": 2} and modules["mha/query"]["parameters"]["kernel"]["dims"] == ["in", "out",
-                                                                                                                        "out_1"]
+    assert modules["mha"]["attributes"] == {"num_heads": 4, "head_dim": 2} and modules["mha/query"]["parameters"][
+        "kernel"
+    ]["dims"] == ["in", "out", "out_1"]
     for name, status, said in (("number", 2, "no model"), ("unbuilt", 1, "not built"), ("absent", 2, "has no")):
         done = export("--keras", f"layers_to_export:{name}", "-o", "out.json")
-        assert done.returncode == status and said in done.stderr and "= help:" in done.stderr and not (tmp_path / "out.json").exists()
+        assert (
+            done.returncode == status
+            and said in done.stderr
+            and "= help:" in done.stderr
+            and not (tmp_path / "out.json").exists()
+        )

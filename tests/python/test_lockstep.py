@@ -47,7 +47,9 @@ def test_recorded_plans_have_the_recorded_outcome(number):
             unknown += 1
             continue
         if found != case["outcome"]:
-            wrong.append(f"tp {case['tp']} {case['mutation']}: {case['outcome']} {case.get('error', '')}, simulated {found} {why}")
+            wrong.append(
+                f"tp {case['tp']} {case['mutation']}: {case['outcome']} {case.get('error', '')}, simulated {found} {why}"
+            )
     assert not wrong
     assert unknown <= len(cases) // 10
 
@@ -61,7 +63,9 @@ def test_the_record_has_every_outcome():
 def test_a_collective_that_is_left_out_is_noticed(monkeypatch):
     """The simulation is no rubber stamp: without the sum behind a rowwise layer the right plan is a wrong output."""
     number = DENSE[0]
-    case = next(c for c in RUNS["cases"] if c["file"] == number and c["outcome"] == "ok" and c["mutation_kind"] == "shipped")
+    case = next(
+        c for c in RUNS["cases"] if c["file"] == number and c["outcome"] == "ok" and c["mutation_kind"] == "shipped"
+    )
     leaves = leaves_of(RUNS["models"][number])
     assert lockstep.judge(RUNS["models"][number], case["tp"], case["plan"], leaves)[0] == "ok"
     monkeypatch.setattr(lockstep, "_sum", lambda tensors: tensors)

@@ -18,7 +18,11 @@ def random_model(chance):
     modules = []
     for i in range(6):
         shape = [chance.choice([1, 2, 3, 4, 5, 8, 12, 24]) for _ in range(chance.randint(1, 3))]
-        tensor = {"shape": shape, "dtype": chance.choice(list(m.DTYPE_BITS)), "dims": [f"d{k}" for k in range(len(shape))]}
+        tensor = {
+            "shape": shape,
+            "dtype": chance.choice(list(m.DTYPE_BITS)),
+            "dims": [f"d{k}" for k in range(len(shape))],
+        }
         if chance.random() < 0.5:
             parts = chance.randint(1, 3)
             cuts = sorted(chance.randint(0, shape[0]) for _ in range(parts - 1))
@@ -76,13 +80,21 @@ def test_every_dtype_is_called_in_safetensors_as_the_program_calls_it():
 LAYOUTS = ("Replicate", "Shard(0)", "Shard(1)", "Partial")
 
 
-@pytest.mark.parametrize("data", [None, {"axes": ["dp"], "dim": 0}, {"axes": ["dp"], "dim": 1}], ids=["no data", "dim 0", "dim 1"])
+@pytest.mark.parametrize(
+    "data", [None, {"axes": ["dp"], "dim": 0}, {"axes": ["dp"], "dim": 1}], ids=["no data", "dim 0", "dim 1"]
+)
 @pytest.mark.parametrize("mesh", ["{tp: 2, dp: 2}", "{dp: 2, tp: 2}", "{a: 2, tp: 2, dp: 3}"])
 def test_every_boundary_that_the_program_writes_is_proven(tmp_path, mesh, data):
     """All layouts to all others, beside a data axis major or minor to theirs."""
     pairs = [(a, b) for a in LAYOUTS for b in LAYOUTS if b != "Partial" or a == b]
-    modules = [{"path": f"m{i}", "type": "X", "parameters": {"w": {"shape": [8], "dtype": "float32"}}} for i in range(len(pairs))]
-    rules = {f"m{i}": {"style": "prepare_module_input", "input_layouts": a, "desired_input_layouts": b} for i, (a, b) in enumerate(pairs)}
+    modules = [
+        {"path": f"m{i}", "type": "X", "parameters": {"w": {"shape": [8], "dtype": "float32"}}}
+        for i in range(len(pairs))
+    ]
+    rules = {
+        f"m{i}": {"style": "prepare_module_input", "input_layouts": a, "desired_input_layouts": b}
+        for i, (a, b) in enumerate(pairs)
+    }
     model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": modules}
     settings = "" if data is None else f"data: {json.dumps(data)}\n"
     plan = f"format: tpplan.plan/1\nmesh: {mesh}\n{settings}tp_plan: {json.dumps(rules)}\n"
@@ -109,7 +121,10 @@ def small(tmp_path):
             {
                 "path": "a",
                 "type": "Linear",
-                "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}, "bias": {"shape": [8], "dtype": "float32"}},
+                "parameters": {
+                    "weight": {"shape": [8, 4], "dtype": "float32"},
+                    "bias": {"shape": [8], "dtype": "float32"},
+                },
             },
             {"path": "b", "type": "Linear", "parameters": {"weight": {"shape": [4, 8], "dtype": "float32"}}},
         ],
@@ -182,7 +197,17 @@ def test_an_edited_manifest_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", '{"a": NaN}', '{"mesh": 1, "mesh": 2}', "[" * 100000, b"\xff\xfe", '{"format": "' + "x" * 4000000 + '"}'],
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"a": NaN}',
+        '{"mesh": 1, "mesh": 2}',
+        "[" * 100000,
+        b"\xff\xfe",
+        '{"format": "' + "x" * 4000000 + '"}',
+    ],
 )
 def test_what_is_no_manifest_is_refused_shortly(tmp_path, text):
     path = tmp_path / "x.json"
@@ -194,8 +219,17 @@ def test_what_is_no_manifest_is_refused_shortly(tmp_path, text):
         m.load_manifest(tmp_path / "absent.json")
 
 
-@pytest.mark.parametrize("text, shown", [("a" * 200, "a" * 200), ("a" * 201, "a" * 200 + "..."), ("\x1b[31m", "\\x1b[31m"),
-                                         ("\n" * 200, "\\n" * 100 + "..."), ("\ud800", "\\ud800"), (7, "7")])
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("a" * 200, "a" * 200),
+        ("a" * 201, "a" * 200 + "..."),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\n" * 200, "\\n" * 100 + "..."),
+        ("\ud800", "\\ud800"),
+        (7, "7"),
+    ],
+)
 def test_messages_show_texts_shortly_and_without_control_characters(text, shown):
     assert files.printable(text) == shown
 
@@ -244,7 +278,9 @@ def test_totals_of_tied_names_are_proven_with_the_models_ties(tmp_path):
             {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [8, 4], "dtype": "float32"}}},
         ],
     }
-    path = bridge.compile_manifest(tmp_path, model, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {embed: rowwise, head: colwise}\n")
+    path = bridge.compile_manifest(
+        tmp_path, model, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {embed: rowwise, head: colwise}\n"
+    )
     manifest = m.load_manifest(path)
     m.check_parameters(manifest, parameters_of(manifest), model["tied"])
     with pytest.raises(m.ManifestError, match="counts 1 tensors, the model has 2"):
@@ -270,9 +306,12 @@ def test_a_rank_gets_its_shards_and_no_more(tmp_path, seed, framework):
     for module in model["modules"]:
         module["parameters"]["w"]["dtype"] = "float32"
     model["modules"].append({"path": "scalar", "type": "X", "parameters": {"w": {"shape": [], "dtype": "float32"}}})
-    manifest = m.load_manifest(bridge.compile_manifest(tmp_path, model, random_plan(chance, dict(model, modules=model["modules"][:-1]))))
+    manifest = m.load_manifest(
+        bridge.compile_manifest(tmp_path, model, random_plan(chance, dict(model, modules=model["modules"][:-1])))
+    )
     whole = {
-        name: numpy.arange(numpy.prod(t.shape, dtype=int), dtype="float32").reshape(t.shape) for name, t in manifest.parameters.items()
+        name: numpy.arange(numpy.prod(t.shape, dtype=int), dtype="float32").reshape(t.shape)
+        for name, t in manifest.parameters.items()
     }
     names = list(whole)
     (tmp_path / "sub").mkdir()
@@ -285,12 +324,17 @@ def test_a_rank_gets_its_shards_and_no_more(tmp_path, seed, framework):
         by_index = loading.load_safetensors(manifest, index, rank, framework=framework)
         by_files = loading.load_safetensors(manifest, [tmp_path / f for f in parts], rank, framework=framework)
         for name, tensor in manifest.parameters.items():
-            picked = [numpy.concatenate([numpy.arange(*run) for run in runs]) for runs in m.local_slice(manifest, tensor, rank)]
+            picked = [
+                numpy.concatenate([numpy.arange(*run) for run in runs])
+                for runs in m.local_slice(manifest, tensor, rank)
+            ]
             expected = whole[name][numpy.ix_(*picked)] if picked else whole[name]
             assert list(by_index[name].shape) == m.local_shape(manifest, tensor, rank)
             if framework == "pt":
                 assert by_index[name].untyped_storage().nbytes() == 4 * by_index[name].numel()
-            assert numpy.array_equal(numpy.asarray(by_index[name]), expected) and numpy.array_equal(numpy.asarray(by_files[name]), expected)
+            assert numpy.array_equal(numpy.asarray(by_index[name]), expected) and numpy.array_equal(
+                numpy.asarray(by_files[name]), expected
+            )
 
 
 def test_a_tied_tensor_is_found_under_any_of_its_names(tmp_path):
@@ -300,10 +344,18 @@ def test_a_tied_tensor_is_found_under_any_of_its_names(tmp_path):
 
     weight = {"weight": {"shape": [8, 4], "dtype": "float32"}}
     model = {
-        "format": "tpplan.model/1", "name": "Model", "framework": "torch", "tied": [["head.weight", "embed.weight"]],
-        "modules": [{"path": "embed", "type": "Embedding", "parameters": weight}, {"path": "head", "type": "Linear", "parameters": weight}],
+        "format": "tpplan.model/1",
+        "name": "Model",
+        "framework": "torch",
+        "tied": [["head.weight", "embed.weight"]],
+        "modules": [
+            {"path": "embed", "type": "Embedding", "parameters": weight},
+            {"path": "head", "type": "Linear", "parameters": weight},
+        ],
     }
-    path = bridge.compile_manifest(tmp_path, model, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {embed: rowwise, head: colwise}\n")
+    path = bridge.compile_manifest(
+        tmp_path, model, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {embed: rowwise, head: colwise}\n"
+    )
     for name in ("head.weight", "embed.weight"):
         save_file({name: numpy.arange(32, dtype="float32").reshape(8, 4)}, tmp_path / "tied.safetensors")
         shards = loading.load_safetensors(path, tmp_path / "tied.safetensors", 1, framework="numpy")
@@ -329,9 +381,9 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         loads(whole | {"a.bias": numpy.zeros(9, "float32")})
     with pytest.raises(m.ManifestError, match="`a.bias`.*F64"):
         loads(whole | {"a.bias": numpy.zeros(8)})
-    assert loads({n: t for n, t in whole.items() if n != "a.bias"} | {"other": whole["a.bias"]}, tied=[["other", "a.bias"]])[
-        "a.bias"
-    ].shape == (4,)
+    assert loads(
+        {n: t for n, t in whole.items() if n != "a.bias"} | {"other": whole["a.bias"]}, tied=[["other", "a.bias"]]
+    )["a.bias"].shape == (4,)
     with pytest.raises(m.ManifestError, match="4 ranks"):
         loading.load_safetensors(manifest, tmp_path / "x.safetensors", 4, framework="numpy")
     for content in (b"", b"x" * 100, struct.pack("<Q", 1 << 60) + b"{}"):

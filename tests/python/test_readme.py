@@ -13,7 +13,9 @@ from conftest import PROGRAM, ROOT
 
 TEXT = (ROOT / "tools" / "python" / "README.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", TEXT, re.S)
-SHELL = [line.split("#")[0].strip() for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S) for line in block.splitlines()]
+SHELL = [
+    line.split("#")[0].strip() for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S) for line in block.splitlines()
+]
 NEEDS = {"tpplan.torch": ["torch"], "tpplan.jax": ["jax"], "tpplan.keras": ["keras", "jax"]}
 
 
@@ -40,8 +42,16 @@ def test_the_flags_are_those_of_the_exporter():
 
 def test_a_transformers_config_becomes_a_manifest_as_the_page_says(tmp_path):
     bridge.needs("torch", "transformers")
-    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-              "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 128}
+    config = {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "vocab_size": 128,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     steps = [line for line in SHELL if "--transformers config.json" in line or "--plan-from transformers" in line]
     assert len(steps) == 3  # with the operations of a training step, too

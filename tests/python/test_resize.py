@@ -21,14 +21,32 @@ from tpplan.export import operations, torch_module, transformers_model  # noqa: 
 from tpplan.graph.settings import Settings  # noqa: E402
 
 SIZES = {"batch": (3, 12), "sequence": (2, 20), "both": (5, 32)}
-MIXTRAL = ("MixtralForCausalLM", BASE | {"num_key_value_heads": 12, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24}, 0)
+MIXTRAL = (
+    "MixtralForCausalLM",
+    BASE | {"num_key_value_heads": 12, "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 24},
+    0,
+)
 
 
 def recorded(folder, name, kwargs, batch, sequence, **more):
     kwargs = kwargs | {"tie_word_embeddings": False}
-    settings = Settings(**({"mode": "eval", "batch": batch, "sequence": sequence, "attention": "eager", "experts": "grouped_mm", "dtype": "float32"} | more))
+    settings = Settings(
+        **(
+            {
+                "mode": "eval",
+                "batch": batch,
+                "sequence": sequence,
+                "attention": "eager",
+                "experts": "grouped_mm",
+                "dtype": "float32",
+            }
+            | more
+        )
+    )
     model = transformers_model.build(name, kwargs, "meta", settings)
-    file = transformers_model.model_graph(model) | {"graph": json.loads(operations.record(transformers_model, model, "meta", settings))}
+    file = transformers_model.model_graph(model) | {
+        "graph": json.loads(operations.record(transformers_model, model, "meta", settings))
+    }
     path = folder / f"{batch}x{sequence}.json"
     path.write_text(json.dumps(file))
     return path
@@ -38,7 +56,9 @@ def plan_for(folder, model):
     """Cuts the head alone, so that all operations are walked, whatever a model is made of."""
     paths = {m["path"] for m in json.loads(model.read_text())["modules"]}
     head = next(p for p in ("lm_head", "embed_out") if p in paths)
-    (folder / "plan.yaml").write_text(plan_text({head: "colwise_gather_output"}, mesh="{tp: 2}", dialect="transformers", more="uneven: torch\n"))
+    (folder / "plan.yaml").write_text(
+        plan_text({head: "colwise_gather_output"}, mesh="{tp: 2}", dialect="transformers", more="uneven: torch\n")
+    )
     return folder / "plan.yaml"
 
 
@@ -49,7 +69,9 @@ def printed(model, plan, *flags):
 
 
 @pytest.mark.parametrize("mode, attention", [("eval", "eager"), ("train", "sdpa")])
-@pytest.mark.parametrize("name, kwargs", [(n, k) for n, k, _ in (*FAMILIES, MIXTRAL)], ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    "name, kwargs", [(n, k) for n, k, _ in (*FAMILIES, MIXTRAL)], ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_a_step_asked_about_at_other_sizes_is_the_one_that_is_recorded_there(tmp_path, name, kwargs, mode, attention):
     if name.startswith("Gemma2") and attention == "sdpa":
         pytest.skip("transformers has no sdpa for Gemma2")
@@ -66,7 +88,9 @@ def test_collectives_of_a_real_plan_are_those_of_the_step_recorded_there(tmp_pat
     name, kwargs, _ = FAMILIES[0]
     first, there = recorded(tmp_path, name, kwargs, 2, 12), recorded(tmp_path, name, kwargs, 4, 48)
     plan = tmp_path / "plan.yaml"
-    plan.write_text(plan_text(dict(transformers_model.build(name, kwargs, "meta").tp_plan), mesh="{tp: 2}", dialect="transformers"))
+    plan.write_text(
+        plan_text(dict(transformers_model.build(name, kwargs, "meta").tp_plan), mesh="{tp: 2}", dialect="transformers")
+    )
     listed = [json.loads(run("compile", model, plan, *flags).stdout)["collectives"]
               for model, flags in ((first, ("--batch", 4, "--sequence", 48)), (there, ()), (first, ()))]  # fmt: skip
     assert listed[0] == listed[1] and listed[0] != listed[2]
@@ -88,13 +112,19 @@ def test_a_size_at_which_the_code_goes_another_way_is_a_finding_at_its_place(tmp
     settings = Settings(inputs={"x": {"shape": [2, 16, 8], "dtype": "float32"}})
     with torch.device("meta"):
         model = Branches()
-    file = torch_module.model_graph(model) | {"graph": json.loads(operations.record(torch_module, model, "meta", settings))}
+    file = torch_module.model_graph(model) | {
+        "graph": json.loads(operations.record(torch_module, model, "meta", settings))
+    }
     (tmp_path / "model.json").write_text(json.dumps(file))
-    (tmp_path / "plan.yaml").write_text(plan_text({"a": "colwise_gather_output"}, mesh="{tp: 2}", dialect="transformers"))
+    (tmp_path / "plan.yaml").write_text(
+        plan_text({"a": "colwise_gather_output"}, mesh="{tp: 2}", dialect="transformers")
+    )
     fine = run("check", tmp_path / "model.json", tmp_path / "plan.yaml", "--sequence", 63)
     assert fine.returncode == 0, fine.stdout.decode()
-    result = run("check", tmp_path / "model.json", tmp_path / "plan.yaml", "--batch", 4, "--sequence", 64, "--format", "json")
-    found, = json.loads(result.stdout)["diagnostics"]
+    result = run(
+        "check", tmp_path / "model.json", tmp_path / "plan.yaml", "--batch", 4, "--sequence", 64, "--format", "json"
+    )
+    (found,) = json.loads(result.stdout)["diagnostics"]
     assert (result.returncode, found["code"]) == (2, "TP2015")
     assert "64 < 64 is false, and it was true in the recorded step (16 < 64)" in found["message"]
     assert "--batch 4 --sequence 64" in found["help"] and pathlib.Path(found["place"]["file"]).name == "model.json"

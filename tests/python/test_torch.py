@@ -54,7 +54,9 @@ SEQUENCE_PLAN = {
 UNEVEN_PLAN = {
     "mlp.gate_proj": tp.ColwiseParallel(),
     "mlp.up_proj": tp.ColwiseParallel(output_layouts=Replicate()),
-    "self_attn": tp.PrepareModuleOutput(output_layouts=(Replicate(),), desired_output_layouts=(Shard(1),), use_local_output=False),
+    "self_attn": tp.PrepareModuleOutput(
+        output_layouts=(Replicate(),), desired_output_layouts=(Shard(1),), use_local_output=False
+    ),
 }
 PLANS = {
     "tp": (TP_PLAN, lambda: models.Llama(bias=True), 2),
@@ -66,7 +68,9 @@ PLANS = {
 
 
 def mesh_of(manifest):
-    return init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
+    return init_device_mesh(
+        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
+    )
 
 
 def beside_torch(rank, name, path):
@@ -100,7 +104,9 @@ def beside_torch(rank, name, path):
 @pytest.mark.parametrize("name", PLANS)
 def test_the_same_plan_places_as_parallelize_module_does(tmp_path, ranks, name):  # noqa: F811
     plan, make, size = PLANS[name]
-    path = bridge.compile_manifest(tmp_path, torch_module.model_graph(make().double()), plans.torch_plan(plan, {"tp": size}))
+    path = bridge.compile_manifest(
+        tmp_path, torch_module.model_graph(make().double()), plans.torch_plan(plan, {"tp": size})
+    )
     ranks.run(size, beside_torch, name, str(path))
 
 
@@ -122,7 +128,9 @@ def mixed_operations(rank):
                     result = function(*arguments)
                 expected = function(*((plain, whole) if turned else (whole, plain)))
                 assert (
-                    isinstance(result, DTensor) and result.placements == tuple(placements) and torch.equal(result.full_tensor(), expected)
+                    isinstance(result, DTensor)
+                    and result.placements == tuple(placements)
+                    and torch.equal(result.full_tensor(), expected)
                 )
                 result.sum().backward()
                 reference = whole.clone().requires_grad_()
@@ -131,7 +139,9 @@ def mixed_operations(rank):
         with torch.no_grad(), bridge_torch.mixed():
             weight.sub_(plain)
             weight.copy_(weight * 2 - plain)
-            assert list(weight.placements) == placements and torch.allclose(weight.full_tensor(), (whole - plain) * 2 - plain)
+            assert list(weight.placements) == placements and torch.allclose(
+                weight.full_tensor(), (whole - plain) * 2 - plain
+            )
     spread = bridge_torch.ensure_dtensor(plain, mesh)
     assert isinstance(spread, DTensor) and bridge_torch.ensure_dtensor(spread, mesh) is spread
     assert bridge_torch.ensure_dtensor(plain, mesh, [Shard(0)]).shape == (16, 4)
@@ -190,7 +200,10 @@ def loads(rank, path, checkpoint):
 def check_sharded(model, manifest, rank):
     for path, tensor in manifest.parameters.items():
         assert list(model.get_parameter(path).to_local().shape) == m.local_shape(manifest, tensor, rank)
-        assert model.get_parameter(path).to_local().untyped_storage().nbytes() == 8 * model.get_parameter(path).to_local().numel()
+        assert (
+            model.get_parameter(path).to_local().untyped_storage().nbytes()
+            == 8 * model.get_parameter(path).to_local().numel()
+        )
 
 
 def test_values_are_loaded_sharded_and_stay_so(tmp_path, ranks):  # noqa: F811
@@ -237,7 +250,11 @@ class Composite(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.lstm, self.attention, self.counter = nn.LSTM(8, 8, batch_first=True), nn.MultiheadAttention(8, 2, batch_first=True), Counter()
+        self.lstm, self.attention, self.counter = (
+            nn.LSTM(8, 8, batch_first=True),
+            nn.MultiheadAttention(8, 2, batch_first=True),
+            Counter(),
+        )
         self.norm, self.mlp = nn.LayerNorm(8), nn.Linear(8, 8)
 
     def forward(self, x):
@@ -283,7 +300,9 @@ def test_modules_that_reach_into_one_another(tmp_path, ranks):  # noqa: F811
         "format: tpplan.plan/1\nmesh: {fsdp: 2, tp: 2}\ndata: {axes: [fsdp]}\nfsdp: {min_weight_size: 0, policy: dim0}\n"
         "tp_plan: {mlp.weight: {spec: [null, tp]}}\n"
     )
-    ranks.run(4, runs_composite, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(Composite().double()), plan)))
+    ranks.run(
+        4, runs_composite, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(Composite().double()), plan))
+    )
 
 
 def reads_boundaries(rank, path):
@@ -294,7 +313,9 @@ def reads_boundaries(rank, path):
     model = bridge_torch.parallelize(copy.deepcopy(whole), manifest, mesh_of(manifest))
     x = torch.randn(3, 7)
     piece = x[:, :4] if rank == 0 else x[:, 4:]
-    assert torch.allclose(model[0](piece), whole(x), atol=1e-6) and torch.allclose(model[0](input=piece), whole(x), atol=1e-6)
+    assert torch.allclose(model[0](piece), whole(x), atol=1e-6) and torch.allclose(
+        model[0](input=piece), whole(x), atol=1e-6
+    )
     with pytest.raises(ValueError, match="this rank's piece"):
         model[0](x[:, :2])
 
@@ -304,7 +325,11 @@ def test_uneven_inputs_by_position_and_by_name(tmp_path, ranks):  # noqa: F811
     ranks.run(
         2,
         reads_boundaries,
-        str(bridge.compile_manifest(tmp_path, graph, "format: tpplan.plan/1\nmesh: {tp: 2}\nuneven: torch\ntp_plan: {'0': rowwise}\n")),
+        str(
+            bridge.compile_manifest(
+                tmp_path, graph, "format: tpplan.plan/1\nmesh: {tp: 2}\nuneven: torch\ntp_plan: {'0': rowwise}\n"
+            )
+        ),
     )
 
 
@@ -318,7 +343,8 @@ def fake_mesh():
 
 
 def small_manifest(
-    tmp_path, plan="tp_plan: {layers.0.mlp.gate_proj: colwise, layers.0.mlp.up_proj: colwise, layers.0.mlp.down_proj: rowwise}\n"
+    tmp_path,
+    plan="tp_plan: {layers.0.mlp.gate_proj: colwise, layers.0.mlp.up_proj: colwise, layers.0.mlp.down_proj: rowwise}\n",
 ):
     return json.loads(
         bridge.compile_manifest(
@@ -346,7 +372,9 @@ def refusals():
         "counts 21 tensors, the model has 20": lambda d, model: setattr(model.head, "weight", model.embed.weight),
         "`rotary.other`.*buffer": lambda d, model: model.rotary.register_buffer("other", torch.zeros(1)),
         "`rotary.inv_freq`.*no such buffer": lambda d, model: model.rotary.register_buffer("inv_freq", None),
-        "`rotary.inv_freq`.*\\[3\\]": lambda d, model: model.rotary.register_buffer("inv_freq", torch.zeros(3).double()),
+        "`rotary.inv_freq`.*\\[3\\]": lambda d, model: model.rotary.register_buffer(
+            "inv_freq", torch.zeros(3).double()
+        ),
         "`layers.9`.*no such module": edit("modules", 0, "path", "layers.9"),
         "no such module": edit("remat", ["nowhere"]),
         "mesh": edit("mesh", 0, "name", "xx"),
@@ -435,7 +463,11 @@ def test_the_collectives_are_those_of_the_manifest(tmp_path, ranks, name):  # no
         size,
         counts_collectives,
         name,
-        str(bridge.compile_manifest(tmp_path, torch_module.model_graph(make().double()), plans.torch_plan(plan, {"tp": size}))),
+        str(
+            bridge.compile_manifest(
+                tmp_path, torch_module.model_graph(make().double()), plans.torch_plan(plan, {"tp": size})
+            )
+        ),
     )
 
 
@@ -469,18 +501,33 @@ def test_a_layout_of_a_dim_that_the_value_lacks_is_refused_where_it_runs(tmp_pat
         f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {{layers.0.mlp.gate_proj: {{style: colwise, {layouts}}}}}\n",
     )
     model = bridge_torch.parallelize(models.Llama().double(), document, fake_mesh)
-    with pytest.raises(m.ManifestError, match=r"(?s)module `layers.0.mlp.gate_proj`: Shard\(3\) of a value with 3 dims.*write a layout"):
+    with pytest.raises(
+        m.ManifestError, match=r"(?s)module `layers.0.mlp.gate_proj`: Shard\(3\) of a value with 3 dims.*write a layout"
+    ):
         model(torch.zeros(1, 4, dtype=torch.long))
 
 
-DTYPES = ("bool", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8", "uint16", "int64", "complex64", "float64")
+DTYPES = (
+    "bool",
+    "bfloat16",
+    "float16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int8",
+    "uint16",
+    "int64",
+    "complex64",
+    "float64",
+)
 
 
 def spreads_any_dtype(rank, path):
     def make(seed):
         torch.manual_seed(seed)
         values = {name: (torch.rand(5, 3) * 4).to(getattr(torch, name)) for name in DTYPES}
-        model = nn.ParameterDict({f"w_{name}": nn.Parameter(value, requires_grad=False) for name, value in values.items()})
+        model = nn.ParameterDict(
+            {f"w_{name}": nn.Parameter(value, requires_grad=False) for name, value in values.items()}
+        )
         model.register_buffer("scalar", torch.rand(()) > seed)
         return model
 

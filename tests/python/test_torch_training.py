@@ -68,7 +68,8 @@ blocks:
 """
 FUSED = ENCODER.replace("    query: colwise\n    key: colwise\n    value: colwise\n", "    qkv: colwise\n")
 GROUPED = TP.replace(
-    "    self_attn.q_proj: colwise\n    self_attn.k_proj: colwise\n    self_attn.v_proj: colwise\n", "    self_attn.qkv_proj: colwise\n"
+    "    self_attn.q_proj: colwise\n    self_attn.k_proj: colwise\n    self_attn.v_proj: colwise\n",
+    "    self_attn.qkv_proj: colwise\n",
 )
 TWO = """
 tp_plan:
@@ -127,18 +128,26 @@ CASES = {
     "data x tp": case({"data": 2, "tp": 2}, TP, more="data: {axes: [data]}\n"),
     "uneven": case(
         {"tp": 2},
-        TP.replace("embed: {style: rowwise, input_layouts: Replicate}", "embed: {style: rowwise, input_layouts: Replicate}"),
+        TP.replace(
+            "embed: {style: rowwise, input_layouts: Replicate}", "embed: {style: rowwise, input_layouts: Replicate}"
+        ),
         more="uneven: torch\n",
         inner=25,
         vocabulary=33,
         bias=True,
     ),
     "uneven 4": case({"tp": 4}, TP, more="uneven: torch\n", inner=9, vocabulary=7, kv_heads=4),
-    "uneven fsdp x tp": case({"fsdp": 2, "tp": 2}, TP, more="uneven: torch\n" + fsdp("dim0"), inner=25, vocabulary=33, bias=True),
+    "uneven fsdp x tp": case(
+        {"fsdp": 2, "tp": 2}, TP, more="uneven: torch\n" + fsdp("dim0"), inner=25, vocabulary=33, bias=True
+    ),
     "encoder": case({"tp": 2}, ENCODER, models.Encoder),
-    "encoder, fsdp x tp": case({"fsdp": 2, "tp": 2}, ENCODER, models.Encoder, more=fsdp("dim0", "blocks.*") + "uneven: torch\n", inner=30),
+    "encoder, fsdp x tp": case(
+        {"fsdp": 2, "tp": 2}, ENCODER, models.Encoder, more=fsdp("dim0", "blocks.*") + "uneven: torch\n", inner=30
+    ),
     "fused": case({"tp": 2}, FUSED, models.Encoder, segments={"qkv": 3}, fused=True),
-    "fused, fsdp x tp": case({"fsdp": 2, "tp": 2}, FUSED, models.Encoder, more=fsdp("dim0", "blocks.*"), segments={"qkv": 3}, fused=True),
+    "fused, fsdp x tp": case(
+        {"fsdp": 2, "tp": 2}, FUSED, models.Encoder, more=fsdp("dim0", "blocks.*"), segments={"qkv": 3}, fused=True
+    ),
     "grouped heads, fused": case({"tp": 2}, GROUPED, bias=True, fused=True),
     "grouped heads, fused, fsdp x tp": case({"fsdp": 2, "tp": 2}, GROUPED, more=fsdp("dim0"), bias=True, fused=True),
     "fused and gathered": case(
@@ -200,11 +209,17 @@ def graph_of(case_):
 def train_on_rank(rank, name, path):
     case_ = CASES[name]
     manifest = m.load_manifest(path)
-    mesh = init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
+    mesh = init_device_mesh(
+        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
+    )
     tokens, targets = batch(case_["length"])
     reference = make(case_)
     expected = train(
-        reference, tokens, targets, targets.numel(), lambda model: {n: model.get_parameter(n).grad.clone() for n in names_of(model)}
+        reference,
+        tokens,
+        targets,
+        targets.numel(),
+        lambda model: {n: model.get_parameter(n).grad.clone() for n in names_of(model)},
     )
     whole = {n: p.detach().clone() for n, p in make(case_).named_parameters(remove_duplicate=False)}
     # Another rank's own values do not matter: the first rank's count.
@@ -216,7 +231,11 @@ def train_on_rank(rank, name, path):
         tokens, targets = tokens.chunk(size)[index], targets.chunk(size)[index]
     count = batch(case_["length"])[1].numel()
     got = train(
-        model, tokens, targets, count, lambda model: {n: bridge_torch.full_tensor(model, n, gradient=True) for n in names_of(model)}
+        model,
+        tokens,
+        targets,
+        count,
+        lambda model: {n: bridge_torch.full_tensor(model, n, gradient=True) for n in names_of(model)},
     )
     for (loss, gradients), (loss_here, gradients_here) in zip(expected, got):
         for axis in data:
@@ -241,11 +260,16 @@ def check_pieces(model, manifest, rank, whole):
         if tensor.placements is None:  # unequal segments: torch has no word for them
             local = parameter.detach()
         else:
-            assert parameter.shape == torch.Size(tensor.shape) and tuple(map(written, parameter.placements)) == tensor.placements, path
+            assert (
+                parameter.shape == torch.Size(tensor.shape)
+                and tuple(map(written, parameter.placements)) == tensor.placements
+            ), path
             local = parameter.to_local()
         assert list(local.shape) == m.local_shape(manifest, tensor, rank)
         for dim, runs in enumerate(m.local_slice(manifest, tensor, rank)):
-            whole[path] = whole[path].index_select(dim, torch.tensor([i for run in runs for i in range(*run)], dtype=torch.long))
+            whole[path] = whole[path].index_select(
+                dim, torch.tensor([i for run in runs for i in range(*run)], dtype=torch.long)
+            )
         assert (local - whole[path]).abs().sum() < 1e-9
     for path in manifest.buffers:
         assert all(p.is_replicate() for p in model.get_buffer(path).placements)

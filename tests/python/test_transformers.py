@@ -81,12 +81,21 @@ TRAINED = {
         experts_implementation="eager",
     ),
 }
-SAMPLE = ("LlamaForCausalLM", "Cohere2ForCausalLM", "MixtralForCausalLM", "Llama4ForCausalLM", "GptOssForCausalLM", "Phi3ForCausalLM")
+SAMPLE = (
+    "LlamaForCausalLM",
+    "Cohere2ForCausalLM",
+    "MixtralForCausalLM",
+    "Llama4ForCausalLM",
+    "GptOssForCausalLM",
+    "Phi3ForCausalLM",
+)
 
 
 def train_on_rank(rank, name, path):
     manifest = m.load_manifest(path)
-    mesh = init_device_mesh("cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh))
+    mesh = init_device_mesh(
+        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
+    )
 
     def make(seed):
         torch.manual_seed(seed)
@@ -98,7 +107,9 @@ def train_on_rank(rank, name, path):
     def run(model, tokens):
         loss = (
             torch.nn.functional.cross_entropy(
-                model(input_ids=tokens, use_cache=False).logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum"
+                model(input_ids=tokens, use_cache=False).logits[:, :-1].flatten(0, 1),
+                tokens[:, 1:].flatten(),
+                reduction="sum",
             )
             / 20
         )
@@ -129,7 +140,9 @@ def test_a_shipped_plan_trains_as_one_process_does(tmp_path, ranks, name, data):
     model = transformers_model.build(name, TRAINED[name])
     plan = plans.transformers_plan(model, {"data": 2, "tp": 2} if data else {"tp": 2})
     path = bridge.compile_manifest(
-        tmp_path, torch_module.model_graph(model), plan.replace("tp_plan:", "data: {axes: [data]}\ntp_plan:") if data else plan
+        tmp_path,
+        torch_module.model_graph(model),
+        plan.replace("tp_plan:", "data: {axes: [data]}\ntp_plan:") if data else plan,
     )
     ranks.run(4 if data else 2, train_on_rank, name, str(path))
 
@@ -138,7 +151,12 @@ def test_a_ready_plan_trains_as_one_process_does(tmp_path, ranks):  # noqa: F811
     """FSDP over tensor and sequence parallel, inputs by name, sums left open between modules, checkpointed layers."""
     plan = (bridge.ROOT / "plans/llama-fsdp-tp.yaml").read_text()
     graph = torch_module.model_graph(transformers_model.build("LlamaForCausalLM", SMALL))
-    ranks.run(4, train_on_rank, "LlamaForCausalLM", str(bridge.compile_manifest(tmp_path, graph, plan, "--mesh", "fsdp=2,tp=2")))
+    ranks.run(
+        4,
+        train_on_rank,
+        "LlamaForCausalLM",
+        str(bridge.compile_manifest(tmp_path, graph, plan, "--mesh", "fsdp=2,tp=2")),
+    )
 
 
 @pytest.mark.parametrize("name", SAMPLE)
@@ -174,7 +192,9 @@ def test_the_models_say_what_the_recorded_ones_say():
 
         for ours, theirs in zip(graph["modules"], wanted["modules"], strict=True):
             assert (ours["path"], ours["type"]) == (theirs["path"], theirs["type"])
-            assert [bare(ours.get(k)) for k in ("parameters", "buffers")] == [bare(theirs.get(k)) for k in ("parameters", "buffers")]
+            assert [bare(ours.get(k)) for k in ("parameters", "buffers")] == [
+                bare(theirs.get(k)) for k in ("parameters", "buffers")
+            ]
         assert list(map(sorted, graph["tied"])) == list(map(sorted, wanted["tied"]))
         plan = plans.transformers_plan(model, {"tp": 2}).splitlines()
         assert sorted(plan) == sorted(recorded[name]["plan"].splitlines())
@@ -187,7 +207,11 @@ def export(*arguments):
 
 def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path):
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(dict(SMALL, model_type="phi3", architectures=["Phi3ForCausalLM"], auto_map={"AutoConfig": "evil.py--X"})))
+    config.write_text(
+        json.dumps(
+            dict(SMALL, model_type="phi3", architectures=["Phi3ForCausalLM"], auto_map={"AutoConfig": "evil.py--X"})
+        )
+    )
     assert export("--transformers", config, "-o", tmp_path / "model.json") == 0
     assert export("--plan-from", "transformers", config, "--mesh", "tp=4", "-o", tmp_path / "plan.yaml") == 0
     result = bridge.run("compile", tmp_path / "model.json", tmp_path / "plan.yaml", "-o", tmp_path / "manifest.json")

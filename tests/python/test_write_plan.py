@@ -7,8 +7,49 @@ import re
 import bridge
 from tpplan.write_plan import _name, _value, write_plan
 
-TEXTS = ["layers.*.wq", "*", "a", "null", "~", "true", "No", "y", "8", "0x10", "1e5", ".inf", "...", "---", "- a", "a: b", "a #b", "#", "&a",
-         "!t", "{a}", "[a, b]", "'", '"', "\\", r"\d+(\.|$)", "\x7f", "\x01", " a ", "?", ":", "|", ">", "%TAG", "@", "`", "é", "模型", "🐟", "<<", "None"]
+TEXTS = [
+    "layers.*.wq",
+    "*",
+    "a",
+    "null",
+    "~",
+    "true",
+    "No",
+    "y",
+    "8",
+    "0x10",
+    "1e5",
+    ".inf",
+    "...",
+    "---",
+    "- a",
+    "a: b",
+    "a #b",
+    "#",
+    "&a",
+    "!t",
+    "{a}",
+    "[a, b]",
+    "'",
+    '"',
+    "\\",
+    r"\d+(\.|$)",
+    "\x7f",
+    "\x01",
+    " a ",
+    "?",
+    ":",
+    "|",
+    ">",
+    "%TAG",
+    "@",
+    "`",
+    "é",
+    "模型",
+    "🐟",
+    "<<",
+    "None",
+]
 LAYOUTS = ["Replicate", "Shard(0)", "Shard(-1)", "Partial", "Partial(avg)", None]
 TARGETS = ["Replicate", "Shard(2)", None]
 
@@ -34,7 +75,10 @@ def axes_of(entry):
     if not entry:
         return "null"
     names = [entry] if isinstance(entry, str) else entry
-    texts = [name if _value(name) == f'"{name}"' and _name(name) == name else json.dumps(name, ensure_ascii=False) for name in names]
+    texts = [
+        name if _value(name) == f'"{name}"' and _name(name) == name else json.dumps(name, ensure_ascii=False)
+        for name in names
+    ]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
@@ -42,7 +86,10 @@ def any_rule(chance, axes, default):
     """A rule, and what `--print plan` says of it."""
     kind = chance.choice(["style", "spec", "colwise", "prepare"])
     if kind == "spec":
-        spec = [chance.choice([None, chance.choice(axes), [chance.choice(axes), chance.choice(axes)]]) for _ in range(chance.randrange(4))]
+        spec = [
+            chance.choice([None, chance.choice(axes), [chance.choice(axes), chance.choice(axes)]])
+            for _ in range(chance.randrange(4))
+        ]
         at = chance.choice([None, chance.randrange(len(spec) + 1)])
         parts = list(map(axes_of, spec))
         if at is not None:
@@ -54,16 +101,28 @@ def any_rule(chance, axes, default):
     axis = chance.choice(axes)
     if kind == "colwise":
         layout, local = chance.choice(LAYOUTS[:5]), chance.random() < 0.5
-        return ({"style": "colwise", "input_layouts": layout, "use_local_output": local, "axis": axis, "optional": True},
-                f"colwise over {axis} optional input_layouts={listed([layout])} use_local_output={str(local).lower()}")
+        return (
+            {"style": "colwise", "input_layouts": layout, "use_local_output": local, "axis": axis, "optional": True},
+            f"colwise over {axis} optional input_layouts={listed([layout])} use_local_output={str(local).lower()}",
+        )
     source, target = [chance.choice(LAYOUTS) for _ in range(3)], [chance.choice(TARGETS) for _ in range(3)]
     names = [any_text(chance, set())]
     kwargs, wanted = {n: chance.choice(LAYOUTS) for n in names}, {n: chance.choice(TARGETS) for n in names}
-    return ({"style": "prepare_module_input", "input_layouts": source, "desired_input_layouts": target, "input_kwarg_layouts": kwargs,
-             "desired_input_kwarg_layouts": wanted, "axis": axis},
-            f"prepare_module_input over {axis} input_layouts={listed(source)} desired_input_layouts={listed(target)}"
-            + "".join(f" {name}={{{', '.join(f'{k}: {shown(v)}' for k, v in of.items())}}}"
-                      for name, of in (("input_kwarg_layouts", kwargs), ("desired_input_kwarg_layouts", wanted))))
+    return (
+        {
+            "style": "prepare_module_input",
+            "input_layouts": source,
+            "desired_input_layouts": target,
+            "input_kwarg_layouts": kwargs,
+            "desired_input_kwarg_layouts": wanted,
+            "axis": axis,
+        },
+        f"prepare_module_input over {axis} input_layouts={listed(source)} desired_input_layouts={listed(target)}"
+        + "".join(
+            f" {name}={{{', '.join(f'{k}: {shown(v)}' for k, v in of.items())}}}"
+            for name, of in (("input_kwarg_layouts", kwargs), ("desired_input_kwarg_layouts", wanted))
+        ),
+    )
 
 
 def test_what_python_writes_is_what_the_program_reads(tmp_path):
@@ -86,7 +145,9 @@ def test_what_python_writes_is_what_the_program_reads(tmp_path):
         if data:
             lines.append(f"data {axes[0]} dim 1")
         head = [f"dialect {dialect}", f"mesh [{', '.join(f'{a}={n}' for a, n in mesh.items())}]", f"uneven {uneven}"]
-        paths = bridge.write(tmp_path, model, write_plan(dialect, mesh, rules, uneven=uneven, keras_match=match, data=data))
+        paths = bridge.write(
+            tmp_path, model, write_plan(dialect, mesh, rules, uneven=uneven, keras_match=match, data=data)
+        )
         result = bridge.run("compile", *paths, "--print", "plan", "--color", "never")
         assert result.returncode == 0, (case, result.stderr.decode(), paths[1].read_text())
         visible = re.sub(r"[\x01\x7f]", lambda c: f"\\x{ord(c[0]):02x}", "\n".join([*head, *lines]))  # as it is printed

@@ -13,7 +13,13 @@ QUICKSTART = (ROOT / "tools" / "quickstart").read_text()
 
 
 def call(folder, *arguments, **more):
-    return subprocess.run([folder / "tools" / "test", *arguments], capture_output=True, text=True, env=os.environ | {"TPPLAN_PYTHON": sys.executable}, **more)
+    return subprocess.run(
+        [folder / "tools" / "test", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TPPLAN_PYTHON": sys.executable},
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +46,21 @@ def test_after_quickstart_the_test_command_finds_every_test(checkout):
     assert done.returncode == 0, done.stderr
     found = set(re.findall(r"Test +#\d+: (\S+)", done.stdout))
     written = {f"{path.parent.name}/{path.stem.removeprefix('test_')}" for path in (ROOT / "tests").glob("*/test_*.py")}
-    apart = {name for name in written if re.match("python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|report/browser", name)}
+    apart = {
+        name
+        for name in written
+        if re.match(
+            "python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|report/browser", name
+        )
+    }
     assert apart and found == written - apart | {"unit"}
 
 
-@pytest.mark.parametrize("arguments", [["--only"], ["--only", "everything"], ["--only", "fuzz,nothing"], ["--every"], ["release"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [["--only"], ["--only", "everything"], ["--only", "fuzz,nothing"], ["--every"], ["release"]],
+    ids=" ".join,
+)
 def test_a_piece_that_there_is_not_is_a_usage_error(arguments, checkout):
     done = call(checkout, *arguments)
     assert (done.returncode, done.stdout) == (2, "") and "tools/test: " in done.stderr
@@ -53,7 +69,17 @@ def test_a_piece_that_there_is_not_is_a_usage_error(arguments, checkout):
 def test_help_names_every_piece(checkout):
     done = call(checkout, "--help")
     assert done.returncode == 0
-    for word in ("--all", "--only", "--times", "release", "sanitizers", "fuzz", "frameworks", "browser", "TPPLAN_PYTHON"):
+    for word in (
+        "--all",
+        "--only",
+        "--times",
+        "release",
+        "sanitizers",
+        "fuzz",
+        "frameworks",
+        "browser",
+        "TPPLAN_PYTHON",
+    ):
         assert word in done.stdout
 
 

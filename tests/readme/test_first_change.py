@@ -33,7 +33,12 @@ def run_command(command, folder):
 @pytest.mark.skipif(not all(map(shutil.which, ("cmake", "ninja", "git"))), reason="nothing to build with")
 def test_the_page_leads_from_a_checkout_to_a_recorded_case(tmp_path):
     checkout = tmp_path / "checkout"
-    shutil.copytree(ROOT, checkout, symlinks=True, ignore=shutil.ignore_patterns("build", "build-*", ".git", "__pycache__", ".library", "shared"))
+    shutil.copytree(
+        ROOT,
+        checkout,
+        symlinks=True,
+        ignore=shutil.ignore_patterns("build", "build-*", ".git", "__pycache__", ".library", "shared"),
+    )
     for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "c"]):
         subprocess.run(["git", *words], cwd=checkout, check=True)
     outputs = {}

@@ -9,7 +9,12 @@ import pytest
 from conftest import EXECUTOR, PROGRAM, ROOT, codes, linear_model, plan_text, run, write
 
 TEXT = (ROOT / "README.md").read_text()
-COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", TEXT, re.S) for line in block.splitlines() if line.startswith("$ ")]
+COMMANDS = [
+    line[2:]
+    for block in re.findall(r"```console\n(.*?)```", TEXT, re.S)
+    for line in block.splitlines()
+    if line.startswith("$ ")
+]
 STATUS = re.compile(r"# exit status (\d)")
 
 
@@ -48,14 +53,18 @@ def test_the_shown_finding_of_the_walk_is_what_the_program_prints(checkout):
 
 
 def test_the_shown_costs_are_what_the_program_prints(checkout):
-    command, shown = re.search(r"\$ build/tpplan (check [^\n]* --costs [^\n]*)\n```\n\n```\n(.*?)```", TEXT, re.S).groups()
+    command, shown = re.search(
+        r"\$ build/tpplan (check [^\n]* --costs [^\n]*)\n```\n\n```\n(.*?)```", TEXT, re.S
+    ).groups()
     assert run(*shlex.split(command), cwd=checkout).stdout.decode() == shown
 
 
 def test_the_shown_plan_is_a_plan(tmp_path):
     plan = re.search(r"```yaml\n(.*?)```", TEXT, re.S).group(1)
     (tmp_path / "plan.yaml").write_text(plan)
-    (tmp_path / "model.json").write_text('{"format": "tpplan.model/1", "name": "m", "framework": "torch", "modules": []}')
+    (tmp_path / "model.json").write_text(
+        '{"format": "tpplan.model/1", "name": "m", "framework": "torch", "modules": []}'
+    )
     result = run("compile", tmp_path / "model.json", tmp_path / "plan.yaml", "--print", "plan")
     assert result.returncode == 0, result.stderr.decode()
 

@@ -62,7 +62,9 @@ class Browser:
     def send(self, method, **params):
         """One command; returns its result. Events that arrive meanwhile are kept."""
         self.last_id += 1
-        command = {"id": self.last_id, "method": method, "params": params} | ({"sessionId": self.session} if self.session else {})
+        command = {"id": self.last_id, "method": method, "params": params} | (
+            {"sessionId": self.session} if self.session else {}
+        )
         data = json.dumps(command).encode() + b"\0"
         while data:
             data = data[os.write(self.commands, data) :]
@@ -80,7 +82,10 @@ class Browser:
     def open(self, path, width=1280, height=900, dark=False):
         """Opens a file; `events` holds what happened since."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.send(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
         self.events = []
         self.send("Page.navigate", url=pathlib.Path(path).as_uri())
         self.wait_for("Page.loadEventFired")

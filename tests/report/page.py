@@ -20,7 +20,9 @@ class Element:
         for child in self.children:
             if isinstance(child, str):
                 continue
-            if (tag is None or child.tag == tag) and (style is None or style in child.attributes.get("class", "").split()):
+            if (tag is None or child.tag == tag) and (
+                style is None or style in child.attributes.get("class", "").split()
+            ):
                 yield child
             yield from child.all(tag, style)
 
@@ -103,7 +105,9 @@ def pattern_paths(text):
     numbers = []
     for part in match.group(1).split(", "):
         ends = part.split("..")
-        numbers += [str(n) for n in range(int(ends[0]), int(ends[-1]) + 1)] if part.replace("..", "").isdigit() else [part]
+        numbers += (
+            [str(n) for n in range(int(ends[0]), int(ends[-1]) + 1)] if part.replace("..", "").isdigit() else [part]
+        )
     return [path for n in numbers for path in pattern_paths(text[: match.start()] + n + text[match.end() :])]
 
 
@@ -119,7 +123,11 @@ def groups(page):
         for grid in group.all("table", "grid"):
             fixed = {int(d): interval(i) for d, i in re.findall(r"dim (\d+) (\d+:\d+)", grid.one("caption").text())}
             heads = list(grid.one("thead").all("th")) if any(grid.all("thead")) else []
-            dims = [int(d) for d in re.findall(r"dim (\d+)", heads[0].text())] if heads else [d for d in (0,) if d not in fixed]
+            dims = (
+                [int(d) for d in re.findall(r"dim (\d+)", heads[0].text())]
+                if heads
+                else [d for d in (0,) if d not in fixed]
+            )
             for row in grid.one("tbody").all("tr"):
                 for k, cell in enumerate(row.all("td")):
                     place = dict(fixed)

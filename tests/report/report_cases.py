@@ -30,8 +30,16 @@ DIFFICULT = {
         },
         {"path": "layers.0.o", "type": "Linear", "parameters": {"weight": tensor([30, 13], "bfloat16")}},
         {"path": "layers.0.short", "type": "Linear", "parameters": {"weight": tensor([5, 8])}},
-        {"path": "layers.0.experts", "type": "Experts", "parameters": {"w": tensor([6, 10, 7], dims=["expert", "out", "in"])}},
-        {"path": "layers.0.four", "type": "Custom", "parameters": {"w": tensor([4, 6, 2, 8], dims=["a", "b", "c", "d"])}},
+        {
+            "path": "layers.0.experts",
+            "type": "Experts",
+            "parameters": {"w": tensor([6, 10, 7], dims=["expert", "out", "in"])},
+        },
+        {
+            "path": "layers.0.four",
+            "type": "Custom",
+            "parameters": {"w": tensor([4, 6, 2, 8], dims=["a", "b", "c", "d"])},
+        },
         {"path": "layers.0.both", "type": "Custom", "parameters": {"w": tensor([21, 3], dims=["a", "b"])}},
         {"path": "layers.0.scale", "type": "Custom", "parameters": {"s": tensor([], dims=[])}},
         {"path": "layers.0.none", "type": "Custom", "parameters": {"w": tensor([0, 4], dims=["a", "b"])}},

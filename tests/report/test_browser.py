@@ -33,7 +33,12 @@ def pages(tmp_path_factory):
         assert run("report", manifest, "-o", paths[name]).returncode == 0
     (folder / "old").mkdir()
     paths["changes"] = folder / "changes.html"
-    assert run("report", folder / "llama" / "manifest.json", "--against", difficult(folder / "old"), "-o", paths["changes"]).returncode == 0
+    assert (
+        run(
+            "report", folder / "llama" / "manifest.json", "--against", difficult(folder / "old"), "-o", paths["changes"]
+        ).returncode
+        == 0
+    )
     return paths
 
 
@@ -153,7 +158,13 @@ def test_policy_stops_what_an_escaping_fault_would_let_in(browser, pages, tmp_pa
     assert browser.evaluate("document.title") != "ran"
     assert browser.evaluate("getComputedStyle(document.querySelector('#p')).color") != "rgb(1, 2, 3)"
     assert (
-        len([e for e in browser.events if e["method"] == "Log.entryAdded" and "Content Security Policy" in e["params"]["entry"]["text"]])
+        len(
+            [
+                e
+                for e in browser.events
+                if e["method"] == "Log.entryAdded" and "Content Security Policy" in e["params"]["entry"]["text"]
+            ]
+        )
         >= 2
     )
 
@@ -194,14 +205,25 @@ def test_it_works_with_scripts_off(browser, pages):
     try:
         browser.open(pages["difficult"])
         summary = browser.send(
-            "DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details > summary"
+            "DOM.querySelector",
+            nodeId=browser.send("DOM.getDocument")["root"]["nodeId"],
+            selector="#shards details > summary",
         )["nodeId"]
         browser.send("DOM.scrollIntoViewIfNeeded", nodeId=summary)
         box = browser.send("DOM.getBoxModel", nodeId=summary)["model"]["content"]
         for kind in ("mousePressed", "mouseReleased"):
-            browser.send("Input.dispatchMouseEvent", type=kind, x=box[0] + 20, y=(box[1] + box[5]) / 2, button="left", clickCount=1)
+            browser.send(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=box[0] + 20,
+                y=(box[1] + box[5]) / 2,
+                button="left",
+                clickCount=1,
+            )
         details = browser.send(
-            "DOM.querySelector", nodeId=browser.send("DOM.getDocument")["root"]["nodeId"], selector="#shards details[open]"
+            "DOM.querySelector",
+            nodeId=browser.send("DOM.getDocument")["root"]["nodeId"],
+            selector="#shards details[open]",
         )["nodeId"]
         assert details != 0
     finally:

@@ -74,16 +74,24 @@ def test_page_has_no_script_and_loads_nothing(case):
     assert not tags & {"script", "iframe", "object", "embed", "link", "base", "form", "img", "video", "audio"}
     for element in case.page.all():
         for name, text in element.attributes.items():
-            assert not name.startswith("on") and name not in ("style", "src", "srcset", "action", "formaction", "xlink:href"), (
-                element.tag,
-                name,
-            )
+            assert not name.startswith("on") and name not in (
+                "style",
+                "src",
+                "srcset",
+                "action",
+                "formaction",
+                "xlink:href",
+            ), (element.tag, name)
             assert name != "href" or text.startswith("#"), text
     assert not re.search(rb"https?:|//|@import|url\((?!#)", case.data)
 
 
 def test_content_security_policy_allows_the_style_sheet_alone(case):
-    policy = next(m.attributes["content"] for m in case.page.all("meta") if m.attributes.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        m.attributes["content"]
+        for m in case.page.all("meta")
+        if m.attributes.get("http-equiv") == "Content-Security-Policy"
+    )
     style = case.page.one("style").text()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -107,16 +115,25 @@ def test_hostile_names_stand_as_text(hard):
     assert not [
         c
         for c in text
-        if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+        if (ord(c) < 32 and c != "\n")
+        or 0x7F <= ord(c) < 0xA0
+        or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
     ]
 
 
 def test_names_are_cut_and_it_is_said(tmp_path):
     path = compile_case(tmp_path, linear_model(long=[16, 8]), plan_text({"*": "colwise"}))
-    path.write_text(path.read_text().replace("long.weight", "é" * 2_000_000).replace('"Test"', '"' + "ü" * 2_000_000 + '"'))
+    path.write_text(
+        path.read_text().replace("long.weight", "é" * 2_000_000).replace('"Test"', '"' + "ü" * 2_000_000 + '"')
+    )
     data = report(path)
     assert len(data) < 100_000
-    assert read_page(data) and "é… (" in data.decode() and "ü… (" in data.decode() and "3,999,760 bytes more)" in data.decode()
+    assert (
+        read_page(data)
+        and "é… (" in data.decode()
+        and "ü… (" in data.decode()
+        and "3,999,760 bytes more)" in data.decode()
+    )
     assert len(run("show", path, "--chart").stdout) < 5000
 
 
@@ -132,7 +149,11 @@ def test_every_name_of_the_manifest_is_harmless(hard, tmp_path):
         rule["key"], rule["block"] = evil, evil
     text = hard.path.read_text()
     for key in ("inputs", "fsdp", "rules"):
-        text = re.sub(rf'(?ms)^ ?"{key}": .*?(,?)\n(?= ?"|}})', lambda m, k=key: f' "{k}": {json.dumps(manifest[k])}{m.group(1)}\n', text)
+        text = re.sub(
+            rf'(?ms)^ ?"{key}": .*?(,?)\n(?= ?"|}})',
+            lambda m, k=key: f' "{k}": {json.dumps(manifest[k])}{m.group(1)}\n',
+            text,
+        )
     text = re.sub(r'"(reason|style)": "\w+"', lambda m: f'"{m.group(1)}": {json.dumps(evil)}', text)
     text = text.replace('"tp"', json.dumps(evil))
     (tmp_path / "evil.json").write_text(text)
@@ -183,8 +204,14 @@ def test_bytes_of_every_rank(case, optimizer):
             assert rank not in seen
             seen.add(rank)
             expected = state_of_rank(case, rank, OPTIMIZERS[optimizer])
-            assert (parameters, state, held_buffers) == (case.manifest["totals"]["bytes_per_rank"][rank], expected, buffers)
-        assert whole == case.manifest["totals"]["replicated_bytes_per_rank"] and together == parameters + state + buffers
+            assert (parameters, state, held_buffers) == (
+                case.manifest["totals"]["bytes_per_rank"][rank],
+                expected,
+                buffers,
+            )
+        assert (
+            whole == case.manifest["totals"]["replicated_bytes_per_rank"] and together == parameters + state + buffers
+        )
     assert seen == set(range(case.rank_count))
     assert (
         f"optimizer: {dict(none='no optimizer', sgd='SGD', adamw='AdamW: two float32 moments')[optimizer]}"
@@ -196,7 +223,11 @@ def test_bars_are_as_long_as_their_bytes(case):
     memory = section(case.page, "memory")
     bars = [(value(li), li.one("svg")) for li in memory.one("ul", "bars").all("li")]
     scale = (
-        max([size for size, _ in bars] + [value(next(li for li in memory.one("ul", "legend").all("li") if "ideal" in li.text()))]) * 1.02
+        max(
+            [size for size, _ in bars]
+            + [value(next(li for li in memory.one("ul", "legend").all("li") if "ideal" in li.text()))]
+        )
+        * 1.02
     )
     for size, svg in bars:
         rects = list(svg.all("rect"))
@@ -208,7 +239,11 @@ def test_bars_are_as_long_as_their_bytes(case):
 def test_breakdown_adds_up(case):
     rows = table(section(case.page, "memory"), "What the fullest rank holds")
     totals = case.manifest["totals"]
-    assert [value(cell) for cell in rows["Parameters"]] == [totals["max_bytes_per_rank"], totals["ideal_bytes_per_rank"], totals["bytes"]]
+    assert [value(cell) for cell in rows["Parameters"]] == [
+        totals["max_bytes_per_rank"],
+        totals["ideal_bytes_per_rank"],
+        totals["bytes"],
+    ]
     assert value(rows["cut"][0]) + value(rows["whole on every rank"][0]) == totals["max_bytes_per_rank"]
     state = rows["Optimizer state, adamw"]
     whole_state = sum(8 * product(p["shape"]) for p in case.counted() if p["dtype"] != "int8")
@@ -285,7 +320,9 @@ def test_grids_hold_every_element_exactly_once(hard):
 
 def test_ranks_that_hold_nothing_are_named(hard):
     short = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.short.weight"])
-    empty = [r for r in range(8) if 0 in [sum(e - b for b, e in runs) for runs in hard.held[r]["layers.0.short.weight"]]]
+    empty = [
+        r for r in range(8) if 0 in [sum(e - b for b, e in runs) for runs in hard.held[r]["layers.0.short.weight"]]
+    ]
     assert f"{len(empty)} ranks hold nothing of it: {', '.join(map(str, empty))}." in short.words()
     none = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.none.w"])
     assert "It has no elements" in none.words()
@@ -321,7 +358,11 @@ def test_bytes_moved(case):
         axes = [a for entry in p["spec"] if entry for a in ([entry] if isinstance(entry, str) else entry)]
         moves += [(fsdp, "all_gather")] if fsdp in axes else []
         for axis, kind in moves:
-            size = local_bytes(case, p, 0) if kind == "all_reduce" else sum(local_bytes(case, p, rank) for rank in along(case, axis))
+            size = (
+                local_bytes(case, p, 0)
+                if kind == "all_reduce"
+                else sum(local_bytes(case, p, rank) for rank in along(case, axis))
+            )
             count, total = expected.get((axis, kind), (0, 0))
             expected[axis, kind] = (count + 1, total + size)
     found, sums = {}, {}
@@ -357,7 +398,10 @@ def test_collectives_at_boundaries_are_counted(case):
     assert found == expected and any(expected.values()) == bool(expected)
 
 
-STEP = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"model.layers.*.self_attn.o_proj": "rowwise", "lm_head": "colwise_gather_output"}
+STEP = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {
+    "model.layers.*.self_attn.o_proj": "rowwise",
+    "lm_head": "colwise_gather_output",
+}
 
 
 def with_calls(folder, rules=STEP, name="calls.json"):
@@ -377,7 +421,9 @@ def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
     for name in ("Forward", "Backward", "Together"):
         chosen = [c for c in calls if name.lower() in (c["phase"], "together")]
         payload = [c["bytes"] * (8 if c["kind"] == "all_gather" else 1) for c in chosen]
-        wire = [size * (2 if c["kind"] == "all_reduce" else 1) * 7 // 8 for c, size in zip(chosen, payload, strict=True)]
+        wire = [
+            size * (2 if c["kind"] == "all_reduce" else 1) * 7 // 8 for c, size in zip(chosen, payload, strict=True)
+        ]
         expected[name] = len(chosen), sum(payload), sum(wire)
     rows = table(found, "The whole step")
     assert {name: (number(r[0]), value(r[1]), value(r[2])) for name, r in rows.items()} == expected
@@ -392,7 +438,9 @@ def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
 
 def test_calls_that_come_and_go_are_among_the_changes(tmp_path):
     new, old = with_calls(tmp_path), with_calls(tmp_path, {k: v for k, v in STEP.items() if k != "lm_head"}, "old.json")
-    changes = table(section(read_page(report(new, "--against", old)), "changes"), "Calls of a step: 128 before, 130 after")
+    changes = table(
+        section(read_page(report(new, "--against", old)), "changes"), "Calls of a step: 128 before, 130 after"
+    )
     assert [[c.words() for c in cells[:6]] for cells in changes["lm_head"]] == [
         ["forward", "all_gather", "tp", "[2, 2048, 16032] bfloat16", "0", "1"], ["backward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "0", "1"]]  # fmt: skip
 
@@ -413,7 +461,12 @@ def test_against_itself_nothing_is_different(case):
 def test_against_an_older_manifest(tmp_path):
     new = llama(tmp_path)
     old = tmp_path / "old.json"
-    assert run("compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans/llama.yaml", "--mesh", "tp=8", "-o", old).returncode == 0
+    assert (
+        run(
+            "compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans/llama.yaml", "--mesh", "tp=8", "-o", old
+        ).returncode
+        == 0
+    )
     changes = section(read_page(report(new, "--against", old)), "changes")
     before, after = (json.loads(p.read_text()) for p in (old, new))
     rows = table(changes, "Bytes of parameters")
@@ -438,8 +491,12 @@ def test_against_an_older_manifest(tmp_path):
 
 
 def test_what_came_and_went_is_listed(tmp_path):
-    old = compile_case(tmp_path, linear_model(a=[16, 8], b=[16, 8]), plan_text({"a": "colwise", "b": "colwise"}), name="old.json")
-    new = compile_case(tmp_path, linear_model(a=[16, 8], c=[16, 8]), plan_text({"a": "colwise", "c": "rowwise"}), name="new.json")
+    old = compile_case(
+        tmp_path, linear_model(a=[16, 8], b=[16, 8]), plan_text({"a": "colwise", "b": "colwise"}), name="old.json"
+    )
+    new = compile_case(
+        tmp_path, linear_model(a=[16, 8], c=[16, 8]), plan_text({"a": "colwise", "c": "rowwise"}), name="new.json"
+    )
     changes = section(read_page(report(new, "--against", old)), "changes")
     shown = {
         d.one("code").text(): d.one("span", "count").text()
@@ -468,7 +525,16 @@ def layers(count, **modules):
 
 def test_a_model_of_1137_parameters_stays_below_a_megabyte(tmp_path):
     model = layers(
-        126, q=[128, 128], k=[16, 128], v=[16, 128], o=[128, 128], gate=[416, 128], up=[416, 128], down=[128, 416], n1=[128, 1], n2=[128, 1]
+        126,
+        q=[128, 128],
+        k=[16, 128],
+        v=[16, 128],
+        o=[128, 128],
+        gate=[416, 128],
+        up=[416, 128],
+        down=[128, 416],
+        n1=[128, 1],
+        n2=[128, 1],
     )
     model["modules"] += linear_model(embed=[1024, 128], head=[1024, 128], norm=[128, 1])["modules"][1:]
     plan = plan_text(
@@ -491,7 +557,9 @@ def test_a_model_of_1137_parameters_stays_below_a_megabyte(tmp_path):
 def test_long_lists_end_with_how_many_more(tmp_path):
     """36,003 parameters, each of a shape of its own, under names without a pattern."""
     letters = str.maketrans("0123456789", "abcdefghij")
-    model = linear_model(**{"m" + str(i).translate(letters): [4 * (i % 6000 + 1), i // 6000 + 1] for i in range(36_003)})
+    model = linear_model(
+        **{"m" + str(i).translate(letters): [4 * (i % 6000 + 1), i // 6000 + 1] for i in range(36_003)}
+    )
     path = compile_case(tmp_path, model, plan_text({"m*": "colwise"}))
     data = report(path)
     assert len(data) < 4_000_000
@@ -503,7 +571,10 @@ def test_long_lists_end_with_how_many_more(tmp_path):
     more = re.search(r"And ([\d,]+) parameters? more in ([\d,]+) patterns?", rules.words()) or re.search(
         r"And ([\d,]+) parameters? more", rules.words()
     )
-    assert len(listed_paths(next(dd for dd in rules.all("dd") if any(dd.all("li"))))) + int(more.group(1).replace(",", "")) == 36_003
+    assert (
+        len(listed_paths(next(dd for dd in rules.all("dd") if any(dd.all("li"))))) + int(more.group(1).replace(",", ""))
+        == 36_003
+    )
 
 
 def groups_without_cells(page):
@@ -513,18 +584,25 @@ def groups_without_cells(page):
 
 def test_large_grids_say_what_is_not_drawn(tmp_path):
     path = compile_case(
-        tmp_path, linear_model(w=[640, 640]), plan_text({"w.weight": "{spec: [a, b]}"}, mesh="{a: 32, b: 64}", more="axis: a\n")
+        tmp_path,
+        linear_model(w=[640, 640]),
+        plan_text({"w.weight": "{spec: [a, b]}"}, mesh="{a: 32, b: 64}", more="axis: a\n"),
     )
     group = section(read_page(report(path)), "shards").one("details")
     drawn = len(list(group.one("table", "grid").all("td")))
     assert 0 < drawn <= 512 and f"{drawn} cells are drawn, {32 * 64 - drawn:,} more are not." in group.words()
     path = compile_case(tmp_path, linear_model(w=[1024, 4]), plan_text({"w": "colwise"}, mesh="{tp: 128}"))
-    assert "64 cells of the first pieces are drawn, and there are more" in section(read_page(report(path)), "shards").words()
+    assert (
+        "64 cells of the first pieces are drawn, and there are more"
+        in section(read_page(report(path)), "shards").words()
+    )
 
 
 def test_a_mesh_with_more_ranks_than_are_listed(tmp_path):
     path = compile_case(
-        tmp_path, linear_model(w=[16, 8]), plan_text({"w": "colwise"}, mesh="{data: 4194304, tp: 4}", more="data: {axes: [data], dim: 0}\n")
+        tmp_path,
+        linear_model(w=[16, 8]),
+        plan_text({"w": "colwise"}, mesh="{data: 4194304, tp: 4}", more="data: {axes: [data], dim: 0}\n"),
     )
     page = read_page(report(path))
     assert "too many ranks to list" in section(page, "memory").words()
@@ -563,7 +641,11 @@ def test_a_manifest_without_parameters(tmp_path):
 def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
     letters = str.maketrans("0123456789", "abcdefghij")
     names = ["m" + str(i).translate(letters) for i in range(500)]
-    path = compile_case(tmp_path, linear_model(**{name: [16, 8] for name in names}), plan_text({name: "colwise" for name in names[:450]}))
+    path = compile_case(
+        tmp_path,
+        linear_model(**{name: [16, 8] for name in names}),
+        plan_text({name: "colwise" for name in names[:450]}),
+    )
     counter = iter(range(1000))
     path.write_text(re.sub(r'"reason": "default"', lambda _: f'"reason": "r{next(counter)}"', path.read_text()))
     rules = section(read_page(report(path)), "rules")
@@ -574,8 +656,15 @@ def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
 def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
     path = compile_case(tmp_path, linear_model(long=[16, 8], other=[16, 8]), plan_text({"*": "colwise"}))
     path.write_text(path.read_text().replace("long.weight", "1a" * 2_000_000).replace("other.weight", "2a" * 2_000_000))
-    result = subprocess.run(["bash", "-c", LIMITED + 'exec "$0" report "$1"', PROGRAM, path], capture_output=True, timeout=20)
-    assert result.returncode == 0 and b"1a1a" in result.stdout and b"2a2a" in result.stdout and len(result.stdout) < 100_000
+    result = subprocess.run(
+        ["bash", "-c", LIMITED + 'exec "$0" report "$1"', PROGRAM, path], capture_output=True, timeout=20
+    )
+    assert (
+        result.returncode == 0
+        and b"1a1a" in result.stdout
+        and b"2a2a" in result.stdout
+        and len(result.stdout) < 100_000
+    )
 
 
 def test_a_dim_of_very_many_segments(tmp_path):
@@ -583,7 +672,9 @@ def test_a_dim_of_very_many_segments(tmp_path):
     model["modules"][1]["parameters"]["weight"]["segments"] = {"out": [4] * 60_000}
     path = compile_case(tmp_path, model, plan_text({"w": "colwise"}))
     data = report(path)
-    assert len(data) < 300_000 and "512 cells of the first pieces are drawn, and there are more" in read_page(data).words()
+    assert (
+        len(data) < 300_000 and "512 cells of the first pieces are drawn, and there are more" in read_page(data).words()
+    )
 
 
 # ---- the chart ----
@@ -651,7 +742,9 @@ def test_chart_fits_the_terminal(case, columns):
     except OSError as error:
         pytest.skip(f"this machine gives no terminal: {error}")
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen([PROGRAM, "show", case.path, "--chart"], stdout=follower, env=os.environ | {"LC_ALL": "C.UTF-8"})
+    process = subprocess.Popen(
+        [PROGRAM, "show", case.path, "--chart"], stdout=follower, env=os.environ | {"LC_ALL": "C.UTF-8"}
+    )
     os.close(follower)
     data = b""
     try:
@@ -667,7 +760,9 @@ def test_chart_fits_the_terminal(case, columns):
 
 def test_chart_counts_the_optimizer(hard):
     assert "optimizer state" not in chart(hard.path, "--optimizer", "none")
-    assert "optimizer sgd, 4 bytes an element" in chart(hard.path, "--optimizer", "sgd") and "optimizer state" in chart(hard.path)
+    assert "optimizer sgd, 4 bytes an element" in chart(hard.path, "--optimizer", "sgd") and "optimizer state" in chart(
+        hard.path
+    )
 
 
 def test_chart_of_hostile_names(hard):

@@ -24,9 +24,29 @@ def refusals(kind, value):
 ONE = {"not", "if", "then", "else", "propertyNames", "additionalProperties", "items"}
 MANY = {"allOf", "anyOf", "oneOf"}
 NAMED = {"properties", "definitions"}
-PLAIN = {"$schema", "$id", "$ref", "title", "description", "default", "type", "enum", "const", "required", "pattern",
-         "dependencies", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
-         "minProperties", "maxProperties"}
+PLAIN = {
+    "$schema",
+    "$id",
+    "$ref",
+    "title",
+    "description",
+    "default",
+    "type",
+    "enum",
+    "const",
+    "required",
+    "pattern",
+    "dependencies",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+}
 
 
 def subschemas(schema, path=()):
@@ -65,6 +85,7 @@ def keys_in(value):
 
 
 # ---- what the program says ----
+
 
 def check(folder, model, plan):
     """`tpplan check --format json` over a model and a plan (values, or their text): exit status and document."""
@@ -127,8 +148,13 @@ def tensor(**changes):
 
 # A good value for every option that any style has.
 OPTIONS = {
-    "input_layouts": "Shard(0)", "desired_input_layouts": "Shard(0)",
-    "input_kwarg_layouts": {"x": "Shard(0)"}, "desired_input_kwarg_layouts": {"x": "Shard(0)"},
-    "output_layouts": "Shard(0)", "desired_output_layouts": "Shard(0)",
-    "use_local_input": True, "use_local_output": False, "sequence_dim": 1,
+    "input_layouts": "Shard(0)",
+    "desired_input_layouts": "Shard(0)",
+    "input_kwarg_layouts": {"x": "Shard(0)"},
+    "desired_input_kwarg_layouts": {"x": "Shard(0)"},
+    "output_layouts": "Shard(0)",
+    "desired_output_layouts": "Shard(0)",
+    "use_local_input": True,
+    "use_local_output": False,
+    "sequence_dim": 1,
 }

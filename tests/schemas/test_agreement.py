@@ -4,8 +4,24 @@ import itertools
 import json
 
 import pytest
-from schema_files import (MODEL, OPTIONS, PLAN, SCHEMAS, VALIDATORS, check, errors, model, module, plan, refusals, rule,
-                          structural_errors, styled, tensor, without)
+from schema_files import (
+    MODEL,
+    OPTIONS,
+    PLAN,
+    SCHEMAS,
+    VALIDATORS,
+    check,
+    errors,
+    model,
+    module,
+    plan,
+    refusals,
+    rule,
+    structural_errors,
+    styled,
+    tensor,
+    without,
+)
 
 # ---- one fact each ----
 
@@ -33,12 +49,22 @@ def suppressing(**suppression):
 # Name: a plan, and the code of its one fault, or None for a plan of the right structure.
 PLANS = {
     "smallest plan": (PLAN, None),
-    "every setting": (plan(
-        dialect="keras", keras_match="search", axis="tp", uneven="torch", blocks={"b.*": {"c": "rowwise"}},
-        data={"axes": ["fsdp"], "dim": 0}, remat=["b.*"], init={"*.a": "zeros", "*": {"normal": {"mean": 0, "std": 0.02}}},
-        fsdp={"axis": "fsdp", "min_weight_size": 0, "patterns": ["*"], "units": ["b.*"], "policy": "dim0"}), None),
+    "every setting": (
+        plan(
+            dialect="keras",
+            keras_match="search",
+            axis="tp",
+            uneven="torch",
+            blocks={"b.*": {"c": "rowwise"}},
+            data={"axes": ["fsdp"], "dim": 0},
+            remat=["b.*"],
+            init={"*.a": "zeros", "*": {"normal": {"mean": 0, "std": 0.02}}},
+            fsdp={"axis": "fsdp", "min_weight_size": 0, "patterns": ["*"], "units": ["b.*"], "policy": "dim0"},
+        ),
+        None,
+    ),
     "root is a list": ([], "TP3003"),
-    "root is text": ("\"plan\"", "TP3003"),
+    "root is text": ('"plan"', "TP3003"),
     "root is null": ("null", "TP3003"),
     "no format": (without(PLAN, "format"), "TP3001"),
     "format of a model": (plan(format="tpplan.model/1"), "TP3001"),
@@ -182,14 +208,20 @@ PLANS = {
     "transformers' style in the torch dialect": (rule("packed_colwise", dialect="torch"), "TP3014"),
     "transformers' style in a mapping in the torch dialect": (rule({"style": "replicate"}, dialect="torch"), "TP3014"),
     "transformers' style in a block of the torch dialect": (
-        plan(dialect="torch", blocks={"b": {"c": "replicate"}}), "TP3014"),
+        plan(dialect="torch", blocks={"b": {"c": "replicate"}}),
+        "TP3014",
+    ),
     "spec in the torch dialect": (rule({"spec": ["tp", None]}, dialect="torch"), None),
     "torch's style in the transformers dialect": (rule("prepare_module_input", dialect="transformers"), "TP3014"),
     "torch's style in a block of the transformers dialect": (
-        plan(dialect="transformers", blocks={"b": {"c": "prepare_module_input"}}), "TP3014"),
+        plan(dialect="transformers", blocks={"b": {"c": "prepare_module_input"}}),
+        "TP3014",
+    ),
     "spec in the transformers dialect": (rule({"spec": ["tp", None]}, dialect="transformers"), None),
     "option of torch's sequence_parallel in the transformers dialect": (
-        rule({"style": "sequence_parallel", "sequence_dim": 1}, dialect="transformers"), "TP3008"),
+        rule({"style": "sequence_parallel", "sequence_dim": 1}, dialect="transformers"),
+        "TP3008",
+    ),
     "sequence_parallel in the transformers dialect": (rule("sequence_parallel", dialect="transformers"), None),
     "style of both in the keras dialect": (rule("packed_rowwise", dialect="keras"), None),
     "data over one axis": (plan(data={"axes": "fsdp"}), None),
@@ -220,8 +252,18 @@ PLANS = {
     "init of nothing": (plan(init={}), None),
     "init is a list": (plan(init=["zeros"]), "TP3003"),
     "init is null": (plan(init=None), "TP3003"),
-    "init of every distribution": (plan(init={"a": "zeros", "b": "ones", "c": {"constant": -1.5}, "d": {"normal": {"mean": 1, "std": 0}},
-                                              "e": {"uniform": {"low": -0.1, "high": 1e3}}}), None),
+    "init of every distribution": (
+        plan(
+            init={
+                "a": "zeros",
+                "b": "ones",
+                "c": {"constant": -1.5},
+                "d": {"normal": {"mean": 1, "std": 0}},
+                "e": {"uniform": {"low": -0.1, "high": 1e3}},
+            }
+        ),
+        None,
+    ),
     "init without a distribution": (plan(init={"a": None}), "TP3003"),
     "init of an unknown distribution": (plan(init={"a": "zeroes"}), "TP3013"),
     "init of an unknown distribution with arguments": (plan(init={"a": {"gamma": {"mean": 0}}}), "TP3013"),
@@ -231,7 +273,10 @@ PLANS = {
     "init of a normal without arguments": (plan(init={"a": "normal"}), "TP3003"),
     "init of a normal of a number": (plan(init={"a": {"normal": 0.02}}), "TP3003"),
     "init of a normal without std": (plan(init={"a": {"normal": {"mean": 0}}}), "TP3002"),
-    "init of a normal with an unknown argument": (plan(init={"a": {"normal": {"mean": 0, "std": 1, "low": 0}}}), "TP3004"),
+    "init of a normal with an unknown argument": (
+        plan(init={"a": {"normal": {"mean": 0, "std": 1, "low": 0}}}),
+        "TP3004",
+    ),
     "init of a normal with a negative std": (plan(init={"a": {"normal": {"mean": 0, "std": -1}}}), "TP3019"),
     "init of a uniform without high": (plan(init={"a": {"uniform": {"low": 0}}}), "TP3002"),
     "init of a constant that is text": (plan(init={"a": {"constant": "0.5"}}), "TP3003"),
@@ -317,11 +362,28 @@ def test_fault_that_the_schema_of_plans_cannot_see_is_reported_by_the_program(na
 
 MODELS = {
     "smallest model": (model(), None),
-    "every field": (model(
-        module(kind="linear", buffers={"scale": INT8}, attributes={"num_heads": 4, "note": [1]}),
-        module(path="b", parameters={"weight": {"shape": [16, 8], "dtype": "float32", "dims": ["out", "in"],
-                                                "segments": {"out": [8, 8]}, "granularity": {"out": 4}}}),
-        tied=[["a.weight", "b.weight"]], graph={}, metadata={"by": "hand"}, **{"$schema": "model.schema.json"}), None),
+    "every field": (
+        model(
+            module(kind="linear", buffers={"scale": INT8}, attributes={"num_heads": 4, "note": [1]}),
+            module(
+                path="b",
+                parameters={
+                    "weight": {
+                        "shape": [16, 8],
+                        "dtype": "float32",
+                        "dims": ["out", "in"],
+                        "segments": {"out": [8, 8]},
+                        "granularity": {"out": 4},
+                    }
+                },
+            ),
+            tied=[["a.weight", "b.weight"]],
+            graph={},
+            metadata={"by": "hand"},
+            **{"$schema": "model.schema.json"},
+        ),
+        None,
+    ),
     "root is a list": ([], "TP1003"),
     "root is null": ("null", "TP1003"),
     "no format": (without(model(), "format"), "TP2001"),
@@ -370,8 +432,7 @@ MODELS = {
     "parameter name with a dot in torch": (model(module(parameters={"b.c": INT8})), "TP2006"),
     "buffer name with a dot in torch": (model(module(buffers={"b.c": INT8})), "TP2006"),
     "parameter name with a slash in torch": (model(module(parameters={"b/c": INT8})), None),
-    "parameter name with a slash in keras": (
-        model(module(parameters={"b/c": INT8}), framework="keras"), "TP2006"),
+    "parameter name with a slash in keras": (model(module(parameters={"b/c": INT8}), framework="keras"), "TP2006"),
     "buffer name with a slash in keras": (model(module(buffers={"b/c": INT8}), framework="keras"), "TP2006"),
     "parameter name of 4097 bytes": (model(module(parameters={"b" * 4097: INT8})), "TP2006"),
     "no shape": (model(module(parameters={"weight": {"dtype": "int8"}})), "TP2002"),
@@ -406,7 +467,9 @@ MODELS = {
     "unknown key in a module": (model(module(extra=1)), None),
     "unknown key in a parameter": (tensor(extra=1), None),
     "attributes": (
-        model(module(attributes={"num_heads": 6, "num_kv_heads": 2, "num_experts": 8, "head_dim": 1})), None),
+        model(module(attributes={"num_heads": 6, "num_kv_heads": 2, "num_experts": 8, "head_dim": 1})),
+        None,
+    ),
     "attributes are null": (model(module(attributes=None)), "TP2003"),
     "attribute of 0": (model(module(attributes={"num_heads": 0})), "TP2003"),
     "number of experts is text": (model(module(attributes={"num_experts": "8"})), "TP2003"),
@@ -433,8 +496,13 @@ UNSEEN_IN_MODELS = {
     "granularity of an unknown dim": (tensor(granularity={"x": 4}), "TP2009"),
     "tie with a name that is no parameter": (model(tied=[["a.weight", "b.weight"]]), "TP2010"),
     "tie of different shapes": (
-        model(module(), module(path="b", parameters={"weight": {"shape": [8], "dtype": "float32"}}),
-              tied=[["a.weight", "b.weight"]]), "TP2010"),
+        model(
+            module(),
+            module(path="b", parameters={"weight": {"shape": [8], "dtype": "float32"}}),
+            tied=[["a.weight", "b.weight"]],
+        ),
+        "TP2010",
+    ),
     "size written as 16.0": (json.dumps(model()).replace("[16, 8]", "[16.0, 8]"), "TP2003"),
     "key twice": (json.dumps(model()).replace('"name"', '"name": "Other", "name"'), "TP1006"),
     "NaN": (json.dumps(model(metadata=0)).replace('"metadata": 0', '"metadata": NaN'), "TP1003"),
@@ -505,16 +573,94 @@ def test_every_style_takes_the_same_options_in_program_and_schema(dialect, tmp_p
 
 # Values of every type, good in some places and bad in others.
 VALUES = [
-    None, True, False, 0, 1, 2, 3, 64, -1, -64, -65, 1.5, 2**31, 2**63, "", "x", "tp", "fsdp", "true", "1", "null",
-    "error", "torch", "glob", "colwise", "int8", "norm", "tp4006", "TP4006", "TP4001", "a.b", "a/b", ".", "/",
-    "Replicate", "Replicate()", "Shard(0)", "Shard(-1)", "Shard(63)", "Shard(64)", "Shard(-64)", "Shard(-65)",
-    "Shard( 1 )", "Shard()", "Shard(+1)", "Shard(007)", "Shard(-064)", "shard(0)", " Replicate", "Partial", "Partial()",
-    "Partial(sum)", "Partial(max)", "Partial(prod)", "StridedShard(0, 2)", "...",
-    [], ["tp"], ["tp", "tp"], ["Shard(0)"], [None],
-    [True], [0], [""], ["Shard(0)", None], ["Shard(0)", "Partial"], ["Partial"], ["Partial(avg)"], [["Shard(0)"]], [[]],
-    [["tp"]], [["tp", None]], [{}], {}, {"x": "Shard(0)"}, {"x": None}, {"x": ["Shard(0)"]}, {"x": 1}, {"x": "colwise"},
-    {"x": {}}, {"x": [1, 2]}, {"tp": 2}, {"": 2}, {"style": "colwise"}, {"axis": "tp"}, {"axes": ["tp"]},
+    None,
+    True,
+    False,
+    0,
+    1,
+    2,
+    3,
+    64,
+    -1,
+    -64,
+    -65,
+    1.5,
+    2**31,
+    2**63,
+    "",
+    "x",
+    "tp",
+    "fsdp",
+    "true",
+    "1",
+    "null",
+    "error",
+    "torch",
+    "glob",
+    "colwise",
+    "int8",
+    "norm",
+    "tp4006",
+    "TP4006",
+    "TP4001",
+    "a.b",
+    "a/b",
+    ".",
+    "/",
+    "Replicate",
+    "Replicate()",
+    "Shard(0)",
+    "Shard(-1)",
+    "Shard(63)",
+    "Shard(64)",
+    "Shard(-64)",
+    "Shard(-65)",
+    "Shard( 1 )",
+    "Shard()",
+    "Shard(+1)",
+    "Shard(007)",
+    "Shard(-064)",
+    "shard(0)",
+    " Replicate",
+    "Partial",
+    "Partial()",
+    "Partial(sum)",
+    "Partial(max)",
+    "Partial(prod)",
+    "StridedShard(0, 2)",
+    "...",
+    [],
+    ["tp"],
+    ["tp", "tp"],
+    ["Shard(0)"],
+    [None],
+    [True],
+    [0],
+    [""],
+    ["Shard(0)", None],
+    ["Shard(0)", "Partial"],
+    ["Partial"],
+    ["Partial(avg)"],
+    [["Shard(0)"]],
+    [[]],
+    [["tp"]],
+    [["tp", None]],
+    [{}],
+    {},
+    {"x": "Shard(0)"},
+    {"x": None},
+    {"x": ["Shard(0)"]},
+    {"x": 1},
+    {"x": "colwise"},
+    {"x": {}},
+    {"x": [1, 2]},
+    {"tp": 2},
+    {"": 2},
+    {"style": "colwise"},
+    {"axis": "tp"},
+    {"axes": ["tp"]},
 ]
+
 
 def rules_with(value):
     yield value
@@ -611,15 +757,20 @@ UNSEEN = {"TP3006", "TP2009", "TP2010"}
 # quotes; dims that no tensor has; codes in small letters.
 SCALARS = [value for value in VALUES if isinstance(value, (bool, int, float))]
 LAXER = {
-    "fsdp patterns": [[True], [0]], "fsdp units": [[True], [0]], "remat": [[True], [0]], "reason": SCALARS,
-    "rule of a suppression": SCALARS, "code": ["tp4006"],
+    "fsdp patterns": [[True], [0]],
+    "fsdp units": [[True], [0]],
+    "remat": [[True], [0]],
+    "reason": SCALARS,
+    "rule of a suppression": SCALARS,
+    "code": ["tp4006"],
 }
 
 
 def test_every_kind_of_value_in_a_rule_is_judged_alike_by_program_and_schema(tmp_path):
     judged = judge_rules(tmp_path, [r for value in VALUES for r in rules_with(value)])
-    assert [(r, codes) for r, codes, refused in judged
-            if bool(codes) != refused and not (codes and codes <= UNSEEN)] == []
+    assert [
+        (r, codes) for r, codes, refused in judged if bool(codes) != refused and not (codes and codes <= UNSEEN)
+    ] == []
     assert {refused for _, _, refused in judged} == {True, False}
 
 

@@ -44,23 +44,44 @@ def mutated(document, place, mutate):
 
 # ---- manifests ----
 
-EXPERTS = {"path": "experts", "type": "TestExperts",
-           "parameters": {"gate_up": {"shape": [4, 16, 8], "dtype": "bfloat16"}}}
-NORM = {"path": "norm", "type": "RMSNorm", "parameters": {"weight": {"shape": [8], "dtype": "float32"}},
-        "buffers": {"steps": {"shape": [], "dtype": "int64"}}}
-FUSED = {"path": "qkv", "type": "Linear",
-         "parameters": {"weight": {"shape": [24, 8], "dtype": "float16", "segments": {"out": [16, 4, 4]}}}}
+EXPERTS = {
+    "path": "experts",
+    "type": "TestExperts",
+    "parameters": {"gate_up": {"shape": [4, 16, 8], "dtype": "bfloat16"}},
+}
+NORM = {
+    "path": "norm",
+    "type": "RMSNorm",
+    "parameters": {"weight": {"shape": [8], "dtype": "float32"}},
+    "buffers": {"steps": {"shape": [], "dtype": "int64"}},
+}
+FUSED = {
+    "path": "qkv",
+    "type": "Linear",
+    "parameters": {"weight": {"shape": [24, 8], "dtype": "float16", "segments": {"out": [16, 4, 4]}}},
+}
 HEAD = {"path": "head", "type": "Linear", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}}
 EMBED = {"path": "embed", "type": "Embedding", "parameters": {"weight": {"shape": [32, 8], "dtype": "float32"}}}
 PREPARED = {
-    "a": {"style": "prepare_module_input",
-          "input_layouts": ["Shard(1)", None], "desired_input_layouts": ["Shard(0)", None],
-          "input_kwarg_layouts": {"mask": "Shard(1)"}, "desired_input_kwarg_layouts": {"mask": "Replicate"}},
+    "a": {
+        "style": "prepare_module_input",
+        "input_layouts": ["Shard(1)", None],
+        "desired_input_layouts": ["Shard(0)", None],
+        "input_kwarg_layouts": {"mask": "Shard(1)"},
+        "desired_input_kwarg_layouts": {"mask": "Replicate"},
+    },
     "norm": {"style": "prepare_module_output", "output_layouts": "Partial", "desired_output_layouts": "Shard(-1)"},
 }
 
-OPERATIONS_PLAN = plan(dialect="transformers", mesh={"tp": 3}, tp_plan={
-    "model.layers.*.mlp.gate_proj": "colwise", "model.layers.*.mlp.up_proj": "colwise", "model.layers.*.mlp.down_proj": "rowwise"})
+OPERATIONS_PLAN = plan(
+    dialect="transformers",
+    mesh={"tp": 3},
+    tp_plan={
+        "model.layers.*.mlp.gate_proj": "colwise",
+        "model.layers.*.mlp.up_proj": "colwise",
+        "model.layers.*.mlp.down_proj": "rowwise",
+    },
+)
 
 # Name: model, plan.
 COMPILES = {
@@ -70,8 +91,10 @@ COMPILES = {
     "packed weights": (model(EXPERTS), plan(tp_plan={"experts": "packed_colwise"})),
     "two axes on a dim": (MODEL, plan(tp_plan={"a.weight": [["tp", "fsdp"], None]})),
     "fsdp": (MODEL, plan(fsdp={"min_weight_size": 0}, data={"axes": "fsdp"})),
-    "fsdp alone, of units": (linear_model(b__c=[16, 8], b__d=[16, 8]),
-                             without(plan(fsdp={"units": ["b.*"], "policy": "dim0"}, remat=["b.*"]), "tp_plan")),
+    "fsdp alone, of units": (
+        linear_model(b__c=[16, 8], b__d=[16, 8]),
+        without(plan(fsdp={"units": ["b.*"], "policy": "dim0"}, remat=["b.*"]), "tp_plan"),
+    ),
     "nothing is cut": (MODEL, plan(tp_plan={"a": "replicate"})),
     "block": (linear_model(b__0__c=[16, 8]), without(plan(blocks={"b.*": {"c": "rowwise"}}), "tp_plan")),
     "norm and buffers": (model(module(), NORM), plan(tp_plan={"a": "rowwise", "norm": "sequence_parallel"})),
@@ -157,13 +180,25 @@ CHECKS = {
     "errors of structure": (MODEL, plan(mesh={"tp": 0, "": 1}), 2, 2, 0),
     "warning of the model": (model(extra=1), SMALL, 0, 0, 1),
     "one cause on two modules": (linear_model(a=[15, 8], b=[15, 8]), SMALL | {"tp_plan": {"?": "colwise"}}, 1, 1, 0),
-    "more findings than are listed": (MODEL, SMALL | {"tp_plan": {f"nothing{i}": "colwise" for i in range(600)}}, 1, 600, 0),
+    "more findings than are listed": (
+        MODEL,
+        SMALL | {"tp_plan": {f"nothing{i}": "colwise" for i in range(600)}},
+        1,
+        600,
+        0,
+    ),
     "label": (linear_model(a=[15, 7]), plan(tp_plan={"a": "replicate"}, fsdp={"min_weight_size": 0}), 0, 0, 2),
     "notes": (model(module(), module()), SMALL, 2, 1, 0),
     "syntax of the model": ("{", SMALL, 2, 1, 0),
     "syntax of the plan": (MODEL, "[", 2, 1, 0),
     "empty files": ("", "", 2, 2, 0),
-    "what a run would do": (COMPILES["operations"][0], OPERATIONS_PLAN | {"tp_plan": {"model.layers.*.mlp.up_proj": "colwise"}}, 1, 1, 1),
+    "what a run would do": (
+        COMPILES["operations"][0],
+        OPERATIONS_PLAN | {"tp_plan": {"model.layers.*.mlp.up_proj": "colwise"}},
+        1,
+        1,
+        1,
+    ),
     "quotes and control characters": (MODEL, SMALL | {"tp_plan": {'"\\\u0007\u202e\u00e9': "colwise"}}, 1, 1, 0),
 }
 
@@ -188,7 +223,12 @@ def test_diagnostics_about_files_that_cannot_be_read_fit_their_schema(tmp_path):
 
 def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_path):
     written = set().union(*(keys_in(check(tmp_path, m, p)[1]) for m, p, *_ in CHECKS.values()))
-    (tmp_path / "plan.yaml").write_text(plan_text({"lm_head": "colwise_gather_output", "model.layers.*.self_attn.o_proj": "rowwise_split_input"}, dialect="transformers"))
+    (tmp_path / "plan.yaml").write_text(
+        plan_text(
+            {"lm_head": "colwise_gather_output", "model.layers.*.self_attn.o_proj": "rowwise_split_input"},
+            dialect="transformers",
+        )
+    )
     for model_file in (ROOT / "plans/models/llama-3-8b.json", ROOT / "tests/plans/models/seeds.json"):
         result = run("check", model_file, tmp_path / "plan.yaml", "--costs", "--format", "json")
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
@@ -199,12 +239,23 @@ def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_pat
 FINDING, PLACE = ("diagnostics", 0), ("diagnostics", 0, "place")
 
 
-@pytest.mark.parametrize("place, mutate", [
-    ((), forget("errors")), ((), put("format", "tpplan.diagnostics/2")), ((), put("diagnostics", {})),
-    (FINDING, forget("code")), (FINDING, put("code", "E1")), (FINDING, put("severity", "fatal")),
-    (FINDING, forget("place")), (FINDING, put("count", 0)), (FINDING, put("notes", None)),
-    (FINDING, put("notes", [{"text": "first one"}])), (PLACE, put("line", 0)), (PLACE, forget("file")),
-])
+@pytest.mark.parametrize(
+    "place, mutate",
+    [
+        ((), forget("errors")),
+        ((), put("format", "tpplan.diagnostics/2")),
+        ((), put("diagnostics", {})),
+        (FINDING, forget("code")),
+        (FINDING, put("code", "E1")),
+        (FINDING, put("severity", "fatal")),
+        (FINDING, forget("place")),
+        (FINDING, put("count", 0)),
+        (FINDING, put("notes", None)),
+        (FINDING, put("notes", [{"text": "first one"}])),
+        (PLACE, put("line", 0)),
+        (PLACE, forget("file")),
+    ],
+)
 def test_mutated_diagnostics_do_not_fit(place, mutate, tmp_path):
     document = check(tmp_path, MODEL, UNMATCHED)[1]
     assert refusals("diagnostics", document) == []

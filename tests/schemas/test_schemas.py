@@ -7,8 +7,25 @@ import subprocess
 import jsonschema
 import pytest
 from conftest import ROOT, run
-from schema_files import (KINDS, MANY, MODEL, NAMED, ONE, OPTIONS, PLAIN, PLAN, SCHEMAS, check, model, module, objects,
-                          plan, rule, styled, subschemas)
+from schema_files import (
+    KINDS,
+    MANY,
+    MODEL,
+    NAMED,
+    ONE,
+    OPTIONS,
+    PLAIN,
+    PLAN,
+    SCHEMAS,
+    check,
+    model,
+    module,
+    objects,
+    plan,
+    rule,
+    styled,
+    subschemas,
+)
 
 PLAN_DEFINITIONS = SCHEMAS["plan"]["definitions"]
 STYLES = PLAN_DEFINITIONS["style"]["enum"]
@@ -16,6 +33,7 @@ TENSOR = {kind: SCHEMAS[kind]["definitions"]["tensor"]["properties"] for kind in
 
 
 # ---- draft-07, to be read by people and editors ----
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_schema_is_valid_draft_07(kind):
@@ -56,14 +74,17 @@ def test_schema_file_is_laid_out_for_reading(kind):
 
 
 def test_no_object_of_a_plan_takes_unknown_keys_and_every_other_object_does():
-    closed = {kind: [path for path, part in objects(SCHEMAS[kind]) if part.get("additionalProperties") is False]
-              for kind in KINDS}
+    closed = {
+        kind: [path for path, part in objects(SCHEMAS[kind]) if part.get("additionalProperties") is False]
+        for kind in KINDS
+    }
     assert closed["plan"] == [path for path, _ in objects(SCHEMAS["plan"])]
     assert len(closed["plan"]) == 5  # the plan, data, fsdp, a suppression and a rule
     assert closed["model"] == closed["manifest"] == closed["diagnostics"] == closed["diff"] == []
 
 
 # ---- what the program ships ----
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_program_prints_the_schema_byte_for_byte(kind):
@@ -84,6 +105,7 @@ def test_there_is_a_file_for_each_kind_and_no_other():
 
 
 # ---- the lists in the schemas are the program's tables ----
+
 
 def source(path):
     return (ROOT / "lib" / path).read_text()
@@ -118,8 +140,16 @@ def test_styles_are_those_of_the_style_table():
     assert SCHEMAS["manifest"]["definitions"]["style"]["enum"] == STYLES
 
 
-@pytest.mark.parametrize("dialect, definition", [("glob", "style"), ("regex", "style"), ("keras", "style"),
-                                                 ("torch", "torchStyle"), ("transformers", "transformersStyle")])
+@pytest.mark.parametrize(
+    "dialect, definition",
+    [
+        ("glob", "style"),
+        ("regex", "style"),
+        ("keras", "style"),
+        ("torch", "torchStyle"),
+        ("transformers", "transformersStyle"),
+    ],
+)
 def test_styles_of_a_dialect_are_those_that_the_program_lists(dialect, definition, tmp_path):
     finding = first_finding(tmp_path, plan_=rule("?", dialect=dialect))
     assert finding["code"] == "TP3005"
@@ -128,13 +158,19 @@ def test_styles_of_a_dialect_are_those_that_the_program_lists(dialect, definitio
 
 @pytest.mark.parametrize("style", STYLES)
 def test_options_of_a_style_are_those_that_the_program_lists(style, tmp_path):
-    findings = [d for option, value in OPTIONS.items()
-                for d in check(tmp_path, MODEL, styled(style, **{option: value}))[1]["diagnostics"]
-                if d["code"] == "TP3008"]
+    findings = [
+        d
+        for option, value in OPTIONS.items()
+        for d in check(tmp_path, MODEL, styled(style, **{option: value}))[1]["diagnostics"]
+        if d["code"] == "TP3008"
+    ]
     assert findings, "no style has every option"
     conditions = [d for d in PLAN_DEFINITIONS.values() if "propertyNames" in d.get("then", {})]
-    own = [d["then"]["propertyNames"]["enum"] for d in conditions
-           if jsonschema.Draft7Validator(d["if"]).is_valid({"style": style})]
+    own = [
+        d["then"]["propertyNames"]["enum"]
+        for d in conditions
+        if jsonschema.Draft7Validator(d["if"]).is_valid({"style": style})
+    ]
     assert len(own) == 1
     assert {"style", *listed(findings[0]["help"], "options are ")} == set(own[0])
 
@@ -146,13 +182,17 @@ def test_options_are_those_of_the_style_table():
     assert sorted(keys) == sorted([*table, "style", "spec", "axis", "optional", "contiguous"])
 
 
-@pytest.mark.parametrize("bad, keys", [
-    (plan(zzzzzzzz=1), properties(SCHEMAS["plan"])),
-    (styled("colwise", zzzzzzzz=1), properties(PLAN_DEFINITIONS, "ruleWithOptions")),
-    (plan(data={"zzzzzzzz": 1}), properties(SCHEMAS["plan"], "properties", "data")),
-    (plan(fsdp={"zzzzzzzz": 1}), properties(SCHEMAS["plan"], "properties", "fsdp")),
-    (plan(suppress=[{"zzzzzzzz": 1}]), properties(SCHEMAS["plan"], "properties", "suppress", "items")),
-], ids=["the plan", "a rule", "data", "fsdp", "a suppression"])
+@pytest.mark.parametrize(
+    "bad, keys",
+    [
+        (plan(zzzzzzzz=1), properties(SCHEMAS["plan"])),
+        (styled("colwise", zzzzzzzz=1), properties(PLAN_DEFINITIONS, "ruleWithOptions")),
+        (plan(data={"zzzzzzzz": 1}), properties(SCHEMAS["plan"], "properties", "data")),
+        (plan(fsdp={"zzzzzzzz": 1}), properties(SCHEMAS["plan"], "properties", "fsdp")),
+        (plan(suppress=[{"zzzzzzzz": 1}]), properties(SCHEMAS["plan"], "properties", "suppress", "items")),
+    ],
+    ids=["the plan", "a rule", "data", "fsdp", "a suppression"],
+)
 def test_keys_of_a_plan_are_those_that_the_program_lists(bad, keys, tmp_path):
     finding = next(d for d in check(tmp_path, MODEL, bad)[1]["diagnostics"] if d["code"] == "TP3004")
     assert listed(finding["help"], "keys are ") == keys
@@ -164,12 +204,16 @@ def test_codes_that_a_plan_may_suppress_are_those_of_warnings():
     assert suppression["code"]["enum"] == table
 
 
-@pytest.mark.parametrize("bad, setting", [
-    (plan(dialect="?"), SCHEMAS["plan"]["properties"]["dialect"]),
-    (plan(dialect="keras", keras_match="?"), SCHEMAS["plan"]["properties"]["keras_match"]),
-    (plan(uneven="?"), SCHEMAS["plan"]["properties"]["uneven"]),
-    (plan(fsdp={"policy": "?"}), SCHEMAS["plan"]["properties"]["fsdp"]["properties"]["policy"]),
-], ids=["dialect", "keras_match", "uneven", "policy"])
+@pytest.mark.parametrize(
+    "bad, setting",
+    [
+        (plan(dialect="?"), SCHEMAS["plan"]["properties"]["dialect"]),
+        (plan(dialect="keras", keras_match="?"), SCHEMAS["plan"]["properties"]["keras_match"]),
+        (plan(uneven="?"), SCHEMAS["plan"]["properties"]["uneven"]),
+        (plan(fsdp={"policy": "?"}), SCHEMAS["plan"]["properties"]["fsdp"]["properties"]["policy"]),
+    ],
+    ids=["dialect", "keras_match", "uneven", "policy"],
+)
 def test_values_of_a_setting_are_those_that_the_program_lists(bad, setting, tmp_path):
     finding = first_finding(tmp_path, plan_=bad)
     assert finding["code"] == "TP3013"
@@ -202,7 +246,9 @@ def test_keys_of_a_model_are_those_that_its_reader_knows():
     assert names_in(source("model/read_model.cc"), r"kMembers\[\] = \{(.*?)\n\};") == properties(SCHEMAS["model"])
     assert names_in(module_reader, r"kModuleKeys\[\] = \{(.*?)\}") == properties(definitions, "module")
     assert names_in(source("model/read_params.cc"), r"kParamKeys\[\] = \{(.*?)\}") == properties(definitions, "tensor")
-    assert names_in(module_reader, r"kAttributes\[\] = \{(.*?)\n\};") == properties(definitions, "module", "properties", "attributes")
+    assert names_in(module_reader, r"kAttributes\[\] = \{(.*?)\n\};") == properties(
+        definitions, "module", "properties", "attributes"
+    )
 
 
 def test_frameworks_and_kinds_are_those_of_the_model_reader(tmp_path):
@@ -223,7 +269,9 @@ def test_reasons_and_collectives_are_those_of_the_program():
     assert SCHEMAS["manifest"]["definitions"]["collective"]["enum"] == table
     parts = re.findall(r'"(\w+)"', re.search(r"kPartNames\[\] = \{(.*?)\}", source("sharding/steps.cc"), re.S)[1])
     assert SCHEMAS["manifest"]["definitions"]["paramStep"]["properties"]["part"]["enum"] == parts
-    phases = re.findall(r'"(\w+)"', re.search(r"to_text\(CommPhase.*?\{(.*?)\};", source("manifest/diff_manifest.cc"), re.S)[1])
+    phases = re.findall(
+        r'"(\w+)"', re.search(r"to_text\(CommPhase.*?\{(.*?)\};", source("manifest/diff_manifest.cc"), re.S)[1]
+    )
     assert SCHEMAS["diff"]["properties"]["collectives"]["items"]["properties"]["phase"]["enum"] == phases
 
 
@@ -233,8 +281,13 @@ def test_lists_of_names_are_those_that_the_tables_give():
 
 
 def test_formats_are_those_of_the_program():
-    headers = {"model": "model/read_model.h", "plan": "plan/read_plan.h", "manifest": "manifest/manifest.h",
-               "diagnostics": "render/render.cc", "diff": "manifest/write_diff.h"}
+    headers = {
+        "model": "model/read_model.h",
+        "plan": "plan/read_plan.h",
+        "manifest": "manifest/manifest.h",
+        "diagnostics": "render/render.cc",
+        "diff": "manifest/write_diff.h",
+    }
     for kind, path in headers.items():
         assert SCHEMAS[kind]["properties"]["format"]["const"] == f"tpplan.{kind}/1"
         assert f"tpplan.{kind}/1" in source(path)

@@ -88,7 +88,9 @@ def fill(operand, generator):
     if kind == "zeros":
         return torch.zeros(shape, dtype=torch.float64)
     if kind == "triangular":
-        return torch.tril(torch.rand(shape, generator=generator, dtype=torch.float64)) + 2 * torch.eye(shape[-1], dtype=torch.float64)
+        return torch.tril(torch.rand(shape, generator=generator, dtype=torch.float64)) + 2 * torch.eye(
+            shape[-1], dtype=torch.float64
+        )
     if kind == "bool":
         return torch.rand(shape, generator=generator) > 0.4
     if kind == "int":
@@ -145,7 +147,13 @@ def graph_of(calls, wholes, results):
         nodes.append([name(c.name), [encode(a) for a in c.args], keywords, [value(t) for t in made]])
     graph = {"mode": "train", "dtype": "float64", "batch": 2, "sequence": 2, "strings": list(strings), "shapes": [list(s) for s in shapes],
              "sizes": sizes, "values": values, "leaves": leaves, "nodes": nodes, "guards": [], "output": nodes[-1][3][0]}  # fmt: skip
-    return {"format": "tpplan.model/1", "name": "Ops", "framework": "torch", "modules": [{"path": "", "type": "Ops"}], "graph": graph}
+    return {
+        "format": "tpplan.model/1",
+        "name": "Ops",
+        "framework": "torch",
+        "modules": [{"path": "", "type": "Ops"}],
+        "graph": graph,
+    }
 
 
 # ---- what ranks hold ----

@@ -36,7 +36,9 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 torch.set_num_threads(1)
 TOLERANCE = 1e-6  # of a tensor's largest value; rounding gives 1e-13
 FLOOR = 1e-9  # a gradient below this share of the largest one of the model is zero
-PEER = re.compile(r"Connection closed|Connection reset|[Tt]imed out|Broken pipe|Socket|closed by peer|read error|write error")
+PEER = re.compile(
+    r"Connection closed|Connection reset|[Tt]imed out|Broken pipe|Socket|closed by peer|read error|write error"
+)
 STAGES = ("apply", "forward", "backward", "compare")
 
 
@@ -64,7 +66,11 @@ class Own:
         return randomize(getattr(models, case["model"])(**case["kwargs"]).double())
 
     def inputs(self, case, batch=2, sequence=12):
-        return {"tokens": torch.randint(0, case["kwargs"]["vocabulary"], (batch, sequence), generator=torch.Generator().manual_seed(1))}
+        return {
+            "tokens": torch.randint(
+                0, case["kwargs"]["vocabulary"], (batch, sequence), generator=torch.Generator().manual_seed(1)
+            )
+        }
 
     def export(self, case):
         """The model file, with its operations."""
@@ -76,7 +82,9 @@ class Own:
             import models
 
             model = getattr(models, case["model"])(**case["kwargs"]).double()
-        return torch_module.model_graph(model) | {"graph": json.loads(operations.record(torch_module, model, "meta", settings))}
+        return torch_module.model_graph(model) | {
+            "graph": json.loads(operations.record(torch_module, model, "meta", settings))
+        }
 
     def prepare(self, case, model_file):
         """Something that `apply` takes, or a reason why the plan is not run. The operations are left out: the program would judge them."""
@@ -140,7 +148,12 @@ class Transformers:
         return randomize(self.exporter.build(case["model"], case["kwargs"], "cpu", self.settings()))
 
     def inputs(self, case):
-        return {"input_ids": torch.randint(3, case["kwargs"]["vocab_size"], (2, 12), generator=torch.Generator().manual_seed(1)), "use_cache": False}
+        return {
+            "input_ids": torch.randint(
+                3, case["kwargs"]["vocab_size"], (2, 12), generator=torch.Generator().manual_seed(1)
+            ),
+            "use_cache": False,
+        }
 
     def export(self, case):
         from tpplan.export import operations
@@ -208,7 +221,9 @@ class Findings(Transformers):
 
         with torch.device("meta"):
             model = self.made(case).eval()
-        return self.exporter.model_graph(model) | {"graph": json.loads(operations.record(self.exporter, model, "meta", self.settings()))}
+        return self.exporter.model_graph(model) | {
+            "graph": json.loads(operations.record(self.exporter, model, "meta", self.settings()))
+        }
 
 
 WAYS = {"own": Own, "own_more": OwnMore, "transformers": Transformers, "findings": Findings}
@@ -270,9 +285,14 @@ class Calls(TorchDispatchMode):
                 given = args[at]
                 while isinstance(given, (list, tuple)):
                     given = given[0]
-                names = [a if isinstance(a, str) else getattr(a, "group_name", None) for a in (*args, *(kwargs or {}).values())]
+                names = [
+                    a if isinstance(a, str) else getattr(a, "group_name", None)
+                    for a in (*args, *(kwargs or {}).values())
+                ]
                 axis = next((self.axes[n] for n in names if n in self.axes), next(iter(self.axes.values())))
-                self.calls.append([self.stage[0], kind, axis, list(given.shape), str(given.dtype).removeprefix("torch.")])
+                self.calls.append(
+                    [self.stage[0], kind, axis, list(given.shape), str(given.dtype).removeprefix("torch.")]
+                )
         return function(*args, **(kwargs or {}))
 
 
@@ -286,11 +306,16 @@ def own_part(case, mesh, tensor):
 def rank_main(way, case, model, inputs, wanted, prepared, rank, store, stage):
     sizes = mesh_of(case)
     world = math.prod(sizes.values())
-    dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=datetime.timedelta(seconds=60))
+    dist.init_process_group(
+        "gloo", store=dist.FileStore(store, world), rank=rank, world_size=world, timeout=datetime.timedelta(seconds=60)
+    )
     mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
     stage[0] = "apply"
     way.apply(model, mesh, case, prepared)
-    inputs = {name: own_part(case, mesh, value) if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
+    inputs = {
+        name: own_part(case, mesh, value) if isinstance(value, torch.Tensor) else value
+        for name, value in inputs.items()
+    }
     whole = wanted[0].shape
     wanted = own_part(case, mesh, wanted[0]), wanted[1]
     stage[0] = "forward"
@@ -318,7 +343,11 @@ def rank_main(way, case, model, inputs, wanted, prepared, rank, store, stage):
         other = torch.zeros_like(gradient) if wanted[1][name] is None else wanted[1][name]
         rows.append((*difference(gradient, other, floor), name))
     rows.sort(key=lambda row: row[0], reverse=True)
-    return found | {"gradients": [r for r in rows if r[0] > TOLERANCE][:3], "bad": sum(r[0] > TOLERANCE for r in rows), "calls": calls.calls}
+    return found | {
+        "gradients": [r for r in rows if r[0] > TOLERANCE][:3],
+        "bad": sum(r[0] > TOLERANCE for r in rows),
+        "calls": calls.calls,
+    }
 
 
 def run_ranks(way, case, model, inputs, wanted, prepared):
@@ -374,7 +403,10 @@ def verdict(answers):
         first = min(own, key=lambda a: STAGES.index(a["stage"]) if a["stage"] in STAGES else 9)
         return {"outcome": f"crash_{first['stage']}", "error": first["error"][:200]}
     if any(a["output"] is None or a["output"] > TOLERANCE for a in answers):
-        return {"outcome": "wrong_output", "output": max((a["output"] for a in answers if a["output"] is not None), default=None)}
+        return {
+            "outcome": "wrong_output",
+            "output": max((a["output"] for a in answers if a["output"] is not None), default=None),
+        }
     worst = max((a["gradients"][0] for a in answers if a["gradients"]), default=None)
     if worst:
         return {"outcome": "wrong_grad", "gradient": worst[2], "ratio": worst[1], "bad": max(a["bad"] for a in answers)}
@@ -417,8 +449,19 @@ def main():
             print(number, case["mutation"], "is refused:", refused.splitlines()[0], flush=True)
             continue
         found = verdict(run_ranks(way, case, *ready[1:], prepared))
-        rows.append({"file": list(models).index(key)} | {k: v for k, v in case.items() if k not in ("model", "kwargs")} | found)
-        print(number, case["model"], mesh_of(case), case["mutation_kind"], case["mutation"], "->", *[v for k, v in found.items() if k != "collectives"], flush=True)
+        rows.append(
+            {"file": list(models).index(key)} | {k: v for k, v in case.items() if k not in ("model", "kwargs")} | found
+        )
+        print(
+            number,
+            case["model"],
+            mesh_of(case),
+            case["mutation_kind"],
+            case["mutation"],
+            "->",
+            *[v for k, v in found.items() if k != "collectives"],
+            flush=True,
+        )
         if number % 20 == 0:
             write(options.output, models, rows)
     write(options.output, models, rows)

@@ -19,8 +19,11 @@ def model_of(modules, framework="torch"):
 
 def shapes_of(modules):
     """Shape by parameter path."""
-    return {f"{module['path']}.{name}" if module["path"] else name: parameter["shape"]
-            for module in modules for name, parameter in module.get("parameters", {}).items()}
+    return {
+        f"{module['path']}.{name}" if module["path"] else name: parameter["shape"]
+        for module in modules
+        for name, parameter in module.get("parameters", {}).items()
+    }
 
 
 def compile_files(folder, model, plan, *flags):

@@ -42,8 +42,21 @@ OWN = [
 ]
 OWN_STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise", "embedding_colwise",
               "packed_colwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params", "moe_tp_experts")  # fmt: skip
-OWN_ADDED = ("norm", "layers.*.input_norm", "layers.*.self_attn", "layers.*.mlp", "layers.*", "blocks.*.norm1", "blocks.*", "layers.*.mlp.router")
-OPTIONS = {"use_local_output": [True, False], "output_layouts": ["Shard(1)", "Replicate", "Partial", "Shard(-1)"], "input_layouts": ["Shard(1)", "Replicate", "Shard(-1)"]}
+OWN_ADDED = (
+    "norm",
+    "layers.*.input_norm",
+    "layers.*.self_attn",
+    "layers.*.mlp",
+    "layers.*",
+    "blocks.*.norm1",
+    "blocks.*",
+    "layers.*.mlp.router",
+)
+OPTIONS = {
+    "use_local_output": [True, False],
+    "output_layouts": ["Shard(1)", "Replicate", "Partial", "Shard(-1)"],
+    "input_layouts": ["Shard(1)", "Replicate", "Shard(-1)"],
+}
 
 
 def over(axis, plan):
@@ -54,7 +67,12 @@ def over(axis, plan):
 DTENSOR_QKV = {f"layers.*.self_attn.{n}_proj": {"style": "colwise", "use_local_output": False} for n in "qkv"}
 CUT_BY_SPEC = {"layers.*.mlp.gate_proj.weight": ["tp", None], "layers.*.mlp.down_proj.weight": [None, "tp"], "embed.weight": ["tp", None],
                "layers.*.input_norm.weight": ["tp"], "layers.*.self_attn.q_proj.weight": ["tp", None]}  # fmt: skip
-GIVEN_BY_NAME = {"style": "prepare_module_input", "input_layouts": [None, "Replicate"], "desired_input_layouts": [None, "Shard(0)"], "use_local_output": True}
+GIVEN_BY_NAME = {
+    "style": "prepare_module_input",
+    "input_layouts": [None, "Replicate"],
+    "desired_input_layouts": [None, "Shard(0)"],
+    "use_local_output": True,
+}
 ON_TWO = over("a", ENDS | SPLIT_QKV) | over("b", GATED)
 TWO, DATA = {"mesh": {"a": 2, "b": 2}}, {"mesh": {"dp": 2, "tp": 2}, "data": ["dp"]}
 
@@ -92,7 +110,14 @@ def own_more_cases():
         possible = list(mutations(plan, OWN_STYLES, OWN_ADDED, OPTIONS))
         for kind, text, changed in chosen.sample(possible, min(count, len(possible))):
             axis = next((rule["axis"] for rule in plan.values() if isinstance(rule, dict) and "axis" in rule), None)
-            changed = changed if axis is None else {k: r if isinstance(r, list) or r == plan.get(k) else over(axis, {k: r})[k] for k, r in changed.items()}
+            changed = (
+                changed
+                if axis is None
+                else {
+                    k: r if isinstance(r, list) or r == plan.get(k) else over(axis, {k: r})[k]
+                    for k, r in changed.items()
+                }
+            )
             found.append(case(name, kwargs, chosen.choice(sizes), changed, kind, text) | more)
     # Another sample of what own_cases is a sample of.
     for name, kwargs, plan, count in OWN:
@@ -197,8 +222,15 @@ def plan_text(plan, dialect, mesh, data=()):
     import json
 
     mesh = mesh if isinstance(mesh, dict) else {"tp": mesh}
+
     def rule(value):
-        return value if isinstance(value, str) else json.dumps(value) if isinstance(value, list) else "{" + ", ".join(f"{k}: {json.dumps(v)}" for k, v in value.items()) + "}"
+        return (
+            value
+            if isinstance(value, str)
+            else json.dumps(value)
+            if isinstance(value, list)
+            else "{" + ", ".join(f"{k}: {json.dumps(v)}" for k, v in value.items()) + "}"
+        )
 
     rules = "".join(f"  {json.dumps(key)}: {rule(value)}\n" for key, value in plan.items())
     axes = ", ".join(f"{name}: {size}" for name, size in mesh.items())

@@ -18,10 +18,10 @@ MESHES = sorted({json.dumps(case["mesh"]) for case in CASES})
 # Where tpplan knowingly says something else than torch: name -> reason.
 DELIBERATE = {
     "packed dim cut again": "A packed weight is cut by tp in two segments; when fsdp cuts the same dim, tpplan cuts "
-                            "each segment by itself, so that the spec alone says what a rank holds. torch cuts the "
-                            "tp piece as a whole, and its placements then do not name the rows that are there.",
+    "each segment by itself, so that the spec alone says what a rank holds. torch cuts the "
+    "tp piece as a whole, and its placements then do not name the rows that are there.",
     "empty piece": "Where tp leaves a rank an empty piece of a dim behind the first, torch reports dim 0 as empty too "
-                   "([0, 0] for [8, 0]). Both hold no element.",
+    "([0, 0] for [8, 0]). Both hold no element.",
 }
 
 
@@ -132,12 +132,17 @@ def test_empty_pieces_are_empty_for_both(cut):
 
 
 def test_every_deliberate_difference_occurs():
-    found = {deliberate_difference(case, parameter, shape) for case in CASES
-             for parameter in case["parameters"].values() for shape in parameter["local_shapes"]}
+    found = {
+        deliberate_difference(case, parameter, shape)
+        for case in CASES
+        for parameter in case["parameters"].values()
+        for shape in parameter["local_shapes"]
+    }
     assert found == {*DELIBERATE, None}
 
 
 # ---- largest_dim against predict_shard_params_fn ----
+
 
 def predict_shard_params(shape, spec, axis, axis_size, min_weight_size):
     """predict_shard_params_fn of the equinox project that the policy comes from, without numpy: (spec, what happened).
@@ -152,7 +157,7 @@ def predict_shard_params(shape, spec, axis, axis_size, min_weight_size):
         return spec, "too small"
     for i in sorted(range(len(shape)), key=shape.__getitem__)[::-1]:
         if shape[i] % axis_size == 0 and spec[i] is None:
-            return spec[:i] + [axis] + spec[i + 1:], "sharded"
+            return spec[:i] + [axis] + spec[i + 1 :], "sharded"
     return spec, "no suitable dim"
 
 
@@ -173,8 +178,16 @@ def random_parameter(rng):
 
 
 # (dp, tp, fsdp), min_weight_size: an axis of one rank and a bound of zero among them.
-BATCHES = [((2, 4, 8), 262144), ((2, 4, 3), 0), ((2, 2, 2), 64), ((3, 2, 4), 4096), ((1, 2, 1), 0), ((2, 1, 16), 512),
-           ((4, 2, 6), 1000), ((2, 3, 5), 0)]
+BATCHES = [
+    ((2, 4, 8), 262144),
+    ((2, 4, 3), 0),
+    ((2, 2, 2), 64),
+    ((3, 2, 4), 4096),
+    ((1, 2, 1), 0),
+    ((2, 1, 16), 512),
+    ((4, 2, 6), 1000),
+    ((2, 3, 5), 0),
+]
 
 
 @pytest.mark.parametrize(("sizes", "min_weight_size"), BATCHES)
@@ -219,12 +232,13 @@ def compile_shapes(folder, shapes, rules, mesh):
 
 def test_of_equal_dims_the_last_is_sharded(tmp_path):
     """numpy's default sort is not stable and leaves this to the processor; a plan must not."""
-    cube, square = compile_shapes(tmp_path, {"cube": [512, 512, 512], "square": [512, 512]}, {"square": "[null, tp]"},
-                                  "{fsdp: 2, tp: 2}")
+    cube, square = compile_shapes(
+        tmp_path, {"cube": [512, 512, 512], "square": [512, 512]}, {"square": "[null, tp]"}, "{fsdp: 2, tp: 2}"
+    )
     assert cube["spec"] == [None, None, "fsdp"]
     assert square["spec"] == ["fsdp", "tp"]
 
 
 def test_largest_dim_is_skipped_when_the_axis_does_not_divide_it(tmp_path):
-    entry, = compile_shapes(tmp_path, {"w": [48, 100]}, {}, "{fsdp: 16, tp: 1}")
+    (entry,) = compile_shapes(tmp_path, {"w": [48, 100]}, {}, "{fsdp: 16, tp: 1}")
     assert entry["spec"] == ["fsdp", None] and local_shapes(entry) == [[3, 100]]

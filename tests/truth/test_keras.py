@@ -18,13 +18,17 @@ def modules_of(case):
         layer, name = path.rsplit("/", 1)
         shape = [32] if name == "bias" else [16, 32]
         modules.setdefault(layer, {})[name] = {"shape": shape, "dtype": "float32"}
-    return [{"path": path, "type": "Dense" if path else "Model", "parameters": parameters}
-            for path, parameters in modules.items()]
+    return [
+        {"path": path, "type": "Dense" if path else "Model", "parameters": parameters}
+        for path, parameters in modules.items()
+    ]
 
 
 def compile_case(folder, case):
-    rules = {key: f"{{spec: {[axis or 'null' for axis in spec]}, optional: true}}".replace("'", "")
-             for key, spec in case["keys"].items()}
+    rules = {
+        key: f"{{spec: {[axis or 'null' for axis in spec]}, optional: true}}".replace("'", "")
+        for key, spec in case["keys"].items()
+    }
     plan = plan_text(rules, "{data: 2, model: 4}", "keras", "axis: model\n")
     return compile_files(folder, model_of(modules_of(case), "keras"), plan)
 

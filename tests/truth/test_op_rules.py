@@ -69,7 +69,9 @@ def holds(described, found, whole, ranks):
     if described["zero"] and any(bool((t != 0).any()) for t in found):
         return "not zero"
     if described["partial"] and len({f.shape for f in found}) > 1:
-        return "" if any(dim["any"] for dim in described["dims"]) else "terms of several sizes"  # each takes its part of a repeated value
+        return (
+            "" if any(dim["any"] for dim in described["dims"]) else "terms of several sizes"
+        )  # each takes its part of a repeated value
     if described["partial"]:
         found = [sum(found)] * ranks
     for rank, tensor in enumerate(found):
@@ -84,12 +86,22 @@ def judged(call, ranks, layouts, whole, results, answer):
     operands = [op_calls.spread(t, layout, ranks, generator) for t, layout in zip(whole, layouts)]
     differentiable = [t.is_floating_point() and t.dtype == torch.float64 for t in whole]
     differentiable = [d and layout != "Z" for d, layout in zip(differentiable, layouts)]  # constants
-    operands = [[t.requires_grad_(d and not call.name.endswith("_") or d and call.name.startswith("__")) for t in row] for row, d in zip(operands, differentiable)]
+    operands = [
+        [t.requires_grad_(d and not call.name.endswith("_") or d and call.name.startswith("__")) for t in row]
+        for row, d in zip(operands, differentiable)
+    ]
     said = "crash" if answer["crash"] else "wrong" if answer["wrong"] else "unknown" if answer["unknown"] else "right"
     try:
         found = [made_by(call, [row[rank] for row in operands]) for rank in range(ranks)]
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        return "a fault: torch raises, and the rule says it works" if said == "right" else "found" if said == "wrong" else said, str(error)[:80]
+        return (
+            "a fault: torch raises, and the rule says it works"
+            if said == "right"
+            else "found"
+            if said == "wrong"
+            else said,
+            str(error)[:80],
+        )
     if any(len(f) != len(results) for f in found):
         return ("a fault: another number of results", "") if said == "right" else (said, "")
     if said == "crash":
@@ -145,7 +157,10 @@ def gradients(call, ranks, operands, found, whole, results, answer, layouts):
         if states == {"open"}:
             right = op_calls.same(sum(have), want)
         else:
-            right = all(op_calls.same(h, w) for h, w in zip(have, op_calls.spread(want, layout if layout[0] in "SK" else "R", ranks, None)))
+            right = all(
+                op_calls.same(h, w)
+                for h, w in zip(have, op_calls.spread(want, layout if layout[0] in "SK" else "R", ranks, None))
+            )
         if not right:
             return "a fault: the gradient is not what the layouts say", f"of operand {i}, {states}"
     return "right", ""
@@ -218,7 +233,9 @@ def test_ranks_hold_what_the_rule_says_and_so_do_gradients(verdicts):
 def test_no_rule_is_more_cautious_than_it_was(verdicts):
     counts = collections.Counter(op_cases.CASES[n].name for n, _, _, verdict, _ in verdicts if verdict == "cautious")
     more = {name: count for name, count in counts.items() if count > op_cases.CAUTIOUS.get(name, 0)}
-    assert not more, shown([row for row in verdicts if row[3] == "cautious" and op_cases.CASES[row[0]].name in more][:40])
+    assert not more, shown(
+        [row for row in verdicts if row[3] == "cautious" and op_cases.CASES[row[0]].name in more][:40]
+    )
 
 
 def test_every_layout_was_tried(verdicts):

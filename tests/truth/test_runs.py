@@ -33,24 +33,45 @@ def checked(folder, name):
 @pytest.mark.parametrize("name", RUNS)
 def test_no_plan_that_ran_right_is_refused(tmp_path, name):
     rows = [row for row in checked(tmp_path, name) if row[0]["outcome"] == "ok"]
-    refused = [(case["mutation"], mesh_of(case), [d["message"] for d in found if d["severity"] == "error"]) for case, status, found in rows if status]
+    refused = [
+        (case["mutation"], mesh_of(case), [d["message"] for d in found if d["severity"] == "error"])
+        for case, status, found in rows
+        if status
+    ]
     assert not refused
     assert len(rows) >= 25
 
 
-FAILS = {"crash_apply": "apply", "crash_forward": "forward", "wrong_output": "output", "wrong_grad": "gradient", "crash_backward": "gradient"}
+FAILS = {
+    "crash_apply": "apply",
+    "crash_forward": "forward",
+    "wrong_output": "output",
+    "wrong_grad": "gradient",
+    "crash_backward": "gradient",
+}
 ORDER = ("apply", "forward", "output", "gradient")
 ONLY_ON_CPU = "scaled_dot_product_flash_attention_for_cpu"  # does not take DTensors; torch's attention for GPUs does
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, name):
-    rows = [row for row in checked(tmp_path, name) if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")]
+    rows = [
+        row
+        for row in checked(tmp_path, name)
+        if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")
+    ]
     assert len(rows) >= 40
     missed = [(case["mutation"], mesh_of(case), case["outcome"]) for case, status, _ in rows if not status]
     assert not missed
-    classes = [(case, min((d["fails"] for d in found if "fails" in d), key=ORDER.index, default=None)) for case, _, found in rows]
-    other = [(case["mutation"], mesh_of(case), case["outcome"], fails) for case, fails in classes if fails != FAILS[case["outcome"]]]
+    classes = [
+        (case, min((d["fails"] for d in found if "fails" in d), key=ORDER.index, default=None))
+        for case, _, found in rows
+    ]
+    other = [
+        (case["mutation"], mesh_of(case), case["outcome"], fails)
+        for case, fails in classes
+        if fails != FAILS[case["outcome"]]
+    ]
     assert len(other) <= max(1, len(rows) // 200), other
 
 
@@ -58,7 +79,10 @@ def forecast(model, plan):
     """The collectives as torch calls them with gloo, which has no all_to_all: it gathers, and each rank cuts."""
     result = run("compile", model, plan)
     assert result.returncode == 0, result.stderr
-    return [[c["phase"], c["kind"].replace("all_to_all", "all_gather"), c["axis"], c["shape"], c["dtype"]] for c in json.loads(result.stdout)["collectives"]]
+    return [
+        [c["phase"], c["kind"].replace("all_to_all", "all_gather"), c["axis"], c["shape"], c["dtype"]]
+        for c in json.loads(result.stdout)["collectives"]
+    ]
 
 
 def as_called(call):
@@ -79,7 +103,13 @@ def test_the_collectives_of_our_own_way_are_those_that_ranks_called(tmp_path):
     for case, model, plan in rows:
         found, called = [list(map(as_called, calls)) for calls in (forecast(model, plan), case["collectives"])]
         if found != called:
-            other.append((case["mutation"], mesh_of(case), next(pair for pair in zip([*found, None], [*called, None]) if pair[0] != pair[1])))
+            other.append(
+                (
+                    case["mutation"],
+                    mesh_of(case),
+                    next(pair for pair in zip([*found, None], [*called, None]) if pair[0] != pair[1]),
+                )
+            )
     assert len(rows) >= 20
     assert not [row for row in other if row[0] == "the plan as it is meant"]
     assert len(other) <= len(rows) // 6, other

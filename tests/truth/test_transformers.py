@@ -17,9 +17,12 @@ def test_model_is_cut_as_transformers_cuts_it(tmp_path, name, tp):
     truth = recorded["truth"][tp]
     status, manifest, stderr = compile_files(tmp_path, recorded["model"], recorded["plan"], "--mesh", f"tp={tp}")
     assert status == 0, stderr
-    wrong = differences(manifest, shapes_of(recorded["model"]["modules"]),
-                        {path: t["placements"] for path, t in truth.items()},
-                        {path: t["local_shapes"] for path, t in truth.items()})
+    wrong = differences(
+        manifest,
+        shapes_of(recorded["model"]["modules"]),
+        {path: t["placements"] for path, t in truth.items()},
+        {path: t["local_shapes"] for path, t in truth.items()},
+    )
     assert not wrong, f"{len(wrong)} parameters differ, the first: {wrong[0]}"
 
 

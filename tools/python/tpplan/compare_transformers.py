@@ -77,7 +77,9 @@ def compare_class(name, program, sizes=SIZES):
                 f"tpplan: {found[:80] if isinstance(found, str) else 'compiles'}",
             )
         sharded = sum(t is not None for t in truth.values())
-        wrong = next((path for path in found.parameters if path not in truth or difference(found, path, truth[path], size)), None)
+        wrong = next(
+            (path for path in found.parameters if path not in truth or difference(found, path, truth[path], size)), None
+        )
         if wrong is not None or set(truth) != set(found.parameters):
             return Row(
                 name,
@@ -110,7 +112,8 @@ def shard_with_transformers(name, size):
             placements[path] = parameter.placements[0] if isinstance(parameter, DTensor) else None
             if (
                 isinstance(parameter, DTensor)
-                and list(parameter.to_local().shape) != torch_pieces(parameter.shape, parameter.placements[0], size)[0][0]
+                and list(parameter.to_local().shape)
+                != torch_pieces(parameter.shape, parameter.placements[0], size)[0][0]
             ):
                 return f"the local shape of {path} on rank 0 is not what its placement says"
         return placements
@@ -143,7 +146,11 @@ def torch_pieces(shape, placement, size):
     dim = placement.dim % len(shape)
     key = (shape[dim], size, getattr(placement, "split_factor", 1))
     if key not in PIECES:
-        split = type(placement)(0, split_factor=placement.split_factor) if hasattr(placement, "split_factor") else type(placement)(0)
+        split = (
+            type(placement)(0, split_factor=placement.split_factor)
+            if hasattr(placement, "split_factor")
+            else type(placement)(0)
+        )
         pieces, _ = split._split_tensor(torch.arange(shape[dim]), size, with_padding=False, contiguous=True)
         PIECES[key] = [piece.tolist() for piece in pieces]
     return [(shape[:dim] + [len(piece)] + shape[dim + 1 :], dim, piece) for piece in PIECES[key]]
@@ -156,7 +163,9 @@ def compile_plan(program, graph, plan, size):
         for path, text in zip(paths, (json.dumps(graph), plan)):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-        done = subprocess.run([program, "compile", *paths[:2], "--mesh", f"tp={size}", "-o", paths[2]], capture_output=True, check=False)
+        done = subprocess.run(
+            [program, "compile", *paths[:2], "--mesh", f"tp={size}", "-o", paths[2]], capture_output=True, check=False
+        )
         return manifests.load_manifest(paths[2]) if done.returncode == 0 else done.stderr.decode(errors="replace")
 
 
@@ -165,7 +174,9 @@ def difference(manifest, path, placement, size):
     tensor = manifest.parameters[path]
     name = "Replicate" if placement is None else type(placement).__name__.lstrip("_")
     if name in ("Shard", "StridedShard"):
-        name += f"({placement.dim % len(tensor.shape)}" + (f", {placement.split_factor})" if name == "StridedShard" else ")")
+        name += f"({placement.dim % len(tensor.shape)}" + (
+            f", {placement.split_factor})" if name == "StridedShard" else ")"
+        )
     if tensor.placements != (name,):
         return f"{name}, not {tensor.placements}"
     for rank, (shape, dim, indices) in enumerate(torch_pieces(tensor.shape, placement, size)):
@@ -190,7 +201,9 @@ def find_program(given):
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="python -m tpplan.compare_transformers", description=__doc__.split("\n\n")[1])
-    parser.add_argument("classes", nargs="*", metavar="CLASS", help="model classes (default: all that the auto classes lead to)")
+    parser.add_argument(
+        "classes", nargs="*", metavar="CLASS", help="model classes (default: all that the auto classes lead to)"
+    )
     parser.add_argument("--tpplan", metavar="PATH", help="the program (default: $TPPLAN, or tpplan)")
     parser.add_argument("--verbose", action="store_true", help="list the classes without a plan, too")
     options = parser.parse_args(arguments)

@@ -65,7 +65,9 @@ def write_output(path, text, inputs=()):
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise InputError(f"cannot write {printable(path)}: {error.strerror}", "name a file that can be written") from None
+        raise InputError(
+            f"cannot write {printable(path)}: {error.strerror}", "name a file that can be written"
+        ) from None
 
 
 def find_object(name):
@@ -77,7 +79,9 @@ def find_object(name):
     try:
         found = importlib.import_module(module_name)
     except Exception as error:  # whatever the module raises
-        raise InputError(f"`{printable(module_name)}` cannot be imported: {type(error).__name__}: {printable(error)}", remedy) from None
+        raise InputError(
+            f"`{printable(module_name)}` cannot be imported: {type(error).__name__}: {printable(error)}", remedy
+        ) from None
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise InputError(f"`{printable(module_name)}` has no `{printable(attribute)}`", remedy)
@@ -89,7 +93,9 @@ def read_json(text, what):
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is not JSON: {printable(error)}", 'write an object such as {"hidden_size": 512}') from None
+        raise InputError(
+            f"{what} is not JSON: {printable(error)}", 'write an object such as {"hidden_size": 512}'
+        ) from None
 
 
 def read_kwargs(text):

@@ -11,14 +11,19 @@ def from_flax(name, mesh, kwargs, model=None):
     """A list of (logical name, mesh axis, axes or None), or a function that makes one from `kwargs`, resolved for the arrays
     of a model graph that python -m tpplan.export --jax wrote: the names of their dims stand there (`logical_axes`)."""
     if model is None:
-        raise InputError("logical axis rules need the model, which names its dims", "give the model graph with --model model.json")
+        raise InputError(
+            "logical axis rules need the model, which names its dims", "give the model graph with --model model.json"
+        )
     found = find_object(name)
     if callable(found):
         try:
             found = found(**kwargs)
         except Exception as error:  # whatever the function raises
-            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
-                             "give its arguments with --kwargs", 1) from None
+            raise InputError(
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
+                "give its arguments with --kwargs",
+                1,
+            ) from None
     names, shapes = {}, {}
     try:
         with open(model, encoding="utf-8") as file:
@@ -29,8 +34,9 @@ def from_flax(name, mesh, kwargs, model=None):
                 shapes[path] = entry["shape"]
                 names[path] = module.get("attributes", {}).get("logical_axes", {}).get(parameter)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{printable(model)} is no model graph: {printable(error)}",
-                         "write one with python -m tpplan.export --jax") from None
+        raise InputError(
+            f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export --jax"
+        ) from None
     return flax_plan(found, names, shapes, mesh)
 
 
@@ -41,23 +47,34 @@ def flax_plan(rules, names, shapes, mesh):
     except ImportError:
         raise InputError("flax is not installed", "pip install flax") from None
     if not any(names.values()):
-        raise InputError("no parameter of the model names its dims",
-                         "annotate it: nn.with_logical_partitioning, or nnx.with_partitioning", 1)
+        raise InputError(
+            "no parameter of the model names its dims",
+            "annotate it: nn.with_logical_partitioning, or nnx.with_partitioning",
+            1,
+        )
     groups = {}
     for path, logical in names.items():
         if not logical:
             continue
         if not isinstance(logical, list) or len(logical) != len(shapes[path]):
-            raise InputError(f"parameter `{printable(path)}` names {printable(logical)} for its {len(shapes[path])} dims",
-                             "name each dim, or None", 1)
+            raise InputError(
+                f"parameter `{printable(path)}` names {printable(logical)} for its {len(shapes[path])} dims",
+                "name each dim, or None",
+                1,
+            )
         try:
             spec = spmd.logical_to_mesh_axes(tuple(tuple(n) if isinstance(n, list) else n for n in logical), rules)
             spec = tuple(spec) + (None,) * (len(logical) - len(spec))
         except Exception as error:  # Flax's own complaints, and those about what is no list of rules
-            raise InputError(f"Flax refuses these rules for parameter `{printable(path)}`: {printable(error)}",
-                             "name a list of (logical name, mesh axis)", 1) from None
+            raise InputError(
+                f"Flax refuses these rules for parameter `{printable(path)}`: {printable(error)}",
+                "name a list of (logical name, mesh axis)",
+                1,
+            ) from None
         groups.setdefault(tuple(tuple(e) if isinstance(e, tuple) else e for e in spec), []).append(path)
     keys = {}
     for spec, paths in groups.items():
-        keys[plans._expression("", paths, shapes, ".")] = {"spec": [list(e) if isinstance(e, tuple) else e for e in spec]}
+        keys[plans._expression("", paths, shapes, ".")] = {
+            "spec": [list(e) if isinstance(e, tuple) else e for e in spec]
+        }
     return write_plan("regex", mesh, keys)

@@ -35,9 +35,14 @@ def device_mesh(manifest, devices=None):
         devices = keras.distribution.list_devices()
     count = device_count(manifest)
     if len(devices) < count:
-        raise ManifestError("`mesh`", f"the manifest is for {count} devices, there are {len(devices)}",
-                            "start more, or compile the plan with --mesh")
-    return DeviceMesh(tuple(size for _, size in manifest.mesh), [name for name, _ in manifest.mesh], np.array(devices)[:count])
+        raise ManifestError(
+            "`mesh`",
+            f"the manifest is for {count} devices, there are {len(devices)}",
+            "start more, or compile the plan with --mesh",
+        )
+    return DeviceMesh(
+        tuple(size for _, size in manifest.mesh), [name for name, _ in manifest.mesh], np.array(devices)[:count]
+    )
 
 
 def layout_map(manifest, mesh):
@@ -73,8 +78,11 @@ def _axes_of(manifest, tensor):
 
         return tuple(partition_spec(manifest, tensor))
     if any(tensor.segments.get(dim) for dim, axes in enumerate(tensor.spec) if axes):
-        raise ManifestError(f"parameter `{printable(tensor.path)}`", "is cut by segments, which layouts of Keras cannot say",
-                            "keep the parts in layers of their own")
+        raise ManifestError(
+            f"parameter `{printable(tensor.path)}`",
+            "is cut by segments, which layouts of Keras cannot say",
+            "keep the parts in layers of their own",
+        )
     return slices.entries_of(tensor.spec)
 
 
@@ -96,8 +104,11 @@ def _checked_mesh(manifest, mesh):
 
         mesh = keras_mesh(mesh)
     if not isinstance(mesh, DeviceMesh):
-        raise ManifestError("`mesh`", f"{type(mesh).__name__} is no DeviceMesh of Keras",
-                            "make one with tpplan.keras.device_mesh(manifest)")
+        raise ManifestError(
+            "`mesh`",
+            f"{type(mesh).__name__} is no DeviceMesh of Keras",
+            "make one with tpplan.keras.device_mesh(manifest)",
+        )
     check_mesh(manifest, list(zip(mesh.axis_names, mesh.shape)))
     return mesh
 
@@ -109,7 +120,9 @@ def _prepare_backend():
 
         install()
     elif backend != "jax":
-        raise ManifestError("Keras", f"the {backend} backend has no model parallelism", "set KERAS_BACKEND to jax or torch")
+        raise ManifestError(
+            "Keras", f"the {backend} backend has no model parallelism", "set KERAS_BACKEND to jax or torch"
+        )
 
 
 class ManifestParallel(ModelParallel):
@@ -117,8 +130,11 @@ class ManifestParallel(ModelParallel):
 
     def __init__(self, manifest, mesh):
         manifest = load_manifest(manifest)
-        super().__init__(layout_map=layout_map(manifest, mesh), auto_shard_dataset=False,
-                         batch_dim_name=manifest.data_axes[0] if manifest.data_axes else None)
+        super().__init__(
+            layout_map=layout_map(manifest, mesh),
+            auto_shard_dataset=False,
+            batch_dim_name=manifest.data_axes[0] if manifest.data_axes else None,
+        )
         self.manifest = manifest
 
     @property
@@ -164,8 +180,14 @@ def check_model(model, manifest):
         graph = model_graph(model)
     except InputError as error:
         raise ManifestError("model", str(error), error.remedy) from None
-    check_parameters(manifest, {"/".join(filter(None, (module["path"], name))): (tuple(p["shape"]), p["dtype"])
-                                for module in graph["modules"] for name, p in module.get("parameters", {}).items()})
+    check_parameters(
+        manifest,
+        {
+            "/".join(filter(None, (module["path"], name))): (tuple(p["shape"]), p["dtype"])
+            for module in graph["modules"]
+            for name, p in module.get("parameters", {}).items()
+        },
+    )
 
 
 def distribute(model, manifest, mesh=None):
@@ -178,8 +200,11 @@ def distribute(model, manifest, mesh=None):
     check_model(model, manifest)
     distribution = model_parallel(manifest, mesh)
     if getattr(model, "optimizer", None) is not None and model.optimizer.built:
-        raise ManifestError("model", "its optimizer has variables already",
-                            "distribute the model before it is trained, and compile it anew")
+        raise ManifestError(
+            "model",
+            "its optimizer has variables already",
+            "distribute the model before it is trained, and compile it anew",
+        )
     if keras.backend.backend() == "torch":
         from .keras_torch import spread_variables
 

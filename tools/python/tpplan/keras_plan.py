@@ -12,14 +12,19 @@ def from_keras(name, mesh, kwargs, model=None):
     try:
         import keras
     except ImportError as error:
-        raise InputError(f"keras cannot be imported: {printable(error)}", "pip install keras, and set KERAS_BACKEND") from None
+        raise InputError(
+            f"keras cannot be imported: {printable(error)}", "pip install keras, and set KERAS_BACKEND"
+        ) from None
     found = find_object(name)
     if callable(found) and not isinstance(found, keras.distribution.LayoutMap):
         try:
             found = found(**kwargs)
         except Exception as error:  # whatever the function raises
-            raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
-                             "give its arguments with --kwargs", 1) from None
+            raise InputError(
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
+                "give its arguments with --kwargs",
+                1,
+            ) from None
     return keras_plan(found, mesh)
 
 
@@ -30,7 +35,11 @@ def keras_plan(found, mesh):
     batch = found.batch_dim_name if isinstance(found, ModelParallel) else None
     found = found._layout_map if isinstance(found, ModelParallel) else found
     if not isinstance(found, LayoutMap):
-        raise InputError("this is no LayoutMap", "name a keras.distribution.LayoutMap or ModelParallel, or a function that makes one", 1)
+        raise InputError(
+            "this is no LayoutMap",
+            "name a keras.distribution.LayoutMap or ModelParallel, or a function that makes one",
+            1,
+        )
     if found.device_mesh is not None:
         mesh = {str(axis): int(size) for axis, size in zip(found.device_mesh.axis_names, found.device_mesh.shape)}
     batch = batch or (next(iter(mesh)) if len(mesh) > 1 else None)
@@ -49,11 +58,15 @@ def _output_rule(key, axes, batch):
     """The layout of a layer's output: what prepare_module_output says, for one axis beside that of the batch."""
     cuts = [(dim, axis) for dim, axis in enumerate(axes) if axis is not None and not (dim == 0 and axis == batch)]
     if len(cuts) > 1 or any(isinstance(axis, list) for _, axis in cuts):
-        raise InputError(f"`{printable(key)}`: plans have no word for the layout {axes} of an output",
-                         "take the key out, and write its rule by hand", 1)
+        raise InputError(
+            f"`{printable(key)}`: plans have no word for the layout {axes} of an output",
+            "take the key out, and write its rule by hand",
+            1,
+        )
     layout = f"Shard({cuts[0][0]})" if cuts else "Replicate"
-    return {"style": "prepare_module_output", "output_layouts": layout,
-            "desired_output_layouts": layout} | ({"axis": cuts[0][1]} if cuts else {})
+    return {"style": "prepare_module_output", "output_layouts": layout, "desired_output_layouts": layout} | (
+        {"axis": cuts[0][1]} if cuts else {}
+    )
 
 
 def _match_of(layout_map):

@@ -24,7 +24,9 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
         ) from None
     manifest = load_manifest(manifest)
     if not 0 <= rank < device_count(manifest):
-        raise ManifestError(f"rank {rank}", f"the manifest is for {device_count(manifest)} ranks", "ranks are counted from 0")
+        raise ManifestError(
+            f"rank {rank}", f"the manifest is for {device_count(manifest)} ranks", "ranks are counted from 0"
+        )
     other_names = {path: group for group in (*manifest.tied, *tied) for path in group}
     opened, where_is = {}, {}
     try:
@@ -33,7 +35,9 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
             for name in opened[file].keys():
                 if name in where_is:
                     raise ManifestError(
-                        printable(file), f"`{printable(name)}` stands in `{printable(where_is[name])}` too", "give each tensor once"
+                        printable(file),
+                        f"`{printable(name)}` stands in `{printable(where_is[name])}` too",
+                        "give each tensor once",
                     )
                 where_is[name] = file
         shards = {}
@@ -45,7 +49,9 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
                     "stands in none of the files",
                     "give all files of the checkpoint; where it is another name of a tensor, name both in `tied`",
                 )
-            shards[path] = _read_shard(opened[where_is[name]], name, tensor, local_slice(manifest, tensor, rank), framework)
+            shards[path] = _read_shard(
+                opened[where_is[name]], name, tensor, local_slice(manifest, tensor, rank), framework
+            )
         return shards
     finally:
         for file in opened.values():
@@ -80,8 +86,19 @@ def _files_of_index(index):
         raise ManifestError(printable(index), "is no index of safetensors files", remedy) from None
     for name in names:
         parts = PurePosixPath(name).parts if isinstance(name, str) else ()
-        if not parts or ".." in parts or "\0" in name or PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name:
-            raise ManifestError(printable(index), f"weight_map names `{printable(name)}`, which leaves the directory of the index", remedy)
+        if (
+            not parts
+            or ".." in parts
+            or "\0" in name
+            or PurePosixPath(name).is_absolute()
+            or PureWindowsPath(name).drive
+            or "\\" in name
+        ):
+            raise ManifestError(
+                printable(index),
+                f"weight_map names `{printable(name)}`, which leaves the directory of the index",
+                remedy,
+            )
     return [str(index.parent / name) for name in names]
 
 
@@ -105,10 +122,13 @@ def _read_shard(file, name, tensor, runs, framework):
             view = file.get_tensor(name)
         # safetensors takes an empty slice at the beginning of a dim, but not at its end.
         pieces = [
-            view[tuple(slice(begin, end) if begin < end else slice(0, 0) for begin, end in piece)] for piece in itertools.product(*runs)
+            view[tuple(slice(begin, end) if begin < end else slice(0, 0) for begin, end in piece)]
+            for piece in itertools.product(*runs)
         ]
     except Exception as error:  # a type that numpy lacks, a file that ends early
-        raise ManifestError(where, f"cannot be read: {error}", 'read with framework="pt", or give a whole file') from None
+        raise ManifestError(
+            where, f"cannot be read: {error}", 'read with framework="pt", or give a whole file'
+        ) from None
     return _join(pieces, [len(r) for r in runs], framework)
 
 

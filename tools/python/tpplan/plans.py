@@ -48,7 +48,9 @@ def from_torch(name, mesh, kwargs, model=None):
             found = found(**kwargs)
         except Exception as error:  # whatever the function raises
             raise InputError(
-                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
+                "give its arguments with --kwargs",
+                1,
             ) from None
     return torch_plan(found, mesh)
 
@@ -60,8 +62,12 @@ def torch_plan(plan, mesh):
     if isinstance(plan, styles.ParallelStyle):
         plan = {"": plan}
     if not isinstance(plan, dict) or not all(isinstance(key, str) for key in plan):
-        raise InputError("this is no plan for parallelize_module", "name a dict of module names and ParallelStyle objects", 1)
-    return write_plan("torch", mesh, {key: _torch_rule(styles, key, value) for key, value in plan.items()}, uneven="torch")
+        raise InputError(
+            "this is no plan for parallelize_module", "name a dict of module names and ParallelStyle objects", 1
+        )
+    return write_plan(
+        "torch", mesh, {key: _torch_rule(styles, key, value) for key, value in plan.items()}, uneven="torch"
+    )
 
 
 def _torch_rule(styles, key, style):
@@ -92,7 +98,9 @@ def _torch_rule(styles, key, style):
             options["use_local_input"] = True
         style = style.prepare_module_output
     else:
-        raise InputError(f"`{printable(key)}`: {kind.__name__} is not one of torch's styles", "write its rule by hand", 1)
+        raise InputError(
+            f"`{printable(key)}`: {kind.__name__} is not one of torch's styles", "write its rule by hand", 1
+        )
     if style.use_local_output != local:
         options["use_local_output"] = bool(style.use_local_output)
     return {"style": name, **options} if options else name
@@ -105,7 +113,9 @@ def _input_options(key, style):
         options["desired_input_layouts"] = [_layout(key, p) for p in style.desired_input_layouts]
     if style.input_kwarg_layouts:
         options["input_kwarg_layouts"] = {n: _layout(key, p) for n, p in style.input_kwarg_layouts.items()}
-        options["desired_input_kwarg_layouts"] = {n: _layout(key, p) for n, p in style.desired_input_kwarg_layouts.items()}
+        options["desired_input_kwarg_layouts"] = {
+            n: _layout(key, p) for n, p in style.desired_input_kwarg_layouts.items()
+        }
     return options
 
 
@@ -128,7 +138,9 @@ def _layout(key, placement):
         return f"Shard({placement.dim})"
     if type(placement) is Partial and placement.reduce_op in ("sum", "avg", "max", "min"):
         return "Partial" if placement.reduce_op == "sum" else f"Partial({placement.reduce_op})"
-    raise InputError(f"`{printable(key)}`: plans have no word for the layout {placement}", "use Replicate, Shard or Partial", 1)
+    raise InputError(
+        f"`{printable(key)}`: plans have no word for the layout {placement}", "use Replicate, Shard or Partial", 1
+    )
 
 
 # EasyLM and its kin: an ordered list of (regular expression, PartitionSpec)
@@ -138,7 +150,8 @@ def from_easylm(name, mesh, kwargs, model=None):
     """An ordered list of (regex, PartitionSpec), or a function that makes one from `kwargs`, resolved against a model graph."""
     if model is None:
         raise InputError(
-            "an ordered list of rules needs the model: the first rule that matches wins", "give the model graph with --model model.json"
+            "an ordered list of rules needs the model: the first rule that matches wins",
+            "give the model graph with --model model.json",
         )
     found = find_object(name)
     if callable(found) and not isinstance(found, type):
@@ -146,17 +159,23 @@ def from_easylm(name, mesh, kwargs, model=None):
             found = found(**kwargs)
         except Exception as error:
             raise InputError(
-                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}", "give its arguments with --kwargs", 1
+                f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
+                "give its arguments with --kwargs",
+                1,
             ) from None
     try:
         with open(model, encoding="utf-8") as file:
             graph = json.load(file)
         separator = "/" if graph["framework"] == "keras" else "."
         shapes = {
-            separator.join(filter(None, (m["path"], n))): p["shape"] for m in graph["modules"] for n, p in m.get("parameters", {}).items()
+            separator.join(filter(None, (m["path"], n))): p["shape"]
+            for m in graph["modules"]
+            for n, p in m.get("parameters", {}).items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export") from None
+        raise InputError(
+            f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export"
+        ) from None
     return easylm_plan(found, shapes, mesh, separator)
 
 
@@ -169,9 +188,13 @@ def easylm_plan(rules, shapes, mesh, separator="."):
     compiled = []
     try:
         for pattern, spec in rules:
-            compiled.append((pattern, re.compile(pattern), [list(e) if isinstance(e, (tuple, list)) else e for e in spec]))
+            compiled.append(
+                (pattern, re.compile(pattern), [list(e) if isinstance(e, (tuple, list)) else e for e in spec])
+            )
     except (TypeError, ValueError, re.error) as error:
-        raise InputError(f"this is no list of (regular expression, PartitionSpec): {printable(error)}", "name such a list", 1) from None
+        raise InputError(
+            f"this is no list of (regular expression, PartitionSpec): {printable(error)}", "name such a list", 1
+        ) from None
     won = [[] for _ in compiled]
     whole = []
     for path, shape in shapes.items():
@@ -182,7 +205,9 @@ def easylm_plan(rules, shapes, mesh, separator="."):
         winner = next((i for i, (_, expression, _) in enumerate(compiled) if expression.search(name)), None)
         if winner is None:
             raise InputError(
-                f"no rule matches parameter `{printable(path)}`", 'end the list with a rule for everything: (".*", PartitionSpec())', 1
+                f"no rule matches parameter `{printable(path)}`",
+                'end the list with a rule for everything: (".*", PartitionSpec())',
+                1,
             )
         won[winner].append(path)
     keys = {}
@@ -212,7 +237,10 @@ def _expression(pattern, paths, shapes, separator):
     """An expression that matches these whole paths and no others: the rule's own, the paths with their numbers left open, or
     the paths."""
     wanted = set(paths)
-    numbers_open = {re.sub(r"(?<=[./])\d+(?=\\?[./])", "[0-9]+", re.escape(path).replace("\\.", ".")).replace(".", "\\.") for path in paths}
+    numbers_open = {
+        re.sub(r"(?<=[./])\d+(?=\\?[./])", "[0-9]+", re.escape(path).replace("\\.", ".")).replace(".", "\\.")
+        for path in paths
+    }
     own = f".*(?:{pattern.replace('/', re.escape(separator))}).*" if pattern else None
     for candidate in (own, "|".join(sorted(numbers_open)), "|".join(sorted(map(re.escape, paths)))):
         # Expressions that only Python has are left to Python.
@@ -237,6 +265,7 @@ class PlanSource:
 
 # Keras and Flax, in files of their own
 
+
 def from_keras(name, mesh, kwargs, model=None):
     from .keras_plan import from_keras
 
@@ -252,7 +281,9 @@ def from_flax(name, mesh, kwargs, model=None):
 PLAN_SOURCES = {
     "transformers": PlanSource(from_transformers, "the plan that transformers ships for a class"),
     "torch": PlanSource(from_torch, "a dict for parallelize_module, as package.module:NAME"),
-    "easylm": PlanSource(from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"),
+    "easylm": PlanSource(
+        from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"
+    ),
     "keras": PlanSource(from_keras, "a LayoutMap, or a ModelParallel with one, as package.module:NAME"),
     "flax": PlanSource(from_flax, "logical axis rules of Flax, as package.module:NAME, with --model"),
 }

@@ -13,7 +13,10 @@ from ..plans import PLAN_SOURCES, read_mesh
 SOURCES = {
     "torch": ("torch_module", "package.module:NAME of an nn.Module, or of a class or function that makes one"),
     "transformers": ("transformers_model", "model class, model type or config.json; built without weights"),
-    "jax": ("jax_tree", "package.module:NAME of a pytree (Equinox, Flax), or of a class or function that makes one; built abstractly"),
+    "jax": (
+        "jax_tree",
+        "package.module:NAME of a pytree (Equinox, Flax), or of a class or function that makes one; built abstractly",
+    ),
     "keras": ("keras_model", "package.module:NAME of a Keras 3 model, or of a class or function that makes one"),
 }
 TRACED = ("torch", "transformers")
@@ -21,7 +24,8 @@ TRACED = ("torch", "transformers")
 
 def main(arguments):
     parser = argparse.ArgumentParser(
-        prog="python -m tpplan.export", description="Writes the model graph of a model, or a plan of a framework, for tpplan."
+        prog="python -m tpplan.export",
+        description="Writes the model graph of a model, or a plan of a framework, for tpplan.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     for name, (_, text) in SOURCES.items():
@@ -32,7 +36,9 @@ def main(arguments):
         metavar=("KIND", "NAME"),
         help="write a plan: " + "; ".join(f"{kind} {row.help}" for kind, row in PLAN_SOURCES.items()),
     )
-    parser.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration")
+    parser.add_argument(
+        "--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration"
+    )
     parser.add_argument("--device", help="where a torch model is built (default: meta)")
     parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")
     parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm, flax)")
@@ -51,7 +57,11 @@ def main(arguments):
     name = getattr(options, source)
     exporter = importlib.import_module(f"{__package__}.{SOURCES[source][0]}")
     if source not in TRACED:
-        write_output(options.output, file_text(exporter.model_graph(exporter.build(name, kwargs, options.device or "meta"))), [name])
+        write_output(
+            options.output,
+            file_text(exporter.model_graph(exporter.build(name, kwargs, options.device or "meta"))),
+            [name],
+        )
         return
     chosen = settings.read_settings(options)
     model = exporter.build(name, kwargs, options.device or "meta", chosen)

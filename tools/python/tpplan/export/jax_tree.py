@@ -10,8 +10,11 @@ from ..paths import join
 LINEN_KINDS = {("kernel", 2): "linear", ("embedding", 2): "embedding", ("scale", 1): "norm"}
 
 # Attributes that say how many heads a module has, in the order in which they are asked.
-ATTRIBUTE_NAMES = {"num_heads": ("num_heads", "num_query_heads"), "num_kv_heads": ("num_kv_heads", "num_key_value_heads"),
-                   "head_dim": ("head_dim", "qk_size")}
+ATTRIBUTE_NAMES = {
+    "num_heads": ("num_heads", "num_query_heads"),
+    "num_kv_heads": ("num_kv_heads", "num_key_value_heads"),
+    "head_dim": ("head_dim", "qk_size"),
+}
 
 
 def build(name, kwargs, device="meta"):
@@ -26,8 +29,11 @@ def build(name, kwargs, device="meta"):
     try:
         return jax_bridge.abstract(lambda: made(**kwargs, **_randomness(made, kwargs)))
     except Exception as error:  # whatever the model's code raises
-        raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-                         "give its arguments with --kwargs; it runs under jax.eval_shape, where arrays have no values", 1) from None
+        raise InputError(
+            f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
+            "give its arguments with --kwargs; it runs under jax.eval_shape, where arrays have no values",
+            1,
+        ) from None
 
 
 def _randomness(made, kwargs):
@@ -61,17 +67,25 @@ def model_graph(tree, name=None):
     except ManifestError as error:
         raise InputError(f"{error.place} {error.reason}", error.remedy, 1) from None
     if not any(leaf.path for leaf in leaves):
-        raise InputError(f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is no model",
-                         "give a tree of arrays, or of shapes", 1)
+        raise InputError(
+            f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is no model",
+            "give a tree of arrays, or of shapes",
+            1,
+        )
     modules = {}
     _walk(jax_bridge, tree, "", modules)
     wanted = {leaf.path: leaf for leaf in leaves if leaf.path is not None}
     for path, leaf in wanted.items():
         owner = next(module for module in (path.rpartition(".")[0], "") if module in modules)
-        _add_tensor(modules[owner], path[len(owner) + 1:] if owner else path, path, leaf)
+        _add_tensor(modules[owner], path[len(owner) + 1 :] if owner else path, path, leaf)
     kept = [_finish(module) for path, module in modules.items() if _holds(path, wanted)]
-    return {"format": "tpplan.model/1", "name": name or type(tree).__name__, "framework": "jax", "modules": kept,
-            "tied": jax_bridge.ties_of([leaf for leaf in leaves if leaf.is_parameter])}
+    return {
+        "format": "tpplan.model/1",
+        "name": name or type(tree).__name__,
+        "framework": "jax",
+        "modules": kept,
+        "tied": jax_bridge.ties_of([leaf for leaf in leaves if leaf.is_parameter]),
+    }
 
 
 def _walk(jax_bridge, node, path, modules):
@@ -91,8 +105,11 @@ def _holds(path, wanted):
 def _add_tensor(module, name, path, leaf):
     dtype = str(leaf.value.dtype)
     if dtype not in DTYPE_BITS:
-        raise InputError(f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know",
-                         "convert it, or keep it out of the tree", 1)
+        raise InputError(
+            f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know",
+            "convert it, or keep it out of the tree",
+            1,
+        )
     entry = {"shape": [int(size) for size in leaf.value.shape], "dtype": dtype}
     dims = _dims(module["node"], name, len(entry["shape"]))
     if dims:
@@ -135,8 +152,14 @@ def _finish(module):
     node = module.pop("node")
     kind = None
     if isinstance(node, dict):
-        kind = next((LINEN_KINDS[n, len(p["shape"])] for n,
-                     p in module.get("parameters", {}).items() if (n, len(p["shape"])) in LINEN_KINDS), None)
+        kind = next(
+            (
+                LINEN_KINDS[n, len(p["shape"])]
+                for n, p in module.get("parameters", {}).items()
+                if (n, len(p["shape"])) in LINEN_KINDS
+            ),
+            None,
+        )
     elif type(node).__name__ == "LinearGeneral":
         kind = "linear"
     if kind:

@@ -20,13 +20,18 @@ def build(name, kwargs, device="meta"):
             raise InputError(f"`{printable(name)}` is a model already, and takes no --kwargs", "leave them out")
         return made
     if not callable(made):
-        raise InputError(f"`{printable(name)}` is {_article(made)}, which is no model",
-                         "name a Keras model, or a class or function that makes one")
+        raise InputError(
+            f"`{printable(name)}` is {_article(made)}, which is no model",
+            "name a Keras model, or a class or function that makes one",
+        )
     try:
         return _abstract(keras, device, lambda: made(**kwargs))
     except Exception as error:  # whatever the model's code raises
-        raise InputError(f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-                         "give its arguments with --kwargs; where making it needs values, name a model that is made already", 1) from None
+        raise InputError(
+            f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
+            "give its arguments with --kwargs; where making it needs values, name a model that is made already",
+            1,
+        ) from None
 
 
 def _abstract(keras, device, make):
@@ -46,7 +51,9 @@ def _keras():
     try:
         import keras
     except ImportError as error:
-        raise InputError(f"keras cannot be imported: {printable(error)}", "pip install keras, and set KERAS_BACKEND") from None
+        raise InputError(
+            f"keras cannot be imported: {printable(error)}", "pip install keras, and set KERAS_BACKEND"
+        ) from None
     if not hasattr(keras, "distribution"):
         raise InputError("this is no Keras 3", "pip install keras>=3") from None
     return keras
@@ -67,17 +74,30 @@ def model_graph(model, name=None):
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Layer)]
     unbuilt = next((layer for layer in layers if not layer.built), None)
     if unbuilt is not None:
-        raise InputError(f"layer `{printable(unbuilt.path)}` is not built, and has no weights yet",
-                         "call model.build(input_shape), or the model once", 1)
+        raise InputError(
+            f"layer `{printable(unbuilt.path)}` is not built, and has no weights yet",
+            "call model.build(input_shape), or the model once",
+            1,
+        )
     modules, seen = {}, {}
     for layer in layers:
         if layer is model or (layer.path and not _own(layer)):
-            modules.setdefault("" if layer is model else layer.path, _module(layer, "" if layer is model else layer.path))
-        for kind, variables in (("parameters", layer._trainable_variables), ("buffers", layer._non_trainable_variables)):
+            modules.setdefault(
+                "" if layer is model else layer.path, _module(layer, "" if layer is model else layer.path)
+            )
+        for kind, variables in (
+            ("parameters", layer._trainable_variables),
+            ("buffers", layer._non_trainable_variables),
+        ):
             for variable in variables:
                 _add(modules, seen, layer, kind, variable)
-    return {"format": "tpplan.model/1", "name": name or type(model).__name__, "framework": "keras", "modules": list(modules.values()),
-            "tied": []}
+    return {
+        "format": "tpplan.model/1",
+        "name": name or type(model).__name__,
+        "framework": "keras",
+        "modules": list(modules.values()),
+        "tied": [],
+    }
 
 
 def _own(layer):
@@ -107,7 +127,9 @@ def _add(modules, seen, layer, kind, variable):
     seen[id(variable)] = path
     dtype = _dtype(variable)
     if dtype not in DTYPE_BITS:
-        raise InputError(f"variable `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know", "convert it", 1)
+        raise InputError(
+            f"variable `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know", "convert it", 1
+        )
     entry = {"shape": [int(size) for size in variable.shape], "dtype": dtype}
     dims = _dims(layer, name, len(entry["shape"]))
     if dims:

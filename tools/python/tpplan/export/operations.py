@@ -25,11 +25,16 @@ def find(exporter, model, name, kwargs, device, settings):
         except Untraceable as error:
             reason = error
     remedy = "say what forward takes with --inputs" if not _has_inputs(exporter, model, settings) else _REMEDY
-    print(f"warning: the file has no graph: {printable(reason, 500)}\n  = help: {remedy}, or leave the graph out with --no-graph", file=sys.stderr)
+    print(
+        f"warning: the file has no graph: {printable(reason, 500)}\n  = help: {remedy}, or leave the graph out with --no-graph",
+        file=sys.stderr,
+    )
     return None
 
 
-_REMEDY = "what needs data may be recorded with --device cpu, other branches with --attention, --experts, --mode or --inputs"
+_REMEDY = (
+    "what needs data may be recorded with --device cpu, other branches with --attention, --experts, --mode or --inputs"
+)
 
 
 def record(exporter, model, device, settings):
@@ -40,7 +45,9 @@ def record(exporter, model, device, settings):
     model.train(settings.mode == "train")
     with exporter.traceable():
         recording = trace(model, args, kwargs, device, exporter.main_output)
-    dtype = next((str(p.dtype).removeprefix("torch.") for p in model.parameters() if p.is_floating_point()), settings.dtype)
+    dtype = next(
+        (str(p.dtype).removeprefix("torch.") for p in model.parameters() if p.is_floating_point()), settings.dtype
+    )
     return text(tables(recording, settings_.header(settings, dtype)))
 
 

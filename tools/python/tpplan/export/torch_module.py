@@ -41,7 +41,8 @@ def build(name, kwargs, device="meta", settings=None):
     if not isinstance(made, torch.nn.Module):
         if not callable(made):
             raise InputError(
-                f"`{printable(name)}` is {_article(made)}, which is no model", "name an nn.Module, or a class or function that makes one"
+                f"`{printable(name)}` is {_article(made)}, which is no model",
+                "name an nn.Module, or a class or function that makes one",
             )
         try:
             with torch.device(device):
@@ -70,7 +71,10 @@ def inputs(model, settings, device):
 def smallest_table(model):
     """The number of rows of the smallest embedding: indices below it fit all of them."""
     torch = _torch()
-    return min((m.num_embeddings for m in model.modules() if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag))), default=2)
+    return min(
+        (m.num_embeddings for m in model.modules() if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag))),
+        default=2,
+    )
 
 
 def main_output(result):
@@ -142,7 +146,9 @@ def _named_modules(model):
             if child is None:
                 continue
             if child in above:
-                raise InputError(f"module `{printable(join(path, name))}` contains itself", "tpplan needs a tree of modules", 1)
+                raise InputError(
+                    f"module `{printable(join(path, name))}` contains itself", "tpplan needs a tree of modules", 1
+                )
             yield from walk(join(path, name), child, above | {child})
 
     return walk("", model, {model})
@@ -153,11 +159,15 @@ def _tensor(path, tensor):
 
     if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
         raise InputError(
-            f"parameter `{printable(path)}` has no shape yet", "run the model once, so that its lazy modules know their sizes", 1
+            f"parameter `{printable(path)}` has no shape yet",
+            "run the model once, so that its lazy modules know their sizes",
+            1,
         )
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in DTYPE_BITS:
-        raise InputError(f"parameter `{printable(path)}` has dtype {dtype}, which tpplan does not know", "convert it", 1)
+        raise InputError(
+            f"parameter `{printable(path)}` has dtype {dtype}, which tpplan does not know", "convert it", 1
+        )
     return {"shape": [int(size) for size in tensor.shape], "dtype": dtype}
 
 
@@ -182,7 +192,11 @@ def _kind(torch, module):
 def _only_called(module, names):
     """Whether a module that is none of torch's has a type that tpplan would take for one of these by its name."""
     name = type(module).__name__
-    return name in names or (name.endswith(names) and not name.endswith(NO_EMBEDDINGS) and any(p is not None for p in module._parameters.values()))
+    return name in names or (
+        name.endswith(names)
+        and not name.endswith(NO_EMBEDDINGS)
+        and any(p is not None for p in module._parameters.values())
+    )
 
 
 def _features(torch, module):
@@ -210,7 +224,11 @@ def _is_experts(module):
 def _add_facts(torch, path, module, parameters):
     """Dims and segments of what the table of module types does not know."""
     weight = parameters.get("weight")
-    if weight and len(weight["shape"]) == 2 and not isinstance(module, (torch.nn.Linear, torch.nn.Embedding, torch.nn.EmbeddingBag)):
+    if (
+        weight
+        and len(weight["shape"]) == 2
+        and not isinstance(module, (torch.nn.Linear, torch.nn.Embedding, torch.nn.EmbeddingBag))
+    ):
         sizes = [_ask(module, "out_features"), _ask(module, "in_features")]
         if _only_called(module, LINEAR_NAMES) and (None in sizes or weight["shape"] == sizes):
             weight["dims"] = ["out", "in"]
@@ -267,7 +285,11 @@ def _attributes(torch, path, module):
             if type(size) is int and size > 0:
                 found[key] = size
     config = _ask(module, "config")
-    rope = _ask(config.get_text_config(), "qk_rope_head_dim") if path == "" and hasattr(config, "get_text_config") else None
+    rope = (
+        _ask(config.get_text_config(), "qk_rope_head_dim")
+        if path == "" and hasattr(config, "get_text_config")
+        else None
+    )
     if type(rope) is int and rope > 0:  # what the style mla_kv_a_proj goes by
         found["qk_rope_head_dim"] = rope
     return found
@@ -289,7 +311,11 @@ def _add_head_segments(modules):
         owner = owners.get(parent, {})
         heads = owner.get("attributes", {})
         gpt2 = leaf == "c_attn" and module["type"] == "Conv1D"
-        if not gpt2 and (leaf not in QKV_IN_BLOCKS or owner.get("type", "").startswith(QKV_NOT_IN_BLOCKS) or module["type"] != "Linear"):
+        if not gpt2 and (
+            leaf not in QKV_IN_BLOCKS
+            or owner.get("type", "").startswith(QKV_NOT_IN_BLOCKS)
+            or module["type"] != "Linear"
+        ):
             continue
         if "num_heads" not in heads or "head_dim" not in heads:
             continue

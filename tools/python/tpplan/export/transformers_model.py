@@ -75,10 +75,17 @@ def _options(model_class, settings):
     """What _from_config takes beside the configuration."""
     if settings is None:
         return {}
-    made = {"dtype": settings.dtype, "attn_implementation": settings.attention, "experts_implementation": settings.experts}
+    made = {
+        "dtype": settings.dtype,
+        "attn_implementation": settings.attention,
+        "experts_implementation": settings.experts,
+    }
     if settings.experts is not None and not model_class._can_set_experts_implementation():
         del made["experts_implementation"]
-        print(f"note: {model_class.__name__} has no experts that `--experts {printable(settings.experts)}` could be for", file=sys.stderr)
+        print(
+            f"note: {model_class.__name__} has no experts that `--experts {printable(settings.experts)}` could be for",
+            file=sys.stderr,
+        )
     return {name: value for name, value in made.items() if value is not None}
 
 
@@ -102,7 +109,11 @@ def _find(transformers, name, kwargs):
         config = _make_config(CONFIG_MAPPING[name], kwargs)
         return _class_of(transformers, config, name), config
     model_class = getattr(transformers, name, None) if name.isidentifier() else None
-    if not isinstance(model_class, type) or not issubclass(model_class, transformers.PreTrainedModel) or model_class.config_class is None:
+    if (
+        not isinstance(model_class, type)
+        or not issubclass(model_class, transformers.PreTrainedModel)
+        or model_class.config_class is None
+    ):
         raise InputError(f"transformers {transformers.__version__} has no model `{printable(name)}`", remedy)
     return model_class, _make_config(model_class.config_class, kwargs)
 
@@ -112,14 +123,18 @@ def _find_in_file(transformers, mapping, path, kwargs):
         with open(path, encoding="utf-8") as file:
             written = read_json(file.read(), printable(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {printable(path)}: {printable(error)}", "give the config.json of a model") from None
+        raise InputError(
+            f"cannot read {printable(path)}: {printable(error)}", "give the config.json of a model"
+        ) from None
     model_type = written.get("model_type") if isinstance(written, dict) else None
     if not isinstance(model_type, str) or model_type not in mapping:
         raise InputError(
             f"{printable(path)}: transformers {transformers.__version__} knows no model_type {printable(json.dumps(model_type))}",
             "give the config.json of a model that needs no code of its own",
         )
-    config = _make_config(mapping[model_type], {k: v for k, v in written.items() if k not in ("model_type", "auto_map")} | kwargs)
+    config = _make_config(
+        mapping[model_type], {k: v for k, v in written.items() if k not in ("model_type", "auto_map")} | kwargs
+    )
     names = written.get("architectures")
     named = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
     model_class = getattr(transformers, named, None) if named.isidentifier() else None
@@ -133,7 +148,9 @@ def _make_config(config_class, kwargs):
         return config_class(**kwargs)
     except Exception as error:
         raise InputError(
-            f"{config_class.__name__} refuses this: {type(error).__name__}: {printable(error, 500)}", "change --kwargs or the file", 1
+            f"{config_class.__name__} refuses this: {type(error).__name__}: {printable(error, 500)}",
+            "change --kwargs or the file",
+            1,
         ) from None
 
 

@@ -24,7 +24,14 @@ SAME_OP = {
 }  # fmt: skip
 
 # Calls whose operands come in the other order: written as the operation with the usual one.
-REVERSED = {"rsub": "sub", "rpow": "pow", "rdiv": "div", "rfloor_divide": "floor_divide", "rmatmul": "matmul", "rmod": "remainder"}
+REVERSED = {
+    "rsub": "sub",
+    "rpow": "pow",
+    "rdiv": "div",
+    "rfloor_divide": "floor_divide",
+    "rmatmul": "matmul",
+    "rmod": "remainder",
+}
 
 
 # Keywords that say nothing about what is computed.

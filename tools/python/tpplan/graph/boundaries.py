@@ -72,7 +72,9 @@ def enter(recording, torch, path, args, kwargs, positions):
             entry.parent = parent
         inner = entry.id = copy_value(recording, outside)
         crossed.append((entry, outside, inner))
-        row.append([place, outside, inner, *([positions[place[0]]] if len(place) == 1 and place[0] in positions else [])])
+        row.append(
+            [place, outside, inner, *([positions[place[0]]] if len(place) == 1 and place[0] in positions else [])]
+        )
         return tensor
 
     # All outside ids first: once one argument is inside, what shares its storage would be read from there.

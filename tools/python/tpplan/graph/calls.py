@@ -88,7 +88,9 @@ def record(recording, torch, name, function, args, kwargs):
     for entry, version in zip(given, versions):
         if entry.tensor._version != version:
             changed.setdefault(entry.storage, entry)
-    if name in RUNNING_STATISTICS and (kwargs.get("training") or kwargs.get("use_input_stats")):  # torch does not count these writes
+    if name in RUNNING_STATISTICS and (
+        kwargs.get("training") or kwargs.get("use_input_stats")
+    ):  # torch does not count these writes
         changed |= {e.storage: e for e in given if any(e.tensor is a for a in args[1:3])}
     changed = list(changed.values())
     results = []

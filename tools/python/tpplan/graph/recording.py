@@ -51,7 +51,9 @@ class Recording:
 
 def add_value(recording, tensor, requires_grad=None):
     dtype = str(tensor.dtype)[6:]
-    recording.values.append(Value(tuple(tensor.shape), dtype, tensor.requires_grad if requires_grad is None else requires_grad))
+    recording.values.append(
+        Value(tuple(tensor.shape), dtype, tensor.requires_grad if requires_grad is None else requires_grad)
+    )
     return len(recording.values) - 1
 
 

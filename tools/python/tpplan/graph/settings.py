@@ -4,7 +4,9 @@ import dataclasses
 
 from ..files import InputError, printable, read_json
 
-SMALL = 4 << 30  # bytes: a model of at most so much is made again on the CPU, where it cannot be traced on the meta device
+SMALL = (
+    4 << 30
+)  # bytes: a model of at most so much is made again on the CPU, where it cannot be traced on the meta device
 
 
 @dataclasses.dataclass
@@ -20,13 +22,39 @@ class Settings:
 
 def add_options(parser):
     parser.add_argument("--no-graph", action="store_true", help="leave the operations out")
-    parser.add_argument("--mode", choices=("eval", "train"), default=Settings.mode, help="mode in which the operations are recorded (default: eval)")
-    parser.add_argument("--batch", type=int, default=Settings.batch, metavar="B", help="batch size of the recorded run (default: 2)")
-    parser.add_argument("--sequence", type=int, default=Settings.sequence, metavar="S", help="sequence length of the recorded run (default: 64)")
-    parser.add_argument("--attention", metavar="KIND", help="attention of a model of transformers: eager, sdpa (default: what the model takes by itself)")
-    parser.add_argument("--experts", metavar="KIND", help="experts of a model of transformers: eager, grouped_mm (default: what the model takes by itself)")
+    parser.add_argument(
+        "--mode",
+        choices=("eval", "train"),
+        default=Settings.mode,
+        help="mode in which the operations are recorded (default: eval)",
+    )
+    parser.add_argument(
+        "--batch", type=int, default=Settings.batch, metavar="B", help="batch size of the recorded run (default: 2)"
+    )
+    parser.add_argument(
+        "--sequence",
+        type=int,
+        default=Settings.sequence,
+        metavar="S",
+        help="sequence length of the recorded run (default: 64)",
+    )
+    parser.add_argument(
+        "--attention",
+        metavar="KIND",
+        help="attention of a model of transformers: eager, sdpa (default: what the model takes by itself)",
+    )
+    parser.add_argument(
+        "--experts",
+        metavar="KIND",
+        help="experts of a model of transformers: eager, grouped_mm (default: what the model takes by itself)",
+    )
     parser.add_argument("--dtype", metavar="D", help="dtype in which the model is built (default: its own)")
-    parser.add_argument("--inputs", default="{}", metavar="JSON", help='what forward takes, such as {"x": {"shape": [2, 16, 10], "dtype": "float64"}}')
+    parser.add_argument(
+        "--inputs",
+        default="{}",
+        metavar="JSON",
+        help='what forward takes, such as {"x": {"shape": [2, 16, 10], "dtype": "float64"}}',
+    )
 
 
 def read_settings(options):
@@ -40,11 +68,15 @@ def read_settings(options):
         shape = described.get("shape") if isinstance(described, dict) else described
         if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
             raise InputError(f"--inputs: `{printable(name)}` has no shape", remedy)
-        inputs[name] = {"shape": shape, "dtype": "float32"} | (described if isinstance(described, dict) else {"dtype": "int64"})
+        inputs[name] = {"shape": shape, "dtype": "float32"} | (
+            described if isinstance(described, dict) else {"dtype": "int64"}
+        )
         read_dtype(inputs[name]["dtype"])
     if options.dtype is not None:
         read_dtype(options.dtype)
-    return Settings(options.mode, options.batch, options.sequence, options.attention, options.experts, options.dtype, inputs)
+    return Settings(
+        options.mode, options.batch, options.sequence, options.attention, options.experts, options.dtype, inputs
+    )
 
 
 def read_dtype(name):

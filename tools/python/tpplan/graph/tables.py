@@ -27,7 +27,10 @@ from .recording import BUFFER, INPUT, PARAMETER, intern_size
 
 def tables(recording, settings):
     """The member `graph`: `settings` are its first members (mode, batch and so on)."""
-    guards = [[name, intern_size(recording, a), intern_size(recording, b), result] for (name, a, b), result in recording.guards.items()]
+    guards = [
+        [name, intern_size(recording, a), intern_size(recording, b), result]
+        for (name, a, b), result in recording.guards.items()
+    ]
     nodes = _needed(recording, guards)
     values, sizes = _used(recording, nodes, guards)
     value_at = {old: new for new, old in enumerate(values)}
@@ -81,7 +84,9 @@ def tables(recording, settings):
 
 def text(graph):
     """The member as text: one line for each table."""
-    lines = [f'  "{key}": {json.dumps(value, separators=(",", ":"), ensure_ascii=False)}' for key, value in graph.items()]
+    lines = [
+        f'  "{key}": {json.dumps(value, separators=(",", ":"), ensure_ascii=False)}' for key, value in graph.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n }"
 
 

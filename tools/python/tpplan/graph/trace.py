@@ -84,4 +84,3 @@ def _functions_recorded(recording, torch):
         yield
     finally:
         torch.autograd.Function.apply, torch.vmap = plain_apply, plain_vmap
-

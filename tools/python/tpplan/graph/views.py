@@ -7,10 +7,39 @@ from .recording import Untraceable, add_value, copy_value, place
 
 # Views that are the whole of their parent, where they share its storage at all.
 IDENTITIES = frozenset(
-    ("alias", "detach", "data", "contiguous", "to", "float", "double", "half", "bfloat16", "int", "long", "bool", "type_as", "type", "cpu", "cuda")
-    + ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "positive", "resolve_conj", "resolve_neg")
+    (
+        "alias",
+        "detach",
+        "data",
+        "contiguous",
+        "to",
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "int",
+        "long",
+        "bool",
+        "type_as",
+        "type",
+        "cpu",
+        "cuda",
+    )
+    + (
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_dropout",
+        "positive",
+        "resolve_conj",
+        "resolve_neg",
+    )
 )
-RESHAPES = frozenset(("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel", "reshape_as", "view_as"))
+RESHAPES = frozenset(
+    ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "ravel", "reshape_as", "view_as")
+)
 SWAPS = frozenset(("transpose", "t", "T", "mT"))
 
 
@@ -85,7 +114,9 @@ def _write_up(recording, child, parent, before):
             step = ("size", earlier, dim % rank)
             start = step if start == 0 else ("add", start, step)
         end = ("size", results[child.place], dim % rank)
-        return at(dim, ["s", _entry(recording, start), _entry(recording, end if start == 0 else ("add", start, end)), None])
+        return at(
+            dim, ["s", _entry(recording, start), _entry(recording, end if start == 0 else ("add", start, end)), None]
+        )
     if op in RESHAPES:
         return node("view", [[child.id], ["t", *[size(before, d) for d in range(rank)]]])
     if op in SWAPS:

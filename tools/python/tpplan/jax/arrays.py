@@ -19,13 +19,17 @@ def shardings(manifest, mesh, tree=None):
     Raises ManifestError where the manifest does not fit the mesh or the model, or is cut as JAX cannot."""
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
-    by_path = {path: NamedSharding(mesh, partition_spec(manifest, tensor)) for path, tensor in manifest.parameters.items()}
+    by_path = {
+        path: NamedSharding(mesh, partition_spec(manifest, tensor)) for path, tensor in manifest.parameters.items()
+    }
     if tree is None:
         return by_path
     leaves = leaves_of(tree)
     check_leaves(manifest, leaves)
     whole = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.unflatten(jax.tree.structure(tree), [by_path.get(x.path, whole) if is_array(x.value) else None for x in leaves])
+    return jax.tree.unflatten(
+        jax.tree.structure(tree), [by_path.get(x.path, whole) if is_array(x.value) else None for x in leaves]
+    )
 
 
 def batch_sharding(manifest, mesh):
@@ -40,7 +44,9 @@ def constrain(tree, manifest, mesh):
     wanted = shardings(manifest, mesh, tree)
     values, structure = jax.tree.flatten(tree)
     places = jax.tree.leaves(wanted, is_leaf=lambda x: x is None)
-    return jax.tree.unflatten(structure, [v if s is None else jax.lax.with_sharding_constraint(v, s) for v, s in zip(values, places)])
+    return jax.tree.unflatten(
+        structure, [v if s is None else jax.lax.with_sharding_constraint(v, s) for v, s in zip(values, places)]
+    )
 
 
 def check_jax_mesh(manifest, mesh):
@@ -53,7 +59,11 @@ def check_jax_mesh(manifest, mesh):
 def check_leaves(manifest, leaves):
     """Holds the manifest against the arrays of a model, both ways."""
     parameters, buffers = (
-        {x.path: (tuple(x.value.shape), x.value.dtype.name) for x in leaves if x.path is not None and x.is_parameter is kind}
+        {
+            x.path: (tuple(x.value.shape), x.value.dtype.name)
+            for x in leaves
+            if x.path is not None and x.is_parameter is kind
+        }
         for kind in (True, False)
     )
     check_parameters(manifest, parameters, ties_of([x for x in leaves if x.is_parameter]))
@@ -66,11 +76,17 @@ def partition_spec(manifest, tensor):
     for dim, axes in enumerate(tensor.spec):
         count = math.prod(sizes[axis] for axis in axes)
         if count > 1 and len(tensor.segments.get(dim) or ()) > 1:
-            raise ManifestError(where, f"dim {dim} has segments, which JAX cannot cut each by itself",
-                                "keep the parts in parameters of their own")
+            raise ManifestError(
+                where,
+                f"dim {dim} has segments, which JAX cannot cut each by itself",
+                "keep the parts in parameters of their own",
+            )
         if tensor.shape[dim] % count:
-            raise ManifestError(where, f"dim {dim} of size {tensor.shape[dim]} is cut over {count} ranks unevenly, which JAX refuses",
-                                "compile with `uneven: error`, which names what to change")
+            raise ManifestError(
+                where,
+                f"dim {dim} of size {tensor.shape[dim]} is cut over {count} ranks unevenly, which JAX refuses",
+                "compile with `uneven: error`, which names what to change",
+            )
     return PartitionSpec(*slices.entries_of(tensor.spec))
 
 

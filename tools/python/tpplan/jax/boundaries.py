@@ -28,8 +28,11 @@ def constraints(manifest, mesh, *, batched=True):
     check_jax_mesh(manifest, mesh)
     types = set(getattr(mesh, "axis_types", ()))
     if manifest.modules and any("Auto" not in str(kind) for kind in types):
-        raise ManifestError("`mesh`", "constraints need axes of type Auto",
-                            "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))")
+        raise ManifestError(
+            "`mesh`",
+            "constraints need axes of type Auto",
+            "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))",
+        )
     return {boundary.path: _constraint(manifest, mesh, boundary, batched) for boundary in manifest.modules}
 
 
@@ -71,13 +74,19 @@ def layout_spec(manifest, path, layout, shape, batched=True):
         given = shard_dim(text)
         dim = len(shape) + given if given < 0 else given - (not batched and given > manifest.data_dim)
         if not 0 <= dim < len(shape):
-            raise ManifestError(f"module `{printable(path)}`", f"Shard({given}) of a value of shape {list(shape)}",
-                                "count layouts from the end where modules are called under vmap"
-                                if batched else "write a layout that the value has")
+            raise ManifestError(
+                f"module `{printable(path)}`",
+                f"Shard({given}) of a value of shape {list(shape)}",
+                "count layouts from the end where modules are called under vmap"
+                if batched
+                else "write a layout that the value has",
+            )
         entries[dim].append(axis)
     for dim, axes in enumerate(entries):
         if shape[dim] % math.prod(sizes[axis] for axis in axes):
-            raise ManifestError(f"module `{printable(path)}`",
-                                f"dim {dim} of a value of shape {list(shape)} is cut over {', '.join(axes)} unevenly",
-                                "give it a size that the axes divide")
+            raise ManifestError(
+                f"module `{printable(path)}`",
+                f"dim {dim} of a value of shape {list(shape)} is cut over {', '.join(axes)} unevenly",
+                "give it a size that the axes divide",
+            )
     return PartitionSpec(*slices.entries_of(entries))

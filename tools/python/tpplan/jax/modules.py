@@ -23,9 +23,11 @@ def wrappers(model, manifest, mesh, batched):
         wanted[path] = wanted.get(path, (None, False))[0], True
     for path in wanted:
         if not callable(_module_at(model, path)):
-            raise ManifestError(f"module `{printable(path)}`",
-                                "has a boundary or is in `remat`, and the model has no such module that can be called",
-                                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it")
+            raise ManifestError(
+                f"module `{printable(path)}`",
+                "has a boundary or is in `remat`, and the model has no such module that can be called",
+                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it",
+            )
     return wanted
 
 
@@ -36,7 +38,7 @@ def _module_at(node, path):
         if not fitting:
             return None
         name, node = max(fitting, key=lambda pair: len(pair[0]))
-        path = path[len(name) + 1:]
+        path = path[len(name) + 1 :]
     return node
 
 
@@ -66,6 +68,7 @@ def wrapped(node, path, wanted):
 @functools.lru_cache(maxsize=None)
 def _class_of(base, constraint, remat):
     """A subclass with this boundary. Its name and fields are those of its base: paths and types stay what they were."""
+
     def call(self, *args, **kwargs):
         if constraint is not None:
             args, kwargs = constraint.inputs(args, kwargs)
@@ -73,7 +76,9 @@ def _class_of(base, constraint, remat):
         return result if constraint is None else constraint.outputs(result)
 
     call.__name__ = "__call__"
-    return type(base)(base.__name__, (base,), {"__call__": call, "__module__": base.__module__, "__doc__": base.__doc__})
+    return type(base)(
+        base.__name__, (base,), {"__call__": call, "__module__": base.__module__, "__doc__": base.__doc__}
+    )
 
 
 def _checkpointed(base, module, args, kwargs):

@@ -29,9 +29,18 @@ def leaves_of(tree):
     for path, value, box in _walk(tree, "", None):
         is_rng = box is not None and is_flax(box, "RngState")
         named = is_array(value) and not is_rng
-        found.append(Leaf(path if named else None, value, box, named and not (is_flax(box, "Variable") and not is_flax(box, "Param"))))
+        found.append(
+            Leaf(
+                path if named else None,
+                value,
+                box,
+                named and not (is_flax(box, "Variable") and not is_flax(box, "Param")),
+            )
+        )
         if named and path in paths:
-            raise ManifestError(f"parameter `{printable(path)}`", "is the path of two arrays of the model", "keys of dicts hold no dots")
+            raise ManifestError(
+                f"parameter `{printable(path)}`", "is the path of two arrays of the model", "keys of dicts hold no dots"
+            )
         paths[path] = True
     return found
 
@@ -41,7 +50,9 @@ def children_of(node):
     keyed, structure = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
     if len(keyed) == 1 and not keyed[0][0]:
         return [], None
-    return [(_name_of(keys[0]), child) for keys, child in keyed], lambda children: jax.tree_util.tree_unflatten(structure, children)
+    return [(_name_of(keys[0]), child) for keys, child in keyed], lambda children: jax.tree_util.tree_unflatten(
+        structure, children
+    )
 
 
 def is_array(value):
@@ -50,7 +61,11 @@ def is_array(value):
 
 def is_box(node):
     """Whether a node holds one array under its own name: a Variable of NNX, a box of Linen's partitioning."""
-    return is_flax(node, "Variable") or (meta := sys.modules.get("flax.core.meta")) is not None and isinstance(node, meta.AxisMetadata)
+    return (
+        is_flax(node, "Variable")
+        or (meta := sys.modules.get("flax.core.meta")) is not None
+        and isinstance(node, meta.AxisMetadata)
+    )
 
 
 def is_flax(value, name):

@@ -9,7 +9,16 @@ keras/src/backend/jax/distribution_lib.py.
 """
 
 from .collectives import all_gather, all_gather_variable, all_reduce
-from .devices import _to_backend_mesh, get_device_count, initialize, keras_mesh, list_devices, mesh_info, num_processes, process_id
+from .devices import (
+    _to_backend_mesh,
+    get_device_count,
+    initialize,
+    keras_mesh,
+    list_devices,
+    mesh_info,
+    num_processes,
+    process_id,
+)
 from .distribute import distribute_data_input, distribute_tensor, distribute_variable
 from .layouts import _to_backend_layout, find_layout, output_layout, placements_of, torch_path
 from .patches import PATCHES, install

@@ -25,8 +25,12 @@ def whole(value):
 
 def all_reduce(tensor, op="sum", axis_name=None):
     """The sum ("sum", or "mean", "max", "min") of the ranks' tensors along an axis of the current mesh (None: all)."""
-    ops = {"sum": torch.distributed.ReduceOp.SUM, "mean": torch.distributed.ReduceOp.SUM, "max": torch.distributed.ReduceOp.MAX,
-           "min": torch.distributed.ReduceOp.MIN}
+    ops = {
+        "sum": torch.distributed.ReduceOp.SUM,
+        "mean": torch.distributed.ReduceOp.SUM,
+        "max": torch.distributed.ReduceOp.MAX,
+        "min": torch.distributed.ReduceOp.MIN,
+    }
     if op not in ops:
         raise ValueError(f"`op` is one of {', '.join(ops)}. Received: op={op}")
     result, mesh = tensor.detach().clone(), _current_mesh()
@@ -50,6 +54,9 @@ def all_gather(tensor, axis, axis_name):
 def _current_mesh():
     distribution = keras.distribution.distribution()
     if distribution is None:
-        raise ManifestError("`mesh`", "there is no current distribution",
-                            "keras.distribution.set_distribution(tpplan.keras.model_parallel(manifest))")
+        raise ManifestError(
+            "`mesh`",
+            "there is no current distribution",
+            "keras.distribution.set_distribution(tpplan.keras.model_parallel(manifest))",
+        )
     return distribution.device_mesh.backend_mesh

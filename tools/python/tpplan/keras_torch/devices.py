@@ -19,7 +19,11 @@ def get_device_count(device_type=None):
 
 
 def num_processes():
-    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else int(os.environ.get("WORLD_SIZE", 1))
+    return (
+        torch.distributed.get_world_size()
+        if torch.distributed.is_initialized()
+        else int(os.environ.get("WORLD_SIZE", 1))
+    )
 
 
 def process_id():
@@ -41,8 +45,9 @@ def _to_backend_mesh(device_mesh):
     initialize()
     ranks = [int(str(device).partition(":")[2] or 0) for device in device_mesh.devices.flatten()]
     kind = str(device_mesh.devices.flatten()[0]).partition(":")[0].replace("gpu", "cuda")
-    return torch.distributed.DeviceMesh(kind, torch.tensor(ranks).reshape(device_mesh.devices.shape),
-                                        mesh_dim_names=tuple(device_mesh.axis_names))
+    return torch.distributed.DeviceMesh(
+        kind, torch.tensor(ranks).reshape(device_mesh.devices.shape), mesh_dim_names=tuple(device_mesh.axis_names)
+    )
 
 
 def keras_mesh(mesh):
@@ -59,5 +64,8 @@ def keras_mesh(mesh):
 
 def mesh_info(device_mesh):
     """Shape, axis names and devices of a mesh."""
-    return {"shape": tuple(device_mesh.shape), "axis_names": tuple(device_mesh.axis_names),
-            "devices": [str(d) for d in device_mesh.devices.flatten()]}
+    return {
+        "shape": tuple(device_mesh.shape),
+        "axis_names": tuple(device_mesh.axis_names),
+        "devices": [str(d) for d in device_mesh.devices.flatten()],
+    }

@@ -51,7 +51,11 @@ def distribute_variable(value, layout):
 def distribute_data_input(per_process_batch, layout, batch_dim_name=None):
     """A batch, as the mesh's first rank has it, cut over the axes of the batch. One that does not divide stays whole on
     every rank: DTensor's means of unlike pieces are not those of the whole."""
-    if not isinstance(per_process_batch, torch.Tensor) or isinstance(per_process_batch, DTensor) or per_process_batch.is_meta:
+    if (
+        not isinstance(per_process_batch, torch.Tensor)
+        or isinstance(per_process_batch, DTensor)
+        or per_process_batch.is_meta
+    ):
         return per_process_batch
     sizes = dict(zip(layout.device_mesh.axis_names, layout.device_mesh.shape))
     whole = from_first_rank(per_process_batch, layout.device_mesh.backend_mesh)

@@ -15,8 +15,11 @@ from .variables import array, direct_assign, initialize
 
 # What is put in Keras' place: owner, name, function that is given what stood there.
 PATCHES = (
-    (core.Variable, "_initialize", initialize), (core.Variable, "_direct_assign", direct_assign), (core.Variable, "__array__", array),
-    (Layer, "__call__", call), (optimizers.Optimizer, "apply", apply),
+    (core.Variable, "_initialize", initialize),
+    (core.Variable, "_direct_assign", direct_assign),
+    (core.Variable, "__array__", array),
+    (Layer, "__call__", call),
+    (optimizers.Optimizer, "apply", apply),
     (trainer.TorchTrainer, "make_train_function", functools.partial(make_function, "train_function")),
     (trainer.TorchTrainer, "make_test_function", functools.partial(make_function, "test_function")),
     (trainer.TorchTrainer, "make_predict_function", functools.partial(make_function, "predict_function")),
@@ -32,8 +35,11 @@ def install():
         return
     need_dtensor()
     if library.distribution_lib is not None:
-        raise ManifestError("Keras", f"Keras {keras.__version__} distributes on torch by itself",
-                            "give its ModelParallel tpplan.keras.layout_map(manifest, mesh)")
+        raise ManifestError(
+            "Keras",
+            f"Keras {keras.__version__} distributes on torch by itself",
+            "give its ModelParallel tpplan.keras.layout_map(manifest, mesh)",
+        )
     library.distribution_lib = here
     for owner, name, replacement in PATCHES:
         setattr(owner, name, _patched(getattr(owner, name), replacement))

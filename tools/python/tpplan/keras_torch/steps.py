@@ -60,5 +60,8 @@ def _batch(x, distribution):
 def apply(original, self, grads, trainable_variables=None):
     """Gradients go to the placements of their variables: sums over the batch's axes are made here at the latest."""
     variables = self._trainable_variables if trainable_variables is None else trainable_variables
-    grads = [g if g is None or getattr(v, "_layout", None) is None else distribute_tensor(g, v._layout) for g, v in zip(grads, variables)]
+    grads = [
+        g if g is None or getattr(v, "_layout", None) is None else distribute_tensor(g, v._layout)
+        for g, v in zip(grads, variables)
+    ]
     return original(self, grads, trainable_variables)

@@ -29,7 +29,9 @@ def _spread(variable, distribution):
     if layout is None or isinstance(variable._value, DTensor) or variable._value.is_meta:
         return
     variable._layout = layout
-    variable._value = torch.nn.Parameter(distribute_variable(variable._value, layout), requires_grad=variable._value.requires_grad)
+    variable._value = torch.nn.Parameter(
+        distribute_variable(variable._value, layout), requires_grad=variable._value.requires_grad
+    )
 
 
 # What patches.py puts in Keras' place. `original` is what stood there.

@@ -88,4 +88,6 @@ def check_buffers(manifest, buffers):
             )
     for path in manifest.buffers:
         if path not in buffers:
-            raise ManifestError(f"buffer `{printable(path)}`", "stands in the manifest, but the model has no such buffer", EXPORT_AGAIN)
+            raise ManifestError(
+                f"buffer `{printable(path)}`", "stands in the manifest, but the model has no such buffer", EXPORT_AGAIN
+            )

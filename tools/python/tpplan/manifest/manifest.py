@@ -115,9 +115,13 @@ def device_count(manifest):
 
 def local_slice(manifest, tensor, rank):
     """For each dim the runs of global indices that `rank` holds of a tensor; what `tpplan show --rank` prints."""
-    return slices.shard_slice(tensor.shape, tensor.spec, tensor.segments, manifest.mesh, slices.coordinate_of(manifest.mesh, rank))
+    return slices.shard_slice(
+        tensor.shape, tensor.spec, tensor.segments, manifest.mesh, slices.coordinate_of(manifest.mesh, rank)
+    )
 
 
 def local_shape(manifest, tensor, rank):
     """Sizes of that slice."""
-    return slices.local_shape(tensor.shape, tensor.spec, tensor.segments, manifest.mesh, slices.coordinate_of(manifest.mesh, rank))
+    return slices.local_shape(
+        tensor.shape, tensor.spec, tensor.segments, manifest.mesh, slices.coordinate_of(manifest.mesh, rank)
+    )

@@ -24,7 +24,9 @@ def take(where, members, key, kinds, default=...):
     value = members.get(key, default)
     if value is ...:
         raise ManifestError(where, f"`{key}` is missing", WRITTEN_BY)
-    if value is not default and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in _tuple(kinds))):
+    if value is not default and (
+        not isinstance(value, kinds) or (isinstance(value, bool) and bool not in _tuple(kinds))
+    ):
         raise ManifestError(where, f"`{key}` is {_kind(value)}", WRITTEN_BY)
     return value
 
@@ -34,7 +36,14 @@ def _tuple(kinds):
 
 
 def _kind(value):
-    names = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    names = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+    }
     return names.get(type(value), "null")
 
 

@@ -14,7 +14,9 @@ def prove_tensor(where, tensor, mesh, uneven):
     """What is written must be what the spec says."""
     if not slices.is_legal(tensor.shape, tensor.spec, tensor.segments, mesh, uneven):
         raise ManifestError(
-            where, f"the spec {[list(axes) for axes in tensor.spec]} is not legal for shape {list(tensor.shape)}", COMPILE_AGAIN
+            where,
+            f"the spec {[list(axes) for axes in tensor.spec]} is not legal for shape {list(tensor.shape)}",
+            COMPILE_AGAIN,
         )
     derived = slices.placements_of(tensor.spec, tensor.segments, mesh)
     count = slices.shard_count(tensor.spec, mesh)
@@ -28,7 +30,9 @@ def prove_tensor(where, tensor, mesh, uneven):
         wanted = "reduce_scatter" if any(axis in axes for axes in tensor.spec) else "all_reduce"
         if kind != wanted:
             raise ManifestError(
-                where, f"its gradient is written to {printable(kind)} over `{axis}`, where its spec says {wanted}", COMPILE_AGAIN
+                where,
+                f"its gradient is written to {printable(kind)} over `{axis}`, where its spec says {wanted}",
+                COMPILE_AGAIN,
             )
 
 
@@ -52,7 +56,9 @@ def prove_steps(where, value, mesh):
     if _carried_out(value.source, value.forward, axes) != value.target:
         raise ManifestError(where, "`forward` is not what brings `from` to `to`", COMPILE_AGAIN)
     summed = {step.axis for step in value.backward if step.kind in ("all_reduce", "reduce_scatter")}
-    arriving = ["Partial(sum)" if axis in summed else layout for axis, layout in zip(axes, _whole(value.target), strict=True)]
+    arriving = [
+        "Partial(sum)" if axis in summed else layout for axis, layout in zip(axes, _whole(value.target), strict=True)
+    ]
     if value.backward and _carried_out(arriving, value.backward, axes) != _whole(value.source):
         raise ManifestError(where, "`backward` is not what brings the gradient of `to` to `from`", COMPILE_AGAIN)
 
@@ -89,11 +95,20 @@ def prove_ties(manifest):
     for group in manifest.tied:
         for path in group:
             if path not in manifest.parameters or path in seen or len(group) < 2:
-                raise ManifestError("`tied`", f"`{printable(path)}` is no parameter, or is tied twice or alone", COMPILE_AGAIN)
+                raise ManifestError(
+                    "`tied`", f"`{printable(path)}` is no parameter, or is tied twice or alone", COMPILE_AGAIN
+                )
             seen.add(path)
             first, other = manifest.parameters[group[0]], manifest.parameters[path]
-            if (first.shape, first.dtype, first.spec, first.segments) != (other.shape, other.dtype, other.spec, other.segments):
-                raise ManifestError("`tied`", f"`{printable(group[0])}` and `{printable(path)}` are not cut alike", COMPILE_AGAIN)
+            if (first.shape, first.dtype, first.spec, first.segments) != (
+                other.shape,
+                other.dtype,
+                other.spec,
+                other.segments,
+            ):
+                raise ManifestError(
+                    "`tied`", f"`{printable(group[0])}` and `{printable(path)}` are not cut alike", COMPILE_AGAIN
+                )
 
 
 def prove_totals(manifest):

@@ -5,7 +5,18 @@ import math
 
 from ..files import printable
 from .dtypes import DTYPE_BITS
-from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Manifest, ManifestError, ParamStep, Step, Tensor, Value
+from .manifest import (
+    COMPILE_AGAIN,
+    LAYOUT,
+    WRITTEN_BY,
+    Boundary,
+    Manifest,
+    ManifestError,
+    ParamStep,
+    Step,
+    Tensor,
+    Value,
+)
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
 from .prove import prove_steps, prove_tensor, prove_ties, prove_totals
 from .totals import TOTALS
@@ -34,9 +45,17 @@ def _read(document, name):
     take(name, document, "format", str)
     if document["format"] != FORMAT:
         raise ManifestError(name, f"format `{printable(document['format'])}` is not `{FORMAT}`", WRITTEN_BY)
-    mesh = tuple((take("`mesh`", axis, "name", str), take("`mesh`", axis, "size", int)) for axis in take(name, document, "mesh", list))
+    mesh = tuple(
+        (take("`mesh`", axis, "name", str), take("`mesh`", axis, "size", int))
+        for axis in take(name, document, "mesh", list)
+    )
     names = [axis for axis, _ in mesh]
-    if not mesh or len(set(names)) != len(names) or any(size < 1 for _, size in mesh) or math.prod(s for _, s in mesh) >= 1 << 31:
+    if (
+        not mesh
+        or len(set(names)) != len(names)
+        or any(size < 1 for _, size in mesh)
+        or math.prod(s for _, s in mesh) >= 1 << 31
+    ):
         raise ManifestError("`mesh`", "has no axes, an axis twice, or too many ranks", COMPILE_AGAIN)
     uneven = take(name, document, "uneven", str)
     if uneven not in ("error", "torch"):
@@ -44,13 +63,18 @@ def _read(document, name):
     data = take(name, document, "data", dict, None)
     fsdp = take(name, document, "fsdp", dict, None)
     manifest = Manifest(
-        model_name=take("`inputs.model`", take("`inputs`", take(name, document, "inputs", dict), "model", dict), "name", str),
+        model_name=take(
+            "`inputs.model`", take("`inputs`", take(name, document, "inputs", dict), "model", dict), "name", str
+        ),
         mesh=mesh,
         uneven=uneven,
         parameters=_read_tensors(take(name, document, "parameters", list), mesh, uneven),
         buffers=_read_tensors(take(name, document, "buffers", list, []), mesh, uneven),
         modules=tuple(_read_boundary(entry, mesh) for entry in take(name, document, "modules", list)),
-        tied=tuple(take_list("`tied`", group, str) for group in take_list("`tied`", take(name, document, "tied", list, []), list)),
+        tied=tuple(
+            take_list("`tied`", group, str)
+            for group in take_list("`tied`", take(name, document, "tied", list, []), list)
+        ),
         data_axes=take_axes("`data`", take("`data`", data, "axes", list), mesh) if data else (),
         data_dim=take("`data`", data, "dim", int) if data else 0,
         fsdp_axis=take_axes("`fsdp`", [take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
@@ -132,7 +156,10 @@ def _read_param_step(where, entry, mesh):
 def _read_boundary(entry, mesh):
     path = take("`modules`", entry, "path", str)
     where = f"module `{printable(path)}`"
-    values = {side: tuple(_read_value(where, v, mesh) for v in take(where, entry, side, list)) for side in ("inputs", "outputs")}
+    values = {
+        side: tuple(_read_value(where, v, mesh) for v in take(where, entry, side, list))
+        for side in ("inputs", "outputs")
+    }
     return Boundary(path, take(where, entry, "style", str), values["inputs"], values["outputs"])
 
 
@@ -146,7 +173,10 @@ def _read_value(where, entry, mesh):
             if LAYOUT.fullmatch(text) is None:
                 raise ManifestError(where, f"unknown layout `{printable(text)}`", COMPILE_AGAIN)
         layouts[key] = None if layout is None else tuple(layout)
-    steps = {key: tuple(_read_step(where, s, mesh) for s in take(where, entry, key, list, [])) for key in ("forward", "backward")}
+    steps = {
+        key: tuple(_read_step(where, s, mesh) for s in take(where, entry, key, list, []))
+        for key in ("forward", "backward")
+    }
     value = Value(
         take(where, entry, "arg", int, None),
         take(where, entry, "kwarg", str, None),

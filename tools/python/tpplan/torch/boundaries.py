@@ -48,7 +48,9 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     if runs_locally:
         # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
         cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
-        partial = [Partial() if p.is_replicate() and axis in cut else p for p, axis in zip(given.placements, state.model_axes)]
+        partial = [
+            Partial() if p.is_replicate() and axis in cut else p for p, axis in zip(given.placements, state.model_axes)
+        ]
         given = given.to_local(grad_placements=partial)
     elif value.use_local:
         given = given.to_local()
@@ -107,7 +109,10 @@ def _prepare_value(state, path, value, result, fused, module):
         if source == target:
             return result
         if any(isinstance(p, Shard) for p in source):
-            result, source = _gather_fused(state, path, result, fused, module), [Replicate() if isinstance(p, Shard) else p for p in source]
+            result, source = (
+                _gather_fused(state, path, result, fused, module),
+                [Replicate() if isinstance(p, Shard) else p for p in source],
+            )
     result = redistributed(_to_dtensor(state, path, result, source), target, _name(path))
     return result.to_local() if value.use_local else result
 

@@ -29,22 +29,30 @@ def check_modules(state, model):
         _check_dispatch(f"parameter `{printable(tensor.path)}`", tensor.style)
     for path in state.manifest.remat:
         if path not in modules:
-            raise ManifestError(f"module `{printable(path)}`", "is in `remat`, but the model has no such module", EXPORT_AGAIN)
+            raise ManifestError(
+                f"module `{printable(path)}`", "is in `remat`, but the model has no such module", EXPORT_AGAIN
+            )
 
 
 def _check_dispatch(where, style):
     if style in DISPATCH_STYLES:
-        raise ManifestError(where, f"style {style} dispatches tokens by code of transformers", "load this model by transformers itself")
+        raise ManifestError(
+            where, f"style {style} dispatches tokens by code of transformers", "load this model by transformers itself"
+        )
 
 
 def _check_style(state, model, where, style):
     _check_dispatch(where, style)
     if style in ONE_AXIS_STYLES and len(state.model_axes) != 1:
         raise ManifestError(
-            where, f"style {style} needs a mesh with one axis beside the data axes", "name the others in `data`, or leave them out"
+            where,
+            f"style {style} needs a mesh with one axis beside the data axes",
+            "name the others in `data`, or leave them out",
         )
     if style == "mla_kv_a_proj" and rope_size(model) is None:
-        raise ManifestError(where, "style mla_kv_a_proj needs the model's config.qk_rope_head_dim", "give the model that attribute")
+        raise ManifestError(
+            where, "style mla_kv_a_proj needs the model's config.qk_rope_head_dim", "give the model that attribute"
+        )
 
 
 def _check_boundary(state, where, boundary, module):
@@ -53,7 +61,9 @@ def _check_boundary(state, where, boundary, module):
     for value in boundary.inputs + boundary.outputs:
         if value.source and value.target and any(value.source[i] != value.target[i] for i in data):
             raise ManifestError(
-                where, "its boundary moves values along a data axis", "let the rule name an axis that is neither in `data` nor fsdp's"
+                where,
+                "its boundary moves values along a data axis",
+                "let the rule name an axis that is neither in `data` nor fsdp's",
             )
     fused = fused_tensors(state, boundary.path, module)
     if fused and any(not v.use_local and v.target == v.source and v.target for v in boundary.outputs):
@@ -70,7 +80,9 @@ def check_shards(state, shards):
     for path, shard in shards.items():
         where = f"parameter `{printable(path)}`"
         if path not in known:
-            raise ManifestError(where, "stands in `shards`, but not in the manifest", "load the shards with this manifest")
+            raise ManifestError(
+                where, "stands in `shards`, but not in the manifest", "load the shards with this manifest"
+            )
         tensor = known[path]
         shape = slices.local_shape(tensor.shape, tensor.spec, tensor.segments, state.manifest.mesh, state.coordinate)
         if list(shard.shape) != shape or facts(shard)[1] != tensor.dtype:

@@ -26,7 +26,9 @@ def step_of(state, tensor, dim, axes):
         slices.cut(run, axes[:-1], state.manifest.mesh, state.coordinate)
         for run in slices.segment_runs(tensor.shape[dim], tensor.segments.get(dim))
     ]
-    pieces = tuple(tuple(e - b for b, e in (slices.chunk(*run, sizes[axis], i) for run in runs)) for i in range(sizes[axis]))
+    pieces = tuple(
+        tuple(e - b for b, e in (slices.chunk(*run, sizes[axis], i) for run in runs)) for i in range(sizes[axis])
+    )
     return Step(dim, state.mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, state.coordinate[axis])
 
 
@@ -34,7 +36,10 @@ def _pieces_of(whole, step):
     """The pieces of all ranks of the axis, cut out of a tensor that has the dim's runs whole."""
     runs = torch.split(whole, list(step.before), step.dim)
     parts = [torch.split(run, [piece[i] for piece in step.pieces], step.dim) for i, run in enumerate(runs)]
-    return [torch.cat([part[rank] for part in parts], step.dim) if len(parts) > 1 else parts[0][rank] for rank in range(len(step.pieces))]
+    return [
+        torch.cat([part[rank] for part in parts], step.dim) if len(parts) > 1 else parts[0][rank]
+        for rank in range(len(step.pieces))
+    ]
 
 
 def _padded(tensor, step, length):
@@ -58,7 +63,10 @@ def all_gather(local, step):
     mine = _padded(local, step, length)
     gathered = [torch.empty_like(mine) for _ in step.pieces]
     torch.distributed.all_gather([_raw(g) for g in gathered], _raw(mine), group=step.group)
-    parts = [torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim) for g, piece in zip(gathered, step.pieces)]
+    parts = [
+        torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim)
+        for g, piece in zip(gathered, step.pieces)
+    ]
     return torch.cat([part[i] for i in range(len(step.before)) for part in parts], step.dim).contiguous()
 
 
@@ -92,7 +100,11 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        piece = _reduce_scatter(gradient, ctx.step) if ctx.sums else _pieces_of(gradient, ctx.step)[ctx.step.index].contiguous()
+        piece = (
+            _reduce_scatter(gradient, ctx.step)
+            if ctx.sums
+            else _pieces_of(gradient, ctx.step)[ctx.step.index].contiguous()
+        )
         return piece, None, None
 
 

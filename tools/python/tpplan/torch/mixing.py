@@ -60,7 +60,10 @@ class _Mixing(torch.overrides.TorchFunctionMode):
     def concerns(self, values):
         """Whether a DTensor or a spread parameter is among the values, or in a list among them. (DTensor keeps out of `types`.)"""
         known = self.state.by_id if self.state is not None else ()
-        return any(isinstance(v, DTensor) or id(v) in known or (isinstance(v, (list, tuple)) and self.concerns(v)) for v in values)
+        return any(
+            isinstance(v, DTensor) or id(v) in known or (isinstance(v, (list, tuple)) and self.concerns(v))
+            for v in values
+        )
 
     def see(self, args, kwargs):
         """The arguments with spread parameters replaced by views: plain where all of them are whole on the model axes and

@@ -26,7 +26,9 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
         raise ManifestError("model", "is parallelized already", "make a new model")
     manifest, shards = load_manifest(manifest), shards or {}
     if not isinstance(device_mesh, DeviceMesh):
-        raise ManifestError("device mesh", f"{type(device_mesh).__name__} is no DeviceMesh", "make one with init_device_mesh")
+        raise ManifestError(
+            "device mesh", f"{type(device_mesh).__name__} is no DeviceMesh", "make one with init_device_mesh"
+        )
     names = device_mesh.mesh_dim_names or [None] * device_mesh.ndim
     check_mesh(manifest, list(zip(names, device_mesh.shape)))
     parameters, buffers = _names_of(model)

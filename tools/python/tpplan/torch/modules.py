@@ -53,7 +53,9 @@ def _wrap(state, path, module, boundaries, rope, remat):
             plain, spread_here = _how(state, module, runs_locally, args, kwargs)
             if spread_here:
                 args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, state.model_mesh))
-            late_bias = runs_locally and isinstance(module, nn.Linear) and module.bias is not None and has_open_sum(outputs)
+            late_bias = (
+                runs_locally and isinstance(module, nn.Linear) and module.bias is not None and has_open_sum(outputs)
+            )
             bias = view(state, module.bias, plain=True) if late_bias else None
             with views(state, module, plain, hide=("bias",) if late_bias else ()):
                 result = original(*args, **kwargs)
@@ -79,14 +81,18 @@ def _wrap(state, path, module, boundaries, rope, remat):
 
 def _refuse_copy(memo):
     raise ManifestError(
-        "model", "is parallelized, and a copy would still run the first one", "copy the model before, or parallelize another one"
+        "model",
+        "is parallelized, and a copy would still run the first one",
+        "copy the model before, or parallelize another one",
     )
 
 
 def _argument_names(function):
     try:
         return [
-            name for name, p in inspect.signature(function).parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            name
+            for name, p in inspect.signature(function).parameters.items()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
     except (TypeError, ValueError):
         return []

@@ -17,7 +17,9 @@ except ImportError:  # torch before 2.5, or built without distributed
 def need_dtensor():
     if DTensor is None:
         raise ManifestError(
-            "torch", f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)", "install torch 2.5 or later, with distributed"
+            "torch",
+            f"torch {torch.__version__} has no DTensor (torch.distributed.tensor)",
+            "install torch 2.5 or later, with distributed",
         )
 
 
@@ -36,7 +38,9 @@ def counted(placements, ndim, place):
     """Placements of a value with dims counted from the front. `place` says whose value it is, for people."""
     for p in placements:
         if type(p) is Shard and not -ndim <= p.dim < ndim:
-            raise ManifestError(place, f"Shard({p.dim}) of a value with {ndim} dims", "write a layout that the value has")
+            raise ManifestError(
+                place, f"Shard({p.dim}) of a value with {ndim} dims", "write a layout that the value has"
+            )
     return [Shard(p.dim % ndim) if type(p) is Shard else p for p in placements]
 
 

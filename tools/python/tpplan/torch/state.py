@@ -38,7 +38,11 @@ def make_state(manifest, mesh):
     model = tuple(name for name, _ in manifest.mesh if name not in used)
     coordinate = mesh.get_coordinate()
     if coordinate is None:
-        raise ManifestError("`mesh`", "this process is no part of the device mesh", "make the mesh over all processes that run the model")
+        raise ManifestError(
+            "`mesh`",
+            "this process is no part of the device mesh",
+            "make the mesh over all processes that run the model",
+        )
     model_mesh = mesh if not data else mesh[model if len(model) > 1 else model[0]] if model else None
     return State(manifest, mesh, dict(zip(mesh.mesh_dim_names, coordinate)), data, model, model_mesh)
 
@@ -51,14 +55,19 @@ def own_tensors(state, module):
 def fused_tensors(state, path, module):
     """The module's own parameters whose segments the model axes cut: DTensor has no rules for them."""
     known = state.manifest.parameters
-    own = [known[join(path, name)] for name, value in module._parameters.items() if value is not None and join(path, name) in known]
+    own = [
+        known[join(path, name)]
+        for name, value in module._parameters.items()
+        if value is not None and join(path, name) in known
+    ]
     return [tensor for tensor in own if is_fused(state, tensor)]
 
 
 def is_fused(state, tensor):
     """Whether the model axes cut segments of the tensor, each by itself."""
     return any(
-        len(tensor.segments.get(dim) or ()) > 1 and any(axis in state.model_axes for axis in axes) for dim, axes in enumerate(tensor.spec)
+        len(tensor.segments.get(dim) or ()) > 1 and any(axis in state.model_axes for axis in axes)
+        for dim, axes in enumerate(tensor.spec)
     )
 
 

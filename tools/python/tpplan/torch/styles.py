@@ -5,7 +5,15 @@ import torch
 from .communication import SumGradient
 
 # Styles whose modules compute with their own local pieces, as transformers runs them.
-LOCAL_STYLES = ("moe_tp_experts", "local_params", "packed_colwise", "packed_rowwise", "all_reduce", "moe_identity_expert", "mla_kv_a_proj")
+LOCAL_STYLES = (
+    "moe_tp_experts",
+    "local_params",
+    "packed_colwise",
+    "packed_rowwise",
+    "all_reduce",
+    "moe_identity_expert",
+    "mla_kv_a_proj",
+)
 
 # Styles that dispatch tokens between ranks by code of the model, which is not here.
 DISPATCH_STYLES = ("ep_dispatch_experts", "grouped_gemm")

@@ -12,8 +12,17 @@ from .state import Held
 def spread_module(state, module, aliases, replaced, shards, broadcast):
     """Replaces the module's own parameters and buffers. `aliases` has the paths of each by the id of the whole tensor;
     `replaced` maps that id to (whole, spread), for the other names of a tensor."""
-    own = [(table, name, value) for table in (module._parameters, module._buffers) for name, value in table.items() if value is not None]
-    given = {id(value): next((p for p in aliases[id(value)] if p in shards), None) for _, _, value in own if id(value) not in replaced}
+    own = [
+        (table, name, value)
+        for table in (module._parameters, module._buffers)
+        for name, value in table.items()
+        if value is not None
+    ]
+    given = {
+        id(value): next((p for p in aliases[id(value)] if p in shards), None)
+        for _, _, value in own
+        if id(value) not in replaced
+    }
     fresh = {name for _, name, value in own if id(value) in given and value.is_meta and given[id(value)] is None}
     if fresh:
         _materialise(state, module, fresh)
@@ -50,7 +59,9 @@ def _materialise(state, module, names):
 
 def pick(whole, tensor, state):
     """This rank's piece of a whole tensor, in memory of its own."""
-    return take_runs(whole, slices.shard_slice(tensor.shape, tensor.spec, tensor.segments, state.manifest.mesh, state.coordinate))
+    return take_runs(
+        whole, slices.shard_slice(tensor.shape, tensor.spec, tensor.segments, state.manifest.mesh, state.coordinate)
+    )
 
 
 def take_runs(whole, runs):

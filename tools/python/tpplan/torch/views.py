@@ -53,7 +53,9 @@ def _make_view(state, value, plain):
     held = state.by_id.get(id(value))
     if held is None:
         return value
-    local = value.to_local() if isinstance(value, DTensor) else value.view_as(value)  # another object than the spread one
+    local = (
+        value.to_local() if isinstance(value, DTensor) else value.view_as(value)
+    )  # another object than the spread one
     if not held.is_parameter:
         return local
     tensor = held.tensor
