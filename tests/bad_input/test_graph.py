@@ -83,7 +83,9 @@ CONTRADICTIONS = {
     "result of another size": (add_with_other_sizes, "add gives 4 elements in dim 2, and the file says 5"),
     "operands of other sizes": (operands_of_other_sizes, "model.json:"),
     "wrong inner size": (lambda g: g["nodes"][2].__setitem__(1, [[2], [9], [10]]), "model.json:"),
-    "a size that is not yet known": (lambda g: (g["sizes"].append(["size", 13, 0]), g["nodes"].insert(4, [15, [[6], ["t", ["e", 0], -1, 8]], [], [7]])), "model.json:"),
+    "a size that is not yet known": (
+        lambda g: (g["sizes"].append(["size", 13, 0]), g["nodes"].insert(4, [15, [[6], ["t", ["e", 0], -1, 8]], [], [7]])),
+        "model.json:"),
     "a parameter of another model": (lambda g: g["leaves"][1].__setitem__(2, 16), "model.json:"),
     "a module of another model": (lambda g: g["nodes"][1].__setitem__(1, 17), "model.json:"),
     "a parameter of another shape": (lambda g: g["values"][3].__setitem__(0, 4), "model.json:"),

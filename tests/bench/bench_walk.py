@@ -51,7 +51,8 @@ from transformers.distributed.configuration_utils import DistributedConfig
 from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
 mesh = dist.init_device_mesh("cpu", (4,), mesh_dim_names=("tp",))
-model = LlamaForCausalLM._from_config(LlamaConfig(num_hidden_layers=int(sys.argv[1]), attn_implementation="eager", **json.loads(sys.argv[2])))
+config = LlamaConfig(num_hidden_layers=int(sys.argv[1]), attn_implementation="eager", **json.loads(sys.argv[2]))
+model = LlamaForCausalLM._from_config(config)
 plan, _, _ = model._resolve_parallel_plans(DistributedConfig(tp_size=4))
 apply_tensor_parallelism(model, mesh, plan)
 model(torch.zeros(2, 16, dtype=torch.long)).logits.sum().backward()

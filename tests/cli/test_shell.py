@@ -29,7 +29,10 @@ def bash(script, *words):
 
 def complete(*words, program=PROGRAM):
     name = pathlib.Path(program).name
-    script = f'source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _{name}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    script = (
+        'source <("$1" completion bash); shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+        f'_{name}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
     result = bash(script, program, name, *words)
     assert result.stderr == ""
     return result.stdout.split()

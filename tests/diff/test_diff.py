@@ -201,8 +201,13 @@ def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(
             for key in a.keys() | b.keys()
             if a.get(key) != b.get(key)
         }
-        found = {tuple(c[k] for k in ("phase", "kind", "axis", "module", "dtype")): ((c["before"], c["bytes_before"], c["shapes_before"]), (c["after"], c["bytes_after"], c["shapes_after"]))
-                 for c in diff(before, after)["calls"]}  # fmt: skip
+        found = {
+            tuple(c[k] for k in ("phase", "kind", "axis", "module", "dtype")): (
+                (c["before"], c["bytes_before"], c["shapes_before"]),
+                (c["after"], c["bytes_after"], c["shapes_after"]),
+            )
+            for c in diff(before, after)["calls"]
+        }
         assert expected and found == expected
     text = words(old, new)
     assert (
@@ -211,8 +216,8 @@ def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(
         in text
     )
     assert (
-        "~ forward   all_reduce over tp  model.layers.*.self_attn.o_proj\n      32 calls, 1.00 GiB -> 2.00 GiB, [2, 2048, 4096] -> [4, 2048, 4096] bfloat16"
-        in words(old, more)
+        "~ forward   all_reduce over tp  model.layers.*.self_attn.o_proj\n"
+        "      32 calls, 1.00 GiB -> 2.00 GiB, [2, 2048, 4096] -> [4, 2048, 4096] bfloat16" in words(old, more)
     )
     assert not diff(old, more)["same"] and diff(old, old)["calls"] == []
 

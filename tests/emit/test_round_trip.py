@@ -302,7 +302,8 @@ def test_shardy_is_read_from_any_module(tmp_path):
         + "module @jit_f attributes {mhlo.num_partitions = 8 : i32} {\n"
         + SDY
         + """\
-  func.func public @main(%arg0: tensor<8x8xf32> {tpplan.path = "a\\22\\0A", sdy.sharding = #sdy.sharding<@m, [{"y", "x"}, {}]>}) -> tensor<8x8xf32> {
+  func.func public @main(%arg0: tensor<8x8xf32> {tpplan.path = "a\\22\\0A", \
+sdy.sharding = #sdy.sharding<@m, [{"y", "x"}, {}]>}) -> tensor<8x8xf32> {
     return %arg0 : tensor<8x8xf32>
   }
   func.func private @f(tensor<8xf32> {sdy.sharding = #sdy.sharding<@m, [{}], replicated={"x"}>, tpplan.path = "b"}, tensor<8xf32>)

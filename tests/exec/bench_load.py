@@ -4,8 +4,8 @@
 
 Against plain parallel pread of the same file into fresh memory (pread_peer.cc, as many threads, memory of the same kind), against the
 package safetensors, which reads the same shards by get_slice, and against the memory's bandwidth (a parallel memcpy: bytes copied a
-second; it reads and writes each). All with the file in the page cache; each figure is the best of the rounds. TPPLAN names tpplan; tpplan-exec and tpplan_pread_peer stand
-beside it or in its folder `tests`."""
+second; it reads and writes each). All with the file in the page cache; each figure is the best of the rounds. TPPLAN
+names tpplan; tpplan-exec and tpplan_pread_peer stand beside it or in its folder `tests`."""
 
 import argparse
 import json
@@ -146,16 +146,19 @@ def main():
         f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks}, {threads} threads, page cache warm, best of {options.rounds}"
     )
     print(
-        f"load    {best['load']:6.2f} GB/s, {100 * best['load'] / machine['pread']:4.0f} % of plain parallel pread into fresh memory ({machine['pread']:.2f} GB/s)"
+        f"load    {best['load']:6.2f} GB/s, {100 * best['load'] / machine['pread']:4.0f} % "
+        f"of plain parallel pread into fresh memory ({machine['pread']:.2f} GB/s)"
     )
     if package is None:
         print("load    no comparison with the package safetensors: it or torch is not installed")
     else:
         print(
-            f"load    {best['load'] / (data / package / 1e9):5.1f} x the package safetensors reading the same shards by get_slice ({data / package / 1e9:.2f} GB/s)"
+            f"load    {best['load'] / (data / package / 1e9):5.1f} x the package safetensors "
+            f"reading the same shards by get_slice ({data / package / 1e9:.2f} GB/s)"
         )
     print(
-        f"verify  {best['verify']:6.2f} GB/s, {100 * best['verify'] / machine['copy']:4.0f} % of the memory's bandwidth (parallel memcpy, {machine['copy']:.2f} GB/s)"
+        f"verify  {best['verify']:6.2f} GB/s, {100 * best['verify'] / machine['copy']:4.0f} % "
+        f"of the memory's bandwidth (parallel memcpy, {machine['copy']:.2f} GB/s)"
     )
 
 

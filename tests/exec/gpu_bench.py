@@ -52,7 +52,8 @@ def main():
             )
             load = max(load, said["read_bytes"] / said["seconds"] / 1e9)
     print(
-        f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks} on one device ({options.device}), {threads} threads, page cache warm, best of {options.rounds}"
+        f"{data / 2**30:.2f} GiB in bfloat16, tp={options.ranks} on one device ({options.device}), "
+        f"{threads} threads, page cache warm, best of {options.rounds}"
     )
     print(
         f"load  {load:6.2f} GB/s, {100 * load / copy:4.0f} % of a copy from pinned memory ({copy:.2f} GB/s), "

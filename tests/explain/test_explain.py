@@ -2,9 +2,9 @@
 
 A fenced block's info string says what it holds: `yaml plan`, `json model`, `json manifest`, or `sh`, a script in which
 `tpplan` and `tpplan-exec` are the programs. `console` shows what cannot be brought about on every machine (a rank that is
-gone, a disk that fails); it is not run, and stands on pages of the executor only. An example runs in a folder with model.json and plan.yaml: the defaults that stand beside this
-file, or the blocks of the page. What a Right example does not show stays as in Wrong. Plans of a page are fragments: what
-neighbours lack in them counts only on the pages that are about it.
+gone, a disk that fails); it is not run, and stands on pages of the executor only. An example runs in a folder with
+model.json and plan.yaml: the defaults that stand beside this file, or the blocks of the page. What a Right example does not
+show stays as in Wrong. Plans of a page are fragments: what neighbours lack in them counts only on the pages that are about it.
 """
 
 import os

@@ -38,8 +38,10 @@ def refuses(text, *words):
 
 def test_keys_in_order_rules_one_a_line_two_spaces():
     formats(
-        'tp_plan: {wq: colwise, "wo": {style: rowwise,output_layouts: Shard(1)}}\nfsdp:   {axis: tp}\nmesh: { tp : 4 }\nformat: tpplan.plan/1',
-        'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  wq: colwise\n  "wo": {style: rowwise, output_layouts: Shard(1)}\nfsdp: {axis: tp}\n',
+        'tp_plan: {wq: colwise, "wo": {style: rowwise,output_layouts: Shard(1)}}\nfsdp:   {axis: tp}\n'
+        "mesh: { tp : 4 }\nformat: tpplan.plan/1",
+        "format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  wq: colwise\n"
+        '  "wo": {style: rowwise, output_layouts: Shard(1)}\nfsdp: {axis: tp}\n',
     )
 
 
@@ -78,10 +80,10 @@ def test_the_last_column_is_120(length, fits):
 
 def test_quotes():
     formats(
-        HEAD
-        + "tp_plan:\n  '*.wq': colwise\n  \"wk\": 'colwise'\n  wv: colwise\n  'a\\d+\"': colwise\n  'it''s': colwise\n  \"b\\\\d\": colwise\n",
-        HEAD
-        + 'tp_plan:\n  "*.wq": colwise\n  "wk": "colwise"\n  wv: colwise\n  \'a\\d+"\': colwise\n  \'it\'\'s\': colwise\n  "b\\\\d": colwise\n',
+        HEAD + "tp_plan:\n  '*.wq': colwise\n  \"wk\": 'colwise'\n  wv: colwise\n  'a\\d+\"': colwise\n"
+        "  'it''s': colwise\n  \"b\\\\d\": colwise\n",
+        HEAD + 'tp_plan:\n  "*.wq": colwise\n  "wk": "colwise"\n  wv: colwise\n  \'a\\d+"\': colwise\n'
+        "  'it''s': colwise\n  \"b\\\\d\": colwise\n",
     )
 
 
@@ -110,10 +112,12 @@ def test_line_ends():
 def test_comments_go_with_what_they_are_about():
     formats(
         "# the file\n# and more\n\n"
-        "# the rules\ntp_plan:   # beside the key\n    # first\n    a: colwise   # beside a\n    # second\n    b:  # beside b\n       {style: colwise}\n    # behind the rules\n"
+        "# the rules\ntp_plan:   # beside the key\n    # first\n    a: colwise   # beside a\n    # second\n"
+        "    b:  # beside b\n       {style: colwise}\n    # behind the rules\n"
         "# the mesh\n\n# still the mesh\nmesh: {tp: 4}\n\nformat: tpplan.plan/1\n# the end\n",
         "# the file\n# and more\n\n# the rules\n\nformat: tpplan.plan/1\n# the mesh\n\n# still the mesh\nmesh: {tp: 4}\n"
-        "tp_plan:   # beside the key\n  # first\n  a: colwise   # beside a\n  # second\n  # beside b\n  b: {style: colwise}\n  # behind the rules\n# the end\n",
+        "tp_plan:   # beside the key\n  # first\n  a: colwise   # beside a\n  # second\n  # beside b\n"
+        "  b: {style: colwise}\n  # behind the rules\n# the end\n",
     )
 
 
@@ -136,18 +140,18 @@ def test_comments_inside_brackets_open_them():
 
 def test_lists_of_mappings():
     formats(
-        HEAD
-        + 'tp_plan: {a: colwise}\nsuppress:\n# above\n-   code: TP4006   # beside\n    # between\n    reason: "x"\n# above two\n- # dash\n  code: TP4007\n  reason: "y"\n',
-        HEAD
-        + 'tp_plan:\n  a: colwise\nsuppress:\n  # above\n  - code: TP4006   # beside\n    # between\n    reason: "x"\n  # above two\n  # dash\n'
+        HEAD + "tp_plan: {a: colwise}\nsuppress:\n# above\n-   code: TP4006   # beside\n    # between\n"
+        '    reason: "x"\n# above two\n- # dash\n  code: TP4007\n  reason: "y"\n',
+        HEAD + "tp_plan:\n  a: colwise\nsuppress:\n  # above\n  - code: TP4006   # beside\n    # between\n"
+        '    reason: "x"\n  # above two\n  # dash\n'
         '  - code: TP4007\n    reason: "y"\n',
     )
 
 
 def test_anchors_and_aliases_are_kept():
     text = (
-        HEAD
-        + 'tp_plan:\n  "a": &cut [tp, null]\n  "b": *cut\n  "c": &d {style: colwise, use_local_output: false}\n  "d": *d\nblocks:\n  "l.*": &rules\n    "x": colwise\n  "m.*": *rules\n'
+        HEAD + 'tp_plan:\n  "a": &cut [tp, null]\n  "b": *cut\n  "c": &d {style: colwise, use_local_output: false}\n'
+        '  "d": *d\nblocks:\n  "l.*": &rules\n    "x": colwise\n  "m.*": *rules\n'
     )
     formats(text, text)
 
@@ -171,8 +175,8 @@ def test_the_mark_of_a_document_and_the_editors_line_stay_first():
 
 def test_null_is_kept_as_it_is_written():
     text = (
-        HEAD
-        + "tp_plan:\n  a: [tp, null]\n  b: [~, tp]\n  c:\n    style: prepare_module_input  # x\n    input_layouts:\n      - null\n      - Null\n    desired_input_layouts: [null, null]\n"
+        HEAD + "tp_plan:\n  a: [tp, null]\n  b: [~, tp]\n  c:\n    style: prepare_module_input  # x\n"
+        "    input_layouts:\n      - null\n      - Null\n    desired_input_layouts: [null, null]\n"
     )
     formats(text, text)
     formats(

@@ -2,7 +2,8 @@
 
 PHASE/CASE holds model.json, plan.yaml and expected.txt: what `tpplan compile --print PHASE` writes and, where there are
 any, the warnings behind it. diagnostics/CASE holds what `tpplan check` writes, at 80 columns and without colour, and
-its exit status. schedule/CASE and reads/CASE hold what `tpplan-exec run` and `load` print of the compiled case. With TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the difference.
+its exit status. schedule/CASE and reads/CASE hold what `tpplan-exec run` and `load` print of the compiled case. With
+TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the difference.
 """
 
 import os

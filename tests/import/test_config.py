@@ -110,7 +110,8 @@ BAD = {
     "size 0": (CONFIG | {"hidden_size": 0}, "TP6010", None),
     "negative size": (CONFIG | {"vocab_size": -1}, "TP6010", None),
     "float size": (
-        b'{"model_type": "llama",\n "vocab_size": 1.5, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}',
+        b'{"model_type": "llama",\n "vocab_size": 1.5, "hidden_size": 8, "intermediate_size": 8, '
+        b'"num_hidden_layers": 1, "num_attention_heads": 1}',
         "TP6010",
         (2, 16),
     ),

@@ -13,8 +13,9 @@ import torch
 TOLERANCE = 1e-4  # of a tensor's largest value: what a norm hides is no difference
 
 POINTWISE = frozenset(
-    "add sub mul div pow neg exp log sqrt rsqrt abs silu gelu relu sigmoid tanh softplus to float type_as square clamp eq ne lt gt le ge where bitwise_and "
-    "bitwise_or bitwise_not masked_fill dropout contiguous clone detach softmax mean sum layer_norm rms_norm var std max min double".split()
+    "add sub mul div pow neg exp log sqrt rsqrt abs silu gelu relu sigmoid tanh softplus to float type_as square clamp eq "
+    "ne lt gt le ge where bitwise_and bitwise_or bitwise_not masked_fill dropout contiguous clone detach softmax mean sum "
+    "layer_norm rms_norm var std max min double".split()
 )
 LAST_DIM = frozenset("softmax mean sum layer_norm rms_norm var std max min".split())
 PACKED = 2  # parts of a fused weight
@@ -510,7 +511,8 @@ INPUTS = {
     "colwise": _replicated_input, "colwise_gather_output": _replicated_input, "colwise_rep": _replicated_input,
     "embedding_rowwise": _replicated_input, "embedding_colwise": _replicated_input,
     "rowwise": _sharded_input, "rowwise_split_input": _split_input, "rowwise_rep": _split_input,
-    "packed_colwise": _packed_input, "moe_tp_experts": _experts_input, "sequence_parallel": _sequence_input, "moe_identity_expert": _identity_input,
+    "packed_colwise": _packed_input, "moe_tp_experts": _experts_input, "sequence_parallel": _sequence_input,
+    "moe_identity_expert": _identity_input,
 }  # fmt: skip
 
 
@@ -545,7 +547,8 @@ def _rope_output(run, module, many):
 OUTPUTS = {
     "colwise": _last_dim_out("S"), "colwise_gather_output": _last_dim_out("R"), "colwise_rep": _last_dim_out("R"),
     "rowwise": _summed_output, "rowwise_split_input": _summed_output, "rowwise_rep": _summed_output, "embedding_rowwise": _summed_output,
-    "embedding_colwise": _hidden_output, "all_reduce": _summed_output, "moe_tp_experts": lambda run, module, many: together(many, _sum, _same),
+    "embedding_colwise": _hidden_output, "all_reduce": _summed_output,
+    "moe_tp_experts": lambda run, module, many: together(many, _sum, _same),
     "sequence_parallel": lambda run, module, many: plain(many), "mla_kv_a_proj": _rope_output,
 }  # fmt: skip
 

@@ -16,8 +16,9 @@ import sys  # noqa: E402
 sys.path.insert(0, str(bridge.ROOT / "tests" / "truth"))
 from run_cases import plan_text  # noqa: E402
 
-STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise", "embedding_colwise", "packed_colwise",
-          "packed_rowwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params", "moe_tp_experts")  # fmt: skip
+STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise",
+          "embedding_colwise", "packed_colwise", "packed_rowwise", "all_reduce", "sequence_parallel",
+          "replicated_with_grad_allreduce", "local_params", "moe_tp_experts")  # fmt: skip
 FAILS = {"apply": "crash_apply", "forward": "crash_forward", "output": "wrong_output", "gradient": "wrong_grad"}
 PLANS = 12  # a model
 

@@ -52,8 +52,12 @@ def check_run(graph, model, leaves, outputs):
             torch.randn(o.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64).to(o.dtype)
             for o in outputs
         ]
-        gradients = [torch.autograd.grad(sum((o * w).sum() for o, w in zip(results, weights)), parameters, allow_unused=True, retain_graph=True)
-                     for results in (found, outputs)]  # fmt: skip
+        gradients = [
+            torch.autograd.grad(
+                sum((o * w).sum() for o, w in zip(results, weights)), parameters, allow_unused=True, retain_graph=True
+            )
+            for results in (found, outputs)
+        ]
         assert all(a is None and b is None or graph_runs.close(a, b) for a, b in zip(*gradients))
     for guard in graph.guards:
         assert graph_runs.guard_holds(graph, guard, lambda v: values[v].shape)
@@ -452,8 +456,9 @@ FAMILIES = {
     "PhiForCausalLM": SMALL,
     "MixtralForCausalLM": SMALL | MIXED | {"num_key_value_heads": 2},
     "Qwen3MoeForCausalLM": SMALL | MIXED | {"num_key_value_heads": 2, "head_dim": 8},
-    "DeepseekV2ForCausalLM": SMALL | MIXED | {"num_key_value_heads": 4, "q_lora_rank": None, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
-                                              "v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1},
+    "DeepseekV2ForCausalLM": SMALL | MIXED | {"num_key_value_heads": 4, "q_lora_rank": None, "kv_lora_rank": 16,
+                                              "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+                                              "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1},
     "BertForMaskedLM": SMALL | {"max_position_embeddings": 32},
     "T5ForConditionalGeneration": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": 64},
     "JambaForCausalLM": SMALL | MIXED | {"num_key_value_heads": 2, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2,

@@ -241,7 +241,10 @@ def materialises(rank, path):
 
 def test_a_model_on_the_meta_device_is_made_shard_by_shard(tmp_path, ranks):  # noqa: F811
     model = nn.Sequential(nn.Linear(8, 6), nn.LayerNorm(6), nn.BatchNorm1d(6), nn.Linear(6, 8))
-    plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'0': {style: colwise, output_layouts: Replicate}, '3.weight': {spec: [tp, null]}}\n"
+    plan = (
+        "format: tpplan.plan/1\nmesh: {tp: 2}\n"
+        "tp_plan: {'0': {style: colwise, output_layouts: Replicate}, '3.weight': {spec: [tp, null]}}\n"
+    )
     ranks.run(2, materialises, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(model), plan)))
 
 

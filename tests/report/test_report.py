@@ -442,7 +442,9 @@ def test_calls_that_come_and_go_are_among_the_changes(tmp_path):
         section(read_page(report(new, "--against", old)), "changes"), "Calls of a step: 128 before, 130 after"
     )
     assert [[c.words() for c in cells[:6]] for cells in changes["lm_head"]] == [
-        ["forward", "all_gather", "tp", "[2, 2048, 16032] bfloat16", "0", "1"], ["backward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "0", "1"]]  # fmt: skip
+        ["forward", "all_gather", "tp", "[2, 2048, 16032] bfloat16", "0", "1"],
+        ["backward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "0", "1"],
+    ]
 
 
 def test_a_manifest_without_calls_says_why(tmp_path):

@@ -197,7 +197,8 @@ def positions(dim, rank):
 
 
 def take(whole, described, rank):
-    """What the rank holds of a whole tensor by what the program says. Along a dim of which only the sizes count all elements are equal: as many as it holds."""
+    """What the rank holds of a whole tensor by what the program says. Along a dim of which only the sizes count all
+    elements are equal: as many as it holds."""
     for d, dim in enumerate(described["dims"]):
         index = [0] * dim["local"][rank] if dim["any"] else positions(dim, rank)
         whole = whole.index_select(d, torch.tensor(index, dtype=torch.int64)) if whole.shape[d] or not index else whole

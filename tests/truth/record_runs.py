@@ -1,4 +1,6 @@
-"""Runs plans for real and records what happens: python tests/truth/record_runs.py own|own_more|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
+"""Runs plans for real and records what happens:
+
+    python tests/truth/record_runs.py own|own_more|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
 
 `own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. Either way tp
 processes with gloo make one training step in float64 (eval mode, as dropout differs between ranks), and every rank compares its

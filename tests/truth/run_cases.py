@@ -41,7 +41,8 @@ OWN = [
     ("Mixture", LLAMA | {"kv_heads": 12, "experts": 4}, MIXTURE, 40),
 ]
 OWN_STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise", "embedding_colwise",
-              "packed_colwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params", "moe_tp_experts")  # fmt: skip
+              "packed_colwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params",
+              "moe_tp_experts")  # fmt: skip
 OWN_ADDED = (
     "norm",
     "layers.*.input_norm",
@@ -83,19 +84,31 @@ OWN_MORE = [
     ("Llama", LLAMA | {"kv_heads": 12}, ON_TWO, TWO, [2], 14),
     ("Llama", LLAMA | {"kv_heads": 12}, ON_TWO | over("b", {"layers.*.self_attn.k_proj": "colwise"}), TWO, [2], 0),
     ("Llama", LLAMA | {"kv_heads": 12}, ON_TWO | over("a", {"layers.*.mlp.up_proj": "colwise"}), TWO, [2], 0),
-    ("Llama", LLAMA | {"kv_heads": 12}, {"embed.weight": [["a", "b"], None], "head.weight": [["a", "b"], None], "layers.*.mlp.gate_proj.weight": ["b", "a"]}, TWO, [2], 0),
-    ("Llama", LLAMA | {"kv_heads": 12}, {"layers.*.mlp.down_proj.weight": ["a", "b"], "layers.*.input_norm.weight": [["b", "a"]]}, TWO, [2], 0),
-    ("Encoder", ENCODER, over("b", {f"blocks.*.{n}": "colwise" for n in ("query", "key", "value")} | BLOCKS) | {"words.weight": ["a", None]}, TWO, [2], 6),
+    ("Llama", LLAMA | {"kv_heads": 12},
+     {"embed.weight": [["a", "b"], None], "head.weight": [["a", "b"], None], "layers.*.mlp.gate_proj.weight": ["b", "a"]},
+     TWO, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12},
+     {"layers.*.mlp.down_proj.weight": ["a", "b"], "layers.*.input_norm.weight": [["b", "a"]]}, TWO, [2], 0),
+    ("Encoder", ENCODER,
+     over("b", {f"blocks.*.{n}": "colwise" for n in ("query", "key", "value")} | BLOCKS) | {"words.weight": ["a", None]},
+     TWO, [2], 6),
     ("Llama", LLAMA | {"kv_heads": 12}, CUT_BY_SPEC, {}, [2, 3, 4], 0),
-    ("Llama", LLAMA | {"kv_heads": 12, "bias": True}, {"layers.*.mlp.down_proj.weight": [None, "tp"], "layers.*.mlp.down_proj.bias": ["tp"]}, {}, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12, "bias": True},
+     {"layers.*.mlp.down_proj.weight": [None, "tp"], "layers.*.mlp.down_proj.bias": ["tp"]}, {}, [2], 0),
     ("Llama", LLAMA | {"kv_heads": 12}, ENDS | DTENSOR_QKV | GATED, {}, [2], 0),
     ("Llama", LLAMA | {"kv_heads": 3}, ENDS | SPLIT_QKV | GATED, {}, [2, 3], 0),
-    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_input", "input_layouts": "Replicate", "desired_input_layouts": "Replicate"}}, {}, [2], 4),
-    ("Llama", LLAMA | {"kv_heads": 12}, SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_output", "output_layouts": "Replicate", "desired_output_layouts": "Shard(1)"}}, {}, [2], 2),
+    ("Llama", LLAMA | {"kv_heads": 12},
+     ENDS | SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_input", "input_layouts": "Replicate",
+                                                  "desired_input_layouts": "Replicate"}}, {}, [2], 4),
+    ("Llama", LLAMA | {"kv_heads": 12},
+     SPLIT_QKV | GATED | {"layers.*.mlp": {"style": "prepare_module_output", "output_layouts": "Replicate",
+                                           "desired_output_layouts": "Shard(1)"}}, {}, [2], 2),
     ("Llama", LLAMA | {"kv_heads": 12, "inner": 23}, ENDS | SPLIT_QKV | GATED, {}, [2, 4], 4),
     ("Llama", LLAMA | {"kv_heads": 12, "tied": True}, {"embed": "embedding_colwise"} | SPLIT_QKV | GATED, {}, [2, 3], 6),
     ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED | {"layers.*.self_attn": GIVEN_BY_NAME}, {}, [2], 0),
-    ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED | {"layers.*.self_attn": GIVEN_BY_NAME | {"desired_input_layouts": [None, "Replicate"]}}, {}, [2], 0),
+    ("Llama", LLAMA | {"kv_heads": 12},
+     ENDS | SPLIT_QKV | GATED | {"layers.*.self_attn": GIVEN_BY_NAME | {"desired_input_layouts": [None, "Replicate"]}},
+     {}, [2], 0),
     ("Encoder", ENCODER, {"positions": [None, "tp"], "words": "embedding_rowwise"} | BLOCKS, {}, [2], 4),
     ("Mixture", LLAMA | {"kv_heads": 12, "experts": 4}, MIXTURE, {}, [2, 4], 14),
 ]  # fmt: skip
@@ -158,13 +171,16 @@ FAMILIES = [
     ("Glm4ForCausalLM", BASE | {"num_key_value_heads": 4, "head_dim": 8}, 15),
     ("Olmo2ForCausalLM", BASE | {"num_key_value_heads": 12}, 15),
     ("Qwen2MoeForCausalLM", BASE | MOE | {"num_key_value_heads": 12, "shared_expert_intermediate_size": 48}, 20),
-    ("DeepseekV2ForCausalLM", BASE | MOE | {"num_key_value_heads": 12, "q_lora_rank": None, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
-                                             "v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1}, 20),
+    ("DeepseekV2ForCausalLM",
+     BASE | MOE | {"num_key_value_heads": 12, "q_lora_rank": None, "kv_lora_rank": 16, "qk_rope_head_dim": 8,
+                   "qk_nope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1,
+                   "first_k_dense_replace": 1}, 20),
 ]  # fmt: skip
-STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise", "embedding_colwise", "packed_colwise",
-          "packed_rowwise", "all_reduce", "sequence_parallel", "replicated_with_grad_allreduce", "local_params", "moe_tp_experts", "mla_kv_a_proj")  # fmt: skip
-ADDED = ("model.norm", "model.layers.*.input_layernorm", "model.layers.*.post_attention_layernorm", "model.layers.*.self_attn", "model.layers.*.mlp",
-         "model.layers.*", "model.layers.*.mlp.gate")  # fmt: skip
+STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", "replicate", "embedding_rowwise",
+          "embedding_colwise", "packed_colwise", "packed_rowwise", "all_reduce", "sequence_parallel",
+          "replicated_with_grad_allreduce", "local_params", "moe_tp_experts", "mla_kv_a_proj")  # fmt: skip
+ADDED = ("model.norm", "model.layers.*.input_layernorm", "model.layers.*.post_attention_layernorm",
+         "model.layers.*.self_attn", "model.layers.*.mlp", "model.layers.*", "model.layers.*.mlp.gate")  # fmt: skip
 
 
 def transformers_cases(shipped_plan):

@@ -56,8 +56,13 @@ def simple_ways(found, whole, ranks):
     if all(f.shape == whole.shape for f in found) and whole.dtype != torch.bool and op_calls.same(sum(found), whole):
         yield "P"
     for dim in range(whole.ndim):
-        if all(f.ndim == whole.ndim for f in found) and all(f.shape[d] == whole.shape[d] for f in found for d in range(whole.ndim) if d != dim) \
-                and op_calls.same(torch.cat(found, dim), whole) and whole.shape[dim] > 1:  # fmt: skip
+        others = [d for d in range(whole.ndim) if d != dim]
+        if (
+            all(f.ndim == whole.ndim for f in found)
+            and all(f.shape[d] == whole.shape[d] for f in found for d in others)
+            and op_calls.same(torch.cat(found, dim), whole)
+            and whole.shape[dim] > 1
+        ):
             yield f"S{dim}"
 
 
@@ -126,8 +131,12 @@ def gradients(call, ranks, operands, found, whole, results, answer, layouts):
     if not any(t.requires_grad for t in wanted):
         return "right", ""
     made = made_by(call, wanted)
-    weights = [torch.randn(r.shape, generator=torch.Generator().manual_seed(3 + o), dtype=r.dtype) if r.dtype in (torch.float64, torch.complex128) else None
-               for o, r in enumerate(made)]  # fmt: skip
+    weights = [
+        torch.randn(r.shape, generator=torch.Generator().manual_seed(3 + o), dtype=r.dtype)
+        if r.dtype in (torch.float64, torch.complex128)
+        else None
+        for o, r in enumerate(made)
+    ]
     loss = sum((m * w).real.sum() for m, w in zip(made, weights) if w is not None and m.requires_grad)
     if isinstance(loss, int):
         return "right", ""
@@ -221,8 +230,11 @@ def test_every_name_of_a_row_has_a_case():
 
 
 def shown(rows):
-    return "\n".join(f"{op_cases.CASES[n].name} {[list(o.shape) for o in op_cases.CASES[n].operands()]} {op_cases.CASES[n].args[1:]} on {ranks}: {' '.join(layouts)}: {verdict}: {why}"
-                     for n, ranks, layouts, verdict, why in rows)  # fmt: skip
+    return "\n".join(
+        f"{op_cases.CASES[n].name} {[list(o.shape) for o in op_cases.CASES[n].operands()]} {op_cases.CASES[n].args[1:]} "
+        f"on {ranks}: {' '.join(layouts)}: {verdict}: {why}"
+        for n, ranks, layouts, verdict, why in rows
+    )
 
 
 def test_ranks_hold_what_the_rule_says_and_so_do_gradients(verdicts):

@@ -13,9 +13,11 @@ VARIADIC = dict.fromkeys(
 # Names under which one operation comes.
 SAME_OP = {
     "__eq__": "eq", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor", "__invert__": "bitwise_not",
-    "__rsub__": "rsub", "__rpow__": "rpow", "__rdiv__": "rdiv", "__rtruediv__": "rdiv", "__floordiv__": "floor_divide", "__rfloordiv__": "rfloor_divide",
+    "__rsub__": "rsub", "__rpow__": "rpow", "__rdiv__": "rdiv", "__rtruediv__": "rdiv",
+    "__floordiv__": "floor_divide", "__rfloordiv__": "rfloor_divide",
     "__iand__": "__iand__", "__rmatmul__": "rmatmul", "__rmod__": "rmod", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
-    "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "__ne__": "ne", "__lt__": "lt", "__gt__": "gt", "__le__": "le", "__ge__": "ge",
+    "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "__ne__": "ne", "__lt__": "lt",
+    "__gt__": "gt", "__le__": "le", "__ge__": "ge",
     "__abs__": "abs", "__neg__": "neg", "__add__": "add", "__radd__": "add", "__mul__": "mul", "__rmul__": "mul", "__sub__": "sub",
     "__truediv__": "div", "__div__": "div", "__pow__": "pow", "__mod__": "remainder", "__matmul__": "matmul",
     "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "concat": "cat", "concatenate": "cat",

@@ -55,7 +55,8 @@ def positions_of(forward):
 
 
 def enter(recording, torch, path, args, kwargs, positions):
-    """Records the beginning: what a keyword gives has the position of its parameter behind it. Returns the arguments, each tensor an object of its own, and what has to be undone."""
+    """Records the beginning: what a keyword gives has the position of its parameter behind it. Returns the arguments,
+    each tensor an object of its own, and what has to be undone."""
     ids, entered, row, crossed = {}, set(), [], []
 
     def before(tensor, _):

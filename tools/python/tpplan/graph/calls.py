@@ -9,12 +9,15 @@ from .views import read, written
 
 # Calls that ask about a tensor and not about its data: no part of the graph.
 QUESTIONS = frozenset(
-    ("dim", "ndimension", "stride", "storage_offset", "is_contiguous", "element_size", "get_device", "is_floating_point", "is_complex", "is_signed",
-     "__hash__", "__repr__", "__str__", "__format__", "data_ptr", "is_same_size", "requires_grad_", "register_hook", "is_shared", "is_inference",
-     "untyped_storage", "storage", "retain_grad", "_is_view", "has_names", "is_pinned", "_set_grad_enabled", "get_default_dtype", "is_nested",
-     "is_tensor", "is_storage", "__set__", "__delete__", "register_post_accumulate_grad_hook", "result_type", "can_cast", "promote_types", "is_neg", "is_conj",
-     "is_autocast_enabled", "set_default_dtype", "__reduce_ex__", "__dir__", "nbytes", "is_set_to", "_has_compatible_shallow_copy_type", "set_grad_enabled",
-     "layout", "is_coalesced", "is_distributed", "__contains_type__", "manual_seed", "get_rng_state", "set_rng_state", "initial_seed", "broadcast_shapes")
+    ("dim", "ndimension", "stride", "storage_offset", "is_contiguous", "element_size", "get_device",
+     "is_floating_point", "is_complex", "is_signed", "__hash__", "__repr__", "__str__", "__format__", "data_ptr",
+     "is_same_size", "requires_grad_", "register_hook", "is_shared", "is_inference", "untyped_storage", "storage",
+     "retain_grad", "_is_view", "has_names", "is_pinned", "_set_grad_enabled", "get_default_dtype", "is_nested",
+     "is_tensor", "is_storage", "__set__", "__delete__", "register_post_accumulate_grad_hook", "result_type",
+     "can_cast", "promote_types", "is_neg", "is_conj", "is_autocast_enabled", "set_default_dtype", "__reduce_ex__",
+     "__dir__", "nbytes", "is_set_to", "_has_compatible_shallow_copy_type", "set_grad_enabled", "layout",
+     "is_coalesced", "is_distributed", "__contains_type__", "manual_seed", "get_rng_state", "set_rng_state",
+     "initial_seed", "broadcast_shapes")
 )  # fmt: skip
 RUNNING_STATISTICS = ("batch_norm", "instance_norm")
 GETTERS_OF_TENSORS = frozenset(("T", "mT", "H", "mH", "real", "imag", "data"))

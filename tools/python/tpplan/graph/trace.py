@@ -13,8 +13,9 @@ __all__ = ["Untraceable", "trace"]
 
 
 def trace(model, args, kwargs, device, main_output=None):
-    """Calls model(*args, **kwargs), whose tensors are on `device`, and returns the Recording, with the ids of the results that count in `outputs`: those that
-    main_output(result) returns, or if it returns None every tensor of a floating type. Raises Untraceable with the reason."""
+    """Calls model(*args, **kwargs), whose tensors are on `device`, and returns the Recording, with the ids of the results
+    that count in `outputs`: those that main_output(result) returns, or if it returns None every tensor of a floating type.
+    Raises Untraceable with the reason."""
     import torch
 
     recording = Recording(_names(model))
