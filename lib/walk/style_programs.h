@@ -32,20 +32,28 @@ struct BoundaryStep {
   std::span<const Placement> placements{};  // by axis of the walk
 };
 
+// What a style's hooks ask of the module's call; a call of another form raises an error in them.
+struct CallForm {
+  bool takes_first = false;    // asks for args[0], whether or not it changes it
+  bool output_is_one = false;  // fails on a result that is no tensor
+};
+
+// Where no gradients are recorded a Linear runs on plain pieces: no DTensors, and sums in place.
+struct FastPath {
+  std::span<const BoundaryStep> input{};
+  std::span<const BoundaryStep> output{};
+  bool hides_bias = false;  // adds the bias once, after the sum
+};
+
 struct StyleProgram {
   std::string_view style;
   std::span<const BoundaryStep> input{};   // of args[0]
   std::span<const BoundaryStep> second{};  // of args[2]
   std::span<const BoundaryStep> output{};
-  bool takes_first = false;    // asks for args[0], whether or not it changes it
-  bool output_is_one = false;  // fails on a result that is no tensor
-  bool local_params = false;   // the module sees its own parameters as plain pieces
-  bool sums_params = false;    // the gradients of its own parameters are summed (native), once each is complete
-  // Where no gradients are recorded a Linear runs on plain pieces.
-  bool has_fast_path = false;
-  std::span<const BoundaryStep> fast_input{};
-  std::span<const BoundaryStep> fast_output{};
-  bool hides_bias = false;  // the fast path adds the bias once, after the sum
+  CallForm call{};
+  bool local_params = false;       // the module sees its own parameters as plain pieces
+  bool sums_params = false;        // the gradients of its own parameters are summed (native), once each is complete
+  const FastPath* fast = nullptr;  // nullptr: it has none
 };
 
 struct LayoutStep {

@@ -15,7 +15,7 @@ void see_params_locally(Walk& walk, ModuleFrame& frame) {
     const ValueId value = walk.value_of_param[id];
     if (value == kNoId) continue;
     const SlotId whole = walk.slot_of[value];
-    const bool bias = frame.fast && frame.program->hides_bias && walk.model.params[id].name == "bias";
+    const bool bias = frame.fast && frame.program->fast->hides_bias && walk.model.params[id].name == "bias";
     if (bias) {
       // The module runs without it; the sum adds it.
       frame.bias = to_local(walk, whole, 0, frame.rule);
@@ -52,12 +52,12 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
   }
   const StyleProgram& program = *frame.program;
   ModuleFrame& own = walk.frames.back();
-  own.fast =
-      program.has_fast_path && !records_gradients(walk) && walk.model.modules[frame.module].kind == ModuleKind::Linear;
+  own.fast = program.fast != nullptr && !records_gradients(walk) &&
+             walk.model.modules[frame.module].kind == ModuleKind::Linear;
   // Parameters become local when the forward begins, after the inputs were prepared.
   bool has_first = false;
   for (const Crossing& c : crossings) has_first = has_first || (c.position == 0 && c.depth == 1);
-  if (program.takes_first && (node.positional == 0 || !has_first)) {
+  if (program.call.takes_first && (node.positional == 0 || !has_first)) {
     crash_at(walk, Code::TP5105,
              node.positional == 0
                  ? fmt::format("{} takes the first positional argument, and the module is called with keywords only",
@@ -74,7 +74,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
     }
     SlotId slot = walk.slot_of[outside];
     const bool first = c.depth == 1 && c.position == 0, third = c.depth == 1 && c.position == 2 && node.positional >= 3;
-    const std::span<const BoundaryStep> steps = first   ? (own.fast ? program.fast_input : program.input)
+    const std::span<const BoundaryStep> steps = first   ? (own.fast ? program.fast->input : program.input)
                                                 : third ? program.second
                                                         : std::span<const BoundaryStep>{};
     const bool dtensor_on_fast_path = own.fast && layout_of(walk, slot).is_dtensor && first;
@@ -103,7 +103,7 @@ void exit_transformers_module(Walk& walk, const GraphNode& node) {
       std::span(walk.graph.crossings).subspan(node.crossing_begin, node.crossing_end - node.crossing_begin);
   for (const Crossing& c : crossings) {
     SlotId slot = walk.slot_of[c.from];
-    if (frame.program != nullptr && c.depth > 0 && frame.program->output_is_one) {
+    if (frame.program != nullptr && c.depth > 0 && frame.program->call.output_is_one) {
       crash_at(
           walk, Code::TP5105,
           fmt::format("{} takes one tensor as result, and the module returns several", style_name(walk, frame.rule)),
@@ -112,7 +112,7 @@ void exit_transformers_module(Walk& walk, const GraphNode& node) {
     }
     if (frame.program != nullptr && c.depth == 0) {
       const bool is_dtensor = layout_of(walk, slot).is_dtensor;
-      for (const BoundaryStep& step : frame.fast && !is_dtensor ? frame.program->fast_output : frame.program->output) {
+      for (const BoundaryStep& step : frame.fast && !is_dtensor ? frame.program->fast->output : frame.program->output) {
         slot = run_step(walk, step.kind, step.placements, slot, frame.module, frame.rule, true);
         if (walk.crash != kNoId) return;
       }
