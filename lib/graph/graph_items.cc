@@ -26,6 +26,20 @@ bool read_id(GraphReader& reader, const JsonTree& tree, GraphItems& items, uint3
   return true;
 }
 
+bool read_flag(GraphReader& reader, const JsonTree& tree, GraphItems& items, bool& flag, std::string_view what) {
+  const uint32_t at = items.at;
+  uint32_t number = 0;
+  if (!read_id(reader, tree, items, number, what)) return false;
+  if (number > 1) return graph_fault(reader, tree.nodes[at], fmt::format("{} of the graph is neither 0 nor 1", what));
+  flag = number != 0;
+  return true;
+}
+
+bool no_more(GraphReader& reader, const JsonTree& tree, const GraphItems& items, std::string_view what) {
+  return !items.more() ||
+         graph_fault(reader, tree.nodes[items.at], fmt::format("{} of the graph has a part too many", what));
+}
+
 bool has_room(GraphReader& reader, size_t count, const JsonNode& node) {
   if (count < kMaxEntries) return true;
   if (!reader.failed)

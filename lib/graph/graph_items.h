@@ -33,6 +33,13 @@ struct GraphItems {
 [[nodiscard]] bool read_id(GraphReader& reader, const JsonTree& tree, GraphItems& items, uint32_t& id,
                            std::string_view what);
 
+// The next item, which is 0 or 1.
+[[nodiscard]] bool read_flag(GraphReader& reader, const JsonTree& tree, GraphItems& items, bool& flag,
+                             std::string_view what);
+
+// That nothing stands behind the items that were read: an entry has as many parts as it needs. `what` is the entry.
+[[nodiscard]] bool no_more(GraphReader& reader, const JsonTree& tree, const GraphItems& items, std::string_view what);
+
 // An Integer, or a Number as it is written.
 [[nodiscard]] double number_of(const JsonNode& node);
 

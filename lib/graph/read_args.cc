@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "graph/graph_items.h"
@@ -34,42 +35,84 @@ bool read_parts(GraphReader& reader, const JsonTree& tree, uint32_t at, ArgKind 
   return true;
 }
 
+bool read_slice(GraphReader& reader, const JsonTree& tree, uint32_t at) {
+  return read_parts(reader, tree, at, ArgKind::Slice);
+}
+
+bool read_ellipsis(GraphReader& reader, const JsonTree&, uint32_t) {
+  push_arg(reader, ArgKind::Ellipsis);
+  return true;
+}
+
+bool read_size_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
+  const JsonNode& entry = tree.nodes[at + 2];
+  if (entry.kind != JsonKind::Integer || entry.integer < 0 || entry.integer >= kNoId) return false;
+  push_arg(reader, ArgKind::Size).id = static_cast<uint32_t>(entry.integer);
+  return true;
+}
+
+bool read_text_arg(GraphReader& reader, const JsonTree& tree, uint32_t at, ArgKind kind) {
+  const JsonNode& text = tree.nodes[at + 2];
+  if (text.kind != JsonKind::String) return false;
+  push_arg(reader, kind).id = keep_text(reader, text.text);
+  return true;
+}
+
+bool read_float(GraphReader& reader, const JsonTree& tree, uint32_t at) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::pair<std::string_view, double> kFloats[] = {
+      {"inf", kInfinity}, {"-inf", -kInfinity}, {"nan", std::numeric_limits<double>::quiet_NaN()}};
+  const auto row = std::find_if(std::begin(kFloats), std::end(kFloats),
+                                [&](const auto& known) { return known.first == tree.nodes[at + 2].text; });
+  if (row == std::end(kFloats) || !read_text_arg(reader, tree, at, ArgKind::Float)) return false;
+  reader.graph.args.back().number = row->second;
+  return true;
+}
+
+bool read_host(GraphReader& reader, const JsonTree& tree, uint32_t at) {
+  const JsonNode& number = tree.nodes[at + 2];
+  const bool is_number = number.kind == JsonKind::Integer || number.kind == JsonKind::Number;
+  if (!is_number && number.kind != JsonKind::Bool) return false;
+  push_arg(reader, ArgKind::Host).number = is_number ? number_of(number) : number.is_true;
+  return true;
+}
+
+constexpr int kAny = -1;
+
+// What JSON has no form for: a letter, and how many parts stand behind it. A false result is a part of the wrong kind,
+// or a fault that is reported already.
+struct TagRow {
+  std::string_view tag;
+  int parts;
+  bool (*read)(GraphReader&, const JsonTree&, uint32_t at);
+};
+
+constexpr TagRow kTags[] = {
+    {"t", kAny, [](GraphReader& r, const JsonTree& t, uint32_t at) { return read_parts(r, t, at, ArgKind::Tuple); }},
+    {"e", 1, read_size_arg},
+    {"s", 3, read_slice},
+    {"x", 0, read_ellipsis},
+    {"d", 1, [](GraphReader& r, const JsonTree& t, uint32_t at) { return read_text_arg(r, t, at, ArgKind::TypeName); }},
+    {"f", 1, read_float},
+    {"h", 1, read_host},
+    {"o", 1, [](GraphReader& r, const JsonTree& t, uint32_t at) { return read_text_arg(r, t, at, ArgKind::Other); }},
+};
+
 bool read_tagged(GraphReader& reader, const JsonTree& tree, uint32_t at) {
-  const JsonNode& root = tree.nodes[at];
   const JsonNode& tag = tree.nodes[at + 1];
-  const JsonNode* part = root.end > at + 2 ? &tree.nodes[at + 2] : nullptr;
-  const bool is_text = part != nullptr && part->kind == JsonKind::String;
-  const bool is_number = part != nullptr && (part->kind == JsonKind::Integer || part->kind == JsonKind::Number);
-  if (tag.text == "t") return read_parts(reader, tree, at, ArgKind::Tuple);
-  if (tag.text == "s") {
-    const size_t index = reader.graph.args.size();
-    if (!read_parts(reader, tree, at, ArgKind::Slice)) return false;
-    size_t parts = 0;
-    for (uint32_t i = static_cast<uint32_t>(index) + 1; i < reader.graph.args.size(); i = reader.graph.args[i].end)
-      ++parts;
-    return parts == 3 || graph_fault(reader, root, "a slice has three parts");
+  const auto row =
+      std::find_if(std::begin(kTags), std::end(kTags), [&](const TagRow& known) { return known.tag == tag.text; });
+  if (row == std::end(kTags))
+    return graph_fault(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` is no argument", tag.text));
+  if (row->parts != kAny) {
+    int parts = 0;
+    for (GraphItems items(tree, at); items.more(); items.next()) ++parts;
+    if (parts - 1 != row->parts)
+      return graph_fault(reader, tree.nodes[at],
+                         fmt::format("`[\"{}\", ...]` has {} parts, not {}", tag.text, row->parts, parts - 1));
   }
-  if (tag.text == "x") return push_arg(reader, ArgKind::Ellipsis), true;
-  if (tag.text == "e" && part != nullptr && part->kind == JsonKind::Integer && part->integer >= 0 &&
-      part->integer < kNoId) {
-    push_arg(reader, ArgKind::Size).id = static_cast<uint32_t>(part->integer);
-    return true;
-  }
-  if (tag.text == "d" && is_text) return push_arg(reader, ArgKind::TypeName).id = keep_text(reader, part->text), true;
-  if (tag.text == "f" && is_text) {
-    GraphArg& arg = push_arg(reader, ArgKind::Float);
-    arg.id = keep_text(reader, part->text);
-    arg.number = part->text == "inf"    ? std::numeric_limits<double>::infinity()
-                 : part->text == "-inf" ? -std::numeric_limits<double>::infinity()
-                                        : std::numeric_limits<double>::quiet_NaN();
-    return true;
-  }
-  if (tag.text == "h" && (is_number || (part != nullptr && part->kind == JsonKind::Bool))) {
-    push_arg(reader, ArgKind::Host).number = is_number ? number_of(*part) : part->is_true;
-    return true;
-  }
-  if (tag.text == "o" && is_text) return push_arg(reader, ArgKind::Other).id = keep_text(reader, part->text), true;
-  return graph_fault(reader, root, fmt::format("`[\"{}\", ...]` is no argument", tag.text));
+  return row->read(reader, tree, at) ||
+         graph_fault(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` is of another kind", tag.text));
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace tpplan {
 namespace {
 
 bool read_text_member(GraphReader& reader, const JsonTree& tree, std::string_view& text) {
-  if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (tree.nodes[0].kind != JsonKind::String)
     return graph_fault(reader, tree.nodes[0],
                        fmt::format("`{}` is {}, not a string", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
@@ -20,8 +19,13 @@ bool read_text_member(GraphReader& reader, const JsonTree& tree, std::string_vie
   return true;
 }
 
+bool read_mode(GraphReader& reader, const JsonTree& tree) {
+  if (!read_text_member(reader, tree, reader.graph.mode)) return false;
+  return reader.graph.mode == "eval" || reader.graph.mode == "train" ||
+         graph_fault(reader, tree.nodes[0], "`mode` is neither eval nor train");
+}
+
 bool read_count_member(GraphReader& reader, const JsonTree& tree, int64_t& count) {
-  if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (tree.nodes[0].kind != JsonKind::Integer || tree.nodes[0].integer < 0)
     return graph_fault(reader, tree.nodes[0],
                        fmt::format("`{}` is {}, not a count", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
@@ -29,13 +33,13 @@ bool read_count_member(GraphReader& reader, const JsonTree& tree, int64_t& count
   return true;
 }
 
+// A value, or a list of them.
 bool read_output(GraphReader& reader, const JsonTree& tree) {
-  for (size_t i = 0; i < tree.nodes.size(); ++i) {
+  for (size_t i = is_array(tree.nodes[0]) ? 1 : 0; i < tree.nodes.size(); ++i) {
     const JsonNode& node = tree.nodes[i];
-    if (node.kind == JsonKind::Integer && node.integer >= 0 && node.integer < kNoId)
-      reader.graph.outputs.push_back(static_cast<ValueId>(node.integer));
-    else if (!is_array(node) && node.kind != JsonKind::Null)
+    if (node.kind != JsonKind::Integer || node.integer < 0 || node.integer >= kNoId)
       return graph_fault(reader, node, "`output` is no value");
+    reader.graph.outputs.push_back(static_cast<ValueId>(node.integer));
   }
   return true;
 }
@@ -57,7 +61,7 @@ struct MemberRow {
 };
 
 constexpr MemberRow kMembers[] = {
-    {"mode", JsonMember::Whole, [](GraphReader& r, const JsonTree& t) { return read_text_member(r, t, r.graph.mode); }},
+    {"mode", JsonMember::Whole, read_mode},
     {"attention", JsonMember::Whole,
      [](GraphReader& r, const JsonTree& t) { return read_text_member(r, t, r.graph.attention); }},
     {"experts", JsonMember::Whole,

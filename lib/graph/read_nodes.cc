@@ -10,6 +10,8 @@
 namespace tpplan {
 namespace {
 
+constexpr int32_t kMaxPosition = 1 << 30;
+
 // [steps that lead to the value, value before, value behind, position of the parameter that a keyword names]
 bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const JsonNode& root = tree.nodes[at];
@@ -18,13 +20,14 @@ bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   Crossing crossing;
   for (GraphItems steps(tree, at + 1); steps.more();) {
     const JsonNode& step = tree.nodes[steps.next()];
+    const bool is_position = step.kind == JsonKind::Integer && step.integer >= 0 && step.integer < kMaxPosition;
+    if (step.kind != JsonKind::String && !is_position)
+      return graph_fault(reader, step, "a step to a value at a boundary is neither a position nor a name");
     if (crossing.depth++ > 0) continue;  // the first step says which argument it is, the others only how deep inside
-    if (step.kind == JsonKind::String)
-      crossing.key = step.text;
-    else if (step.kind == JsonKind::Integer && step.integer >= 0 && step.integer < (1 << 30))
+    if (is_position)
       crossing.position = static_cast<int32_t>(step.integer);
     else
-      return graph_fault(reader, step, "a step to a value at a boundary is neither a position nor a name");
+      crossing.key = step.text;
   }
   GraphItems parts(tree, at);
   parts.next();
@@ -33,8 +36,9 @@ bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   if (parts.more()) {
     uint32_t parameter = 0;
     if (!read_id(reader, tree, parts, parameter, "position of a parameter")) return false;
-    crossing.parameter = static_cast<int32_t>(std::min<uint32_t>(parameter, 1u << 30));
+    crossing.parameter = static_cast<int32_t>(std::min<uint32_t>(parameter, kMaxPosition));
   }
+  if (!no_more(reader, tree, parts, "a value at a boundary")) return false;
   reader.graph.crossings.push_back(crossing);
   return true;
 }
@@ -55,13 +59,11 @@ bool read_crossings(GraphReader& reader, const JsonTree& tree, GraphItems& parts
 bool read_boundary(GraphReader& reader, const JsonTree& tree, GraphItems& parts, GraphNode& node) {
   if (!read_id(reader, tree, parts, node.name, "module")) return false;
   if (node.kind == NodeKind::Enter) {
-    uint32_t no_grad = 0;
     if (!read_id(reader, tree, parts, node.positional, "number of positional arguments") ||
-        !read_id(reader, tree, parts, no_grad, "no_grad"))
+        !read_flag(reader, tree, parts, node.no_grad, "no_grad"))
       return false;
-    node.no_grad = no_grad != 0;
   }
-  return read_crossings(reader, tree, parts, node);
+  return read_crossings(reader, tree, parts, node) && no_more(reader, tree, parts, "a boundary");
 }
 
 bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, GraphNode& node) {
@@ -98,7 +100,7 @@ bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, Graph
     graph.outs.push_back(id);
   }
   node.out_end = static_cast<uint32_t>(graph.outs.size());
-  return true;
+  return no_more(reader, tree, parts, "an op");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "graph/graph_items.h"
 #include "graph/size_ops.h"
@@ -18,7 +19,9 @@ bool read_operand(GraphReader& reader, const JsonTree& tree, uint32_t at, SizeOp
     return true;
   }
   if (is_array(node) && node.end == at + 2 && tree.nodes[at + 1].kind == JsonKind::Integer) {
-    operand = {true, tree.nodes[at + 1].integer};
+    const int64_t entry = tree.nodes[at + 1].integer;
+    if (entry < 0 || entry >= kNoId) return graph_fault(reader, node, "an operand of a size is no number of an entry");
+    operand = {true, entry};
     return true;
   }
   return graph_fault(reader, node, "an operand of a size is neither a number nor the number of an entry, as [3]");
@@ -60,7 +63,7 @@ bool read_shape(GraphReader& reader, const JsonTree& tree) {
 
 bool read_size(GraphReader& reader, const JsonTree& tree) {
   const JsonNode& root = tree.nodes[0];
-  if (!is_array(root) || root.end < 3 || tree.nodes[1].kind != JsonKind::String)
+  if (!is_array(root) || root.end < 2 || tree.nodes[1].kind != JsonKind::String)
     return graph_fault(reader, root, "an entry of `sizes` is no [operation, operand, operand]");
   if (!has_room(reader, reader.graph.sizes.size(), root)) return false;
   const std::optional<SizeOp> op = find_size_op(tree.nodes[1].text);
@@ -69,8 +72,21 @@ bool read_size(GraphReader& reader, const JsonTree& tree) {
   SizeEntry entry{.op = *op, .a = {}, .b = {}, .traced = 0, .offset = static_cast<uint32_t>(root.offset)};
   GraphItems operands(tree, 0);
   operands.next();
-  if (!read_operand(reader, tree, operands.next(), entry.a)) return false;
-  if (operands.more() && !read_operand(reader, tree, operands.next(), entry.b)) return false;
+  if (*op == SizeOp::Size) {
+    uint32_t value = 0, dim = 0;
+    if (!read_id(reader, tree, operands, value, "value of a size") ||
+        !read_id(reader, tree, operands, dim, "dim of a size"))
+      return false;
+    entry.a.number = value;
+    entry.b.number = dim;
+  } else {
+    SizeOperand* const both[] = {&entry.a, &entry.b};
+    for (SizeOperand* operand : std::span(both).first(operands_of(*op))) {
+      if (!operands.more()) return graph_fault(reader, root, fmt::format("`{}` lacks an operand", tree.nodes[1].text));
+      if (!read_operand(reader, tree, operands.next(), *operand)) return false;
+    }
+  }
+  if (!no_more(reader, tree, operands, "an entry of `sizes`")) return false;
   reader.graph.sizes.push_back(entry);
   return true;
 }
@@ -81,11 +97,10 @@ bool read_value(GraphReader& reader, const JsonTree& tree) {
   if (!has_room(reader, reader.graph.values.size(), root)) return false;
   GraphItems parts(tree, 0);
   GraphValue value;
-  uint32_t grad = 0;
   if (!read_id(reader, tree, parts, value.shape, "shape") || !read_id(reader, tree, parts, value.dtype, "dtype") ||
-      !read_id(reader, tree, parts, grad, "requires_grad"))
+      !read_flag(reader, tree, parts, value.requires_grad, "requires_grad") ||
+      !no_more(reader, tree, parts, "an entry of `values`"))
     return false;
-  value.requires_grad = grad != 0;
   reader.graph.values.push_back(value);
   return true;
 }
@@ -104,7 +119,8 @@ bool read_leaf(GraphReader& reader, const JsonTree& tree) {
   if (kind.kind != JsonKind::String || found == std::end(kKinds))
     return graph_fault(reader, kind, "the kind of a leaf is input, param, buffer or constant");
   leaf.kind = static_cast<LeafKind>(found - std::begin(kKinds));
-  if (!read_id(reader, tree, parts, leaf.path, "path")) return false;
+  if (!read_id(reader, tree, parts, leaf.path, "path") || !no_more(reader, tree, parts, "an entry of `leaves`"))
+    return false;
   reader.graph.leaves.push_back(leaf);
   return true;
 }
@@ -128,7 +144,8 @@ bool read_guard(GraphReader& reader, const JsonTree& tree) {
   }
   if (!parts.more() || tree.nodes[parts.at].kind != JsonKind::Bool)
     return graph_fault(reader, root, "a comparison of sizes lacks its result");
-  guard.held = tree.nodes[parts.at].is_true;
+  guard.held = tree.nodes[parts.next()].is_true;
+  if (!no_more(reader, tree, parts, "an entry of `guards`")) return false;
   reader.graph.guards.push_back(guard);
   return true;
 }

@@ -34,32 +34,34 @@ bool keep(int64_t a, int64_t, int64_t& result) {
 struct SizeOpRow {
   SizeOp op;
   std::string_view name;
+  size_t operands;
   bool (*apply)(int64_t a, int64_t b, int64_t& result);
 };
 
 constexpr SizeOpRow kSizeOps[] = {
-    {SizeOp::Size, "size", [](int64_t, int64_t, int64_t&) { return false; }},
-    {SizeOp::Add, "add", [](int64_t a, int64_t b, int64_t& c) { return !__builtin_add_overflow(a, b, &c); }},
-    {SizeOp::Sub, "sub", [](int64_t a, int64_t b, int64_t& c) { return !__builtin_sub_overflow(a, b, &c); }},
-    {SizeOp::Mul, "mul", [](int64_t a, int64_t b, int64_t& c) { return !__builtin_mul_overflow(a, b, &c); }},
-    {SizeOp::FloorDiv, "floordiv", floor_divide},
-    {SizeOp::Mod, "mod",
+    {SizeOp::Size, "size", 2, [](int64_t, int64_t, int64_t&) { return false; }},
+    {SizeOp::Add, "add", 2, [](int64_t a, int64_t b, int64_t& c) { return !__builtin_add_overflow(a, b, &c); }},
+    {SizeOp::Sub, "sub", 2, [](int64_t a, int64_t b, int64_t& c) { return !__builtin_sub_overflow(a, b, &c); }},
+    {SizeOp::Mul, "mul", 2, [](int64_t a, int64_t b, int64_t& c) { return !__builtin_mul_overflow(a, b, &c); }},
+    {SizeOp::FloorDiv, "floordiv", 2, floor_divide},
+    {SizeOp::Mod, "mod", 2,
      [](int64_t a, int64_t b, int64_t& c) {
        if (int64_t quotient = 0; !floor_divide(a, b, quotient)) return false;
        c = a % b;
        if (c != 0 && (c < 0) != (b < 0)) c += b;
        return true;
      }},
-    {SizeOp::Neg, "neg", [](int64_t a, int64_t, int64_t& c) { return !__builtin_sub_overflow(int64_t{0}, a, &c); }},
-    {SizeOp::Min, "min", [](int64_t a, int64_t b, int64_t& c) { return c = std::min(a, b), true; }},
-    {SizeOp::Max, "max", [](int64_t a, int64_t b, int64_t& c) { return c = std::max(a, b), true; }},
-    {SizeOp::Pow, "pow", raise_to},
-    {SizeOp::Abs, "abs", [](int64_t a, int64_t, int64_t& c) { return a != kLeast && (c = a < 0 ? -a : a, true); }},
+    {SizeOp::Neg, "neg", 1, [](int64_t a, int64_t, int64_t& c) { return !__builtin_sub_overflow(int64_t{0}, a, &c); }},
+    {SizeOp::Min, "min", 2, [](int64_t a, int64_t b, int64_t& c) { return c = std::min(a, b), true; }},
+    {SizeOp::Max, "max", 2, [](int64_t a, int64_t b, int64_t& c) { return c = std::max(a, b), true; }},
+    {SizeOp::Pow, "pow", 2, raise_to},
+    {SizeOp::Abs, "abs", 1, [](int64_t a, int64_t, int64_t& c) { return a != kLeast && (c = a < 0 ? -a : a, true); }},
     // A fraction is no size.
-    {SizeOp::TrueDiv, "truediv", [](int64_t a, int64_t b, int64_t& c) { return floor_divide(a, b, c) && a % b == 0; }},
-    {SizeOp::Ceil, "ceil", keep},
-    {SizeOp::Round, "round", keep},
-    {SizeOp::Int, "int", keep},
+    {SizeOp::TrueDiv, "truediv", 2,
+     [](int64_t a, int64_t b, int64_t& c) { return floor_divide(a, b, c) && a % b == 0; }},
+    {SizeOp::Ceil, "ceil", 1, keep},
+    {SizeOp::Round, "round", 1, keep},
+    {SizeOp::Int, "int", 1, keep},
 };
 
 static_assert(std::size(kSizeOps) == static_cast<size_t>(SizeOp::Int) + 1);
@@ -80,6 +82,8 @@ std::optional<SizeOp> find_size_op(std::string_view name) {
   if (row == std::end(kSizeOps)) return std::nullopt;
   return row->op;
 }
+
+size_t operands_of(SizeOp op) { return kSizeOps[static_cast<size_t>(op)].operands; }
 
 bool apply_size_op(SizeOp op, int64_t a, int64_t b, int64_t& result) {
   return kSizeOps[static_cast<size_t>(op)].apply(a, b, result);

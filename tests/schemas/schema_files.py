@@ -4,6 +4,7 @@ The plans are written in JSON, which is YAML: program and schema read the same b
 """
 
 import json
+import re
 
 import jsonschema
 from conftest import ROOT, linear_model, run
@@ -11,6 +12,10 @@ from conftest import ROOT, linear_model, run
 KINDS = ("diagnostics", "diff", "manifest", "model", "plan")
 SCHEMAS = {kind: json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text()) for kind in KINDS}
 VALIDATORS = {kind: jsonschema.Draft7Validator(schema) for kind, schema in SCHEMAS.items()}
+# The member of a model alone.
+VALIDATORS["graph"] = VALIDATORS["model"].evolve(
+    schema={"$ref": "#/definitions/graph", "definitions": SCHEMAS["model"]["definitions"]}
+)
 
 
 def refusals(kind, value):
@@ -21,7 +26,7 @@ def refusals(kind, value):
 # ---- what a schema is made of ----
 
 # The keywords that these schemas use: of one schema, of a list, of a mapping of schemas, and without any.
-ONE = {"not", "if", "then", "else", "propertyNames", "additionalProperties", "items"}
+ONE = {"not", "if", "then", "else", "propertyNames", "additionalProperties", "additionalItems", "items"}
 MANY = {"allOf", "anyOf", "oneOf"}
 NAMED = {"properties", "definitions"}
 PLAIN = {
@@ -55,9 +60,9 @@ def subschemas(schema, path=()):
         return
     yield path, schema
     for key, value in schema.items():
-        if key in ONE:
+        if key in ONE and isinstance(value, dict):
             yield from subschemas(value, (*path, key))
-        elif key in MANY:
+        elif key in MANY or (key == "items" and isinstance(value, list)):
             for i, item in enumerate(value):
                 yield from subschemas(item, (*path, key, i))
         elif key in NAMED:
@@ -85,6 +90,17 @@ def keys_in(value):
 
 
 # ---- what the program says ----
+
+
+def source(path):
+    return (ROOT / "lib" / path).read_text()
+
+
+def names_in(text, pattern):
+    """The quoted names in the part of a C++ file that the pattern's group takes."""
+    found = re.search(pattern, text, re.DOTALL)
+    assert found, pattern
+    return re.findall(r'"([^"]*)"', found.group(1))
 
 
 def check(folder, model, plan):

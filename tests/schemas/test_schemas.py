@@ -20,9 +20,11 @@ from schema_files import (
     check,
     model,
     module,
+    names_in,
     objects,
     plan,
     rule,
+    source,
     styled,
     subschemas,
 )
@@ -105,17 +107,6 @@ def test_there_is_a_file_for_each_kind_and_no_other():
 
 
 # ---- the lists in the schemas are the program's tables ----
-
-
-def source(path):
-    return (ROOT / "lib" / path).read_text()
-
-
-def names_in(text, pattern):
-    """The quoted names in the part of a C++ file that the pattern's group takes."""
-    found = re.search(pattern, text, re.DOTALL)
-    assert found, pattern
-    return re.findall(r'"([^"]*)"', found.group(1))
 
 
 def first_finding(folder, model_=MODEL, plan_=PLAN):
