@@ -1,6 +1,7 @@
 // cat, stack: values one behind the other along a dim, or along a new one.
 #include <spdlog/fmt/fmt.h>
 
+#include "ops/map_parts.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {

@@ -1,13 +1,12 @@
 // Which elements of a tensor's dim the ranks of some mesh axes hold, told by the indices of the whole (recorded)
-// tensor: for every rank a list of runs in the order in which they stand in its memory. Interned: equal maps have one
-// id. Never an entry an element; a dim of 8192 on 8 ranks is 8 runs.
+// tensor: for every rank a list of runs in the order in which they stand in its memory. No kind of cut is special: a
+// chunk, an uneven or empty one, the strided pieces of a fused weight and what was put in another order are all such
+// lists, and an operation is right where the lists that meet in it are equal. Interned: equal maps have one id, and
+// that question is a comparison of two numbers. Never an entry an element; a dim of 8192 on 8 ranks is 8 runs.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -67,28 +66,11 @@ void set_axes(MapTable& table, std::vector<size_t> axes);
 
 // Runs of a rank, of a Whole map too. Any has none.
 [[nodiscard]] std::vector<Interval> runs_of(const DimMap& map, size_t rank);
+// Adds a run behind others; adjacent ones become one.
+void append_run(std::vector<Interval>& runs, Interval run);
 
-// One slice [begin, end) by step of a rank's own elements.
-struct LocalSlice {
-  int64_t begin = 0, end = 0, step = 1;
-};
-
-// The map of a slice: each rank takes its own elements by `local`, and `whole` is what the recorded run took. nullopt
-// when some rank's elements do not lie in the recorded slice; `fault` says which.
-[[nodiscard]] std::optional<MapId> slice_map(MapTable& table, MapId map, std::span<const LocalSlice> local,
-                                             const LocalSlice& whole, std::string& fault);
-
-// Parts one behind the other.
-[[nodiscard]] std::optional<MapId> concat_maps(MapTable& table, std::span<const MapId> parts);
-
-// The maps of consecutive dims after they were viewed as dims of other sizes with the same product. `local` has the
-// sizes of the new dims on each rank, [dim][rank]. nullopt when the pieces are not pieces of the new dims.
-[[nodiscard]] std::optional<std::vector<MapId>> regroup_maps(MapTable& table, std::span<const MapId> from,
-                                                             std::span<const int64_t> to,
-                                                             std::span<const std::vector<int64_t>> local,
-                                                             std::string& fault);
-
-// What ranks hold after the pieces of those along one axis were gathered in their order.
+// What ranks hold after the pieces of those along one axis were gathered in their order, as all_gather puts them.
+// `is_right`: they were pieces along this axis that make up the whole; only their sizes are known else.
 [[nodiscard]] MapId gathered_map(MapTable& table, MapId map, size_t axis, bool& is_right);
 
 // "0..63 | 64..127", at most four ranks.

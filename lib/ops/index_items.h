@@ -1,6 +1,7 @@
 // An index in brackets, item by item, as getitem and setitem both read it.
 #pragma once
 
+#include "ops/map_parts.h"
 #include "ops/op_call.h"
 
 namespace tpplan {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "ops/factor_rules.h"
+#include "ops/notation.h"
+
 namespace tpplan {
 namespace {
 
@@ -24,11 +27,11 @@ constexpr RuleRow kRules[] = {
     {" zeros ones empty full new_zeros new_ones new_empty new_full zeros_like ones_like empty_like full_like rand_like "
      "randn_like arange linspace eye rand randn tensor scalar_tensor ",
      rule_fill},
-    {" linear bmm mm mv addmm baddbmm outer embedding _grouped_mm grouped_mm layer_norm rms_norm conv1d "
-     "scaled_dot_product_attention gather "
-     "scatter scatter_add index_add index_select take_along_dim index_copy linalg_solve_triangular pad tril triu "
-     "view_as_complex view_as_real ",
-     rule_factors},
+    {" gather scatter scatter_add index_add index_select take_along_dim index_copy ", rule_index_along},
+    {" pad ", rule_pad},
+    {" conv1d ", rule_conv1d},
+    {" layer_norm rms_norm ", rule_norm},
+    {" scaled_dot_product_attention ", rule_attention},
     {" matmul ", rule_matmul},
     {" einsum ", rule_einsum},
 };
@@ -43,6 +46,7 @@ OpRule find_rule(std::string_view name) {
   Linearity linearity;
   if (is_dim_op(name)) return rule_dim;
   if (find_pointwise(name, linearity)) return rule_pointwise;
+  if (!find_notation(name, 0).empty()) return rule_factors;
   return nullptr;
 }
 
@@ -59,6 +63,7 @@ std::vector<std::string_view> ruled_ops() {
   for (const RuleRow& row : kRules) add_words(row.names, names);
   add_dim_names(names);
   add_pointwise_names(names);
+  add_notation_names(names);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -77,7 +82,7 @@ OpResult run_rule(OpCall& call) {
   const auto own = std::find_if(call.graph.rules.begin(), call.graph.rules.end(),
                                 [&](const auto& rule) { return rule.first == call.name; });
   if (own != call.graph.rules.end())
-    apply_notation(call, result, own->second);
+    apply_factors(call, result, own->second, tensors_of(call));
   else if (const OpRule rule = find_rule(call.name))
     rule(call, result);
   else

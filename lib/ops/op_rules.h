@@ -1,4 +1,4 @@
-// What each operation makes of the layouts of its operands: tables of rules, and nine operations that need code.
+// What each operation makes of the layouts of its operands: tables of rules, and a file for each that needs code.
 #pragma once
 
 #include "ops/op_call.h"
@@ -17,15 +17,7 @@ using OpRule = void (*)(OpCall&, OpResult&);
 // whole. Sets `unknown` where no rule describes the op.
 [[nodiscard]] OpResult run_rule(OpCall& call);
 
-// ---- by notation (factor_rules.cc) ----
-
-// "b.. k, o k | o -> b.. o": operands by their dims; what is multiplied stands between commas, what is added behind
-// bars. A factor that the result lacks is summed over. `; whole f g`: factors that must not be cut. `; index n`:
-// operand n holds indices, which must be complete. `f+` in the result: a dim of another size than f.
-[[nodiscard]] bool is_notation(std::string_view text);
-[[nodiscard]] std::string_view find_notation(std::string_view name, size_t index);
-void apply_notation(OpCall& call, OpResult& result, std::string_view notation);
-void apply_factors(OpCall& call, OpResult& result, std::string_view notation, std::vector<Operand> operands);
+// ---- by notation (notation.h) ----
 void rule_factors(OpCall& call, OpResult& result);
 void rule_matmul(OpCall& call, OpResult& result);
 void rule_einsum(OpCall& call, OpResult& result);
@@ -50,5 +42,11 @@ void rule_setitem(OpCall& call, OpResult& result);
 void rule_pieces(OpCall& call, OpResult& result);
 void rule_cat(OpCall& call, OpResult& result);
 void rule_repeat(OpCall& call, OpResult& result);
+void rule_pad(OpCall& call, OpResult& result);
+void rule_index_along(OpCall& call, OpResult& result);
+// Of notation, with what else torch asks of them.
+void rule_conv1d(OpCall& call, OpResult& result);
+void rule_norm(OpCall& call, OpResult& result);
+void rule_attention(OpCall& call, OpResult& result);
 
 }  // namespace tpplan

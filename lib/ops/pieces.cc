@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/map_parts.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {

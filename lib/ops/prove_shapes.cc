@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "ops/notation.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_rules.h"
+#include "ops/regroup_maps.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {

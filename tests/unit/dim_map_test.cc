@@ -4,6 +4,9 @@
 
 #include <tuple>
 
+#include "ops/map_parts.h"
+#include "ops/regroup_maps.h"
+
 namespace tpplan {
 namespace {
 

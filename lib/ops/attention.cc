@@ -1,0 +1,72 @@
+// scaled_dot_product_attention: softmax makes it non-linear in query and key; heads may be grouped.
+#include <spdlog/fmt/fmt.h>
+
+#include "ops/factor_rules.h"
+#include "ops/op_rules.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kAttention = "b.. q d, b.. k d, b.. k e -> b.. q e; whole q k d e";
+
+// Each key head serves a group of query heads, as repeat_interleave of the keys would have it (torch, enable_gqa): the
+// query heads of a rank must be the groups of its key heads.
+void check_groups(OpCall& call, OpResult& result, const Operand& query, const Operand& key) {
+  MapTable& maps = call.table.maps;
+  const int64_t group = key.shape[1] == 0 ? 1 : query.shape[1] / key.shape[1];
+  const DimMap keys = maps.maps[key.layout->dims[1]], queries = maps.maps[query.layout->dims[1]];
+  RankRuns served(maps.ranks);
+  for (size_t rank = 0; rank < maps.ranks; ++rank) {
+    if (keys.local[rank] == 0 || queries.local[rank] % keys.local[rank] != 0)
+      crash(result, Code::TP5102,
+            fmt::format("the ranks have {} query heads and {} key heads, and no group of query heads for each key head",
+                        rank_sizes_text(queries.local), rank_sizes_text(keys.local)));
+    for (const Interval& run : runs_of(keys, rank)) served[rank].push_back({run.begin * group, run.end * group});
+  }
+  if (keys.kind != MapKind::Any && runs_map(maps, queries.size, std::move(served)) != query.layout->dims[1])
+    make_wrong(result, Code::TP5107, "query heads meet key heads of other groups");
+}
+
+void grouped_attention(OpCall& call, OpResult& result, std::span<const Operand> operands) {
+  const MapTable& maps = call.table.maps;
+  check_groups(call, result, operands[0], operands[1]);
+  // Batch goes along; sequences and widths are whole, as without groups.
+  for (size_t i = 0; i < operands.size(); ++i) {
+    for (size_t dim = 2; dim < 4; ++dim) {
+      if (!is_whole(maps, operands[i].layout->dims[dim]))
+        make_wrong(result, Code::TP5113,
+                   fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
+                               map_text(maps, operands[i].layout->dims[dim])));
+    }
+    for (size_t dim = 0; dim < 2 && i > 0; ++dim) {
+      if (dim == 0 || i == 2)
+        join(call, result, operands[i - 1].layout->dims[dim], operands[i].layout->dims[dim], dim == 0,
+             fmt::format("dim {}", dim));
+    }
+  }
+  Spread out = *operands[0].layout;
+  out.is_dtensor = out.wrong = out.local_view = false;
+  out.dims.back() = operands[2].layout->dims.back();
+  out.partial = operands[2].layout->partial;
+  check_layout(call, result, out);
+  give(result, std::move(out));
+}
+
+}  // namespace
+
+void rule_attention(OpCall& call, OpResult& result) {
+  std::vector<Operand> operands;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto x = tensor_at(call, i, i == 0 ? "query" : i == 1 ? "key" : "value");
+    if (!x) return;
+    operands.push_back(*x);
+  }
+  if (operands[0].layout->partial || operands[1].layout->partial)
+    make_wrong(result, Code::TP5108, "attention of a sum that is still open");
+  const bool grouped = bool_at(call, 100, "enable_gqa", false) && operands[0].shape.size() == 4 &&
+                       operands[1].shape[1] != operands[0].shape[1];
+  if (grouped) return grouped_attention(call, result, operands);
+  apply_factors(call, result, kAttention, std::move(operands));
+}
+
+}  // namespace tpplan
