@@ -29,24 +29,6 @@ Claim claim_of(const DtensorRun& run, size_t operand) {
   return layout.is_dtensor ? layout.claim : whole_claim(run.walk);
 }
 
-Placement shard_of(size_t dim) { return {.kind = PlacementKind::Shard, .dim = static_cast<int>(dim)}; }
-
-AxisMask open_axes(const Claim& claim) {
-  AxisMask open = 0;
-  for (size_t axis = 0; axis < claim.size(); ++axis)
-    open |= claim[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;
-  return open;
-}
-
-bool is_strided(const Claim& claim) {
-  return std::any_of(claim.begin(), claim.end(),
-                     [](const Placement& p) { return p.kind == PlacementKind::StridedShard; });
-}
-
-bool is_whole(const Claim& claim) {
-  return std::all_of(claim.begin(), claim.end(), [](const Placement& p) { return p.kind == PlacementKind::Replicate; });
-}
-
 // Lets the rules see these operands instead of what stands at their ids, and puts everything back.
 template <typename F>
 void with_layouts(DtensorRun& run, F layout_for, const std::function<void()>& body) {

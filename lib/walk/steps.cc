@@ -10,24 +10,6 @@
 
 namespace tpplan {
 
-Claim whole_claim(const Walk& walk) { return Claim(walk.axes.size()); }
-
-Claim normalised(std::span<const Placement> placements, size_t ndim) {
-  Claim claim(placements.begin(), placements.end());
-  for (Placement& placement : claim) {
-    if (is_shard(placement) && placement.dim < 0) placement.dim += static_cast<int>(ndim);
-  }
-  return claim;
-}
-
-Claim for_gradient(std::span<const Placement> placements) {
-  Claim claim(placements.begin(), placements.end());
-  for (Placement& placement : claim) {
-    if (placement.kind == PlacementKind::Partial) placement = {};
-  }
-  return claim;
-}
-
 void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradient, RuleId rule, size_t axis) {
   if (!walk.slots[in].requires_grad || !records_gradients(walk)) return;
   TapeEntry entry{.kind = kind, .gradient = std::move(gradient), .axis = axis, .module = module_at(walk), .rule = rule};

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sharding/tensor_size.h"
+#include "walk/backward.h"
 #include "walk/list_operations.h"
 #include "walk/walk_state.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/op_rules.h"
+#include "walk/claims.h"
 #include "walk/runtimes.h"
 #include "walk/style_programs.h"
 #include "walk/walk_graph.h"
@@ -193,13 +194,5 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index);
 [[nodiscard]] std::vector<uint32_t> local_size_numbers(Walk& walk, const GraphNode& node);
 void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntry& entry,
                std::span<const TapeSlot> ins);
-
-// ---- backward.cc ----
-void walk_backward(Walk& walk, bool report_findings);
-
-[[nodiscard]] Claim whole_claim(const Walk& walk);
-[[nodiscard]] Claim normalised(std::span<const Placement> placements, size_t ndim);
-[[nodiscard]] Claim for_gradient(std::span<const Placement> placements);  // an open sum's gradient is whole
-[[nodiscard]] inline AxisMask axis_bit(size_t axis) { return AxisMask{1} << axis; }
 
 }  // namespace tpplan

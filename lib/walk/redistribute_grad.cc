@@ -1,0 +1,98 @@
+#include "walk/redistribute_grad.h"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace tpplan {
+
+void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout,
+                      SlotId slot) {
+  record_call(b.walk, true, kind, axis, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot));
+}
+
+Grad close_sum(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
+  const AxisMask bit = axis_bit(axis);
+  if (grad.state == kWrongGrad) return grad;
+  AxisMask open = 0, closed = 0;
+  each_state(grad, [&](GradState& state) {
+    if (state.kind != GradKind::Known) return;
+    open |= state.open & bit;
+    closed |= ~state.open & bit;
+    state.open &= ~bit;
+  });
+  if (open != 0 && closed != 0)
+    return wrong_grad(b, entry, Code::TP5112,
+                      "the gradient is complete in one part and a term of an open sum in another, and all of it is "
+                      "summed",
+                      grad.rule);
+  if (closed != 0)
+    return wrong_grad(b, entry, Code::TP5112,
+                      fmt::format("the gradient is complete on every rank, and is summed over {} ranks",
+                                  b.walk.table.maps.axes[axis]),
+                      grad.rule);
+  simplify(grad);
+  return grad;
+}
+
+namespace {
+
+// What lies on ranks on the way: pieces where the claim says so and the value itself is none.
+Spread claimed_pieces(Walk& walk, SpreadId layout, const Claim& claim) {
+  MapTable& maps = walk.table.maps;
+  Spread piece = walk.table.layouts[layout];
+  for (size_t axis = 0; axis < claim.size(); ++axis) {
+    if (!is_shard(claim[axis])) continue;
+    const auto dim = static_cast<size_t>(claim[axis].dim);
+    if (dim < piece.dims.size() && (maps.maps[piece.dims[dim]].axes & axis_bit(axis)) == 0)
+      piece.dims[dim] = cut_map(maps, piece.dims[dim], axis);
+  }
+  return piece;
+}
+
+bool is_open_along(const Grad& grad, size_t axis) {
+  AxisMask open = grad.state.open;
+  for (const GradSegment& s : grad.segments) open |= s.state.open;
+  return (open & axis_bit(axis)) != 0;
+}
+
+}  // namespace
+
+Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot) {
+  const Claim from = grad.claim;
+  grad.claim = to;
+  if (from == to) return grad;
+  const SpreadId layout = grad.layout;
+  Claim current = from;
+  const auto steps = redistribute(from, to);
+  for (const Collective& step : steps.value_or(std::vector<Collective>{})) {
+    if (step.kind != CollectiveKind::LocalSlice)
+      record_grad_call(b, entry, step.kind, step.axis, claimed_pieces(b.walk, layout, current), slot);
+    if (current[step.axis].kind == PlacementKind::Partial)
+      grad = close_sum(b, entry, std::move(grad), step.axis);
+    else if (grad.state != kWrongGrad && is_open_along(grad, step.axis))
+      grad =
+          wrong_grad(b, entry, Code::TP5111,
+                     "the gradient is a term of an open sum, and is cut or gathered as if it were complete", grad.rule);
+    grad.layout = layout;
+    current[step.axis] = placement_after(step, to);
+  }
+  grad.claim = to;
+  return grad;
+}
+
+void close_before(Backward& b, const TapeEntry& entry, std::span<const TapeSlot> ins, const TapeSlot& result) {
+  Grad& grad = b.grads[result.slot];
+  const Spread& y = b.walk.table.layouts[result.layout];
+  if (!grad.has_claim || !y.is_dtensor) return;
+  AxisMask pieces = y.partial;
+  for (const TapeSlot& in : ins) pieces |= cut_axes(b.walk.table, b.walk.table.layouts[in.layout]);
+  Claim closed = grad.claim;
+  for (size_t axis = 0; axis < closed.size(); ++axis) {
+    if (closed[axis].kind == PlacementKind::Partial && (pieces & axis_bit(axis)) != 0) closed[axis] = {};
+  }
+  if (closed == grad.claim) return;
+  grad.layout = result.layout;
+  grad = redistribute_claim(b, entry, std::move(grad), closed, result.slot);
+  grad.has_claim = true;
+}
+
+}  // namespace tpplan
