@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "commands.h"
 #include "inputs.h"
+#include "manifest/diff_text.h"
 #include "manifest/write_diff.h"
 
 namespace tpplan {

@@ -1,0 +1,190 @@
+#include "manifest/diff_text.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+uint64_t differing(const ListDiff& list) { return list.added_count + list.removed_count + list.changed_count; }
+
+std::string arrow(const std::string& before, const std::string& after) {
+  return before == after ? after : before + " -> " + after;
+}
+
+std::string summary_line(const ManifestDiff& d) {
+  const std::string bytes = arrow(human_bytes(d.bytes_before.max), human_bytes(d.bytes_after.max));
+  if (d.same)
+    return fmt::format("the manifests say the same: {}, {} per rank\n", counted(d.parameters.after, "parameter"),
+                       bytes);
+  const auto part = [](const ListDiff& list, std::string_view noun) {
+    const uint64_t all = list.after + list.removed_count;
+    return fmt::format("{} of {} {}", differing(list), counted(all, noun), differing(list) == 1 ? "differs" : "differ");
+  };
+  std::string out = part(d.parameters, "parameter");
+  if (differing(d.modules) > 0)
+    out += ", " + part(d.modules, "module boundary");
+  else if (differing(d.parameters) == 0) {
+    // What is left to differ is said here only when it is all there is.
+    if (differing(d.buffers) > 0) out += ", " + part(d.buffers, "buffer");
+    for (const auto& [count, noun] : {std::pair{d.settings.size(), "setting"}, std::pair{d.rules.size(), "rule"}}) {
+      if (count > 0) out += fmt::format(", {} {}", counted(count, noun), count == 1 ? "differs" : "differ");
+    }
+    if (!d.calls.changes.empty())
+      out += fmt::format(", a step makes {} -> {}", d.calls.before, counted(d.calls.after, "call"));
+  }
+  return out + fmt::format("; {} per rank\n", bytes);
+}
+
+std::string fields_text(const std::vector<FieldChange>& fields, std::string_view indent) {
+  std::string out;
+  for (const FieldChange& f : fields) {
+    out += fmt::format("{}{:<12}  {} -> {}\n", indent, f.field, escape_for_terminal(f.before),
+                       escape_for_terminal(f.after));
+  }
+  return out;
+}
+
+// What was added or removed, in short.
+std::string one_sided_text(const ChangeGroup& group) {
+  static constexpr std::string_view shown[] = {"shape", "dtype", "spec", "style", "rule"};
+  std::string out;
+  for (const FieldChange& f : group.fields) {
+    const std::string& text = f.after_json.empty() ? f.before : f.after;
+    if (text == "none" || std::find(std::begin(shown), std::end(shown), f.field) == std::end(shown)) continue;
+    out += (out.empty() ? "" : "  ") + escape_for_terminal(text);
+  }
+  return out;
+}
+
+std::string group_text(const ChangeGroup& group, char sign) {
+  std::string out;
+  for (const PathFamily& family : group.families) {
+    const std::string_view name = family.paths.size() == 1 ? family.paths[0] : std::string_view(family.pattern);
+    out += fmt::format("  {} {}", sign, name.empty() ? "<root>" : escape_for_terminal(name));
+    if (family.paths.size() > 1 || family.of > 1) {
+      const bool all = family.paths.size() == family.of;
+      out += all ? fmt::format("  ({})", family.of) : fmt::format("  ({} of {})", family.paths.size(), family.of);
+    }
+    out += '\n';
+  }
+  if (sign != '~') return out + fmt::format("      {}\n", one_sided_text(group));
+  const PathFamily& first = group.families[0];
+  if (first.paths.size() > 1) out += fmt::format("      {:<12}  {}\n", "such as", escape_for_terminal(first.paths[0]));
+  return out + fields_text(group.fields, "      ");
+}
+
+std::string list_text(const ListDiff& list, std::string_view title) {
+  std::string out;
+  for (const auto& [groups, sign] :
+       {std::pair{&list.changed, '~'}, std::pair{&list.added, '+'}, std::pair{&list.removed, '-'}}) {
+    for (const ChangeGroup& group : *groups) out += group_text(group, sign);
+  }
+  if (out.empty()) return out;
+  return fmt::format("\n{}: {} changed, {} added, {} removed\n", title, list.changed_count, list.added_count,
+                     list.removed_count) +
+         out;
+}
+
+std::string rules_text(const std::vector<RuleChange>& rules) {
+  std::string out;
+  for (const RuleChange& change : rules) {
+    const ManifestRule& rule = *change.rule;
+    const std::string name = escape_for_terminal(rule.in_block ? rule.block + " / " + rule.key : rule.key);
+    if (!change.before)
+      out += fmt::format("  + {}  matches {}\n", name, *change.after);
+    else if (!change.after)
+      out += fmt::format("  - {}  matched {}\n", name, *change.before);
+    else
+      out += fmt::format("  ~ {}  matches {} -> {}\n", name, *change.before, *change.after);
+  }
+  return out.empty() ? out : "\nrules\n" + out;
+}
+
+std::string collectives_text(const std::vector<CollectiveCount>& counts) {
+  std::string out;
+  for (const CollectiveCount& c : counts) {
+    if (c.before == c.after && c.bytes_before == c.bytes_after) continue;
+    const bool more = std::tie(c.before, c.bytes_before) < std::tie(c.after, c.bytes_after);
+    out += fmt::format("  {} {:<8}  {} over {}  {} -> {}", more ? '+' : '-', to_text(c.phase), to_text(c.kind),
+                       escape_for_terminal(c.axis), c.before, c.after);
+    if (c.before < c.after) out += fmt::format(" (+{})", c.after - c.before);
+    if (c.before > c.after) out += fmt::format(" (-{})", c.before - c.after);
+    if (c.bytes_before != c.bytes_after)
+      out += fmt::format(", {} -> {}", human_bytes(c.bytes_before), human_bytes(c.bytes_after));
+    out += '\n';
+  }
+  return out.empty() ? out : "\ncollectives\n" + out;
+}
+
+// "[2, 16]"; "none" for no call; the first of several shapes with how many there are.
+std::string shapes_text(const std::vector<std::vector<int64_t>>& shapes) {
+  if (shapes.empty()) return "none";
+  return shapes.size() == 1 ? shape_text(shapes[0])
+                            : fmt::format("{} and {} more", shape_text(shapes[0]), shapes.size() - 1);
+}
+
+std::string calls_text(const CallsDiff& calls) {
+  if (calls.known_before != calls.known_after)
+    return fmt::format("\ncalls of a step\n  only the {} manifest lists them\n", calls.known_after ? "new" : "old");
+  if (calls.changes.empty()) return {};
+  std::string out = fmt::format("\ncalls of a step: {} -> {}, {} of inputs on rank 0\n", calls.before, calls.after,
+                                arrow(human_bytes(calls.bytes_before), human_bytes(calls.bytes_after)));
+  for (const CallChange& c : calls.changes) {
+    const char sign = c.before == 0 ? '+' : c.after == 0 ? '-' : '~';
+    out += fmt::format("  {} {:<8}  {} over {}  {}\n", sign, c.backward ? "backward" : "forward", to_text(c.kind),
+                       escape_for_terminal(c.axis), escape_for_terminal(c.module));
+    out += fmt::format("      {} calls, {}, {} {}\n", arrow(fmt::format("{}", c.before), fmt::format("{}", c.after)),
+                       arrow(human_bytes(c.bytes_before), human_bytes(c.bytes_after)),
+                       arrow(shapes_text(c.shapes_before), shapes_text(c.shapes_after)), escape_for_terminal(c.dtype));
+  }
+  return out;
+}
+
+std::string bytes_text(const RankBytes& before, const RankBytes& after) {
+  std::string out;
+  const auto row = [&out](std::string_view what, uint64_t a, uint64_t b) {
+    if (a == b) return;
+    const double percent = 100 * (static_cast<double>(b) - static_cast<double>(a)) / static_cast<double>(a);
+    const std::string from = human_bytes(a), to = human_bytes(b);
+    if (from == to)
+      out += fmt::format("  {:<20}  {} B -> {} B\n", what, a, b);
+    else
+      out += fmt::format("  {:<20}  {} -> {}{}\n", what, from, to, a == 0 ? "" : fmt::format(" ({:+.1f} %)", percent));
+  };
+  row("fullest rank", before.max, after.max);
+  if (before.min && after.min) row("emptiest rank", *before.min, *after.min);
+  row("ideal rank", before.ideal, after.ideal);
+  row("whole on every rank", before.replicated, after.replicated);
+  row("model", before.total, after.total);
+  return out.empty() ? out : "\nbytes\n" + out;
+}
+
+}  // namespace
+
+std::string diff_summary(const ManifestDiff& diff) {
+  std::string out = summary_line(diff);
+  if (!diff.inputs.empty()) {
+    std::vector<std::string> names;
+    for (const FieldChange& f : diff.inputs) names.emplace_back(f.field);
+    std::string list = join(names, ", ");
+    std::replace(list.begin(), list.end(), '_', ' ');
+    out += fmt::format("  = note: made from other inputs ({}), which alone is no difference\n", list);
+  }
+  return out;
+}
+
+std::string diff_text(const ManifestDiff& diff) {
+  std::string out;
+  if (!diff.settings.empty()) out += "\nsettings\n" + fields_text(diff.settings, "  ~ ");
+  return out + rules_text(diff.rules) + list_text(diff.parameters, "parameters") + list_text(diff.buffers, "buffers") +
+         list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) + calls_text(diff.calls) +
+         bytes_text(diff.bytes_before, diff.bytes_after);
+}
+
+}  // namespace tpplan
