@@ -1,5 +1,7 @@
 // Declares the sub-commands of tpplan-exec and calls one function for the one that was asked for.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "base/text.h"
 #include "commands.h"
@@ -21,6 +23,18 @@ constexpr const char* kFooter =
     "Exit status: 0 fine, 1 the content is wrong or a rank failed, 2 usage or an input that cannot be read, 3 internal "
     "or a\n"
     "resource limit. Nothing is left half written.";
+
+// All that a line can say. CLI11 keeps references into it, so it is one object that stays where it is.
+struct LineArguments {
+  JobArguments job;
+  LoadArguments load;
+  InitArguments init;
+  VerifyArguments verify;
+  SaveArguments save;
+  ReshardArguments reshard;
+  RunArguments run;
+  std::string code;
+};
 
 std::vector<std::string> device_names() {
   std::vector<std::string> names{"auto"};
@@ -58,15 +72,130 @@ void add_staging(CLI::App& command, JobArguments& job) {
   take_threads(command.add_option("--threads", job.threads, "threads that read; one a processor without it"));
 }
 
-int run(int argc, char** argv) {
-  JobArguments job;
-  LoadArguments load_arguments;
-  InitArguments init_arguments;
-  VerifyArguments verify_arguments;
-  SaveArguments save_arguments;
-  ReshardArguments reshard_arguments;
-  RunArguments run_arguments;
+// ---- the commands ----
 
+void declare_doctor(CLI::App& command, LineArguments& line) { command.add_flag("--json", line.job.json, "as JSON"); }
+
+void declare_explain(CLI::App& command, LineArguments& line) {
+  command.add_option("CODE", line.code, "number of the diagnostic, such as TP8022")->required();
+}
+
+void declare_load(CLI::App& command, LineArguments& line) {
+  command.add_option("MANIFEST", line.load.manifest, "manifest of `tpplan compile`")->required();
+  command
+      .add_option("--weights", line.load.weights,
+                  "safetensors file, its index (.json), or a folder that holds either, or shards of `save`")
+      ->required()
+      ->type_name("PATH");
+  command.add_option("--print", line.load.print, "print what would be read and where it goes, and stop")
+      ->check(CLI::IsMember({"reads"}));
+  add_staging(command, line.job);
+  add_job(command, line.job);
+}
+
+void declare_init(CLI::App& command, LineArguments& line) {
+  command.add_option("MANIFEST", line.init.manifest, "manifest of `tpplan compile`")->required();
+  take_whole_number(command.add_option("--seed", line.init.seed, "seed of all values")->required(), 0, UINT64_MAX);
+  command.add_option("-o,--output", line.init.output, "folder for the shards")->type_name("DIR");
+  command.add_option("--consolidated", line.init.consolidated, "write one safetensors file")->type_name("FILE");
+  take_threads(
+      command.add_option("--threads", line.job.threads,
+                         "threads that draw, of all ranks of this process together; one a processor without it"));
+  add_job(command, line.job);
+}
+
+void declare_verify(CLI::App& command, LineArguments& line) {
+  command.add_option("MANIFEST", line.verify.manifest, "manifest of `tpplan compile`")->required();
+  command.add_option("--weights", line.verify.weights, "the source: safetensors file, index or folder")
+      ->type_name("PATH");
+  command
+      .add_option("--from", line.verify.from,
+                  "folder of shards to verify; without it the shards are loaded from --weights")
+      ->type_name("DIR");
+  command.add_option("--checksums", line.verify.checksums, "compare with the checksums in this file")
+      ->type_name("FILE");
+  command.add_option("--write-checksums", line.verify.write_checksums, "write a checksum for each rank's shard")
+      ->type_name("FILE");
+  add_staging(command, line.job);
+  add_job(command, line.job);
+}
+
+void declare_run(CLI::App& command, LineArguments& line) {
+  command.add_option("MANIFEST", line.run.manifest, "manifest of `tpplan compile`")->required();
+  take_whole_number(
+      command.add_option("--iterations", line.run.iterations, "timed repetitions of a step")->capture_default_str(), 1,
+      100000);
+  take_whole_number(command.add_option("--warmup", line.run.warmup, "repetitions before them")->capture_default_str(),
+                    0, 100000);
+  take_whole_number(command.add_option("--tokens", line.run.tokens, "rows of the activations")->capture_default_str(),
+                    1, 1 << 20);
+  command.add_option("--print", line.run.print, "print what would be run, and stop")
+      ->check(CLI::IsMember({"schedule"}));
+  add_job(command, line.job);
+}
+
+void declare_save(CLI::App& command, LineArguments& line) {
+  command.add_option("MANIFEST", line.save.manifest, "manifest of `tpplan compile`")->required();
+  command.add_option("--weights", line.save.weights, "safetensors file, index or folder")
+      ->required()
+      ->type_name("PATH");
+  command.add_option("-o,--output", line.save.output, "folder for a file a rank")->type_name("DIR");
+  command.add_option("--consolidated", line.save.consolidated, "write one file with whole tensors")->type_name("FILE");
+  add_staging(command, line.job);
+  add_job(command, line.job);
+}
+
+void declare_reshard(CLI::App& command, LineArguments& line) {
+  command.add_option("BEFORE", line.reshard.before, "manifest that the shards were saved by")->required();
+  command.add_option("AFTER", line.reshard.after, "manifest that they are wanted by")->required();
+  command.add_option("--from", line.reshard.from, "folder of shards")->required()->type_name("DIR");
+  command.add_option("--to", line.reshard.to, "folder to write")->required()->type_name("DIR");
+  add_staging(command, line.job);
+  add_job(command, line.job);
+}
+
+struct CommandRow {
+  std::string_view name, description;
+  void (*declare)(CLI::App& command, LineArguments& line);
+  int (*run)(const LineArguments& line);
+};
+
+// In the order in which help, completions and the manual page list them. What a command on ranks throws is a finding
+// about its manifest.
+constexpr CommandRow kCommands[] = {
+    {"doctor", "say what of GPUs, NCCL, MPI and launchers is found here, and what is missing", declare_doctor,
+     [](const LineArguments& line) { return cmd_doctor(line.job); }},
+    {"explain", "say what a diagnostic means, with a wrong and a right example", declare_explain,
+     [](const LineArguments& line) { return cmd_explain(line.code); }},
+    {"load", "load each rank's shards from safetensors, and say how fast", declare_load,
+     [](const LineArguments& line) {
+       return run_command(line.load.manifest, line.job, [&line] { return cmd_load(line.load, line.job); });
+     }},
+    {"init", "initialise without a checkpoint: the same values on every mesh", declare_init,
+     [](const LineArguments& line) {
+       return run_command(line.init.manifest, line.job, [&line] { return cmd_init(line.init, line.job); });
+     }},
+    {"verify", "prove that the shards tile every tensor and equal the source byte for byte", declare_verify,
+     [](const LineArguments& line) {
+       return run_command(line.verify.manifest, line.job, [&line] { return cmd_verify(line.verify, line.job); });
+     }},
+    {"run", "run the manifest's redistributions and products, compare with the unsharded result, and time them",
+     declare_run,
+     [](const LineArguments& line) {
+       return run_command(line.run.manifest, line.job, [&line] { return cmd_run(line.run, line.job); });
+     }},
+    {"save", "write each rank's shards as safetensors that torch's distributed checkpoint reads", declare_save,
+     [](const LineArguments& line) {
+       return run_command(line.save.manifest, line.job, [&line] { return cmd_save(line.save, line.job); });
+     }},
+    {"reshard", "move a sharded checkpoint from one plan or mesh to another", declare_reshard,
+     [](const LineArguments& line) {
+       return run_command(line.reshard.before, line.job, [&line] { return cmd_reshard(line.reshard, line.job); });
+     }},
+};
+
+int run(int argc, char** argv) {
+  LineArguments line;
   CLI::App app(
       "Puts a sharding manifest on devices: loads, initialises, verifies, runs, saves and reshards what it says.",
       "tpplan-exec");
@@ -74,95 +203,13 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "help of all commands");
-
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "say what of GPUs, NCCL, MPI and launchers is found here, and what is missing");
-  doctor->add_flag("--json", job.json, "as JSON");
-
-  std::string code;
-  CLI::App* explain = app.add_subcommand("explain", "say what a diagnostic means, with a wrong and a right example");
-  explain->add_option("CODE", code, "number of the diagnostic, such as TP8022")->required();
-
-  CLI::App* load = app.add_subcommand("load", "load each rank's shards from safetensors, and say how fast");
-  load->add_option("MANIFEST", load_arguments.manifest, "manifest of `tpplan compile`")->required();
-  load->add_option("--weights", load_arguments.weights,
-                   "safetensors file, its index (.json), or a folder that holds either, or shards of `save`")
-      ->required()
-      ->type_name("PATH");
-  load->add_option("--print", load_arguments.print, "print what would be read and where it goes, and stop")
-      ->check(CLI::IsMember({"reads"}));
-  add_staging(*load, job);
-
-  CLI::App* init = app.add_subcommand("init", "initialise without a checkpoint: the same values on every mesh");
-  init->add_option("MANIFEST", init_arguments.manifest, "manifest of `tpplan compile`")->required();
-  take_whole_number(init->add_option("--seed", init_arguments.seed, "seed of all values")->required(), 0, UINT64_MAX);
-  init->add_option("-o,--output", init_arguments.output, "folder for the shards")->type_name("DIR");
-  init->add_option("--consolidated", init_arguments.consolidated, "write one safetensors file")->type_name("FILE");
-  take_threads(
-      init->add_option("--threads", job.threads,
-                       "threads that draw, of all ranks of this process together; one a processor without it"));
-
-  CLI::App* verify =
-      app.add_subcommand("verify", "prove that the shards tile every tensor and equal the source byte for byte");
-  verify->add_option("MANIFEST", verify_arguments.manifest, "manifest of `tpplan compile`")->required();
-  verify->add_option("--weights", verify_arguments.weights, "the source: safetensors file, index or folder")
-      ->type_name("PATH");
-  verify
-      ->add_option("--from", verify_arguments.from,
-                   "folder of shards to verify; without it the shards are loaded from --weights")
-      ->type_name("DIR");
-  verify->add_option("--checksums", verify_arguments.checksums, "compare with the checksums in this file")
-      ->type_name("FILE");
-  verify->add_option("--write-checksums", verify_arguments.write_checksums, "write a checksum for each rank's shard")
-      ->type_name("FILE");
-  add_staging(*verify, job);
-
-  CLI::App* runs = app.add_subcommand(
-      "run", "run the manifest's redistributions and products, compare with the unsharded result, and time them");
-  runs->add_option("MANIFEST", run_arguments.manifest, "manifest of `tpplan compile`")->required();
-  take_whole_number(
-      runs->add_option("--iterations", run_arguments.iterations, "timed repetitions of a step")->capture_default_str(),
-      1, 100000);
-  take_whole_number(
-      runs->add_option("--warmup", run_arguments.warmup, "repetitions before them")->capture_default_str(), 0, 100000);
-  take_whole_number(
-      runs->add_option("--tokens", run_arguments.tokens, "rows of the activations")->capture_default_str(), 1, 1 << 20);
-
-  runs->add_option("--print", run_arguments.print, "print what would be run, and stop")
-      ->check(CLI::IsMember({"schedule"}));
-
-  CLI::App* save =
-      app.add_subcommand("save", "write each rank's shards as safetensors that torch's distributed checkpoint reads");
-  save->add_option("MANIFEST", save_arguments.manifest, "manifest of `tpplan compile`")->required();
-  save->add_option("--weights", save_arguments.weights, "safetensors file, index or folder")
-      ->required()
-      ->type_name("PATH");
-  save->add_option("-o,--output", save_arguments.output, "folder for a file a rank")->type_name("DIR");
-  save->add_option("--consolidated", save_arguments.consolidated, "write one file with whole tensors")
-      ->type_name("FILE");
-  add_staging(*save, job);
-
-  CLI::App* reshard = app.add_subcommand("reshard", "move a sharded checkpoint from one plan or mesh to another");
-  reshard->add_option("BEFORE", reshard_arguments.before, "manifest that the shards were saved by")->required();
-  reshard->add_option("AFTER", reshard_arguments.after, "manifest that they are wanted by")->required();
-  reshard->add_option("--from", reshard_arguments.from, "folder of shards")->required()->type_name("DIR");
-  reshard->add_option("--to", reshard_arguments.to, "folder to write")->required()->type_name("DIR");
-  add_staging(*reshard, job);
-
+  for (const CommandRow& row : kCommands)
+    row.declare(*app.add_subcommand(std::string(row.name), std::string(row.description)), line);
   ShellCommands for_shell;
   add_shell_commands(app, for_shell);
-
-  for (CLI::App* command : {load, init, verify, runs, save, reshard}) add_job(*command, job);
-  if (const ParsedLine line = parse_line(app, argc, argv); line.status) return *line.status;
+  if (const ParsedLine parsed = parse_line(app, argc, argv); parsed.status) return *parsed.status;
   if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
-  if (*doctor) return cmd_doctor(job);
-  if (*explain) return cmd_explain(code);
-  if (*load) return run_command(load_arguments.manifest, job, [&] { return cmd_load(load_arguments, job); });
-  if (*init) return run_command(init_arguments.manifest, job, [&] { return cmd_init(init_arguments, job); });
-  if (*verify) return run_command(verify_arguments.manifest, job, [&] { return cmd_verify(verify_arguments, job); });
-  if (*runs) return run_command(run_arguments.manifest, job, [&] { return cmd_run(run_arguments, job); });
-  if (*save) return run_command(save_arguments.manifest, job, [&] { return cmd_save(save_arguments, job); });
-  return run_command(reshard_arguments.before, job, [&] { return cmd_reshard(reshard_arguments, job); });
+  return std::ranges::find(kCommands, app.get_subcommands().front()->get_name(), &CommandRow::name)->run(line);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Declares the sub-commands and calls one function for the one that was asked for.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "apply_settings.h"
 #include "base/text.h"
@@ -25,6 +27,34 @@ constexpr const char* kManualFiles =
     "settings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or "
     "above\n";
 
+// All that a line can say. CLI11 keeps references into it, so it is one object that stays where it is.
+struct LineArguments {
+  CommonArguments common;
+  GateArguments gate;
+  CompileArguments compile;
+  CheckArguments check;
+  ExplainArguments explain;
+  ShowArguments show;
+  ReportArguments report;
+  ExportArguments export_to;
+  ImportArguments import_from;
+  InputArguments lint;
+  DiffArguments diff;
+  FmtArguments fmt;
+  std::string schema_kind;
+  std::string color = "auto";
+  std::string config;
+  bool no_config = false;
+};
+
+// The names in a table of formats.
+template <typename Table>
+std::vector<std::string> names_of(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& row : table) names.emplace_back(row.name);
+  return names;
+}
+
 void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required();
   command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required();
@@ -48,64 +78,6 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) 
   add_max_replicated(command, gate);
 }
 
-// The names in a table of formats.
-template <typename Table>
-std::vector<std::string> names_of(const Table& table) {
-  std::vector<std::string> names;
-  for (const auto& row : table) names.emplace_back(row.name);
-  return names;
-}
-
-void add_export(CLI::App& command, ExportArguments& arguments) {
-  std::string formats;
-  for (const EmitFormat& format : emit_formats())
-    formats += "\n" + std::string(format.name) + ": " + std::string(format.description);
-  command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
-  command.add_option("--to", arguments.format, "format to write:" + formats)
-      ->required()
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember(names_of(emit_formats())));
-  command.add_option("-o,--output", arguments.output, "file to write; standard output without it")->type_name("FILE");
-  command.add_flag("--lossy", arguments.lossy, "write what the format can say, and warn of the rest");
-  command.add_flag("--python", arguments.python, "torch: a Python module instead of JSON");
-}
-
-void add_import(CLI::App& command, ImportArguments& arguments) {
-  command
-      .add_option("FILE", arguments.file,
-                  "specs file of tpplan export, safetensors file or its index (.json), or config.json")
-      ->required();
-  command
-      .add_option("--from", arguments.format,
-                  "format of the file: jax, shardy, torch (a plan), safetensors, config (a model)")
-      ->required()
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember(names_of(import_formats())));
-  command.add_option("--model-config", arguments.config, "config.json that says the heads of a safetensors model")
-      ->type_name("FILE");
-  command.add_option("-o,--output", arguments.output, "plan or model file; standard output without it")
-      ->type_name("FILE");
-}
-
-void add_diff(CLI::App& command, DiffArguments& arguments) {
-  command.add_option("OLD", arguments.before, "manifest file")->required();
-  command.add_option("NEW", arguments.after, "manifest file that is held against it")->required();
-  command.add_option("--format", arguments.format, "human or json")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"human", "json"}));
-  command.add_flag("--exit-zero", arguments.exit_zero, "exit status 0 even when they differ");
-}
-
-void add_fmt(CLI::App& command, FmtArguments& arguments) {
-  command.add_option("PLAN", arguments.plans, "plan files; each is formatted in place, `-` to standard output")
-      ->required();
-  command.add_flag("--check", arguments.check,
-                   "write nothing, name the plans that would change; exit status 1 when there are any");
-  command.add_flag("--diff", arguments.diff,
-                   "write nothing, show what would change; exit status 1 when anything would");
-  command.add_option("-o,--output", arguments.output, "file for the formatted plan instead")->type_name("FILE");
-}
-
 void add_optimizer(CLI::App& command, std::string& optimizer) {
   command
       .add_option("--optimizer", optimizer, "whose state is counted: none, sgd or adamw, which is assumed without it")
@@ -113,26 +85,176 @@ void add_optimizer(CLI::App& command, std::string& optimizer) {
       ->check(CLI::IsMember(names_of(optimizers())));
 }
 
-void add_report(CLI::App& command, ReportArguments& arguments) {
-  command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
-  command.add_option("--against", arguments.against, "older manifest, from which the differences are shown")
-      ->type_name("MANIFEST");
-  command.add_option("-o,--output", arguments.output, "HTML file; standard output without it")->type_name("FILE");
-  add_optimizer(command, arguments.optimizer);
-}
-
 // Options that every sub-command has.
-void add_common(CLI::App& command, CommonArguments& common, std::string& color) {
-  command.add_option("--color", color, "auto, always or never")
+void add_common(CLI::App& command, LineArguments& line) {
+  command.add_option("--color", line.color, "auto, always or never")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->envname("TPPLAN_COLOR");
-  command.add_flag("-q,--quiet", common.quiet, "no summary")->envname("TPPLAN_QUIET");
-  command.add_flag("-v,--verbose", common.verbose, "say what happens, and how long it takes");
+  command.add_flag("-q,--quiet", line.common.quiet, "no summary")->envname("TPPLAN_QUIET");
+  command.add_flag("-v,--verbose", line.common.verbose, "say what happens, and how long it takes");
 }
 
-int run(int argc, char** argv) {
-  CLI::App app{"Says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
+// ---- the commands ----
+
+void declare_compile(CLI::App& command, LineArguments& line) {
+  add_inputs(command, line.compile.inputs, line.gate);
+  command.add_option("-o,--output", line.compile.output, "manifest file; standard output without it")
+      ->type_name("FILE");
+  command.add_option("--print", line.compile.print, "print the product of a phase instead")->type_name("PHASE");
+}
+
+void declare_check(CLI::App& command, LineArguments& line) {
+  add_inputs(command, line.check.inputs, line.gate);
+  command.add_option("--format", line.check.format, "how the findings are written; human without it")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(format_names()))
+      ->envname("TPPLAN_FORMAT");
+  command.add_flag("--costs", line.check.costs,
+                   "the collectives of a training step, too: payload and bytes on the wire, by layer and in total");
+  command.add_option("--stdin-filename", line.check.stdin_filename, "the name that findings give to standard input")
+      ->type_name("NAME");
+}
+
+void declare_explain(CLI::App& command, LineArguments& line) {
+  command.add_option("WORDS", line.explain.words, "MODEL PLAN PATH, or CODE")->required()->expected(1, 3);
+  command.add_option("--mesh", line.explain.mesh, "sizes of mesh axes instead of the plan's")
+      ->type_name("AXIS=SIZE")
+      ->allow_extra_args(false);
+}
+
+void declare_show(CLI::App& command, LineArguments& line) {
+  ShowArguments& arguments = line.show;
+  command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
+  command
+      .add_option_function<int64_t>(
+          "--rank", [&arguments](int64_t rank) { arguments.rank = rank; }, "the slices of this rank")
+      ->type_name("RANK");
+  command.add_option("--parameter", arguments.parameter, "this parameter only")->type_name("PATH");
+  command.add_option("--format", arguments.format, "human or json (one object a line)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
+  CLI::Option* chart_option = command.add_flag("--chart", arguments.chart, "bars of the memory of each rank");
+  command.add_flag("--ascii", arguments.ascii, "the chart in ASCII, whatever the locale")->needs(chart_option);
+  add_optimizer(command, arguments.optimizer);
+  command.get_option("--optimizer")->needs(chart_option);
+  for (const char* other : {"--rank", "--parameter", "--format"}) chart_option->excludes(command.get_option(other));
+}
+
+void declare_report(CLI::App& command, LineArguments& line) {
+  command.add_option("MANIFEST", line.report.manifest, "manifest file")->required();
+  command.add_option("--against", line.report.against, "older manifest, from which the differences are shown")
+      ->type_name("MANIFEST");
+  command.add_option("-o,--output", line.report.output, "HTML file; standard output without it")->type_name("FILE");
+  add_optimizer(command, line.report.optimizer);
+}
+
+void declare_export(CLI::App& command, LineArguments& line) {
+  std::string formats;
+  for (const EmitFormat& format : emit_formats())
+    formats += "\n" + std::string(format.name) + ": " + std::string(format.description);
+  command.add_option("MANIFEST", line.export_to.manifest, "manifest file")->required();
+  command.add_option("--to", line.export_to.format, "format to write:" + formats)
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(names_of(emit_formats())));
+  command.add_option("-o,--output", line.export_to.output, "file to write; standard output without it")
+      ->type_name("FILE");
+  command.add_flag("--lossy", line.export_to.lossy, "write what the format can say, and warn of the rest");
+  command.add_flag("--python", line.export_to.python, "torch: a Python module instead of JSON");
+}
+
+void declare_import(CLI::App& command, LineArguments& line) {
+  command
+      .add_option("FILE", line.import_from.file,
+                  "specs file of tpplan export, safetensors file or its index (.json), or config.json")
+      ->required();
+  command
+      .add_option("--from", line.import_from.format,
+                  "format of the file: jax, shardy, torch (a plan), safetensors, config (a model)")
+      ->required()
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(names_of(import_formats())));
+  command
+      .add_option("--model-config", line.import_from.config, "config.json that says the heads of a safetensors model")
+      ->type_name("FILE");
+  command.add_option("-o,--output", line.import_from.output, "plan or model file; standard output without it")
+      ->type_name("FILE");
+}
+
+void declare_schema(CLI::App& command, LineArguments& line) {
+  command.add_option("KIND", line.schema_kind, "model, plan, manifest, diagnostics or diff")->required();
+}
+
+void declare_lint(CLI::App& command, LineArguments& line) {
+  command.add_option("MODEL", line.lint.model, "model graph (JSON)")->required();
+  command.add_option("PLAN", line.lint.plan, "tp_plan (YAML)")->required();
+  add_severity(command, line.gate);
+}
+
+void declare_diff(CLI::App& command, LineArguments& line) {
+  command.add_option("OLD", line.diff.before, "manifest file")->required();
+  command.add_option("NEW", line.diff.after, "manifest file that is held against it")->required();
+  command.add_option("--format", line.diff.format, "human or json")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
+  command.add_flag("--exit-zero", line.diff.exit_zero, "exit status 0 even when they differ");
+}
+
+void declare_fmt(CLI::App& command, LineArguments& line) {
+  command.add_option("PLAN", line.fmt.plans, "plan files; each is formatted in place, `-` to standard output")
+      ->required();
+  command.add_flag("--check", line.fmt.check,
+                   "write nothing, name the plans that would change; exit status 1 when there are any");
+  command.add_flag("--diff", line.fmt.diff, "write nothing, show what would change; exit status 1 when anything would");
+  command.add_option("-o,--output", line.fmt.output, "file for the formatted plan instead")->type_name("FILE");
+}
+
+// What of a command's arguments flags, variables and the settings file decide together.
+struct Settled {
+  InputArguments* inputs = nullptr;  // --deny, --allow, --strict, --max-replicated
+  std::string* format = nullptr;     // of findings
+};
+
+struct CommandRow {
+  std::string_view name, description;
+  void (*declare)(CLI::App& command, LineArguments& line);
+  int (*run)(const LineArguments& line);
+  Settled (*settled)(LineArguments& line) = [](LineArguments&) { return Settled{}; };
+};
+
+// In the order in which help, completions and the manual page list them.
+constexpr CommandRow kCommands[] = {
+    {"compile", "write the sharding manifest of a model under a plan", declare_compile,
+     [](const LineArguments& line) { return cmd_compile(line.compile, line.common); },
+     [](LineArguments& line) { return Settled{&line.compile.inputs}; }},
+    {"check", "say what is wrong with a plan, and write nothing", declare_check,
+     [](const LineArguments& line) { return cmd_check(line.check, line.common); },
+     [](LineArguments& line) {
+       return Settled{&line.check.inputs, &line.check.format};
+     }},
+    {"explain", "why a parameter or module ends up as it does, or what a diagnostic means", declare_explain,
+     [](const LineArguments& line) { return cmd_explain(line.explain, line.common); }},
+    {"show", "what a manifest says: overview, one parameter, or one rank's slices", declare_show,
+     [](const LineArguments& line) { return cmd_show(line.show, line.common); }},
+    {"report", "write a page about a manifest: memory, rules, shards, bytes moved", declare_report,
+     [](const LineArguments& line) { return cmd_report(line.report, line.common); }},
+    {"export", "write a manifest's shardings as another program reads them", declare_export,
+     [](const LineArguments& line) { return cmd_export(line.export_to, line.common); }},
+    {"import", "make a plan of another program's shardings, or a model of its weights or config", declare_import,
+     [](const LineArguments& line) { return cmd_import(line.import_from, line.common); }},
+    {"schema", "print the JSON Schema of a file format", declare_schema,
+     [](const LineArguments& line) { return cmd_schema(line.schema_kind); }},
+    {"lint", "say where other dialects would read a plan's keys differently", declare_lint,
+     [](const LineArguments& line) { return cmd_lint(line.lint, line.common); },
+     [](LineArguments& line) { return Settled{&line.lint}; }},
+    {"diff", "say what differs between two manifests; exit status 1 when anything does", declare_diff,
+     [](const LineArguments& line) { return cmd_diff(line.diff, line.common); }},
+    {"fmt", "write plans in their canonical layout, comments kept", declare_fmt,
+     [](const LineArguments& line) { return cmd_fmt(line.fmt, line.common); }},
+};
+
+void declare_program(CLI::App& app, LineArguments& line) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();  // --config may stand behind the command
@@ -141,116 +263,46 @@ int run(int argc, char** argv) {
     return "tpplan: error: " + escape_for_terminal(error.what()) + "\nRun `" + name + " --help` for what there is.\n";
   });
   app.set_version_flag("--version", std::string(kToolVersion));
-  CommonArguments common;
-  GateArguments gate;
-  CompileArguments compile_arguments;
-  CheckArguments check_arguments;
-  ExplainArguments explain_arguments;
-  ShowArguments show_arguments;
-  ReportArguments report_arguments;
-  ExportArguments export_arguments;
-  ImportArguments import_arguments;
-  std::string color = "auto", kind, config;
-  bool no_config = false;
-  int64_t rank = 0;
-
-  CLI::App* compile = app.add_subcommand("compile", "write the sharding manifest of a model under a plan");
-  add_inputs(*compile, compile_arguments.inputs, gate);
-  compile->add_option("-o,--output", compile_arguments.output, "manifest file; standard output without it")
-      ->type_name("FILE");
-  compile->add_option("--print", compile_arguments.print, "print the product of a phase instead")->type_name("PHASE");
-
-  CLI::App* check = app.add_subcommand("check", "say what is wrong with a plan, and write nothing");
-  add_inputs(*check, check_arguments.inputs, gate);
-  check->add_option("--format", check_arguments.format, "how the findings are written; human without it")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember(format_names()))
-      ->envname("TPPLAN_FORMAT");
-  check->add_flag("--costs", check_arguments.costs,
-                  "the collectives of a training step, too: payload and bytes on the wire, by layer and in total");
-  check->add_option("--stdin-filename", check_arguments.stdin_filename, "the name that findings give to standard input")
-      ->type_name("NAME");
-
-  CLI::App* explain =
-      app.add_subcommand("explain", "why a parameter or module ends up as it does, or what a diagnostic means");
-  explain->add_option("WORDS", explain_arguments.words, "MODEL PLAN PATH, or CODE")->required()->expected(1, 3);
-  explain->add_option("--mesh", explain_arguments.mesh, "sizes of mesh axes instead of the plan's")
-      ->type_name("AXIS=SIZE")
-      ->allow_extra_args(false);
-
-  CLI::App* show = app.add_subcommand("show", "what a manifest says: overview, one parameter, or one rank's slices");
-  show->add_option("MANIFEST", show_arguments.manifest, "manifest file")->required();
-  CLI::Option* rank_option = show->add_option("--rank", rank, "the slices of this rank")->type_name("RANK");
-  show->add_option("--parameter", show_arguments.parameter, "this parameter only")->type_name("PATH");
-  show->add_option("--format", show_arguments.format, "human or json (one object a line)")
-      ->type_name("FORMAT")
-      ->check(CLI::IsMember({"human", "json"}));
-  CLI::Option* chart_option = show->add_flag("--chart", show_arguments.chart, "bars of the memory of each rank");
-  show->add_flag("--ascii", show_arguments.ascii, "the chart in ASCII, whatever the locale")->needs(chart_option);
-  add_optimizer(*show, show_arguments.optimizer);
-  show->get_option("--optimizer")->needs(chart_option);
-  for (const char* other : {"--rank", "--parameter", "--format"}) chart_option->excludes(show->get_option(other));
-
-  CLI::App* report = app.add_subcommand("report", "write a page about a manifest: memory, rules, shards, bytes moved");
-  add_report(*report, report_arguments);
-
-  CLI::App* export_command = app.add_subcommand("export", "write a manifest's shardings as another program reads them");
-  add_export(*export_command, export_arguments);
-  CLI::App* import_command =
-      app.add_subcommand("import", "make a plan of another program's shardings, or a model of its weights or config");
-  add_import(*import_command, import_arguments);
-
-  CLI::App* schema = app.add_subcommand("schema", "print the JSON Schema of a file format");
-  schema->add_option("KIND", kind, "model, plan, manifest, diagnostics or diff")->required();
-
-  for (CLI::App* command : {compile, check, explain, show, report, export_command, import_command, schema})
-    add_common(*command, common, color);
-  InputArguments lint_arguments;
-  CLI::App* lint = app.add_subcommand("lint", "say where other dialects would read a plan's keys differently");
-  lint->add_option("MODEL", lint_arguments.model, "model graph (JSON)")->required();
-  lint->add_option("PLAN", lint_arguments.plan, "tp_plan (YAML)")->required();
-  add_severity(*lint, gate);
-  add_common(*lint, common, color);
-  DiffArguments diff_arguments;
-  CLI::App* diff =
-      app.add_subcommand("diff", "say what differs between two manifests; exit status 1 when anything does");
-  add_diff(*diff, diff_arguments);
-  add_common(*diff, common, color);
-  FmtArguments fmt_arguments;
-  CLI::App* fmt = app.add_subcommand("fmt", "write plans in their canonical layout, comments kept");
-  add_fmt(*fmt, fmt_arguments);
-  add_common(*fmt, common, color);
-  ShellCommands for_shell;
-  add_shell_commands(app, for_shell);
-  app.add_option("--config", config, "settings file instead of the nearest .tpplan.yaml")
+  for (const CommandRow& row : kCommands) {
+    CLI::App* command = app.add_subcommand(std::string(row.name), std::string(row.description));
+    row.declare(*command, line);
+    add_common(*command, line);
+  }
+  app.add_option("--config", line.config, "settings file instead of the nearest .tpplan.yaml")
       ->type_name("FILE")
       ->envname("TPPLAN_CONFIG");
-  app.add_flag("--no-config", no_config, "read no settings file");
-  const ParsedLine line = parse_line(app, argc, argv);
-  if (line.status) return *line.status;
+  app.add_flag("--no-config", line.no_config, "read no settings file");
+}
+
+// Flags, variables and the settings file become the arguments of the command that was asked for. False after saying why
+// they cannot.
+[[nodiscard]] bool settle(const CLI::App& command, const CommandRow& row, const ParsedLine& parsed,
+                          LineArguments& line) {
+  Settings settings;
+  if (!line.no_config && !load_settings(line.config, line.common.settings, settings)) return false;
+  const Settled settled = row.settled(line);
+  std::string no_format;
+  apply_settings(command, settings, line.common.quiet, line.color,
+                 settled.format != nullptr ? *settled.format : no_format);
+  line.common.color = line.color == "always"  ? ColorChoice::Always
+                      : line.color == "never" ? ColorChoice::Never
+                                              : ColorChoice::Auto;
+  return settled.inputs == nullptr || apply_gate(command, parsed, line.gate, settings, *settled.inputs);
+}
+
+int run(int argc, char** argv) {
+  LineArguments line;
+  CLI::App app{"Says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
+  declare_program(app, line);
+  ShellCommands for_shell;
+  add_shell_commands(app, for_shell);
+  const ParsedLine parsed = parse_line(app, argc, argv);
+  if (parsed.status) return *parsed.status;
   if (is_asked(for_shell))
     return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
-  Settings settings;
-  if (!no_config && !load_settings(config, common.settings, settings)) return kExitUsage;
-  CLI::App& used = *app.get_subcommands().front();
-  std::string format;
-  apply_settings(used, settings, common.quiet, color, *check ? check_arguments.format : format);
-  if (*compile && !apply_gate(used, line, gate, settings, compile_arguments.inputs)) return kExitUsage;
-  if (*check && !apply_gate(used, line, gate, settings, check_arguments.inputs)) return kExitUsage;
-  if (*lint && !apply_gate(used, line, gate, settings, lint_arguments)) return kExitUsage;
-  common.color = color == "always" ? ColorChoice::Always : color == "never" ? ColorChoice::Never : ColorChoice::Auto;
-  if (rank_option->count() > 0) show_arguments.rank = rank;
-  if (*compile) return cmd_compile(compile_arguments, common);
-  if (*diff) return cmd_diff(diff_arguments, common);
-  if (*fmt) return cmd_fmt(fmt_arguments, common);
-  if (*lint) return cmd_lint(lint_arguments, common);
-  if (*check) return cmd_check(check_arguments, common);
-  if (*explain) return cmd_explain(explain_arguments, common);
-  if (*show) return cmd_show(show_arguments, common);
-  if (*report) return cmd_report(report_arguments, common);
-  if (*export_command) return cmd_export(export_arguments, common);
-  if (*import_command) return cmd_import(import_arguments, common);
-  return cmd_schema(kind);
+  const CLI::App& command = *app.get_subcommands().front();
+  const CommandRow& row = *std::ranges::find(kCommands, command.get_name(), &CommandRow::name);
+  return settle(command, row, parsed, line) ? row.run(line) : kExitUsage;
 }
 
 }  // namespace
