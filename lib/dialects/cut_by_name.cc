@@ -26,6 +26,7 @@ Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& modu
   const PlanRule& rule = in.plan.rules[match.rule];
   const std::span<const std::string_view> dims = dims_of(in.graph, module, param);
   const bool given = param.extras != kNone && !in.graph.extras[param.extras].dims.empty();
+  // The table calls the one dim of a norm `out` too. A style cuts it only where the model file itself has named it.
   if (dims.empty() || (module.kind == ModuleKind::Norm && !given)) {
     if (!dims.empty()) {
       report_unsupported(in, match, module,

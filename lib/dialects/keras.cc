@@ -92,6 +92,8 @@ ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& dia
 }
 
 // The rules of one kind (over variables, or over module outputs) that Keras' look-up finds for a path.
+// LayoutMap.__getitem__: a key that is the path itself ends the look-up; without one every key is a regular expression,
+// and a path that two of them match is refused.
 std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework framework, std::string_view path,
                             bool over_variables) {
   const auto fits = [&](RuleId id) {

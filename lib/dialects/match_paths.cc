@@ -76,7 +76,8 @@ void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view r
 
 bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
 
-// The rule that wins among candidates that are sorted by rank; clashes within the winning rank are reported.
+// The rule that wins among candidates that are sorted by rank; clashes within the winning rank are reported. Of a rank
+// the rule that was read first, so that phases behind a clash see one result.
 ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view path, MatchTable& table,
                    Diagnostics& diagnostics) {
   for (size_t rank = 0; rank < kRanks; ++rank) {

@@ -122,7 +122,8 @@ std::vector<ModuleId> matching_children(const TorchWalk& walk, ModuleId module, 
 }
 
 // The first atom is matched against the names of the children; the rest is a key of its own below each match. An empty
-// rest is the module itself, so that "a." means "a".
+// rest is the module itself, so that "a." means "a". (parallelize_module: fnmatch of the first token with every name of
+// named_children(), then the same with the rest.)
 void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key) {
   if (key.empty()) return apply_style(walk, id, module);
   const size_t dot = key.find('.');
@@ -135,6 +136,8 @@ void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key)
   for (const ModuleId child : matching_children(walk, module, name)) walk_key(walk, id, child, rest);
 }
 
+// Rules are applied in the order of the plan, as torch goes through its dict: of two rules that may both stand on a
+// module the later one decides over its parameters.
 void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
   TorchWalk walk{.plan = plan,
                  .graph = graph,

@@ -16,7 +16,8 @@ namespace {
 // ---- which rule: `.12.` becomes `.*.`, then an exact look-up; parameters also one level up ----
 
 // Python's re.sub(r"\.\d+(\.|$)", r".*\1", name): a part that is all digits becomes `*`. The dot behind it is consumed,
-// so that of consecutive numeric parts every second one stays.
+// so that of consecutive numeric parts every second one stays. (replace_layer_number_by_wildcard in
+// distributed/parallel_utils.py.)
 std::string normalised(std::string_view name) {
   std::string out;
   for (size_t i = 0; i < name.size();) {
@@ -85,6 +86,8 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
 
 // ---- which dim: the number of dims decides ----
 
+// ColwiseParallel.install_forward asks the module for `out_features`, RowwiseParallel.install_forward for
+// `in_features`, and they raise ValueError without it. A rule for a parameter installs nothing, and is not asked.
 bool supports_features(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   const Features asked = style.cut_dim == kDimOut ? kOutFeatures : kInFeatures;
@@ -97,6 +100,8 @@ bool supports_features(const Inference& in, const ParamMatch& match, const Modul
   return false;
 }
 
+// What shard_param of the style's class does, whatever the module is: the columns at_one_dim and at_more_dims of the
+// style table.
 Cut cut_by_position(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (style.bias_stays_whole && param.name == "bias") return {};
@@ -114,7 +119,7 @@ Cut cut_by_position(const Inference& in, const ParamMatch& match, const Module& 
 // ---- modules that transformers refuses ----
 
 // transformers' sequence_parallel wraps the module's own parameters, and fails on one that another rule has made a
-// DTensor.
+// DTensor. (SequenceParallel.install_forward: DTensor.from_local of every parameter.)
 void check_replicated_params(const Inference& in, const BoundaryMatch& match, const Module& module,
                              const MatchTable& matches, const ShardingTable& table) {
   const StyleRow& style = *in.plan.rules[match.rule].style;

@@ -64,6 +64,8 @@ void apply_fsdp(const TpPlan& plan, const ModelGraph& graph, const MatchTable& m
       report_decision(plan, graph, id, sharding, choice.decision, diagnostics);
     if (choice.decision != FsdpDecision::Sharded) continue;
     Sharding cut = sharding;
+    // Minor to the axes of the rule: FSDP shares out the piece that a rank of tp holds. Where its axis stands to their
+    // left in the mesh, torch calls this _StridedShard (FSDPParam in torch 2.13, _fsdp_param.py).
     cut.spec[choice.dim].push_back(plan.fsdp->axis);
     result.sharding = intern(table, cut);
     result.reason = result.reason == Reason::Rule ? Reason::RuleAndFsdp : Reason::Fsdp;

@@ -78,6 +78,8 @@ InitTable apply_init(const TpPlan& plan, const ModelGraph& graph, const MatchTab
   const PatternMatches& patterns = matches.patterns;
   for (size_t i = 0; i < patterns.init_params.size(); ++i) table.params[i].entry = patterns.init_params[i];
   for (size_t i = 0; i < patterns.init_buffers.size(); ++i) table.buffers[i].entry = patterns.init_buffers[i];
+  // Leaders first take the entry of a follower where they have none, then they choose, then followers copy: names of
+  // one tensor could be filled in two ways otherwise.
   for (const auto& [follower, leader] : shardings.followers) {
     if (table.params[leader].entry == kNone) table.params[leader].entry = table.params[follower].entry;
   }

@@ -58,6 +58,8 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   return layout;
 }
 
+// The layout of a parameter, made once for all that are alike. The key holds everything that make_layout reads of a
+// parameter: what it lacked, two different parameters would share.
 uint32_t intern_layout(Builder& b, const Param& param, const Sharding& sharding, uint32_t sharding_id, RuleId rule,
                        Reason reason, uint32_t init) {
   const std::span<const int64_t> shape = shape_of(b.graph, param);

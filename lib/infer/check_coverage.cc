@@ -115,6 +115,8 @@ void report_unsummed(const TpPlan& plan, const ModelGraph& graph, ModuleId norm,
   d->help = fmt::format("give it {}{}", style, sequence && style == kSequenceParallel ? " too" : "");
 }
 
+// `holds_sequence` marks what lies above a sequence_parallel module: a norm directly in such a module stands beside it.
+// Marking stops at what is marked already, so that it costs no more than there are modules.
 void report_unsummed_norms(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
                            const ShardingTable& table, Diagnostics& diagnostics) {
   std::vector<bool> holds_sequence(graph.modules.size());

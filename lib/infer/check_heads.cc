@@ -29,7 +29,9 @@ struct HeadCount {
   std::string_view what;
 };
 
-// How the dim of a projection is made up of heads; heads == 0 when its size does not say so.
+// How the dim of a projection is made up of heads; heads == 0 when its size does not say so. FusedByHead is the layout
+// of GPT-NeoX (transformers, GPTNeoXAttention: a view of [..., heads, 3 * head_size]): q, k and v of a head stand
+// together, and cuts between heads are right.
 HeadCount heads_of(HeadRole role, const ModuleAttributes& a, int64_t size) {
   const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
   const auto whole = [size](int64_t heads, int64_t head_dim, std::string_view what) {
@@ -129,6 +131,7 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const HeadCount count = heads_of(role, a, size);
   if (count.heads == 0) return;
   const DimGranularity heads[] = {{dim, count.granule}};
+  // Sizes have been checked before; here they may be uneven, and only boundaries inside a head are asked for.
   for (const ShardingFault& fault :
        check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh, UnevenPolicy::Torch, heads)) {
     if (fault.kind == ShardingFaultKind::CutsGranule) report_cut_heads(in, id, dim, owner, a, count, ways);

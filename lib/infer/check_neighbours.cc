@@ -72,6 +72,7 @@ void check_bias(const Neighbours& n, ModuleId id) {
   const int out = find_dim(dims_of(n.graph, module, n.graph.params[weight]), kDimOut);
   const RuleId rule = n.shardings.params[weight].rule;
   if (out < 0 || rule == kNoRule || n.rules[id] != kNoRule) return;  // a style for the module cuts both
+  // FSDP puts weight and bias together before they are used: how its axis cuts them is no matter here.
   const AxisId fsdp = n.plan.fsdp ? n.plan.fsdp->axis : kNoAxis;
   const auto axes_of = [&](ParamId param, size_t dim) {
     DimAxes axes = sharding_of(n.shardings, param).spec[dim];

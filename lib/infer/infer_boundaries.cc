@@ -21,6 +21,8 @@ struct AxisBoundary {
   std::optional<bool> use_local;
 };
 
+// The value's layout on every axis: cut along the batch by data axes, whole on the others, and as the rule says on its
+// own, be it a data axis too.
 std::vector<Placement> over_mesh(const TpPlan& plan, AxisId axis, const Placement& placement) {
   std::vector<Placement> placements(plan.mesh.axes.size());
   if (plan.data) {

@@ -9,6 +9,8 @@
 namespace tpplan {
 namespace {
 
+// How many dims a value has nobody says without operations. A layout that counts from the end is taken to cut features,
+// one that counts from the front the sequence (cuts_sequence).
 bool is_last_shard(const Placement& placement) { return placement.kind == PlacementKind::Shard && placement.dim < 0; }
 
 // The layout that a rule writes for the first value, or else the style's own.

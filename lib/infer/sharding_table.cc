@@ -6,6 +6,7 @@
 
 namespace tpplan {
 
+// An axis is one byte below kMaxAxes, so that 0xff and 0xfe stand for no axis.
 uint32_t intern(ShardingTable& table, const Sharding& sharding) {
   std::string key;
   for (const DimAxes& axes : sharding.spec) {

@@ -21,6 +21,7 @@ CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest)
   using Key = std::tuple<bool, CollectiveKind, std::string_view, std::string, std::string_view>;
   std::map<Key, size_t> index;
   std::vector<CallChange> changes;
+  // The new manifest first: changes stand in the order of its step, and what is gone stands behind.
   for (const auto& [manifest, is_new] : {std::pair{&new_manifest, true}, std::pair{&old_manifest, false}}) {
     for (const CollectiveCall& call : manifest->collectives) {
       const std::string& axis = manifest->mesh.axes[call.axis].name;

@@ -60,6 +60,7 @@ std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> sha
   return shapes;
 }
 
+// Shapes are listed by the coordinates on the axes that cut, as list_local_shapes counts them.
 const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh,
                                            std::span<const int64_t> coordinate) {
   if (layout.local_shapes.size() == 1) return layout.local_shapes[0];
@@ -150,6 +151,7 @@ bool sum_totals(Manifest& manifest) {
     totals.bytes_per_rank.assign(static_cast<size_t>(ranks), even);
     good = add_uneven(manifest, uses, totals.bytes_per_rank) && good;
   }
+  // Rank 0 has the first piece of all layouts: nobody holds more.
   totals.max_bytes_per_rank = even + uneven_max;
   manifest.totals = std::move(totals);
   return good;

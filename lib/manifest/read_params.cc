@@ -8,7 +8,8 @@ namespace tpplan {
 namespace {
 
 // The layout of a parameter whose path stands at `path`, as its index. Parameters that are written alike but for the
-// path share one: the text behind the path is the key.
+// path share one: the text behind the path is the key. Such a text is read and proven once, however many parameters
+// have it.
 bool find_layout(ManifestReader& reader, const JsonTree& tree, uint32_t path, uint32_t& layout) {
   const JsonNode& path_node = tree.nodes[path];
   std::string key;

@@ -26,7 +26,8 @@ ParamPatterns compile_globs(const std::vector<std::string_view>& globs) {
       .set = compile_patterns(expressions, PatternAnchor::Whole, nullptr), .path = {}, .hits = {}, .module_hits = {}};
 }
 
-// The patterns that name the parameter or buffer, each once and ascending.
+// The patterns that name the parameter or buffer, each once and ascending. What names the module is asked once: its
+// parameters follow each other.
 const std::vector<int>& find_patterns(ParamPatterns& patterns, const ModelGraph& graph, const Param& param) {
   assign_path(patterns.path, graph, param);
   find_matches(*patterns.set, patterns.path, patterns.hits);
@@ -72,6 +73,7 @@ void match_fsdp_params(const FsdpSettings& fsdp, const ModelGraph& graph, Patter
   }
 }
 
+// Entries are in the order of the plan and hits ascend, so the first hit is the entry that decides.
 void match_init(const TpPlan& plan, const ModelGraph& graph, PatternMatches& matches, Diagnostics& diagnostics) {
   if (plan.init.empty()) return;
   matches.of_init.resize(plan.init.size());

@@ -19,10 +19,12 @@ MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& 
   table.params.resize(graph.params.size());
   table.rules.resize(plan.rules.size());
   plan.dialect->match(plan, graph, table, diagnostics);
+  // Dialects find boundaries module by module, or rule by rule as torch does; who reads the table finds one order.
   std::stable_sort(table.boundaries.begin(), table.boundaries.end(),
                    [](const BoundaryMatch& a, const BoundaryMatch& b) {
                      return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
                    });
+  // A key that cannot be compiled matches nothing: to call it dead as well would be a second finding of one cause.
   if (!has_errors(diagnostics)) report_unused_rules(plan, graph, table, diagnostics);
   table.patterns = match_patterns(plan, graph, diagnostics);
   return table;

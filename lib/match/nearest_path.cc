@@ -79,6 +79,8 @@ bool spend_pass(PathHints& hints) {
   return true;
 }
 
+// The sure answer first: keys are whole paths, and a key that is the end of longer ones lacks its beginning. Then
+// spelling. One pass over all paths serves every key of as many parts.
 std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf paths) {
   const char mark = separator(hints.graph.framework);
   // A key such as "*.wq" says nothing about what stands before the first literal part.

@@ -9,6 +9,7 @@ namespace tpplan {
 
 namespace {
 
+// `.` stands for any character of a name, a newline too, as in what Python's fnmatch.translate writes (`(?s:...)`).
 RE2::Options quiet_options() {
   RE2::Options options;
   options.set_log_errors(false);
@@ -141,6 +142,7 @@ void find_matches(const PatternSet& patterns, std::string_view text, std::vector
   matches.clear();
   if (patterns.index_of.empty()) return;
   RE2::Set::ErrorInfo info{RE2::Set::kNoError};
+  // False without an error is an answer: nothing matches. False with one (the automaton ran out of memory) is none.
   if (patterns.set_is_ready &&
       (patterns.set.Match({text.data(), text.size()}, &matches, &info) || info.kind == RE2::Set::kNoError)) {
     for (int& match : matches) match = patterns.index_of[static_cast<size_t>(match)];

@@ -121,6 +121,8 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule
 
 }  // namespace
 
+// A rule is idle where it names parameters and decides over none of them. One that repeats another has been said to
+// (TP4004), and one that acts on modules has that for its work.
 void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table,
                          Diagnostics& diagnostics) {
   PathHints hints{.graph = graph};

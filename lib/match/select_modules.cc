@@ -34,6 +34,8 @@ std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, co
     find_matches(*set, graph.modules[id].path, hits);
     for (const int hit : hits) matches[globs[static_cast<size_t>(hit)]].push_back(id);
   }
+  // Marks of one glob are told from those of the globs before it by the number, so nothing is cleared between them.
+  // Costs the depth of the tree for each match.
   std::vector<size_t> matched_by(graph.modules.size(), patterns.size());  // the last pattern that matched it
   for (const size_t glob : globs) {
     for (const ModuleId id : matches[glob]) matched_by[id] = glob;

@@ -17,6 +17,8 @@ bool is_about_rule(const TpPlan& plan, const Diagnostic& d, const std::string& k
 
 }  // namespace
 
+// One by one in the plan's order: of two that fit the same warning the second finds nothing, and may be said to be
+// idle.
 void apply_suppressions(const TpPlan& plan, const std::function<bool(Code)>& is_complete, Diagnostics& diagnostics) {
   for (const Suppression& suppression : plan.suppressions) {
     const size_t removed = std::erase_if(diagnostics.list, [&](const Diagnostic& d) {

@@ -50,6 +50,8 @@ std::vector<std::string> sorted(std::vector<std::string> texts) {
 
 }  // namespace
 
+// Three proofs, each of what the others do not see: the YAML values are the same, the plan read from them is, and so
+// are the comments.
 std::string find_loss(const YamlTree& tree, const std::optional<TpPlan>& plan, const std::vector<std::string>& comments,
                       const std::string& formatted) {
   const SourceFile again{.name = "formatted", .text = formatted};

@@ -26,6 +26,7 @@ std::optional<size_t> largest_dim(const FsdpTensor& tensor) {
 }
 
 // The same by the size that a rank has left of each dim, which the axis may cut again (as the minor axis).
+// check_sharding is asked about the whole cut, for the segments of a fused dim must divide too.
 std::optional<size_t> compose(const FsdpTensor& tensor) {
   std::vector<int64_t> left(tensor.shape.begin(), tensor.shape.end());
   for (size_t dim = 0; dim < left.size(); ++dim) left[dim] /= shard_count(tensor.sharding.spec[dim], tensor.mesh);

@@ -50,6 +50,8 @@ std::string take_line(PieceReader& in) {
 
 std::string take_word(PieceReader& in) { return take_until(in, in.file.text.find_first_of(" \t\r\n,[]{}", in.at)); }
 
+// Two line breaks or more without a comment between them are one blank line, however many there were; `breaks` counts
+// since the last token or comment.
 Gap take_gap(PieceReader& in, std::string_view separators) {
   Gap gap;
   size_t breaks = 0, token_end = in.at;

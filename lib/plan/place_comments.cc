@@ -32,6 +32,8 @@ void strip_front_blank(std::vector<std::string>& lines) {
   if (!lines.empty() && lines[0].empty()) lines.erase(lines.begin());
 }
 
+// From the innermost block that ends here outwards: a line goes to the first whose column is not to its right, and that
+// takes the blank lines before it. `depth` only falls: once a line belongs further out, no later one goes back in.
 std::vector<std::string> distribute(PlanEntry& previous, Gap gap, std::optional<size_t> own) {
   std::vector<PlanPiece*> blocks;
   PlanEntry* last = &previous;

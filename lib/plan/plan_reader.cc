@@ -46,6 +46,8 @@ bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what)
   return false;
 }
 
+// Not YAML's grammar of numbers: digits, and what stands among them, so that `1_000`, `0x10` and `1.2.3` count as well.
+// What one reader of YAML or another takes for a number has to be quoted.
 bool is_yaml_number(const YamlNode& node) {
   return node.kind == YamlKind::Scalar && node.is_plain &&
          node.text.find_first_not_of("0123456789.+-_exEX") == std::string::npos &&

@@ -10,6 +10,8 @@
 namespace tpplan {
 namespace {
 
+// As it is written where that is one line in double quotes, or in single ones for the sake of what stands inside;
+// everything else is written anew as a JSON string, which YAML reads as the same text.
 std::string take_quoted(PieceReader& in, const YamlNode& node) {
   const std::string& text = in.file.text;
   const char quote = text[in.at];

@@ -25,6 +25,7 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
   return false;
 }
 
+// One layout stands for a list of one, as torch takes it.
 std::optional<std::vector<Layout>> read_layouts(PlanReader& reader, YamlId id) {
   std::vector<Layout> layouts;
   for (const YamlId item : items_of(reader, id)) {

@@ -19,7 +19,7 @@ constexpr double kReplySeconds = 1;  // that rank 0's word may take
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The wait of a rank is over: asks rank 0 whom it waited for.
+// The wait of a rank is over: asks rank 0 whom it waited for. Rank 0 alone knows where everybody stands.
 void report_timeout(Comm& comm) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);

@@ -27,6 +27,7 @@ bool take_number(std::string_view& text, uint64_t& value) {
   return true;
 }
 
+// Counts are held to the bytes that are there before room is made for them: a damaged frame takes no memory.
 bool parse_body(std::string_view body, Frame& frame) {
   uint64_t type = 0, numbers = 0, texts = 0;
   if (!take_number(body, type) || !take_number(body, numbers) || !take_number(body, texts)) return false;

@@ -80,7 +80,8 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
 }
 
 // Each member reduces one piece of the data, in the first member's memory and in member order, and hands it to the
-// others.
+// others. The pieces are apart, so that members may write into each other's memory at one time; the order of the
+// summands is the same whoever comes first, and so are the bits.
 bool all_reduce(Comm& comm, const Group& group, void* data, uint64_t elements, DType dtype, ReduceOp op) {
   return can_reduce(comm, dtype) && take_part(comm, group, {.out = data}, [&](const std::vector<BoardSlot>& slots) {
            const uint64_t count = slots.size(), self = group.self, width = byte_size(dtype, 1);

@@ -166,6 +166,8 @@ bool open_nccl(Comm& comm, const NcclLibrary& library) {
   return join(comm, everyone(comm), id) != nullptr;
 }
 
+// In the order of the map, the same at all ranks: in two orders, ranks that share two communicators would each wait in
+// one of them for the other.
 void close_nccl(Comm& comm) {
   const Clock::time_point start = Clock::now();
   for (const auto& [ranks, communicator] : std::exchange(state_of(comm).communicators, {})) {

@@ -218,6 +218,8 @@ bool receive_answer(int socket, Clock::time_point end, Frame& answer, std::strin
   }
 }
 
+// A Reject ends the wait. Any other answer, or none, may come from whoever held the port before: it is tried again
+// until the deadline.
 RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
   RankConnections connections{.rank = options.rank, .world = options.world};
   const auto whole = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));

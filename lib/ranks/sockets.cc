@@ -33,6 +33,7 @@ Addresses resolve(const char* address, int port, int flags, std::string& reason)
   return {error == 0 ? found : nullptr, freeaddrinfo};
 }
 
+// Messages are short and answered: with Nagle's algorithm each would wait for the acknowledgement of the one before.
 void prepare(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -45,6 +46,7 @@ int listen_on(const addrinfo& address) {
   if (fd < 0) return -1;
   const int on = 1, off = 0;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  // At `::` callers over IPv4 are heard too: one socket for all.
   if (address.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (bind(fd, address.ai_addr, address.ai_addrlen) == 0 && listen(fd, 1024) == 0) return fd;
   const int error = errno;

@@ -185,6 +185,8 @@ std::string_view module_of(const ModelGraph& graph, const Diagnostic& finding) {
   return id == kNone ? std::string_view{} : graph.modules[id].path;
 }
 
+// The first edit that mends is offered, so they go from the smallest change to the largest: a rule less, another style,
+// a rule more, another mesh.
 void find_remedy(Search& search, Diagnostic& finding) {
   std::vector<RuleId> rules{rule_at(search.plan, finding.span)};
   for (const Note& note : finding.notes) rules.push_back(rule_at(search.plan, note.span));

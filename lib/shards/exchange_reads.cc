@@ -65,6 +65,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
   if (cells.empty()) return 0;
   const Device& device = *comm.device;
   const uint64_t members = comm.node.size();
+  // One block to read into, and for each member one that is packed, one that is sent and one that is received.
   const uint64_t block = std::clamp(staging / (3 * members + 1), kMinBlock, kMaxBlock);
   Group group{.ranks = comm.node};
   group.self = static_cast<size_t>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());

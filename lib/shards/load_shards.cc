@@ -83,6 +83,7 @@ void read_on_host(const ReadTo& to, const CellList& list, uint64_t block, WorkQu
   }
 }
 
+// Whether more than one rank wants some of it. Such bytes are read once on a node, and exchanged.
 bool is_shared(const ReadCell& cell) {
   const int rank = cell.segments.front().targets.front().rank;
   return std::ranges::any_of(cell.segments, [rank](const ReadSegment& segment) {
@@ -114,6 +115,7 @@ DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
 
 }  // namespace
 
+// The processors shared out among the node's processes: this one with all its ranks, and one for each other rank.
 int reading_threads(const Comm& comm, int asked) {
   if (asked > 0) return asked;
   cpu_set_t set;

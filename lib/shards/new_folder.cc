@@ -98,6 +98,8 @@ std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
   return agreed.name;
 }
 
+// Files are synced by those who write them, then the folder, so that their names last, then the rename by its own
+// folder: after a loss of power the final name stands for all of it, or is not there.
 void fill(Comm& comm, const std::string& name, const std::string& path, bool is_folder, const FolderSteps& steps) {
   const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
     if (!function) return;

@@ -108,6 +108,8 @@ uint64_t put(const std::string& folder, const Files& files, size_t tensor, const
 
 }  // namespace
 
+// Blocks are dealt out in turn, whichever ranks held or will hold them: all read and write about as much, and send each
+// other nothing.
 ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& after, const std::string& manifest_sha256,
                       const std::string& path, uint64_t staging) {
   ReshardResult result;

@@ -91,6 +91,7 @@ struct YamlBuilder : YAML::EventHandler {
     return id;
   }
 
+  // An alias shares the node that it names, and costs nothing here; who walks the tree walks it every time.
   void count_values(size_t more, uint64_t offset) {
     values += more;
     if (values > limits.nodes)

@@ -222,6 +222,8 @@ constexpr ConfigFamily starcoder2() {
   return family;
 }
 
+// Numbers of key-value heads and sizes of heads are the defaults of each family's config class
+// (models/NAME/configuration_NAME.py).
 constexpr ConfigFamily kFamilies[] = {
     usual("llama", "Llama", 0, 0, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<MlpBias>, kTwoNorms),
     usual("mistral", "Mistral", 8, 0, kSeparateQkv<Never, Never>, kGatedMlp<Never>, kTwoNorms),

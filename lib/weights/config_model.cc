@@ -202,6 +202,7 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
   if (std::ranges::find(builder.biases, row.bias) != builder.biases.end()) add_tensor(builder, "bias", {out}, segments);
 }
 
+// (Qwen2MoeDecoderLayer.__init__, of transformers.)
 bool is_sparse(const Sizes& sizes, int64_t layer) {
   return (layer + 1) % sizes.sparse_step == 0 && !std::ranges::binary_search(sizes.dense_layers, layer);
 }
@@ -266,6 +267,7 @@ void build_graph(ConfigBuilder& builder) {
   if (family.norm_bias == BiasWhen::Always) add_tensor(builder, "bias", {sizes.hidden});
   add_module(graph, below("rotary_emb"), type_name(builder, "$RotaryEmbedding"));
   const auto rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
+  // As many as torch.arange(0, rotated, 2) has.
   const int64_t frequencies[] = {(rotated + 1) / 2};
   const DType float32 = dtype_of("float32");
   for (const std::string_view name : {"inv_freq", "original_inv_freq"})

@@ -97,6 +97,7 @@ std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::stri
           fmt::format("shard `{}` is not there: {}", name, error.message()), "all shards stand beside the index");
     return {};
   }
+  // The cache of huggingface_hub: snapshots/COMMIT holds links to ../../blobs.
   const bool cached =
       home.parent_path().filename() == "snapshots" && is_inside(file, home.parent_path().parent_path() / "blobs");
   if (is_inside(file, home) || cached) return file.string();
