@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/size_ops.h"
+#include "walk/dtensor_ops.h"
 #include "walk/list_operations.h"
 #include "walk/walk_state.h"
 

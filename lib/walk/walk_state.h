@@ -186,7 +186,6 @@ void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradien
 
 // ---- operations.cc ----
 void run_node(Walk& walk, const GraphNode& node, uint32_t index);
-void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index);
 [[nodiscard]] std::string_view dtype_of(const Walk& walk, SlotId slot);
 [[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
 [[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
