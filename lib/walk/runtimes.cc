@@ -8,10 +8,13 @@ namespace {
 
 constexpr RuntimeRow kRuntimes[] = {
     {.runtime = PlanRuntime::Transformers,
+     .name = "transformers",
      .one_axis = true,
      .enter = enter_transformers_module,
      .exit = exit_transformers_module},
+    {.runtime = PlanRuntime::Torch, .name = "torch", .gap = ForecastGap::NotWalked},
     {.runtime = PlanRuntime::Tpplan,
+     .name = "tpplan",
      .shows_params = true,
      .prepare = prepare_tpplan_run,
      .enter = enter_tpplan_module,
@@ -19,12 +22,15 @@ constexpr RuntimeRow kRuntimes[] = {
      .show_operands = show_tpplan_operands},
 };
 
+static_assert(std::size(kRuntimes) == static_cast<size_t>(PlanRuntime::Transformers) + 1);
+
 }  // namespace
 
-const RuntimeRow* find_runtime(PlanRuntime runtime) {
-  const auto* row = std::find_if(std::begin(kRuntimes), std::end(kRuntimes),
-                                 [runtime](const RuntimeRow& r) { return r.runtime == runtime; });
-  return row == std::end(kRuntimes) ? nullptr : row;
+std::span<const RuntimeRow> runtimes() { return kRuntimes; }
+
+const RuntimeRow& runtime_row(PlanRuntime runtime) {
+  return *std::find_if(std::begin(kRuntimes), std::end(kRuntimes),
+                       [runtime](const RuntimeRow& r) { return r.runtime == runtime; });
 }
 
 }  // namespace tpplan

@@ -1,10 +1,14 @@
-// Who runs a plan, as rows: what happens where modules begin and end, and how operations see their operands.
+// Who runs a plan, as rows: what happens where modules begin and end, and how operations see their operands; or why
+// that is not known.
 #pragma once
 
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "graph/op_graph.h"
 #include "plan/dialects.h"
+#include "walk/walk_graph.h"
 
 namespace tpplan {
 
@@ -15,7 +19,9 @@ using Shown = std::vector<std::pair<ValueId, uint32_t>>;
 
 struct RuntimeRow {
   PlanRuntime runtime{};
-  bool one_axis = false;  // each axis is walked by itself
+  std::string_view name;                // as `--runtime` has it
+  ForecastGap gap = ForecastGap::None;  // anything else: its plans are not walked, and the functions are not there
+  bool one_axis = false;                // each axis is walked by itself
   // Parameters are pieces that operations see through views (tools/python/tpplan/torch/views.py); else they are what
   // the style made of them.
   bool shows_params = false;
@@ -27,8 +33,8 @@ struct RuntimeRow {
   void (*show_operands)(Walk&, const GraphNode&, Shown&) = nullptr;
 };
 
-// nullptr: its plans are not walked.
-[[nodiscard]] const RuntimeRow* find_runtime(PlanRuntime runtime);
+[[nodiscard]] std::span<const RuntimeRow> runtimes();
+[[nodiscard]] const RuntimeRow& runtime_row(PlanRuntime runtime);
 
 // ---- transformers_boundaries.cc ----
 void enter_transformers_module(Walk& walk, const GraphNode& node);

@@ -192,19 +192,22 @@ void walk_axes(Walk& walk, Forecast& forecast) {
 }
 
 struct GapRow {
-  std::string_view text, remedy;
+  std::string_view text, remedy, unchecked;
 };
 
 // By ForecastGap.
 constexpr GapRow kGaps[] = {
-    {"", ""},
-    {"an error was found before the operations were walked", "mend what is found, and ask again"},
+    {"", "", ""},
+    {"an error was found before the operations were walked", "mend what is found, and ask again", ""},
     {"the model file has no operations",
-     "write it with its operations: python -m tpplan.export --transformers NAME --batch B --sequence S -o model.json"},
-    {"what runs this plan is not known operation by operation",
-     "plans that transformers or tpplan.torch runs are walked"},
-    {"a step of this plan would fail", "mend what is found, and ask again"},
-    {"the model has an operation that no rule describes", "`tpplan explain TP5114` says how to describe it"},
+     "models of torch and transformers are written with theirs: python -m tpplan.export --transformers NAME --batch B "
+     "--sequence S -o model.json",
+     "operations, gradients and collectives"},
+    {"torch's own way of running a plan is not known operation by operation",
+     "`--runtime tpplan` judges it as tpplan.torch.parallelize would run it", "operations, gradients and collectives"},
+    {"a step of this plan would fail", "mend what is found, and ask again", ""},
+    {"the model has an operation that no rule describes", "`tpplan explain TP5114` says how to describe it",
+     "what uses its result, gradients and collectives"},
 };
 
 static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Undescribed) + 1);
@@ -213,16 +216,16 @@ static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Undescribed) 
 
 std::string_view to_text(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].text; }
 std::string_view remedy_of(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].remedy; }
+std::string_view unchecked_by(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].unchecked; }
 
 Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                     const ShardingTable& shardings, const BoundaryTable& boundaries, const WalkOptions& options,
                     Diagnostics& diagnostics) {
   Forecast forecast{.gap = ForecastGap::NoGraph, .calls = {}, .broken_at = kNone, .listing = {}};
   if (!model.operations.is_there) return forecast;
-  forecast.gap = ForecastGap::NotWalked;
-  const RuntimeRow* runtime = find_runtime(options.runtime.value_or(plan.dialect->runtime));
-  if (runtime == nullptr) return forecast;
-  forecast.gap = ForecastGap::None;
+  const RuntimeRow& runtime = runtime_row(options.runtime.value_or(plan.dialect->runtime));
+  forecast.gap = runtime.gap;
+  if (forecast.gap != ForecastGap::None) return forecast;
   std::vector<AxisId> axes;
   for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
     const auto axis = static_cast<AxisId>(at);
@@ -231,7 +234,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   }
   int64_t ranks = 1;
   for (const AxisId axis : axes) ranks = std::min(kMostRanksTogether + 1, ranks * plan.mesh.axes[axis].size);
-  const size_t at_once = runtime->one_axis || ranks > kMostRanksTogether ? 1 : axes.size();
+  const size_t at_once = runtime.one_axis || ranks > kMostRanksTogether ? 1 : axes.size();
   for (size_t i = 0; i < axes.size(); i += at_once) {
     const std::span<const AxisId> together = std::span(axes).subspan(i, at_once);
     Walk walk{.plan = plan,
@@ -242,7 +245,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .boundaries = boundaries,
               .diagnostics = diagnostics,
               .axes = {together.begin(), together.end()},
-              .runtime = *runtime,
+              .runtime = runtime,
               .infer = options.infer,
               .listing = options.listing ? &forecast.listing : nullptr};
     walk_axes(walk, forecast);

@@ -30,7 +30,7 @@ enum class ForecastGap : uint8_t {
   None,         // they are known
   NotReached,   // an error of the plan, found before
   NoGraph,      // the model file has no operations
-  NotWalked,    // what runs the plan is not known operation by operation
+  NotWalked,    // torch runs the plan, and its way is not known operation by operation
   Broken,       // the run would end before its step does
   Undescribed,  // an operation that no rule describes (TP5114)
 };
@@ -46,6 +46,8 @@ struct Forecast {
 // What a gap is in words, and what to do about it; empty for None.
 [[nodiscard]] std::string_view to_text(ForecastGap gap);
 [[nodiscard]] std::string_view remedy_of(ForecastGap gap);
+// Which checks a gap leaves out without an error of the plan; empty for the others.
+[[nodiscard]] std::string_view unchecked_by(ForecastGap gap);
 
 // Reports TP5101 to TP5115. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,

@@ -166,3 +166,31 @@ def test_without_the_flag_nothing_is_said(tmp_path):
     plan = plan_file(tmp_path, DENSE)
     assert "costs" not in json.loads(run("check", LLAMA, plan, "--format", "json").stdout)
     assert b"collectives" not in run("check", LLAMA, plan).stdout
+
+
+# ---- what was not judged is said in the summary ----
+
+UNCHECKED = "operations, gradients and collectives were not checked: "
+RIGHT = plan_text({"a": "colwise", "b": "rowwise"})
+
+
+def summary_of(model, plan, *flags):
+    result = run("check", model, plan, *flags)
+    assert result.returncode == 0, result.stdout.decode()
+    return [line for line in result.stdout.decode().splitlines() if "not checked" in line]
+
+
+def test_torchs_own_way_of_running_a_plan_is_judged_by_neighbours_and_the_summary_says_so(tmp_path):
+    plan, torch = plan_file(tmp_path, DENSE), tmp_path / "torch.yaml"
+    torch.write_text(plan_text({key: style for key, style in DENSE.items() if ".mlp." in key}, dialect="torch"))
+    for model_and_plan in ((LLAMA, plan, "--runtime", "torch"), (LLAMA, torch)):
+        (line,) = summary_of(*model_and_plan)
+        assert line.startswith(UNCHECKED + "torch's own way") and "`--runtime tpplan`" in line
+        costs = costs_of(*model_and_plan)
+        assert (UNCHECKED + costs["reason"] + "; " + costs["help"]) == line
+    assert summary_of(LLAMA, torch, "--runtime", "tpplan") == summary_of(LLAMA, plan) == []
+
+
+def test_the_summary_of_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
+    (line,) = summary_of(*write(tmp_path, linear_model(a=[8, 8], b=[8, 8]), RIGHT))
+    assert line.startswith(UNCHECKED + "the model file has no operations") and "python -m tpplan.export" in line

@@ -13,6 +13,7 @@
 #include "parse_line.h"
 #include "program.h"
 #include "render/formats.h"
+#include "walk/runtimes.h"
 
 namespace {
 
@@ -47,7 +48,7 @@ struct LineArguments {
   bool no_config = false;
 };
 
-// The names in a table of formats.
+// The names in a table.
 template <typename Table>
 std::vector<std::string> names_of(const Table& table) {
   std::vector<std::string> names;
@@ -64,7 +65,7 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) 
   command
       .add_option("--runtime", inputs.runtime,
                   "what runs the plan: transformers, torch or tpplan; by the dialect without it")
-      ->check(CLI::IsMember({"transformers", "torch", "tpplan"}));
+      ->check(CLI::IsMember(names_of(runtimes())));
   command.add_option("--mode", inputs.mode, "whether gradients are recorded: train or infer")
       ->check(CLI::IsMember({"train", "infer"}));
   take_whole_number(

@@ -12,6 +12,7 @@
 #include "plan/apply_suppressions.h"
 #include "syntax/yaml_tree.h"
 #include "trace.h"
+#include "walk/runtimes.h"
 
 namespace tpplan {
 namespace {
@@ -91,10 +92,9 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
       return;
     }
     WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer"};
-    if (!inputs.runtime.empty())
-      walk.runtime = inputs.runtime == "torch"    ? PlanRuntime::Torch
-                     : inputs.runtime == "tpplan" ? PlanRuntime::Tpplan
-                                                  : PlanRuntime::Transformers;
+    for (const RuntimeRow& row : runtimes()) {
+      if (row.name == inputs.runtime) walk.runtime = row.runtime;
+    }
     session.compilation = compile({.model = session.model,
                                    .plan = session.plan,
                                    .mesh_sizes = sizes,
@@ -146,6 +146,9 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   out += fmt::format("each rank holds {} at most ({:.1f} % of the ideal {}), {} of it on every rank\n",
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
+  const ForecastGap gap = c.judgement.forecast.gap;
+  if (!unchecked_by(gap).empty())
+    out += fmt::format("{} were not checked: {}; {}\n", unchecked_by(gap), to_text(gap), remedy_of(gap));
   const std::string findings = count_findings(diagnostics);
   return findings.empty() ? out : out + findings + "\n";
 }
