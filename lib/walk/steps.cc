@@ -293,7 +293,9 @@ SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements
       const int64_t tail = walk.rope_dim, last = local_shape(walk.table, layout_of(walk, slot), 0).back();
       if (tail <= 0)
         crash_at(walk, Code::TP5105,
-                 "mla_kv_a_proj asks for `qk_rope_head_dim`, and the model's configuration has none", rule);
+                 "mla_kv_a_proj asks for `qk_rope_head_dim`, and the model's configuration has none that holds for all "
+                 "layers",
+                 rule);
       else if (tail > last)
         crash_at(walk, Code::TP5105, fmt::format("mla_kv_a_proj splits {} elements off an output of {}", tail, last),
                  rule);

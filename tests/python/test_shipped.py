@@ -17,7 +17,7 @@ ROWS = re.findall(r"^\| `([^`]+)` \| `(TP\d{4})` \| (apply|forward|output|gradie
 
 
 def test_the_table_names_the_plans():
-    assert len(ROWS) >= 9
+    assert len(ROWS) >= 10
 
 
 @pytest.mark.parametrize("model, code, fails", ROWS, ids=[row[0].split()[0] for row in ROWS])
@@ -32,3 +32,14 @@ def test_a_shipped_plan_is_found_wrong_unasked(model, code, fails, tmp_path, mon
     assert result.returncode == 1
     findings = json.loads(result.stdout)["diagnostics"]
     assert (code, fails) in {(finding["code"], finding.get("fails")) for finding in findings}
+
+
+def test_the_plan_of_dots3_note_is_right_where_all_layers_have_one_rotary_size(tmp_path, monkeypatch):
+    """With the published sizes; on two real ranks transformers runs this plan, and the one of the table fails."""
+    monkeypatch.chdir(ROOT)
+    graph, plan = str(tmp_path / "model.json"), str(tmp_path / "plan.yaml")
+    arguments = ["transformers", "dots3_note_text", "--kwargs", '{"num_hidden_layers": 3}']
+    export_main.main(["--" + arguments[0], *arguments[1:], "--mode", "train", "-o", graph])
+    export_main.main(["--plan-from", *arguments, "-o", plan])
+    result = run("check", graph, plan, "--format", "json")
+    assert result.returncode == 0 and not [d for d in json.loads(result.stdout)["diagnostics"] if "fails" in d]
