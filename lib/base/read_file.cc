@@ -28,7 +28,7 @@ ReadResult read_descriptor(int fd, ReadResult result, uint64_t limit) {
     return refused(std::move(result), ReadFault::TooLarge, "");
   }
   std::string& text = result.file.text;
-  size_t filled = 0, expected = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) + 1 : 64 * 1024;
+  size_t filled = 0, expected = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) + 1 : size_t{64} * 1024;
   for (;;) {
     if (filled == text.size()) text.resize(std::max(expected, filled * 2));
     const ssize_t got = read(fd, text.data() + filled, text.size() - filled);

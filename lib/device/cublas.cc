@@ -109,7 +109,7 @@ bool multiply_by_cublas(void* stream, int device_index, float* y, const float* a
   const Functions& functions = opened_library().functions;
   const int m = static_cast<int>(p.m), n = static_cast<int>(p.n), k = static_cast<int>(p.k);
   const float one = 1.0f, beta = p.accumulate ? 1.0f : 0.0f;
-  const Handle handle = handle_of(device_index);
+  Handle handle = handle_of(device_index);
   check(functions.set_stream(handle, stream), "cublasSetStream");
   // cuBLAS counts by columns: row major y = a x b is column major y' = b' x a', where a row's length is the leading
   // dim.

@@ -17,9 +17,8 @@ std::string take_quoted(PieceReader& in, const YamlNode& node) {
   const char quote = text[in.at];
   size_t end = in.at + 1;
   for (; end < text.size(); ++end) {
-    if (quote == '"' && text[end] == '\\')
-      ++end;
-    else if (text[end] == quote && quote == '\'' && end + 1 < text.size() && text[end + 1] == quote)
+    const bool escapes = quote == '"' ? text[end] == '\\' : text.compare(end, 2, "''") == 0;
+    if (escapes)
       ++end;
     else if (text[end] == quote)
       break;

@@ -11,13 +11,9 @@
 
 namespace tpplan {
 
-using Clock = std::chrono::steady_clock;
-
 namespace {
 
 constexpr double kReplySeconds = 1;  // that rank 0's word may take
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The wait of a rank is over: asks rank 0 whom it waited for. Rank 0 alone knows where everybody stands.
 void report_timeout(Comm& comm) {

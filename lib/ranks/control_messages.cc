@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "ranks/deadline.h"
 #include "ranks/message.h"
 
 namespace tpplan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The fault that a frame carries.
 bool take_fault(Control& control, const Frame& frame) {

@@ -12,11 +12,10 @@
 
 #include "base/unfinished.h"
 #include "ranks/control_messages.h"
+#include "ranks/deadline.h"
 
 namespace tpplan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kTerminationDelay =
     std::chrono::milliseconds(300);  // to say which rank was lost, when the launcher ends all for it
@@ -33,8 +32,6 @@ void end_by_signal() {
   std::signal(SIGTERM, SIG_DFL);
   raise(SIGTERM);
 }
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Takes in all whole messages of an inbox; `open` says whether more may come.
 void process_inbox(Control& control, size_t i, bool open) {

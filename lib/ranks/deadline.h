@@ -1,13 +1,19 @@
-// When a wait is over. By the clock that no administrator sets: a deadline is so many seconds, whatever time it is.
+// When a wait is over, and how long something took. By the clock that no administrator sets: a deadline is so many
+// seconds, whatever time it is.
 #pragma once
 
 #include <chrono>
 
 namespace tpplan {
 
-[[nodiscard]] inline std::chrono::steady_clock::time_point after(
-    double seconds, std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now()) {
+using Clock = std::chrono::steady_clock;
+
+[[nodiscard]] inline Clock::time_point after(double seconds, Clock::time_point start = Clock::now()) {
   return start + std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::duration<double>(seconds));
+}
+
+[[nodiscard]] inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace tpplan

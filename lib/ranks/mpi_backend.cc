@@ -26,8 +26,6 @@
 namespace tpplan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kTag = 7;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of one message; larger moves are several
 
@@ -233,7 +231,7 @@ void spread_endpoint(Comm& comm, std::string& host, int& port) {
       ++i;
       continue;
     }
-    if (std::chrono::duration<double>(Clock::now() - start).count() > comm.deadline) {
+    if (seconds_since(start) > comm.deadline) {
       throw Fault{.code = Code::TP8005,
                   .message = fmt::format("rank {}: no word from {} over MPI within {:.3g} s", comm.rank,
                                          comm.rank == 0 ? "the other ranks" : "rank 0", comm.deadline),

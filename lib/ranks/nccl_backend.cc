@@ -58,7 +58,7 @@ bool take_part(Comm& comm, const Group& group, const char* what, Alone alone, Qu
     comm.device->synchronize();
     return true;
   }
-  const NcclComm communicator = nccl_communicator(comm, group);
+  NcclComm communicator = nccl_communicator(comm, group);
   return communicator != nullptr &&
          run_nccl(comm, communicator, what, [&] { return queue(communicator, comm.device->stream()); });
 }

@@ -12,12 +12,11 @@
 
 #include "base/text.h"
 #include "ranks/control.h"
+#include "ranks/deadline.h"
 #include "ranks/end_process.h"
 
 namespace tpplan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kAbortTime = std::chrono::milliseconds(1000);
 constexpr auto kCloseTime = std::chrono::seconds(5);
@@ -118,7 +117,7 @@ Group everyone(const Comm& comm) {
 // The id that the group's first rank made, at all of its ranks. It travels over the communicator of all: texts are
 // gathered from every rank of the job, and only the group's are here.
 bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
-  const NcclComm world = state_of(comm).communicators.at(everyone(comm).ranks);
+  NcclComm world = state_of(comm).communicators.at(everyone(comm).ranks);
   const std::shared_ptr<void> memory(comm.device->allocate(sizeof id), comm.device->release);
   if (memory == nullptr) {
     fail(comm, Code::TP8012, "the device has no memory left for an id of NCCL");

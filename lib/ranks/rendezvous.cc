@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "manifest/manifest.h"
+#include "ranks/deadline.h"
 #include "ranks/frames.h"
 #include "ranks/message.h"
 #include "ranks/roster.h"
@@ -19,8 +20,6 @@
 
 namespace tpplan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kMagic = 0x32'6b'6e'61'72'70'70'74;  // "tpprank2"
 constexpr size_t kMaxUnidentified = 256;                // connections that have not said who they are
@@ -152,8 +151,7 @@ std::vector<int> missing_ranks(const PendingJob& pending) {
 }
 
 void accept_ranks(PendingJob& pending, int listener, const RendezvousOptions& options) {
-  const Clock::time_point end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
+  const Clock::time_point end = after(options.deadline);
   while (pending.missing != 0) {
     if (seconds_until(end) <= 0) {
       const std::vector<int> late = missing_ranks(pending);
@@ -222,9 +220,7 @@ bool receive_answer(int socket, Clock::time_point end, Frame& answer, std::strin
 // until the deadline.
 RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
   RankConnections connections{.rank = options.rank, .world = options.world};
-  const auto whole = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.deadline));
-  const Clock::time_point end = Clock::now() + whole, last = end + std::chrono::duration_cast<Clock::duration>(
-                                                                       std::chrono::duration<double>(kReplySeconds));
+  const Clock::time_point end = after(options.deadline), last = after(kReplySeconds, end);
   const Frame hello = hello_of(options);
   std::string reason = "no answer";
   while (seconds_until(end) > 0) {

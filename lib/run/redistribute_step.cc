@@ -3,19 +3,15 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/text.h"
+#include "ranks/deadline.h"
 #include "ranks/roster.h"
 #include "run/copy_region.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Everything that a step is about, before anything moves.
 struct StepPlan {

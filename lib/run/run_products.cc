@@ -3,10 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 
 #include "base/text.h"
+#include "ranks/deadline.h"
 #include "run/memory_vote.h"
 #include "run/product_work.h"
 #include "run/schedule.h"
@@ -49,11 +49,11 @@ bool allocate_floats(ProductWork& w, int64_t elements, DeviceFloats& floats) {
 }
 
 void multiply(ProductWork& w, float* y, const void* a, const void* b, const Product& product, ProductResult& result) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
   if (product.m != 0 && product.n != 0)
     w.comm.device->multiply(y, static_cast<const float*>(a), static_cast<const float*>(b), product);
   w.comm.device->synchronize();
-  result.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds += seconds_since(begin);
 }
 
 // Elements of the result that differ from sum over k of value(row, k) W(k, f), W's factors at `f` being `at` and along
@@ -73,7 +73,7 @@ uint64_t wrong_products(const ProductWork& w, const LocalTensor& tensor, size_t 
   for (const int64_t row : rows_in(w, intervals)) {
     int64_t sum1 = 0, sum2 = 0;
     for (int64_t k = 0; k < length_k; ++k) {
-      const int v = value(w, row, k);
+      const int64_t v = value(w, row, k);
       sum1 += v * along1[static_cast<size_t>(k)];
       sum2 += v * along2[static_cast<size_t>(k)];
     }

@@ -4,12 +4,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <numeric>
 #include <thread>
 
 #include "base/text.h"
+#include "ranks/deadline.h"
 #include "ranks/memory_sharers.h"
 #include "shards/exchange_reads.h"
 #include "shards/plan_reads.h"
@@ -131,7 +131,7 @@ int working_threads(const Comm& comm, int asked) {
 
 LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
                        const LoadOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   if (options.staging < kMinStaging)
     throw Fault{.code = Code::TP8012,
                 .message = fmt::format("--staging {} is too little", human_bytes(options.staging)),
@@ -165,7 +165,7 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
   if (!alone) result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging);
   if (!stores.empty()) check_unchanged(source);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

@@ -48,7 +48,7 @@ void sync_folder(const fs::path& folder) {
 // replaced.
 std::string bare(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  const std::string end = link_end(path);
+  std::string end = link_end(path);
   if (end.empty()) throw failure(path, ELOOP);
   return end;
 }

@@ -3,12 +3,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <set>
 
 #include "base/text.h"
+#include "ranks/deadline.h"
 #include "ranks/memory_sharers.h"
 #include "shards/byte_boxes.h"
 #include "shards/load_shards.h"
@@ -207,7 +207,7 @@ std::vector<Fault> tiling_faults(const Manifest& manifest) {
 
 VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads,
                            bool progress) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   Verifier verifier{.source = source, .blocks = {}, .mutex = {}, .first = {}};
   const auto list = [&] {
     verifier.manifest = stores.front().manifest;
@@ -225,9 +225,7 @@ VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<con
   });
   finish_together(comm, queue, {.title = progress ? "verifying" : "", .total_bytes = total});
   if (!stores.empty()) check_unchanged(source);
-  return {.difference = verifier.first.fault,
-          .compared_bytes = verifier.compared,
-          .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  return {.difference = verifier.first.fault, .compared_bytes = verifier.compared, .seconds = seconds_since(start)};
 }
 
 }  // namespace tpplan

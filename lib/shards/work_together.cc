@@ -1,10 +1,10 @@
 #include "shards/work_together.h"
 
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 #include <vector>
 
+#include "ranks/deadline.h"
 #include "ranks/gather.h"
 
 namespace tpplan {
@@ -29,7 +29,7 @@ WorkState state_of(const Comm& comm, WorkQueue& queue) {
 }  // namespace
 
 void finish_together(Comm& comm, WorkQueue& queue, const Progress& progress) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   std::optional<Fault> fault;
   for (bool busy = true; busy;) {
     std::vector<WorkState> all;
@@ -40,9 +40,7 @@ void finish_together(Comm& comm, WorkQueue& queue, const Progress& progress) {
       join_work(queue);
       throw;
     }
-    if (!progress.title.empty())
-      show_bar(progress.title, queue.done_bytes, progress.total_bytes,
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (!progress.title.empty()) show_bar(progress.title, queue.done_bytes, progress.total_bytes, seconds_since(start));
     busy = std::ranges::any_of(all, &WorkState::is_busy);
     const auto failed = std::ranges::find_if(all, [](const WorkState& state) { return state.fault.has_value(); });
     if (!fault && failed != all.end()) fault = failed->fault;

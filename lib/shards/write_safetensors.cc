@@ -27,7 +27,7 @@ std::string pieces_text(const std::vector<WriteEntry>& entries) {
     end_object(json);
   }
   end_object(json);
-  const std::string text = json_text(json.out);
+  std::string text = json_text(json.out);
   if (text.size() <= kMaxHeaderText) return text;  // readers take no more, ours among them
   throw Fault{
       .code = Code::TP8033,

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 #include <tuple>
 
@@ -11,6 +10,7 @@
 #include "base/write_file.h"
 #include "commands.h"
 #include "job.h"
+#include "ranks/deadline.h"
 #include "ranks/gather.h"
 #include "ranks/memory_sharers.h"
 #include "shards/ask_for_memory.h"
@@ -139,10 +139,10 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
     uint64_t drawn = 0;
     double seconds = 0;
     work_together(comm, "init", [&] {
-      const auto start = std::chrono::steady_clock::now();
+      const Clock::time_point start = Clock::now();
       use_device(comm);
       drawn = init_shards(store, arguments.seed, threads);
-      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      seconds = seconds_since(start);
     });
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = plan.left_out};
     if (!arguments.output.empty()) std::ignore = save_shards(comm, store, options);
