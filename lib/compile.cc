@@ -48,6 +48,8 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
                               c.judgement.init);
   c.manifest.collectives = c.judgement.forecast.calls;
   c.manifest.has_collectives = c.judgement.forecast.gap == ForecastGap::None;
+  if (c.manifest.has_collectives)
+    c.manifest.step = {c.graph.operations.batch, c.graph.operations.sequence, c.judgement.forecast.unlisted};
   c.manifest.model_sha256 = sha256_hex(inputs.model.text);
   c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   c.reached = Phase::Manifest;

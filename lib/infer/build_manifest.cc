@@ -48,8 +48,7 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   layout.replicas = device_count(b.plan.mesh) / shard_count(sharding.spec, b.plan.mesh);
   if (!param.is_buffer) layout.grad_reduce = grad_reduce_of(b.plan, sharding, rule);
   if (!param.is_buffer) {
-    const std::optional<AxisId> fsdp = b.plan.fsdp ? std::optional(b.plan.fsdp->axis) : std::nullopt;
-    layout.steps = param_steps(shape, sharding, layout.grad_reduce, fsdp, b.plan.mesh);
+    layout.steps = param_steps(shape, sharding, layout.grad_reduce, data_axes_of(b.plan), b.plan.mesh);
   }
   const ModuleKind kind = b.graph.modules[param.module].kind;
   if (!param.is_buffer && names_kind(kind)) layout.kind = to_text(kind);

@@ -149,6 +149,10 @@ constexpr FieldRow<Manifest> kSettings[] = {
      [](const M&, const M& m) -> FieldWord {
        return {data_words(m.data, m.mesh), text_of(write_data, m.data, m.mesh)};
      }},
+    {"step",
+     [](const M&, const M& m) -> FieldWord {
+       return {step_words(m.step, m.mesh), text_of(write_step, m.step, m.mesh)};
+     }},
     {"fsdp",
      [](const M&, const M& m) -> FieldWord {
        return {fsdp_words(m.fsdp, m.mesh), text_of(write_fsdp, m.fsdp, m.mesh)};

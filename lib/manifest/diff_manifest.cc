@@ -54,6 +54,9 @@ ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_ma
   ManifestDiff diff;
   diff.inputs = compare_fields(input_fields(), old_manifest, old_manifest, new_manifest, new_manifest);
   diff.settings = compare_fields(setting_fields(), old_manifest, old_manifest, new_manifest, new_manifest);
+  // That only one of them lists the calls of a step is said of the calls.
+  if (old_manifest.has_collectives != new_manifest.has_collectives)
+    std::erase_if(diff.settings, [](const FieldChange& change) { return change.field == "step"; });
   diff.rules = compare_rules(old_manifest, new_manifest);
   diff.parameters = diff_params(old_manifest, old_manifest.parameters, new_manifest, new_manifest.parameters);
   diff.buffers = diff_params(old_manifest, old_manifest.buffers, new_manifest, new_manifest.buffers);

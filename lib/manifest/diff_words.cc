@@ -65,6 +65,15 @@ std::string values_words(const std::vector<ManifestValue>& values, const Mesh& m
   return list_words(words);
 }
 
+std::string step_words(const ManifestStep& step, const Mesh& mesh) {
+  std::vector<std::string> words, axes;
+  if (step.batch > 0) words.push_back(fmt::format("batch {}", step.batch));
+  if (step.sequence > 0) words.push_back(fmt::format("sequence {}", step.sequence));
+  for (const AxisId axis : step.unlisted) axes.push_back(mesh.axes[axis].name);
+  if (!axes.empty()) words.push_back(fmt::format("without the calls over {}", list_words(axes)));
+  return words.empty() ? "none" : join(words, ", ");
+}
+
 std::string data_words(const std::optional<ManifestData>& data, const Mesh& mesh) {
   if (!data) return "none";
   std::vector<std::string> axes;

@@ -113,9 +113,18 @@ std::vector<uint64_t> tensors_by_layout(const Manifest& manifest) {
 
 uint64_t whole_bytes(const ParamLayout& layout) { return bytes_of(layout.dtype, layout.shape); }
 
+std::vector<AxisId> data_axes_of(const Manifest& manifest) {
+  std::vector<AxisId> axes;
+  for (size_t i = 0; i < manifest.mesh.axes.size(); ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    const bool data = manifest.data && std::ranges::find(manifest.data->axes, axis) != manifest.data->axes.end();
+    if (data || (manifest.fsdp && manifest.fsdp->axis == axis)) axes.push_back(axis);
+  }
+  return axes;
+}
+
 std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout) {
-  const std::optional<AxisId> fsdp = manifest.fsdp ? std::optional(manifest.fsdp->axis) : std::nullopt;
-  return param_steps(layout.shape, layout.sharding, layout.grad_reduce, fsdp, manifest.mesh);
+  return param_steps(layout.shape, layout.sharding, layout.grad_reduce, data_axes_of(manifest), manifest.mesh);
 }
 
 uint64_t payload_bytes(const ParamLayout& layout, const ParamStep& step) {

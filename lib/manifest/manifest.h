@@ -44,7 +44,7 @@ struct ParamLayout {
   std::string reason;               // rule | fsdp | rule+fsdp | default | tied
   int64_t replicas = 1;             // ranks that hold the same element
   std::vector<GradReduce> grad_reduce;
-  std::vector<ParamStep> steps;   // param_steps of the above and of FSDP's axis; a buffer has none
+  std::vector<ParamStep> steps;   // param_steps of the above and of data_axes_of; a buffer has none
   std::string kind;               // of the module that it belongs to: linear | embedding | norm; empty: none of these
   std::vector<std::string> dims;  // names of the dims, "out" and "in" of a linear or an embedding; empty: nobody says
   uint32_t init = kNoInit;        // into Manifest::distributions; kNoInit: nobody says what it is filled with
@@ -111,6 +111,12 @@ struct ManifestTotals {
   bool operator==(const ManifestTotals&) const = default;
 };
 
+// The step of which a manifest lists the calls, as one rank of the data axes computes it.
+struct ManifestStep {
+  int64_t batch = 0, sequence = 0;  // of that rank's own inputs; 0: the model file does not say
+  std::vector<AxisId> unlisted;     // data axes over which what wraps the model makes calls that are not listed
+};
+
 struct Manifest {
   std::string model_name, model_sha256, plan_sha256;
   Mesh mesh;
@@ -129,6 +135,7 @@ struct Manifest {
   std::vector<Distribution> distributions;
   bool has_collectives = false;             // the model had a graph of operations
   std::vector<CollectiveCall> collectives;  // of one training step, in order
+  ManifestStep step;                        // of these
   ManifestTotals totals;
 };
 
@@ -159,6 +166,9 @@ const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh
 
 // Bytes of all elements of a layout's tensor.
 [[nodiscard]] uint64_t whole_bytes(const ParamLayout& layout);
+
+// The axes over which every rank has a batch of its own, FSDP's too, in mesh order.
+[[nodiscard]] std::vector<AxisId> data_axes_of(const Manifest& manifest);
 
 // The steps of a parameter of this layout.
 [[nodiscard]] std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout);

@@ -105,6 +105,15 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
   });
 }
 
+void write_step(JsonWriter& json, const ManifestStep& step, const Mesh& mesh) {
+  begin_object(json);
+  if (step.batch > 0) write_member(json, "batch", step.batch);
+  if (step.sequence > 0) write_member(json, "sequence", step.sequence);
+  write_key(json, "unlisted");
+  write_axes(json, step.unlisted, mesh);
+  end_object(json);
+}
+
 void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh) {
   if (!data) return write_value(json, nullptr);
   begin_object(json);

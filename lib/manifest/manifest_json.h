@@ -23,6 +23,7 @@ void write_placements(JsonWriter& json, const std::optional<std::vector<Placemen
 void write_segments(JsonWriter& json, std::span<const DimSegments> segments);
 void write_shapes(JsonWriter& json, std::span<const std::vector<int64_t>> shapes);
 void write_grad_reduce(JsonWriter& json, std::span<const GradReduce> reductions, const Mesh& mesh);
+void write_step(JsonWriter& json, const ManifestStep& step, const Mesh& mesh);
 void write_param_steps(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh);
 void write_values(JsonWriter& json, std::span<const ManifestValue> values, const Mesh& mesh);
 void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh);

@@ -37,6 +37,7 @@ struct ManifestReader {
   Span totals_span;
   uint32_t largest_init = 0;  // that a parameter names, and where it does
   Span init_span;
+  Span step_span;
   std::unordered_map<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
   StringIndex paths;                                       // of the parameters
   std::vector<bool> is_tied;

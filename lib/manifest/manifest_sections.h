@@ -25,4 +25,8 @@ namespace tpplan {
 // read_collective.cc: one call of the forecast.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree);
 
+// read_step.cc: of which step they are; prove_step looks at it when all is read.
+[[nodiscard]] bool read_step(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool prove_step(ManifestReader& reader);
+
 }  // namespace tpplan

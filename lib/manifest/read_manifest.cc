@@ -81,6 +81,7 @@ constexpr MemberRow kMembers[] = {
     {"remat", JsonMember::Whole, read_remat},
     {"totals", JsonMember::Whole, read_totals, true},
     {"collectives", JsonMember::Elements, read_collective},
+    {"step", JsonMember::Whole, read_step},
 };
 
 const MemberRow* row_of(std::string_view key) {
@@ -113,7 +114,7 @@ void finish(ManifestReader& reader) {
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
-  if (!prove_steps(reader)) return;
+  if (!prove_steps(reader) || !prove_step(reader)) return;
   if (!sum_totals(manifest)) {
     fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");
   } else if (manifest.totals != reader.written) {
@@ -133,6 +134,7 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
                         .written = {},
                         .totals_span = {},
                         .init_span = {},
+                        .step_span = {},
                         .layout_index = {},
                         .paths = {},
                         .is_tied = {},

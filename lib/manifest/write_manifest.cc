@@ -184,9 +184,12 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_lines(json, "tied", manifest.tied, [&](const std::vector<uint32_t>& tie) {
     write_array(json, tie, [&](uint32_t p) { write_value(json, path_of(manifest, manifest.parameters[p])); });
   });
-  if (manifest.has_collectives)
+  if (manifest.has_collectives) {
     write_lines(json, "collectives", manifest.collectives,
                 [&](const CollectiveCall& call) { write_collective(json, call, manifest.mesh); });
+    write_top_key(json, "step");
+    write_step(json, manifest.step, manifest.mesh);
+  }
   write_top_key(json, "data");
   write_data(json, manifest.data, manifest.mesh);
   write_top_key(json, "fsdp");

@@ -28,6 +28,19 @@ UnevenPolicy pieces_of(const TpPlan& plan) {
   return plan.fsdp && plan.fsdp->policy->pieces == UnevenPolicy::Torch ? UnevenPolicy::Torch : plan.uneven;
 }
 
+bool is_data_axis(const TpPlan& plan, AxisId axis) {
+  return (plan.fsdp && plan.fsdp->axis == axis) ||
+         (plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end());
+}
+
+std::vector<AxisId> data_axes_of(const TpPlan& plan) {
+  std::vector<AxisId> axes;
+  for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
+    if (is_data_axis(plan, static_cast<AxisId>(i))) axes.push_back(static_cast<AxisId>(i));
+  }
+  return axes;
+}
+
 bool same_treatment(const PlanRule& a, const PlanRule& b) {
   return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous &&
          a.options == b.options;

@@ -117,6 +117,10 @@ struct TpPlan {
 // How pieces that do not divide are cut: as the plan says of its rules, or as its FSDP policy cuts them anyway.
 [[nodiscard]] UnevenPolicy pieces_of(const TpPlan& plan);
 
+// Over data axes, FSDP's among them, every rank has a batch of its own. In mesh order.
+[[nodiscard]] bool is_data_axis(const TpPlan& plan, AxisId axis);
+[[nodiscard]] std::vector<AxisId> data_axes_of(const TpPlan& plan);
+
 // True when both rules would do the same to a parameter.
 [[nodiscard]] bool same_treatment(const PlanRule& a, const PlanRule& b);
 

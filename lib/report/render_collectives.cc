@@ -2,7 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
 #include "report/html_text.h"
+#include "report/render_costs.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -50,6 +52,20 @@ std::string layer_table(const CallGroup& group, const Mesh& mesh) {
   return out;
 }
 
+// What the step is, and what is not among its calls.
+std::string step_text(const Manifest& manifest) {
+  const ManifestStep& step = manifest.step;
+  std::vector<std::string> words;
+  if (step.batch > 0)
+    words.push_back(
+        fmt::format("batch {}{}", step.batch, data_axes_of(manifest).empty() ? "" : " on each rank of the data axes"));
+  if (step.sequence > 0) words.push_back(fmt::format("sequence {}", step.sequence));
+  std::string out = words.empty() ? "" : fmt::format("<p>Of a step with {}.</p>\n", join(words, ", "));
+  for (const std::string& missing : unlisted_words(manifest.mesh, step.unlisted, !manifest.remat.empty()))
+    out += fmt::format("<p>Not listed: {}.</p>\n", html(missing));
+  return out;
+}
+
 }  // namespace
 
 std::string collectives_section(const Manifest& manifest, const ManifestMeasure& measure) {
@@ -59,6 +75,7 @@ std::string collectives_section(const Manifest& manifest, const ManifestMeasure&
            "<p>The manifest does not list them: the model file had no operations, or what runs this plan is not known "
            "operation by operation. <code>python -m tpplan.export</code> writes a model file with its "
            "operations.</p>\n</section>\n";
+  out += step_text(manifest);
   if (manifest.collectives.empty()) return out + "<p>None.</p>\n</section>\n";
   out +=
       "<p>Every call of one training step, as rank 0 makes it. The payload is the size as nccl-tests counts it; a ring "

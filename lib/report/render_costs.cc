@@ -44,11 +44,19 @@ std::string axis_text(const Mesh& mesh, AxisId axis) {
 
 std::string heading(const Costs& costs, const Common& common) {
   std::vector<std::string> words;
-  if (costs.batch > 0) words.push_back(fmt::format("batch {}", costs.batch));
+  if (costs.batch > 0)
+    words.push_back(fmt::format("batch {}{}", costs.batch, costs.has_data_axes ? " on each data rank" : ""));
   if (costs.sequence > 0) words.push_back(fmt::format("sequence {}", costs.sequence));
   if (common.one_axis) words.push_back("over " + axis_text(costs.mesh, common.call->axis));
   if (common.one_dtype) words.push_back("in " + escape_for_terminal(common.call->dtype));
   return fmt::format("collectives of a step, rank 0: {}", join(words, ", "));
+}
+
+std::string unlisted_lines(const Costs& costs) {
+  std::string out;
+  for (const std::string& words : unlisted_words(costs.mesh, costs.unlisted, costs.has_remat))
+    out += fmt::format("not listed: {}\n", words);
+  return out;
 }
 
 // Texts side by side: as wide as the widest of each column, but for the modules, which take what is left of the line.
@@ -166,12 +174,22 @@ void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
 
 }  // namespace
 
+std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId> unlisted, bool has_remat) {
+  std::vector<std::string> words, axes;
+  for (const AxisId axis : unlisted) axes.push_back(axis_text(mesh, axis));
+  if (!axes.empty())
+    words.push_back(
+        fmt::format("calls over {}, which are made by what wraps the model (FSDP2, DDP)", join(axes, ", ")));
+  if (has_remat) words.emplace_back("calls that `remat` makes again in the backward pass");
+  return words;
+}
+
 std::string render_costs(const Costs& costs, const CostsLook& look) {
   if (!costs.reason.empty())
     return fmt::format("no forecast of collectives: {}\n{}", costs.reason,
                        costs.help.empty() ? "" : fmt::format("  = help: {}\n", costs.help));
   const CollectiveMeasure& measure = costs.measure;
-  if (measure.groups.empty()) return "collectives of a step: none\n";
+  if (measure.groups.empty()) return "collectives of a step: none\n" + unlisted_lines(costs);
   if (measure.overflow) return "no forecast of collectives: the sums of bytes leave 64 bits\n";
   const Common common = common_of(measure);
   CostsTable table;
@@ -197,6 +215,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
   fit(table, look.width);
   std::string out = bold(heading(costs, common), look) + '\n';
   out += "wire: in a ring, 2(n-1)/n for all_reduce, (n-1)/n for the others (nccl-tests)\n";
+  out += unlisted_lines(costs);
   out += bytes_line(table, "", heads, look.width);
   size_t at = 0;
   for (const CallGroup& group : measure.groups) {
@@ -227,6 +246,10 @@ void write_costs(JsonWriter& json, const Costs& costs) {
   }
   if (costs.batch > 0) write_member(json, "batch", costs.batch);
   if (costs.sequence > 0) write_member(json, "sequence", costs.sequence);
+  if (!costs.unlisted.empty()) {
+    write_key(json, "unlisted");
+    write_array(json, costs.unlisted, [&](AxisId axis) { write_value(json, costs.mesh.axes[axis].name); });
+  }
   write_key(json, "groups");
   begin_array(json);
   for (const CallGroup& group : costs.measure.groups) {

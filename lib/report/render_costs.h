@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "measure/measure_collectives.h"
 #include "syntax/json_writer.h"
@@ -15,7 +17,10 @@ namespace tpplan {
 struct Costs {
   const CollectiveMeasure& measure;
   const Mesh& mesh;
-  int64_t batch = 0, sequence = 0;  // of the step; 0: nobody says
+  int64_t batch = 0, sequence = 0;  // of the step of one data rank; 0: nobody says
+  bool has_data_axes = false;       // so that there are several of them
+  bool has_remat = false;
+  std::span<const AxisId> unlisted{};  // as in ManifestStep
   std::string_view reason{};
   std::string_view help{};
 };
@@ -24,6 +29,10 @@ struct CostsLook {
   bool color = false;
   size_t width = 80;  // columns; a row that is wider stands on two lines
 };
+
+// What is not among the calls, a sentence each: empty where nothing is missing.
+[[nodiscard]] std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId> unlisted,
+                                                      bool has_remat);
 
 // Ends with a line break. Names are escaped for a terminal.
 [[nodiscard]] std::string render_costs(const Costs& costs, const CostsLook& look);

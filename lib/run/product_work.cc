@@ -24,8 +24,8 @@ std::vector<Placement> from_front(std::vector<Placement> placements, int ndim) {
 // The axes over which the weight's gradient is summed though no style cuts the tokens there: the batch is cut over
 // them.
 bool cuts_batch(const ProductWork& w, AxisId axis) {
-  const bool fsdp = w.manifest.fsdp && w.manifest.fsdp->axis == axis;
-  return fsdp || (w.manifest.data && std::ranges::find(w.manifest.data->axes, axis) != w.manifest.data->axes.end());
+  const std::vector<AxisId> data = data_axes_of(w.manifest);
+  return std::ranges::find(data, axis) != data.end();
 }
 
 // The layout that the product gives to y.

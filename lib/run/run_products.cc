@@ -194,7 +194,7 @@ bool gradient_of_weight(ProductWork& w, const LocalTensor& x, const LocalTensor&
     else
       reduced.spec = without_axis(std::move(reduced.spec), reduce.axis);
   }
-  for (const ParamStep& step : param_steps(layout.shape, reduced, open, std::nullopt, w.mesh)) {
+  for (const ParamStep& step : param_steps(layout.shape, reduced, open, {}, w.mesh)) {
     if (!redistribute_step(w.comm, w.mesh, step.step.collective, gradient, step.step.after)) return false;
   }
   // Axes that cut the tokens and are in no grad_reduce stay open: such a gradient is wrong on every rank, and is

@@ -46,18 +46,13 @@ struct Walk {
   std::vector<ParamStep>& steps;
 };
 
-// Of a rank that holds the most: with uneven sizes the first has whole pieces.
 uint64_t elements_of_first_rank(const Walk& walk, const PartitionSpec& spec) {
-  Sharding sharding{.spec = spec, .segments = {}};
-  for (const DimSegments& segments : walk.sharding.segments) {
-    if (!spec[segments.dim].empty()) sharding.segments.push_back(segments);
-  }
-  const std::vector<int64_t> first(walk.mesh.axes.size(), 0);
-  return elements_of(local_shape(walk.shape, sharding, walk.mesh, first));
+  return elements_of(first_local_shape(walk.shape, walk.sharding, spec, walk.mesh));
 }
 
-// One step, after which the tensor is cut as `next`.
-void go(Walk& walk, const Collective& collective, PartitionSpec next) {
+// One step, after which the tensor is cut as spec_after says.
+void go(Walk& walk, const Collective& collective) {
+  PartitionSpec next = spec_after(walk.spec, collective);
   const PartitionSpec& counted = counts_after(collective.kind) ? next : walk.spec;
   walk.steps.push_back({.part = walk.part,
                         .step = {.collective = collective,
@@ -67,26 +62,31 @@ void go(Walk& walk, const Collective& collective, PartitionSpec next) {
   walk.spec = std::move(next);
 }
 
+Collective over(CollectiveKind kind, AxisId axis, size_t dim) {
+  return {.kind = kind, .axis = axis, .dim = static_cast<int>(dim)};
+}
+
 // Pieces of a minor axis lie inside those of a major one. A collective over the major one would put together pieces
 // that are not neighbours, so the minor axes are gathered before it, from the innermost out, and cut again behind it,
 // which moves nothing.
-//
-// A collective over `axis`, which cuts `dim` at `place` of its axes before (all_gather) or after it (reduce_scatter).
-void go_behind_minor_axes(Walk& walk, CollectiveKind kind, AxisId axis, size_t dim, size_t place) {
-  const auto over = [dim](CollectiveKind what, AxisId which) {
-    return Collective{.kind = what, .axis = which, .dim = static_cast<int>(dim)};
-  };
-  const bool cuts_now = kind == CollectiveKind::AllGather;
-  const DimAxes minor(walk.spec[dim].begin() + static_cast<std::ptrdiff_t>(place + cuts_now), walk.spec[dim].end());
-  for (size_t i = minor.size(); i-- > 0;)
-    go(walk, over(CollectiveKind::AllGather, minor[i]), without_axis(walk.spec, minor[i]));
-  PartitionSpec next = without_axis(walk.spec, axis);
-  if (!cuts_now) next[dim].push_back(axis);
-  go(walk, over(kind, axis), next);
-  for (const AxisId cut : minor) {
-    next[dim].push_back(cut);
-    go(walk, over(CollectiveKind::LocalSlice, cut), next);
+
+// The dim whole along those of `axes` that cut it.
+void gather_dim(Walk& walk, size_t dim, std::span<const AxisId> axes) {
+  const DimAxes cuts = walk.spec[dim];
+  const auto is_gathered = [&](AxisId axis) { return std::ranges::find(axes, axis) != axes.end(); };
+  const auto first = std::ranges::find_if(cuts, is_gathered);
+  for (auto axis = cuts.end(); axis != first;) go(walk, over(CollectiveKind::AllGather, *--axis, dim));
+  for (auto axis = first; axis != cuts.end(); ++axis) {
+    if (!is_gathered(*axis)) go(walk, over(CollectiveKind::LocalSlice, *axis, dim));
   }
+}
+
+// A reduce_scatter over `axis`, which cuts `dim` at `place` of its axes after it.
+void scatter_dim(Walk& walk, AxisId axis, size_t dim, size_t place) {
+  const DimAxes minor(walk.spec[dim].begin() + static_cast<std::ptrdiff_t>(place), walk.spec[dim].end());
+  for (size_t i = minor.size(); i-- > 0;) go(walk, over(CollectiveKind::AllGather, minor[i], dim));
+  go(walk, over(CollectiveKind::ReduceScatter, axis, dim));
+  for (const AxisId cut : minor) go(walk, over(CollectiveKind::LocalSlice, cut, dim));
 }
 
 // The place of `axis` among the axes that cut the dim now, in the order of the end.
@@ -111,6 +111,8 @@ std::vector<GradReduce> in_order(std::span<const GradReduce> reductions, const P
   return order;
 }
 
+}  // namespace
+
 PartitionSpec unscattered(PartitionSpec spec, std::span<const GradReduce> reductions) {
   for (const GradReduce& reduce : reductions) {
     if (reduce.kind == CollectiveKind::ReduceScatter) spec = without_axis(std::move(spec), reduce.axis);
@@ -118,7 +120,21 @@ PartitionSpec unscattered(PartitionSpec spec, std::span<const GradReduce> reduct
   return spec;
 }
 
-}  // namespace
+PartitionSpec spec_after(PartitionSpec spec, const Collective& collective) {
+  if (collective.kind == CollectiveKind::AllGather) return without_axis(std::move(spec), collective.axis);
+  if (collective.kind != CollectiveKind::AllReduce)
+    spec[static_cast<size_t>(collective.dim)].push_back(collective.axis);
+  return spec;
+}
+
+std::vector<int64_t> first_local_shape(std::span<const int64_t> shape, const Sharding& sharding,
+                                       const PartitionSpec& spec, const Mesh& mesh) {
+  Sharding now{.spec = spec, .segments = {}};
+  for (const DimSegments& segments : sharding.segments) {
+    if (!spec[segments.dim].empty()) now.segments.push_back(segments);
+  }
+  return local_shape(shape, now, mesh, std::vector<int64_t>(mesh.axes.size(), 0));
+}
 
 std::vector<Step> value_steps(std::span<const Placement> from, std::span<const Collective> collectives,
                               std::span<const Placement> target, const Mesh& mesh) {
@@ -158,7 +174,7 @@ bool find_step_part(std::string_view text, StepPart& part) {
 }
 
 std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
-                                   std::span<const GradReduce> reductions, std::optional<AxisId> fsdp,
+                                   std::span<const GradReduce> reductions, std::span<const AxisId> gathered,
                                    const Mesh& mesh) {
   std::vector<ParamStep> steps;
   Walk walk{.shape = shape,
@@ -167,20 +183,17 @@ std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Shardin
             .part = StepPart::Gather,
             .spec = sharding.spec,
             .steps = steps};
-  if (const std::optional<size_t> dim = fsdp ? dim_of(walk.spec, *fsdp) : std::nullopt) {
-    const DimAxes& axes = walk.spec[*dim];
-    go_behind_minor_axes(walk, CollectiveKind::AllGather, *fsdp, *dim, place_among(axes, axes, *fsdp));
-  }
+  // The last dim first, so that the reductions below are the way back.
+  for (size_t dim = walk.spec.size(); dim-- > 0;) gather_dim(walk, dim, gathered);
   walk.part = StepPart::Reduce;
   walk.spec = unscattered(sharding.spec, reductions);
   for (const GradReduce& reduce : in_order(reductions, sharding.spec)) {
     if (reduce.kind != CollectiveKind::ReduceScatter) {
-      go(walk, {.kind = reduce.kind, .axis = reduce.axis}, walk.spec);
+      go(walk, {.kind = reduce.kind, .axis = reduce.axis});
       continue;
     }
     const size_t dim = *dim_of(sharding.spec, reduce.axis);
-    go_behind_minor_axes(walk, reduce.kind, reduce.axis, dim,
-                         place_among(walk.spec[dim], sharding.spec[dim], reduce.axis));
+    scatter_dim(walk, reduce.axis, dim, place_among(walk.spec[dim], sharding.spec[dim], reduce.axis));
   }
   return steps;
 }

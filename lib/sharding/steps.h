@@ -38,7 +38,7 @@ struct Step {
 
 // What a parameter is gathered for, or its gradient reduced for.
 enum class StepPart : uint8_t {
-  Gather,  // whole along FSDP's axis, for its module's forward pass and again for the backward one
+  Gather,  // whole along FSDP's axis and data axes, for its module's forward pass and again for the backward one
   Reduce,  // its gradient, summed over the axes that GradReduce names
 };
 
@@ -58,13 +58,24 @@ struct ParamStep {
   bool operator==(const ParamStep&) const = default;
 };
 
-// The steps of a parameter of this shape and sharding: gathered over `fsdp` where that axis cuts it, then its gradient
-// reduced, scatters first (as torch's hybrid sharding does: what is summed after them is smaller). Where axes minor to
-// the one of a step cut its dim already, their pieces are no pieces of what the axis cuts: they are gathered before,
-// and cut again. Segments that no axis cuts any more are as if they were not there.
+// The steps of a parameter of this shape and sharding: made whole along `gathered`, the data axes and FSDP's, where
+// they cut it, then its gradient reduced, scatters first (as torch's hybrid sharding does: what is summed after them is
+// smaller). Where axes minor to the one of a step cut its dim already, their pieces are no pieces of what the axis
+// cuts: they are gathered before, and cut again. Segments that no axis cuts any more are as if they were not there.
 [[nodiscard]] std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
-                                                 std::span<const GradReduce> reductions, std::optional<AxisId> fsdp,
-                                                 const Mesh& mesh);
+                                                 std::span<const GradReduce> reductions,
+                                                 std::span<const AxisId> gathered, const Mesh& mesh);
+
+// How a parameter's spec changes by one of its steps.
+[[nodiscard]] PartitionSpec spec_after(PartitionSpec spec, const Collective& collective);
+
+// How it is cut before its gradient is reduced: axes that scatter it do not cut it yet.
+[[nodiscard]] PartitionSpec unscattered(PartitionSpec spec, std::span<const GradReduce> reductions);
+
+// A local shape of the first rank, which holds the most, of a parameter that is cut as `spec` on its way: with uneven
+// sizes the first has whole pieces.
+[[nodiscard]] std::vector<int64_t> first_local_shape(std::span<const int64_t> shape, const Sharding& sharding,
+                                                     const PartitionSpec& spec, const Mesh& mesh);
 
 // How the gradient of a parameter lies before it is reduced: axes that scatter it do not cut it yet, and those that sum
 // it are Partial.

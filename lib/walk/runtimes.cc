@@ -16,6 +16,7 @@ constexpr RuntimeRow kRuntimes[] = {
     {.runtime = PlanRuntime::Tpplan,
      .name = "tpplan",
      .shows_params = true,
+     .has_data_axes = true,
      .prepare = prepare_tpplan_run,
      .enter = enter_tpplan_module,
      .exit = exit_tpplan_module,

@@ -25,6 +25,9 @@ struct RuntimeRow {
   // Parameters are pieces that operations see through views (tools/python/tpplan/torch/views.py); else they are what
   // the style made of them.
   bool shows_params = false;
+  // It gathers parameters over data axes and sums their gradients there; else that is the business of what wraps the
+  // model.
+  bool has_data_axes = false;
   // Before the first operation. False: the plan is not run at all, for a reason that was reported.
   bool (*prepare)(Walk&) = nullptr;
   void (*enter)(Walk&, const GraphNode&) = nullptr;

@@ -76,9 +76,11 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
       return close_sum(b, entry, std::move(grad), entry.axis);
     case TapeKind::SumTailGradient:
       return sum_tail_back(b, entry, std::move(grad), in);
-    case TapeKind::SumValue:  // _AllReduceForward: the gradient as it is
     case TapeKind::View:
-    case TapeKind::Op:  // operation_back
+      list_reduction(b.walk, b.walk.slots[in].held, entry.module);
+      return grad;
+    case TapeKind::SumValue:  // _AllReduceForward: the gradient as it is
+    case TapeKind::Op:        // operation_back
     case TapeKind::Divide:
     case TapeKind::AddBias:
       break;

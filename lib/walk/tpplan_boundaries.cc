@@ -4,6 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "infer/grad_reduce.h"
 #include "walk/walk_state.h"
@@ -33,9 +34,11 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   const RuleId rule = walk.shardings.params[id].rule;
   SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule, true);
   walk.slots[view].held = kNone;
+  list_gather(walk, id);
+  // The identity on the tape: a view of its own.
+  const bool shared = is_shared(walk, id);
+  if (plain || shared) record_step(walk, TapeKind::View, slot, view, {}, rule);
   if (plain) {
-    // The identity on the tape: a view of its own.
-    record_step(walk, TapeKind::View, slot, view, {}, rule);
     const StyleRow* style = rule == kNoRule ? nullptr : walk.plan.rules[rule].style;
     if (style != nullptr && style->name == "mla_kv_a_proj") return view;
     for (const GradReduce& sum : grad_reduce_of(walk.plan, sharding, rule)) {
@@ -65,8 +68,10 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
              rule);
     return slot;
   }
+  const SlotId seen = shared ? view : slot;
+  if (shared) view = derived(walk, view, layout_of(walk, view), kNoRule, true);
   walk.slots[view].layout = intern(walk.table, layout);
-  record_step(walk, TapeKind::FromLocal, slot, view, layout.claim, rule);
+  record_step(walk, TapeKind::FromLocal, seen, view, layout.claim, rule);
   return view;
 }
 
@@ -93,17 +98,26 @@ SlotId run_steps(Walk& walk, const ValueProgram& value, SlotId slot, ModuleId mo
   return slot;
 }
 
-// views.py: the module's own parameters as they are shown for the time of its forward.
+// views.py: the module's own parameters as they are shown for the time of its forward; those that no operation uses,
+// too. A bias that the module runs without, and that is added to the result, is seen before the others.
 void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
   const Module& module = walk.model.modules[frame.module];
-  for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
+  const auto comes_late = [&](ParamId id) {
+    return frame.steps->adds_bias_late && walk.model.params[id].name == "bias" && walk.value_of_param[id] != kNoId;
+  };
+  std::vector<ParamId> params(module.param_count);
+  std::iota(params.begin(), params.end(), module.first_param);
+  std::stable_partition(params.begin(), params.end(), comes_late);
+  for (const ParamId id : params) {
     const ValueId value = walk.value_of_param[id];
-    if (value == kNoId) continue;
+    if (value == kNoId) {
+      list_gather(walk, id);
+      continue;
+    }
     const SlotId held = walk.slot_of[value];
     if (walk.slots[held].held == kNone) continue;  // shown already: another name of it, in a module around this one
     frame.hidden.emplace_back(value, held);
-    if (frame.steps->adds_bias_late && walk.model.params[id].name == "bias") {
-      // The module runs without it; it is added to the result.
+    if (comes_late(id)) {
       frame.bias = view_of(walk, held, true);
       Spread none = whole_layout(walk.table, shape_of(walk, held));
       none.zero = true;
@@ -163,6 +177,11 @@ uint32_t find_result(Walk& walk, std::span<const Crossing> crossings, const Valu
 }  // namespace
 
 bool prepare_tpplan_run(Walk& walk) {
+  // boundaries.py: without a model axis nothing happens where modules begin and end.
+  if (walk.axes.empty()) {
+    walk.programs.resize(walk.model.modules.size());
+    return true;
+  }
   walk.programs = build_tpplan_programs(walk.plan, walk.model, walk.boundaries, walk.shardings, walk.axes);
   for (ModuleId id = 0; id < walk.programs.size(); ++id) {
     const ModuleProgram& program = walk.programs[id];

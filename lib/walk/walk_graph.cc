@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sharding/tensor_size.h"
 #include "walk/backward.h"
@@ -35,13 +36,18 @@ void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, Mo
   CollectiveCall call{.backward = backward,
                       .kind = kind,
                       .axis = walk.axes[axis],
-                      .module = std::string(module == kNone ? std::string_view{} : walk.model.modules[module].path),
+                      .module = {},
                       .shape = std::move(shape),
                       .dtype = std::string(dtype),
                       .bytes = 0};
   DType type{};
   call.bytes =
       static_cast<int64_t>(find_dtype(call.dtype, type) ? bytes_of(type, call.shape) : elements_of(call.shape));
+  record_call(walk, std::move(call), module);
+}
+
+void record_call(Walk& walk, CollectiveCall call, ModuleId module) {
+  if (module != kNone) call.module = walk.model.modules[module].path;
   list_call(walk, call);
   walk.calls.push_back(std::move(call));
 }
@@ -126,12 +132,6 @@ bool is_used(const TpPlan& plan, const ShardingTable& shardings, AxisId axis) {
                      [axis](const PlanRule& rule) { return rule.style != nullptr && rule.axis == axis; }) ||
          std::any_of(shardings.shardings.begin(), shardings.shardings.end(),
                      [axis](const Sharding& sharding) { return uses_axis(sharding.spec, axis); });
-}
-
-// Over data axes every rank computes the recorded step with a batch of its own.
-bool is_data_axis(const TpPlan& plan, AxisId axis) {
-  return (plan.fsdp && plan.fsdp->axis == axis) ||
-         (plan.data && std::find(plan.data->axes.begin(), plan.data->axes.end(), axis) != plan.data->axes.end());
 }
 
 void walk_axes(Walk& walk, Forecast& forecast) {
@@ -234,8 +234,11 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   }
   int64_t ranks = 1;
   for (const AxisId axis : axes) ranks = std::min(kMostRanksTogether + 1, ranks * plan.mesh.axes[axis].size);
+  std::vector<AxisId> data_axes = data_axes_of(plan);
+  std::erase_if(data_axes, [&](AxisId axis) { return plan.mesh.axes[axis].size == 1; });
+  if (!runtime.has_data_axes) forecast.unlisted = std::exchange(data_axes, {});
   const size_t at_once = runtime.one_axis || ranks > kMostRanksTogether ? 1 : axes.size();
-  for (size_t i = 0; i < axes.size(); i += at_once) {
+  for (size_t i = 0; i < axes.size() || !data_axes.empty(); i += at_once) {
     const std::span<const AxisId> together = std::span(axes).subspan(i, at_once);
     Walk walk{.plan = plan,
               .model = model,
@@ -245,6 +248,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .boundaries = boundaries,
               .diagnostics = diagnostics,
               .axes = {together.begin(), together.end()},
+              .data_axes = std::exchange(data_axes, {}),  // once, where each axis is walked by itself
               .runtime = runtime,
               .infer = options.infer,
               .listing = options.listing ? &forecast.listing : nullptr};

@@ -39,6 +39,7 @@ enum class ForecastGap : uint8_t {
 struct Forecast {
   ForecastGap gap = ForecastGap::NotReached;
   std::vector<CollectiveCall> calls;  // of None
+  std::vector<AxisId> unlisted;       // data axes whose calls are made by who wraps the model, and are not among them
   ModuleId broken_at = kNone;         // of Broken: where the run would end
   std::string listing;                // the walk as text, where WalkOptions asked for it (walk/list_operations.h)
 };

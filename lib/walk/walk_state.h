@@ -107,7 +107,8 @@ struct Walk {
   const ShardingTable& shardings;
   const BoundaryTable& boundaries;
   Diagnostics& diagnostics;
-  std::vector<AxisId> axes;  // that are walked, in mesh order: ranks are those of a mesh of these
+  std::vector<AxisId> axes;       // that are walked, in mesh order: ranks are those of a mesh of these
+  std::vector<AxisId> data_axes;  // whose calls are listed (walk/data_axes.cc); ranks do not differ along them
   size_t ranks = 1;
   const RuntimeRow& runtime;
   bool infer = false;
@@ -164,6 +165,7 @@ void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId par
 // `axis` is one of the walk's.
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
                  std::vector<int64_t> shape, std::string_view dtype);
+void record_call(Walk& walk, CollectiveCall call, ModuleId module);
 
 // ---- report_cause.cc ----
 // One finding a cause, with the layers in which a run would fail alike. `fails` is as Diagnostic::fails.
@@ -183,6 +185,13 @@ void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradien
 // ---- param_layouts.cc ----
 // What ranks hold of a parameter, and the rule that cuts it. As a DTensor where transformers makes one of it.
 [[nodiscard]] Spread param_layout(Walk& walk, ParamId param, RuleId& rule);
+
+// ---- data_axes.cc ----
+// Whether a parameter, or its gradient, is communicated over the data axes.
+[[nodiscard]] bool is_shared(const Walk& walk, ParamId param);
+// Lists the calls of showing it to the module that the walk is in, or of the gradient that comes back from `module`.
+void list_gather(Walk& walk, ParamId param);
+void list_reduction(Walk& walk, ParamId param, ModuleId module);
 
 // ---- operations.cc ----
 void run_node(Walk& walk, const GraphNode& node, uint32_t index);

@@ -48,7 +48,10 @@ CALL = {
 def good(tmp_path_factory):
     result = run("compile", *write(tmp_path_factory.mktemp("good"), MODEL, PLAN))
     assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout) | {"collectives": [CALL, CALL | {"phase": "backward", "kind": "all_gather"}]}
+    return json.loads(result.stdout) | {
+        "collectives": [CALL, CALL | {"phase": "backward", "kind": "all_gather"}],
+        "step": {"batch": 2, "sequence": 18, "unlisted": []},
+    }
 
 
 def shown(folder, document, *arguments):
@@ -83,6 +86,9 @@ OPTIONAL = {
     ("remat",),
     ("init",),
     ("collectives",),
+    ("step",),
+    ("step", "batch"),
+    ("step", "sequence"),
     ("init", "algorithm"),
     ("totals", "bytes_per_rank"),
     ("fsdp", "policy"),
@@ -196,6 +202,13 @@ def test_every_value_of_another_type_is_refused(good, tmp_path, value):
         (lambda m: m["collectives"][0].update(shape=[2, 17]), "`bytes` are not what shape and dtype say"),
         (lambda m: m["collectives"][0].update(kind="slice"), "unknown collective `slice`"),
         (lambda m: m["collectives"][0].update(axis="pp"), "pp"),
+        (lambda m: m["step"].update(batch=0), "`batch` of a step is 1 or more"),
+        (lambda m: m["step"].update(sequence=-4), "`sequence` of a step is 1 or more"),
+        (lambda m: m["step"].update(unlisted=["pp"]), "pp"),
+        (
+            lambda m: m["step"].update(unlisted=["tp"]),
+            "`unlisted` names tp, and batches are cut over `data` and `fsdp` only",
+        ),
         (lambda m: m["mesh"][1].update(size=3), "`local_shape` of `embed.weight`"),
     ],
 )

@@ -157,6 +157,39 @@ def test_a_step_that_fails_has_no_forecast(tmp_path):
     assert costs_of(LLAMA, plan)["reason"] == "an error was found before the operations were walked"
 
 
+DATA = "data: {axes: [dp, fsdp]}\nfsdp: {axis: fsdp}\n"
+
+
+def data_plan(folder, dialect):
+    (folder / "plan.yaml").write_text(plan_text(DENSE, mesh="{dp: 2, fsdp: 2, tp: 2}", dialect=dialect) + DATA)
+    return folder / "plan.yaml"
+
+
+def test_data_axes_are_listed_where_the_runtime_calls_over_them_and_named_where_it_does_not(tmp_path):
+    ours, theirs = costs_of(LLAMA, data_plan(tmp_path, "glob")), costs_of(LLAMA, data_plan(tmp_path, "transformers"))
+    assert {axis for _, _, axis, *_ in rows_of(ours)} == {"dp", "fsdp", "tp"} and "unlisted" not in ours
+    assert {axis for _, _, axis, *_ in rows_of(theirs)} == {"tp"} and theirs["unlisted"] == ["dp", "fsdp"]
+    text = run("check", LLAMA, tmp_path / "plan.yaml", "--costs").stdout.decode()
+    assert "not listed: calls over dp=2, fsdp=2, which are made by what wraps the model (FSDP2, DDP)" in text
+    assert "batch 2 on each data rank, sequence 2048" in text
+    resized = costs_of(LLAMA, tmp_path / "plan.yaml", "--mesh", "dp=1,fsdp=1")
+    assert "unlisted" not in resized
+
+
+def test_what_compile_wrote_of_the_step_is_shown(tmp_path):
+    plan, manifest = data_plan(tmp_path, "transformers"), tmp_path / "manifest.json"
+    assert run("compile", LLAMA, plan, "--batch", "4", "--sequence", "512", "-o", manifest).returncode == 0
+    assert json.loads(manifest.read_text())["step"] == {"batch": 4, "sequence": 512, "unlisted": ["dp", "fsdp"]}
+    shown = run("show", manifest).stdout.decode()
+    assert "rank 0: batch 4 on each data rank, sequence 512" in shown and "not listed: calls over dp=2, fsdp=2" in shown
+    assert run("report", manifest, "-o", tmp_path / "report.html").returncode == 0
+    page = (tmp_path / "report.html").read_text()
+    assert (
+        "Of a step with batch 4 on each rank of the data axes, sequence 512." in page
+        and "Not listed: calls over dp=2, fsdp=2" in page
+    )
+
+
 def test_formats_of_other_programs_have_no_place_for_costs(tmp_path):
     result = run("check", LLAMA, plan_file(tmp_path, DENSE), "--costs", "--format", "sarif")
     assert result.returncode == 2 and b"--costs: format sarif has no place" in result.stderr

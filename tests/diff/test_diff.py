@@ -220,6 +220,12 @@ def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(
         "      32 calls, 1.00 GiB -> 2.00 GiB, [2, 2048, 4096] -> [4, 2048, 4096] bfloat16" in words(old, more)
     )
     assert not diff(old, more)["same"] and diff(old, old)["calls"] == []
+    assert "step" not in diff(old, new)["settings"]
+    assert diff(old, more)["settings"]["step"] == {
+        "before": {"batch": 2, "sequence": 2048, "unlisted": []},
+        "after": {"batch": 4, "sequence": 2048, "unlisted": []},
+    }
+    assert "batch 2, sequence 2048 -> batch 4, sequence 2048" in words(old, more)
 
 
 def test_calls_that_only_one_manifest_lists_are_no_difference(manifest, tmp_path):

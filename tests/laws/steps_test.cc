@@ -127,16 +127,21 @@ void carry_out(const Tensor& tensor, const Mesh& mesh, const std::vector<ParamSt
 
 }  // namespace
 
-TEST_CASE("law: a parameter is gathered whole along FSDP's axis, and along no other") {
+TEST_CASE("law: a parameter is gathered whole along the data axes, and along no other") {
   for (const Mesh& mesh : kMeshes) {
     for (const Tensor& tensor : kTensors) {
       for_each_spec(mesh, tensor.shape.size(), [&](const PartitionSpec& spec) {
-        for (size_t i = 0; i < mesh.axes.size(); ++i) {
-          const auto fsdp = static_cast<AxisId>(i);
-          const auto steps = param_steps(tensor.shape, {.spec = spec, .segments = tensor.segments}, {}, fsdp, mesh);
-          CHECK(steps.empty() == !uses_axis(spec, fsdp));
-          carry_out(tensor, mesh, steps, StepPart::Gather, plain_placements(spec, mesh),
-                    plain_placements(without_axis(spec, fsdp), mesh));
+        for (size_t choice = 0; choice < size_t{1} << mesh.axes.size(); ++choice) {
+          std::vector<AxisId> data;
+          PartitionSpec whole = spec;
+          for (size_t i = 0; i < mesh.axes.size(); ++i) {
+            if ((choice >> i & 1u) == 0) continue;
+            data.push_back(static_cast<AxisId>(i));
+            whole = without_axis(std::move(whole), data.back());
+          }
+          const auto steps = param_steps(tensor.shape, {.spec = spec, .segments = tensor.segments}, {}, data, mesh);
+          CHECK(steps.empty() == (whole == spec));
+          carry_out(tensor, mesh, steps, StepPart::Gather, plain_placements(spec, mesh), plain_placements(whole, mesh));
         }
       });
     }

@@ -1,6 +1,6 @@
 """Runs plans for real and records what happens:
 
-    python tests/truth/record_runs.py own|own_more|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
+    python tests/truth/record_runs.py own|own_more|own_data|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
 
 `own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. Either way tp
 processes with gloo make one training step in float64 (eval mode, as dropout differs between ranks), and every rank compares its
@@ -30,7 +30,7 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from run_cases import mesh_of, own_cases, own_more_cases, plan_text, transformers_cases  # noqa: E402
+from run_cases import data_ranks, mesh_of, own_cases, own_data_cases, own_more_cases, plan_text, transformers_cases  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -92,7 +92,9 @@ class Own:
         """Something that `apply` takes, or a reason why the plan is not run. The operations are left out: the program would judge them."""
         paths = [os.path.join(self.folder, name) for name in ("model.json", "plan.yaml", "manifest.json")]
         pathlib.Path(paths[0]).write_text(json.dumps({k: v for k, v in model_file.items() if k != "graph"}))
-        pathlib.Path(paths[1]).write_text(plan_text(case["plan"], "glob", mesh_of(case), case.get("data", ())))
+        pathlib.Path(paths[1]).write_text(
+            plan_text(case["plan"], "glob", mesh_of(case), case.get("data", ()), case.get("fsdp"))
+        )
         done = subprocess.run([self.program, "compile", *paths[:2], "-o", paths[2]], capture_output=True, text=True)
         return (paths[2], None) if done.returncode == 0 else (None, done.stderr[:200])
 
@@ -118,6 +120,16 @@ class OwnMore(Own):
 
     def cases(self):
         return own_more_cases()
+
+
+class OwnData(Own):
+    """Plans with FSDP and data axes, of which every rank has a batch of the recorded size."""
+
+    def cases(self):
+        return own_data_cases()
+
+    def inputs(self, case):
+        return super().inputs(case, batch=2 * data_ranks(case))
 
 
 class Transformers:
@@ -228,7 +240,7 @@ class Findings(Transformers):
         }
 
 
-WAYS = {"own": Own, "own_more": OwnMore, "transformers": Transformers, "findings": Findings}
+WAYS = {"own": Own, "own_more": OwnMore, "own_data": OwnData, "transformers": Transformers, "findings": Findings}
 
 
 def named(model):
@@ -269,6 +281,13 @@ COLLECTIVES = {
 }  # fmt: skip
 
 
+def group_name(argument):
+    """The name of the group that an argument of a collective is, or names; None where it does neither."""
+    if isinstance(argument, torch.ScriptObject) and "ProcessGroup" in argument._type().qualified_name():
+        return dist.ProcessGroup.unbox(argument).group_name
+    return argument if isinstance(argument, str) else getattr(argument, "group_name", None)
+
+
 class Calls(TorchDispatchMode):
     """The collectives of a step as [phase, kind, axis, shape of the input, dtype], in order."""
 
@@ -287,11 +306,9 @@ class Calls(TorchDispatchMode):
                 given = args[at]
                 while isinstance(given, (list, tuple)):
                     given = given[0]
-                names = [
-                    a if isinstance(a, str) else getattr(a, "group_name", None)
-                    for a in (*args, *(kwargs or {}).values())
-                ]
-                axis = next((self.axes[n] for n in names if n in self.axes), next(iter(self.axes.values())))
+                axis = next(
+                    self.axes[name] for name in map(group_name, (*args, *(kwargs or {}).values())) if name in self.axes
+                )
                 self.calls.append(
                     [self.stage[0], kind, axis, list(given.shape), str(given.dtype).removeprefix("torch.")]
                 )
@@ -443,9 +460,9 @@ def main():
         key = json.dumps([case["model"], case["kwargs"]], sort_keys=True)
         if key not in models:
             models[key] = way.export(case)
-        if ready is None or ready[0] != key:
+        if ready is None or ready[0] != (key, data_ranks(case)):
             model, inputs = way.build(case), way.inputs(case)
-            ready = key, model, inputs, reference(way, model, inputs)
+            ready = (key, data_ranks(case)), model, inputs, reference(way, model, inputs)
         prepared, refused = way.prepare(case, models[key])
         if refused:
             print(number, case["mutation"], "is refused:", refused.splitlines()[0], flush=True)

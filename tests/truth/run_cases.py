@@ -1,6 +1,7 @@
 """Makes the list of cases for record_runs.py: right plans, and the same with one thing changed. Sampled with a fixed seed."""
 
 import copy
+import math
 import random
 
 SEED = 12
@@ -141,6 +142,59 @@ def own_more_cases():
     return found
 
 
+# ---- data axes: FSDP's, and those that only sum ----
+
+FSDP = {"axis": "fsdp", "min_weight_size": 64}  # the norms are smaller, and stay whole
+SEVERAL = {"axis": "fsdp", "min_weight_size": 0, "policy": "dim0"}
+BEHIND = {"axis": "fsdp", "min_weight_size": 0, "policy": "compose"}
+WITH_TP = ENDS | SPLIT_QKV | GATED
+FUSED_TP = ENDS | FUSED_QKV | GATED
+FSDP_FIRST = {f"layers.*.mlp.{n}_proj.weight": [["fsdp", "tp"], None] for n in ("gate", "up")}
+ENCODED = {f"blocks.*.{n}": "colwise" for n in ("query", "key", "value")} | BLOCKS
+LLAMA12 = LLAMA | {"kv_heads": 12}
+
+# Model, arguments, plan, sizes of the mesh's axes, FSDP, how many mutations. The batch is cut by dp and fsdp.
+OWN_DATA = [
+    ("Llama", LLAMA12, {"norm.weight": [None]}, {"dp": 2}, None, 0),
+    ("Llama", LLAMA12, {}, {"fsdp": 2}, FSDP, 0),
+    ("Llama", LLAMA12, {}, {"fsdp": 3}, SEVERAL, 0),
+    ("Llama", LLAMA12, {}, {"dp": 2, "fsdp": 2}, FSDP, 0),
+    ("Llama", LLAMA12, {}, {"fsdp": 2, "dp": 2}, SEVERAL, 0),
+    ("Llama", LLAMA12, WITH_TP, {"fsdp": 2, "tp": 2}, FSDP, 6),
+    ("Llama", LLAMA12, WITH_TP, {"fsdp": 2, "tp": 2}, SEVERAL, 0),
+    ("Llama", LLAMA12, WITH_TP, {"tp": 2, "fsdp": 2}, BEHIND, 0),
+    ("Llama", LLAMA12 | {"bias": True}, WITH_TP, {"fsdp": 2, "tp": 2}, FSDP, 0),
+    ("Llama", LLAMA12 | {"tied": True}, WITH_TP, {"fsdp": 2, "tp": 2}, FSDP, 0),
+    ("Llama", LLAMA12 | {"fused": True}, FUSED_TP, {"fsdp": 2, "tp": 2}, FSDP, 0),
+    ("Llama", LLAMA12 | {"fused": True}, FUSED_TP, {"fsdp": 2, "tp": 2}, BEHIND, 0),
+    ("Llama", LLAMA12 | {"inner": 23}, WITH_TP, {"fsdp": 2, "tp": 2}, SEVERAL, 0),
+    ("Llama", LLAMA12, WITH_TP, {"dp": 2, "tp": 2}, None, 6),
+    ("Llama", LLAMA12, SEQUENCE, {"dp": 2, "tp": 2}, None, 0),
+    ("Llama", LLAMA12, SEQUENCE, {"fsdp": 2, "tp": 2}, FSDP, 4),
+    ("Llama", LLAMA12, WITH_TP, {"dp": 2, "fsdp": 2, "tp": 2}, FSDP, 0),
+    ("Llama", LLAMA12, FSDP_FIRST, {"fsdp": 2, "tp": 2}, FSDP, 0),
+    ("Llama", LLAMA12, {"embed.weight": ["dp", None], "layers.*.mlp.up_proj.weight": ["dp", "fsdp"]}, {"dp": 2, "fsdp": 2}, FSDP, 0),
+    ("Llama", LLAMA12, {"layers.*.mlp.up_proj.weight": [["dp", "fsdp"], None]}, {"dp": 2, "fsdp": 2}, None, 0),
+    ("Encoder", ENCODER, ENCODED | {"words": "embedding_rowwise"}, {"fsdp": 2, "tp": 2}, FSDP, 2),
+    ("Encoder", ENCODER, {}, {"fsdp": 2}, FSDP, 0),
+    ("Mixture", LLAMA12 | {"experts": 4}, MIXTURE, {"fsdp": 2, "tp": 2}, FSDP, 4),
+    ("Mixture", LLAMA12 | {"experts": 4}, {}, {"dp": 2, "fsdp": 2}, FSDP, 0),
+]  # fmt: skip
+
+
+def own_data_cases():
+    found = []
+    for name, kwargs, plan, mesh, fsdp, count in OWN_DATA:
+        more = {"mesh": mesh, "data": [axis for axis in mesh if axis != "tp"]} | ({"fsdp": fsdp} if fsdp else {})
+        tp = mesh.get("tp", 1)
+        found.append(case(name, kwargs, tp, plan, "right", "the plan as it is meant") | more)
+        chosen = random.Random(f"{SEED} data {name} {kwargs} {mesh} {len(plan)}")
+        possible = list(mutations(plan, OWN_STYLES, OWN_ADDED, OPTIONS))
+        for kind, text, changed in chosen.sample(possible, min(count, len(possible))):
+            found.append(case(name, kwargs, tp, changed, kind, text) | more)
+    return found
+
+
 def own_cases():
     found = []
     for name, kwargs, plan, count in OWN:
@@ -234,7 +288,12 @@ def mesh_of(case):
     return case.get("mesh") or {"tp": case["tp"]}
 
 
-def plan_text(plan, dialect, mesh, data=()):
+def data_ranks(case):
+    """How many parts the data axes cut a batch into."""
+    return math.prod(mesh_of(case)[axis] for axis in case.get("data", ()))
+
+
+def plan_text(plan, dialect, mesh, data=(), fsdp=None):
     import json
 
     mesh = mesh if isinstance(mesh, dict) else {"tp": mesh}
@@ -251,4 +310,6 @@ def plan_text(plan, dialect, mesh, data=()):
     rules = "".join(f"  {json.dumps(key)}: {rule(value)}\n" for key, value in plan.items())
     axes = ", ".join(f"{name}: {size}" for name, size in mesh.items())
     batch = f"data: {{axes: [{', '.join(data)}]}}\n" if data else ""
+    batch += f"fsdp: {json.dumps(fsdp)}\n" if fsdp else ""
+    rules = rules or "  {}\n"
     return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{{axes}}}\nuneven: torch\n{batch}tp_plan:\n{rules}"

@@ -9,7 +9,7 @@ from conftest import ROOT, run
 from recorded import load
 from run_cases import mesh_of, plan_text
 
-RUNS = {"runs_own": "glob", "runs_own_more": "glob", "runs_transformers": "transformers"}
+RUNS = {"runs_own": "glob", "runs_own_more": "glob", "runs_data": "glob", "runs_transformers": "transformers"}
 
 
 def files(folder, name):
@@ -19,7 +19,7 @@ def files(folder, name):
         (folder / f"{number}.json").write_text(json.dumps(model))
     for number, case in enumerate(recorded["cases"]):
         plan = folder / f"{number}.yaml"
-        plan.write_text(plan_text(case["plan"], RUNS[name], mesh_of(case), case.get("data", ())))
+        plan.write_text(plan_text(case["plan"], RUNS[name], mesh_of(case), case.get("data", ()), case.get("fsdp")))
         yield case, folder / f"{case['file']}.json", plan
 
 
@@ -53,6 +53,9 @@ ORDER = ("apply", "forward", "output", "gradient")
 ONLY_ON_CPU = "scaled_dot_product_flash_attention_for_cpu"  # does not take DTensors; torch's attention for GPUs does
 
 
+LEAST_WRONG = {"runs_data": 15}
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, name):
     rows = [
@@ -60,7 +63,7 @@ def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, name):
         for row in checked(tmp_path, name)
         if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")
     ]
-    assert len(rows) >= 40
+    assert len(rows) >= LEAST_WRONG.get(name, 40)
     missed = [(case["mutation"], mesh_of(case), case["outcome"]) for case, status, _ in rows if not status]
     assert not missed
     classes = [
@@ -113,6 +116,27 @@ def test_the_collectives_of_our_own_way_are_those_that_ranks_called(tmp_path):
     assert len(rows) >= 20
     assert not [row for row in other if row[0] == "the plan as it is meant"]
     assert len(other) <= len(rows) // 6, other
+
+
+def test_the_collectives_of_data_axes_are_those_that_ranks_called(tmp_path):
+    """FSDP's gathers and scatters and the sums of gradients among the calls of model axes: every call of every plan that ran right,
+    where each rank of the data axes had a batch of the recorded size."""
+    rows = [row for row in files(tmp_path, "runs_data") if "collectives" in row[0]]
+    axes = {tuple(mesh_of(case)) for case, _, _ in rows}
+    assert {
+        ("dp",),
+        ("fsdp",),
+        ("fsdp", "tp"),
+        ("dp", "fsdp"),
+        ("dp", "tp"),
+        ("tp", "fsdp"),
+        ("dp", "fsdp", "tp"),
+    } <= axes
+    assert len(rows) >= 25
+    for case, model, plan in rows:
+        found, called = [list(map(as_called, calls)) for calls in (forecast(model, plan), case["collectives"])]
+        assert found == called, (case["mutation"], mesh_of(case), case.get("fsdp"))
+        assert {call[2] for call in called} == set(mesh_of(case))
 
 
 # ---- a run for each finding ----

@@ -32,6 +32,9 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .mesh = c.plan.mesh,
           .batch = c.graph.operations.batch,
           .sequence = c.graph.operations.sequence,
+          .has_data_axes = !data_axes_of(c.plan).empty(),
+          .has_remat = !c.plan.remat.empty(),
+          .unlisted = c.judgement.forecast.unlisted,
           .reason = to_text(gap),
           .help = remedy_of(gap)};
 }

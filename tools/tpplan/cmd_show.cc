@@ -112,7 +112,14 @@ std::string step_text(const Manifest& manifest, const CommonArguments& common) {
   if (!manifest.has_collectives) return {};
   const CollectiveMeasure measure = measure_collectives(manifest.collectives, manifest.mesh);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  return "\n" + render_costs({.measure = measure, .mesh = manifest.mesh}, {.color = look.color, .width = look.width});
+  return "\n" + render_costs({.measure = measure,
+                              .mesh = manifest.mesh,
+                              .batch = manifest.step.batch,
+                              .sequence = manifest.step.sequence,
+                              .has_data_axes = !data_axes_of(manifest).empty(),
+                              .has_remat = !manifest.remat.empty(),
+                              .unlisted = manifest.step.unlisted},
+                             {.color = look.color, .width = look.width});
 }
 
 int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, bool json) {

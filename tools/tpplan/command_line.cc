@@ -69,7 +69,9 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) 
   command.add_option("--mode", inputs.mode, "whether gradients are recorded: train or infer")
       ->check(CLI::IsMember({"train", "infer"}));
   take_whole_number(
-      command.add_option("--batch", inputs.batch, "batch of the step, instead of the one that the model file records"),
+      command.add_option(
+          "--batch", inputs.batch,
+          "batch of the step (of one rank of the data axes), instead of the one that the model file records"),
       1, kMaxStepSize);
   take_whole_number(
       command.add_option("--sequence", inputs.sequence,

@@ -19,22 +19,27 @@ def is_viewing():
 
 
 def _without_data_axes(state, local, tensor):
-    """The piece as the model axes alone cut it, gathered over the data axes; the gradient is summed over them."""
-    for dim, axes in enumerate(tensor.spec):
-        kept, held = [axis for axis in axes if axis not in state.data_axes], list(axes)
+    """The piece as the model axes alone cut it, gathered over the data axes. Its gradient goes the way of the manifest's
+    `steps`: scattered over the axes that cut it, and what is left of it summed over the others."""
+    local = _sum_gradient(state, local, tensor, state.data_axes)
+    cuts = {name for name, size in state.manifest.mesh if size > 1}
+    for dim, axes in reversed(list(enumerate(tensor.spec))):
+        held = [axis for axis in axes if axis in cuts]
+        kept = [axis for axis in held if axis not in state.data_axes]
         while any(axis in state.data_axes for axis in held):
             local = Gather.apply(local, step_of(state, tensor, dim, held), held[-1] in state.data_axes)
             held.pop()
         for i in range(len(held), len(kept)):
             local = Cut.apply(local, step_of(state, tensor, dim, kept[: i + 1]))
-    return _sum_gradient(state, local, tensor, state.data_axes)
+    return local
 
 
 def _sum_gradient(state, local, tensor, axes):
-    """The same piece, whose gradient is summed, as grad_reduce says, over those of `axes` that do not cut the tensor."""
-    used = slices.used_axes(tensor.spec)
-    for axis, _ in tensor.grad_reduce if torch.is_grad_enabled() else ():
-        if axis in axes and axis not in used:
+    """The same piece, whose gradient is summed, as grad_reduce says, over those of `axes` that do not cut the tensor: the
+    first is applied last, and sums first."""
+    done = slices.used_axes(tensor.spec) | {name for name, size in state.manifest.mesh if size == 1}
+    for axis, _ in reversed(tensor.grad_reduce) if torch.is_grad_enabled() else ():
+        if axis in axes and axis not in done:
             local = SumGradient.apply(local, state.mesh.get_group(axis))
     return local
 
