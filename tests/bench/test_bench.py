@@ -47,3 +47,33 @@ def test_a_program_that_fails_is_no_measurement(tmp_path):
         timeout=120,
     )
     assert result.returncode != 0 and "failed" in result.stderr
+
+
+# ---- recorded plans, as bench_walk.py --peers judges them ----
+
+
+def test_the_recorded_plans_are_counted_by_what_became_of_them(tmp_path):
+    from bench_walk import cpu_seconds
+    from judge_cases import COLUMNS, KINDS, judge_cases, sample
+
+    outcomes = [KINDS[case["outcome"]] for case, _, _ in sample(tmp_path, 7)]
+    assert set(outcomes) == set(COLUMNS)
+    lines = judge_cases(PROGRAM, tmp_path, 7, sys.executable, cpu_seconds)
+    first, _, _, row = (next(lines) for _ in range(4))
+    assert first.startswith(f"{len(outcomes)} plans that ran on real ranks")
+    found = {kind: outcomes.count(kind) for kind in COLUMNS} | {"right": 0}
+    cells = [f"{found[kind]} of {outcomes.count(kind)}" for kind in COLUMNS]
+    assert row.startswith("| tpplan check | " + " | ".join(cells) + " | ")
+
+
+def test_a_peer_that_is_missing_is_skipped_with_the_reason(tmp_path):
+    from judge_cases import needed, why_not
+
+    empty, other = tmp_path / "empty", tmp_path / "other"
+    empty.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
+    other.write_text("#!/bin/sh\necho 0.0.1\n")
+    for python in (empty, other):
+        python.chmod(0o755)
+    assert needed("spmd_types") == "0.3.1"
+    assert why_not(str(empty), "spmd_types").endswith("pip install -r tests/requirements-bench.txt")
+    assert why_not(str(other), "spmd_types") == f"{other} has spmd_types 0.0.1, not 0.3.1"
