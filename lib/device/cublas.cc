@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "device/find_symbol.h"
 
 namespace tpplan {
 namespace {
@@ -34,13 +35,6 @@ struct Opened {
   Functions functions = {};
 };
 
-template <typename F>
-bool find_symbol(void* library, const char* name, F& function, std::string& reason) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (function == nullptr) reason = fmt::format("it has no function {}", name);
-  return function != nullptr;
-}
-
 bool find_functions(void* library, Functions& f, std::string& reason) {
   return find_symbol(library, "cublasCreate_v2", f.create, reason) &&
          find_symbol(library, "cublasDestroy_v2", f.destroy, reason) &&
@@ -50,7 +44,7 @@ bool find_functions(void* library, Functions& f, std::string& reason) {
          find_symbol(library, "cublasSgemm_v2", f.sgemm, reason);
 }
 
-Opened open_library() {
+Opened open_cublas_library() {
   std::vector<std::string> names = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
   if (const char* named = std::getenv("TPPLAN_CUBLAS_LIBRARY"); named != nullptr && *named != '\0') names = {named};
   Opened opened;
@@ -75,7 +69,7 @@ Opened open_library() {
 }
 
 const Opened& opened_library() {
-  static const Opened opened = open_library();
+  static const Opened opened = open_cublas_library();
   return opened;
 }
 

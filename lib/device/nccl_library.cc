@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "device/find_symbol.h"
 
 namespace tpplan {
 namespace {
@@ -17,13 +18,6 @@ struct LibraryRow {
 };
 
 constexpr LibraryRow kLibraries[] = {{"NCCL", "libnccl.so.2"}, {"RCCL", "librccl.so.1"}};
-
-template <typename F>
-bool find_symbol(void* library, const char* name, F& function, std::string& reason) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (function == nullptr) reason = fmt::format("it has no function {}", name);
-  return function != nullptr;
-}
 
 bool find_functions(void* library, NcclFunctions& f, std::string& reason) {
   return find_symbol(library, "ncclGetUniqueId", f.get_unique_id, reason) &&
@@ -69,7 +63,7 @@ void* open_file(const char* file, std::string& reason) {
   return nullptr;
 }
 
-NcclLibrary open_library() {
+NcclLibrary open_nccl_library() {
   NcclLibrary nccl{.name = kLibraries[0].name};
   const char* named = std::getenv("TPPLAN_NCCL_LIBRARY");
   std::string file = named != nullptr ? named : "";
@@ -94,7 +88,7 @@ NcclLibrary open_library() {
 }  // namespace
 
 const NcclLibrary& nccl_library() {
-  static const NcclLibrary nccl = open_library();
+  static const NcclLibrary nccl = open_nccl_library();
   return nccl;
 }
 

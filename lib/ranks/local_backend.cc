@@ -153,7 +153,7 @@ void fail_somehow(Board& board, Comm& comm, Describe describe) {
 }
 
 // One rank's whole life; returns its status.
-int run_rank(Comm& comm, const RankBody& body) {
+int run_local_rank(Comm& comm, const RankBody& body) {
   int status = 1;
   try {
     comm.device->use(0);
@@ -191,7 +191,7 @@ JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const
     try {
       Comm comm = model;
       threads.emplace_back([comm = std::move(comm), &body]() mutable {
-        const int status = run_rank(comm, body);
+        const int status = run_local_rank(comm, body);
         post_end(board_of(comm), comm.rank, status);
       });
     } catch (const std::exception& error) {  // system_error: no thread; bad_alloc

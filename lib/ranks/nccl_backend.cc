@@ -39,8 +39,6 @@ NcclOp op_of(ReduceOp op) {
   return op == ReduceOp::Max ? NcclOp::Max : op == ReduceOp::Min ? NcclOp::Min : NcclOp::Sum;
 }
 
-bool is_accepted(NcclResult result) { return result == NcclResult::Success || result == NcclResult::InProgress; }
-
 char* at(void* memory, uint64_t offset) { return static_cast<char*>(memory) + offset; }
 const char* at(const void* memory, uint64_t offset) { return static_cast<const char*>(memory) + offset; }
 

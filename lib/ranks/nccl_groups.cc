@@ -32,8 +32,6 @@ NcclState& state_of(const Comm& comm) { return *static_cast<NcclState*>(comm.sta
 
 const NcclFunctions& nccl(const Comm& comm) { return state_of(comm).library->functions; }
 
-bool is_accepted(NcclResult result) { return result == NcclResult::Success || result == NcclResult::InProgress; }
-
 void pause_since(Clock::time_point start) {
   if (Clock::now() - start < kSpinTime) {
     std::this_thread::yield();

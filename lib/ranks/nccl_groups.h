@@ -17,6 +17,11 @@ namespace tpplan {
 // Closes all communicators in order, once no rank has failed. Those that are open when comm.state goes are aborted.
 void close_nccl(Comm& comm);
 
+// Whether NCCL has done a call, or goes on with it: communicators that do not block say so.
+[[nodiscard]] inline bool is_accepted(NcclResult result) {
+  return result == NcclResult::Success || result == NcclResult::InProgress;
+}
+
 // The library that the rank's communicators are of.
 const NcclLibrary& nccl_of(const Comm& comm);
 

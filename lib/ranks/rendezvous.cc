@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x32'6b'6e'61'72'70'70'74;  // "tpprank2"
 constexpr size_t kMaxUnidentified = 256;                // connections that have not said who they are
-constexpr double kReplySeconds = 1;                     // that rank 0's answer may come after the deadline
+constexpr double kAnswerSeconds = 1;                    // that rank 0's answer may come after the deadline
 
 double seconds_until(Clock::time_point end) { return std::chrono::duration<double>(end - Clock::now()).count(); }
 
@@ -98,7 +98,7 @@ struct PendingJob {
 };
 
 void reject(int socket, const Fault& fault) {
-  send_frame(socket, {.type = FrameType::Reject, .texts = {to_message(fault)}}, kReplySeconds);
+  send_frame(socket, {.type = FrameType::Reject, .texts = {to_message(fault)}}, kAnswerSeconds);
 }
 
 void reject_all(PendingJob& pending, const Fault& fault) {
@@ -195,7 +195,7 @@ RankConnections accept_job(const RendezvousOptions& options) {
   for (const Frame& hello : pending.present) connections.hosts.push_back(hello.texts[2]);
   const Frame welcome{.type = FrameType::Welcome, .texts = connections.hosts};
   for (const int socket : pending.sockets) {
-    if (socket >= 0) send_frame(socket, welcome, kReplySeconds);  // one that is gone is found when it is missed
+    if (socket >= 0) send_frame(socket, welcome, kAnswerSeconds);  // one that is gone is found when it is missed
   }
   connections.sockets = std::move(pending.sockets);
   connections.inboxes.resize(connections.sockets.size());  // nobody speaks before the welcome
@@ -220,7 +220,7 @@ bool receive_answer(int socket, Clock::time_point end, Frame& answer, std::strin
 // until the deadline.
 RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
   RankConnections connections{.rank = options.rank, .world = options.world};
-  const Clock::time_point end = after(options.deadline), last = after(kReplySeconds, end);
+  const Clock::time_point end = after(options.deadline), last = after(kAnswerSeconds, end);
   const Frame hello = hello_of(options);
   std::string reason = "no answer";
   while (seconds_until(end) > 0) {
@@ -228,7 +228,7 @@ RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
     if (socket >= 0) {
       Frame answer;
       std::string inbox;
-      const bool answered = send_frame(socket, hello, kReplySeconds) && receive_answer(socket, last, answer, inbox);
+      const bool answered = send_frame(socket, hello, kAnswerSeconds) && receive_answer(socket, last, answer, inbox);
       if (answered && answer.type == FrameType::Welcome && answer.texts.size() == static_cast<size_t>(options.world)) {
         connections.sockets = {socket};
         connections.inboxes = {std::move(inbox)};

@@ -11,7 +11,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kMinBlock = 4096, kMaxBlock = uint64_t{4} << 20;
+constexpr uint64_t kMinExchange = 4096, kMaxExchange = uint64_t{4} << 20;
 
 // Memory of a device that frees itself.
 using Memory = std::unique_ptr<void, void (*)(void*)>;
@@ -66,7 +66,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
   const Device& device = *comm.device;
   const uint64_t members = comm.node.size();
   // One block to read into, and for each member one that is packed, one that is sent and one that is received.
-  const uint64_t block = std::clamp(staging / (3 * members + 1), kMinBlock, kMaxBlock);
+  const uint64_t block = std::clamp(staging / (3 * members + 1), kMinExchange, kMaxExchange);
   Group group{.ranks = comm.node};
   group.self = static_cast<size_t>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   const bool on_host = device.is_host_memory;

@@ -21,7 +21,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kMinBlock = uint64_t{64} << 10, kMaxBlock = uint64_t{2} << 20;
+constexpr uint64_t kMinRead = uint64_t{64} << 10, kMaxRead = uint64_t{2} << 20;
 
 // Cells in file order, and where the items of each begin to count.
 struct CellList {
@@ -148,9 +148,9 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
   DealtCells dealt = deal_cells(comm, plan, alone);
-  const int most = static_cast<int>(options.staging / (2 * kMinBlock));
+  const int most = static_cast<int>(options.staging / (2 * kMinRead));
   const int threads = std::clamp(reading_threads(comm, options.threads), 1, std::max(1, most));
-  const uint64_t block = std::clamp(options.staging / (2 * static_cast<uint64_t>(threads)), kMinBlock, kMaxBlock);
+  const uint64_t block = std::clamp(options.staging / (2 * static_cast<uint64_t>(threads)), kMinRead, kMaxRead);
   const CellList list = list_items(std::move(dealt.own), block);
 
   WorkQueue queue;

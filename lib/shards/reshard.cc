@@ -14,7 +14,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kMinBlock = 4096, kMaxBlock = uint64_t{8} << 20;
+constexpr uint64_t kMinMove = 4096, kMaxMove = uint64_t{8} << 20;
 
 // Where a box of a tensor goes.
 struct Destination {
@@ -114,7 +114,7 @@ ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& af
                       const std::string& path, uint64_t staging) {
   ReshardResult result;
   const Files files = list_destinations(after, source);
-  const uint64_t limit = std::clamp(staging / 2, kMinBlock, kMaxBlock);
+  const uint64_t limit = std::clamp(staging / 2, kMinMove, kMaxMove);
   FolderSteps steps;
   steps.prepare = [&](const std::string& folder) {
     for (size_t i = 0; i < files.names.size(); ++i)

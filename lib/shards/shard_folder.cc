@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kNoteFormat = "tpplan.shards/1";
 constexpr uint64_t kMaxNoteBytes = uint64_t{64} << 10;
 
-Fault unusable(std::string message, const std::string& place, std::string help = {}) {
+Fault unusable_shards(std::string message, const std::string& place, std::string help = {}) {
   return {.code = Code::TP8021, .message = std::move(message), .help = std::move(help), .place = place};
 }
 
@@ -61,23 +61,24 @@ bool read_shard_headers(const std::string& folder, std::span<const std::string> 
                         std::vector<SavedOffsets>& offsets) {
   namespace fs = std::filesystem;
   if (names.size() > kMaxShardFiles)
-    throw unusable(fmt::format("it holds {} files, more than {}", names.size(), kMaxShardFiles), folder);
+    throw unusable_shards(fmt::format("it holds {} files, more than {}", names.size(), kMaxShardFiles), folder);
   for (const std::string& name : names) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
     if (error || target.parent_path() != home)
-      throw unusable("a link that leads out of its folder", path, "put the file itself there");
+      throw unusable_shards("a link that leads out of its folder", path, "put the file itself there");
     if (!add_weight_file(files, path, path, AfterHeader::StayOpen)) return false;
     const WeightsHeader& header = files.headers.back();
     const auto info =
         std::ranges::find(header.metadata, kShardingInfoKey, [](const auto& entry) { return entry.first; });
     if (info == header.metadata.end())
-      throw unusable(fmt::format("one of {} files of the folder, and it does not say which pieces it holds ({})",
-                                 names.size(), kShardingInfoKey),
-                     path, "give the index of the checkpoint");
+      throw unusable_shards(fmt::format("one of {} files of the folder, and it does not say which pieces it holds ({})",
+                                        names.size(), kShardingInfoKey),
+                            path, "give the index of the checkpoint");
     const std::string unread = read_offsets(info->second, offsets.emplace_back());
-    if (!unread.empty()) throw unusable(fmt::format("its {} cannot be read: {}", kShardingInfoKey, unread), path);
+    if (!unread.empty())
+      throw unusable_shards(fmt::format("its {} cannot be read: {}", kShardingInfoKey, unread), path);
     const uint32_t index = static_cast<uint32_t>(files.headers.size() - 1);
     for (uint32_t t = 0; t < header.tensors.size(); ++t) files.tensors.push_back({index, t});
   }
@@ -109,7 +110,8 @@ std::string read_note(const std::string& folder) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return "";
   const ReadResult result = read_file(path, kMaxNoteBytes);
-  if (result.fault != ReadFault::None) throw unusable(fmt::format("cannot read the note: {}", result.reason), path);
+  if (result.fault != ReadFault::None)
+    throw unusable_shards(fmt::format("cannot read the note: {}", result.reason), path);
   std::deque<std::string> strings;
   Diagnostics diagnostics;
   std::string format, manifest_sha256;
@@ -120,9 +122,9 @@ std::string read_note(const std::string& folder) {
     return true;
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
-  if (!read_json(result.file, visitor, strings, diagnostics)) throw unusable(first_finding(diagnostics), path);
+  if (!read_json(result.file, visitor, strings, diagnostics)) throw unusable_shards(first_finding(diagnostics), path);
   if (format != kNoteFormat || manifest_sha256.size() != 64)
-    throw unusable(fmt::format("this is no note of format {}", kNoteFormat), path);
+    throw unusable_shards(fmt::format("this is no note of format {}", kNoteFormat), path);
   return manifest_sha256;
 }
 

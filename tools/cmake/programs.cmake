@@ -55,5 +55,7 @@ add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)
 target_compile_options(tpplan_cli PRIVATE $<$<CONFIG:Release>:-O1>)
 target_compile_options(tpplan_commands PRIVATE $<$<CONFIG:Release>:-O1>)
 
-set_target_properties(tpplan_cli tpplan_commands PROPERTIES UNITY_BUILD_MODE GROUP)
-set_target_properties(tpplan tpplan_executor tpplan_exec_commands tpplan-exec PROPERTIES UNITY_BUILD OFF)  # backends name alike what they do alike
+set_target_properties(tpplan_cli tpplan_commands tpplan_executor tpplan_exec_commands PROPERTIES UNITY_BUILD_MODE GROUP)
+set_target_properties(tpplan tpplan-exec PROPERTIES UNITY_BUILD OFF)
+# Backends name alike what they do alike.
+set_source_files_properties(lib/ranks/local_backend.cc lib/ranks/mpi_backend.cc lib/ranks/nccl_backend.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -13,10 +13,10 @@
 namespace tpplan {
 namespace {
 
-struct RankBytes {
+struct RankMoves {
   uint64_t read = 0, written = 0;
 };
-auto members(RankBytes& bytes) { return std::tie(bytes.read, bytes.written); }
+auto members(RankMoves& bytes) { return std::tie(bytes.read, bytes.written); }
 
 }  // namespace
 
@@ -33,7 +33,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   return run_job(after, job, fmt::format("reshard from {}", before.sha256), [&](Comm& comm) {
     const ReshardResult result = reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);
     uint64_t read = 0, written = 0;
-    for (const RankBytes& rank : gather(comm, RankBytes{result.read_bytes, result.written_bytes})) {
+    for (const RankMoves& rank : gather(comm, RankMoves{result.read_bytes, result.written_bytes})) {
       read += rank.read;
       written += rank.written;
     }

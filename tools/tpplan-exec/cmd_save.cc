@@ -15,14 +15,14 @@ namespace tpplan {
 namespace {
 
 // What a rank wrote.
-struct RankBytes {
+struct RankSaves {
   uint64_t folder = 0, file = 0;
 };
-auto members(RankBytes& bytes) { return std::tie(bytes.folder, bytes.file); }
+auto members(RankSaves& bytes) { return std::tie(bytes.folder, bytes.file); }
 
-void print_sums(const SaveArguments& arguments, const std::vector<RankBytes>& ranks, const JobArguments& job) {
+void print_sums(const SaveArguments& arguments, const std::vector<RankSaves>& ranks, const JobArguments& job) {
   uint64_t folder = 0, file = 0;
-  for (const RankBytes& rank : ranks) {
+  for (const RankSaves& rank : ranks) {
     folder += rank.folder;
     file += rank.file;
   }
@@ -61,11 +61,11 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
     std::ignore = load_together(comm, input.manifest, source, job, shared);
     const ShardStore& store = shards_of(comm, shared);
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
-    RankBytes mine;
+    RankSaves mine;
     if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
     options.path = arguments.consolidated;
     if (!arguments.consolidated.empty()) mine.file = save_consolidated(comm, store, options);
-    const std::vector<RankBytes> all = gather(comm, mine);
+    const std::vector<RankSaves> all = gather(comm, mine);
     if (comm.rank == 0) print_sums(arguments, all, job);
     return 0;
   });
