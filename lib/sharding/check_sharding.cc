@@ -76,6 +76,10 @@ bool divides(int64_t ways, int64_t size) { return size % ways == 0; }
 
 std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit) {
   std::vector<int64_t> divisors;
+  // A mesh may have 2^30 ranks: what is larger than a size does not divide it, and is not tried.
+  for (const int64_t size : sizes) {
+    if (size > 0) limit = std::min(limit, size);
+  }
   for (int64_t ways = 1; ways <= limit; ++ways) {
     if (std::all_of(sizes.begin(), sizes.end(), [ways](int64_t size) { return divides(ways, size); }))
       divisors.push_back(ways);

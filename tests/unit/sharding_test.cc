@@ -136,6 +136,13 @@ TEST_CASE("check_sharding finds each kind of fault") {
   CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{CutsGranule});
 }
 
+TEST_CASE("numbers of ways that divide sizes are found at once, however many ranks there are") {
+  const int64_t heads[] = {32, 8}, none[] = {0};
+  CHECK(common_divisors(heads, INT64_MAX - 1) == std::vector<int64_t>{1, 2, 4, 8});
+  CHECK(common_divisors(heads, 4) == std::vector<int64_t>{1, 2, 4});
+  CHECK(common_divisors(none, 3) == std::vector<int64_t>{1, 2, 3});  // nothing to cut
+}
+
 TEST_CASE("redistribute needs the collectives that DTensor needs") {
   const auto one = [](Placement from, Placement to) {
     const auto steps = redistribute(std::span(&from, 1), std::span(&to, 1));
