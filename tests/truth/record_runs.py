@@ -1,6 +1,6 @@
 """Runs plans for real and records what happens:
 
-    python tests/truth/record_runs.py own|own_more|own_data|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
+    python tests/truth/record_runs.py own|own_more|own_data|own_keras|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
 
 `own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. Either way tp
 processes with gloo make one training step in float64 (eval mode, as dropout differs between ranks), and every rank compares its
@@ -30,7 +30,16 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from run_cases import data_ranks, mesh_of, own_cases, own_data_cases, own_more_cases, plan_text, transformers_cases  # noqa: E402
+from run_cases import (
+    data_ranks,
+    mesh_of,
+    own_cases,
+    own_data_cases,
+    own_keras_cases,
+    own_more_cases,
+    plan_text,
+    transformers_cases,
+)  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -55,6 +64,8 @@ def randomize(model):
 
 class Own:
     """tpplan's own way."""
+
+    dialect = "glob"
 
     def __init__(self, program):
         self.program, self.folder = program, tempfile.mkdtemp()
@@ -93,7 +104,7 @@ class Own:
         paths = [os.path.join(self.folder, name) for name in ("model.json", "plan.yaml", "manifest.json")]
         pathlib.Path(paths[0]).write_text(json.dumps({k: v for k, v in model_file.items() if k != "graph"}))
         pathlib.Path(paths[1]).write_text(
-            plan_text(case["plan"], "glob", mesh_of(case), case.get("data", ()), case.get("fsdp"))
+            plan_text(case["plan"], self.dialect, mesh_of(case), case.get("data", ()), case.get("fsdp"))
         )
         done = subprocess.run([self.program, "compile", *paths[:2], "-o", paths[2]], capture_output=True, text=True)
         return (paths[2], None) if done.returncode == 0 else (None, done.stderr[:200])
@@ -120,6 +131,15 @@ class OwnMore(Own):
 
     def cases(self):
         return own_more_cases()
+
+
+class OwnKeras(Own):
+    """Plans as layout maps."""
+
+    dialect = "keras"
+
+    def cases(self):
+        return own_keras_cases()
 
 
 class OwnData(Own):
@@ -240,7 +260,14 @@ class Findings(Transformers):
         }
 
 
-WAYS = {"own": Own, "own_more": OwnMore, "own_data": OwnData, "transformers": Transformers, "findings": Findings}
+WAYS = {
+    "own": Own,
+    "own_more": OwnMore,
+    "own_data": OwnData,
+    "own_keras": OwnKeras,
+    "transformers": Transformers,
+    "findings": Findings,
+}
 
 
 def named(model):

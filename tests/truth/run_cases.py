@@ -195,6 +195,55 @@ def own_data_cases():
     return found
 
 
+# ---- the keras dialect: expressions that name variables, with specs, or styles that cut dims by name ----
+
+
+def as_layout_map(plan):
+    """The same rules for the weights of the modules; keys of parameters stay those of parameters."""
+    return {key.replace(".", r"\.").replace("*", r"\d+") + ("" if key.endswith("_proj") and "experts" in key else r"\.weight"): rule
+            for key, rule in plan.items()}  # fmt: skip
+
+
+LAYOUTS = {
+    "embed/weight": ["tp", None], "head/weight": ["tp", None],
+    r"layers/\d+/self_attn/(q|k|v)_proj/weight": ["tp", None], r"layers/\d+/self_attn/o_proj/weight": [None, "tp"],
+    r"layers/\d+/mlp/(gate|up)_proj/weight": ["tp", None], r"layers/\d+/mlp/down_proj/weight": [None, "tp"],
+}  # fmt: skip
+CROSSED = {
+    r"layers/\d+/self_attn/(q|k|v)_proj/weight": [None, "tp"], r"layers/\d+/mlp/up_proj/weight": [None, "tp"],
+    r".*norm/weight": ["tp"],
+}  # fmt: skip
+# Wrong as it is: a layout map has no word for the sum over the experts' pieces.
+EXPERTS = {r".*experts/gate_up_proj": [None, "tp", None], r".*experts/down_proj": [None, None, "tp"]}
+
+# Model, arguments, plan, the meshes' sizes of tp, how many mutations.
+OWN_KERAS = [
+    ("Llama", LLAMA12, LAYOUTS, [2, 3, 4], 0),
+    ("Llama", LLAMA12, CROSSED, [2, 4], 0),
+    ("Llama", LLAMA12, as_layout_map(WITH_TP), [2, 3, 4], 30),
+    ("Llama", LLAMA | {"kv_heads": 4, "bias": True}, LAYOUTS | {r".*(q|k|v)_proj/bias": ["tp"]}, [2, 4], 0),
+    ("Llama", LLAMA12 | {"fused": True}, as_layout_map(FUSED_TP), [2, 4], 8),
+    ("Llama", LLAMA12 | {"tied": True}, {"embed/weight": [None, "tp"]}, [2], 0),
+    ("Encoder", ENCODER, as_layout_map(ENCODED), [2, 4], 10),
+    ("Encoder", ENCODER | {"fused": True}, {r"blocks/\d+/qkv/weight": ["tp", None]}, [2], 0),
+    ("Encoder", ENCODER, {"positions": ["tp", None], "words/weight": ["tp", None]}, [2], 0),
+    ("Mixture", LLAMA12 | {"experts": 4}, as_layout_map(ENDS | SPLIT_QKV), [2], 4),
+    ("Mixture", LLAMA12 | {"experts": 4}, EXPERTS, [2, 4], 0),
+]
+
+
+def own_keras_cases():
+    found = []
+    for name, kwargs, plan, sizes, count in OWN_KERAS:
+        for tp in sizes:
+            found.append(case(name, kwargs, tp, plan, "right", "the plan as it is meant"))
+        chosen = random.Random(f"{SEED} keras {name} {kwargs} {len(plan)}")
+        possible = list(mutations(plan, OWN_STYLES, (), {}))
+        for kind, text, changed in chosen.sample(possible, min(count, len(possible))):
+            found.append(case(name, kwargs, chosen.choice(sizes), changed, kind, text))
+    return found
+
+
 def own_cases():
     found = []
     for name, kwargs, plan, count in OWN:

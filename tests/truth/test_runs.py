@@ -9,7 +9,13 @@ from conftest import ROOT, run
 from recorded import load
 from run_cases import mesh_of, plan_text
 
-RUNS = {"runs_own": "glob", "runs_own_more": "glob", "runs_data": "glob", "runs_transformers": "transformers"}
+RUNS = {
+    "runs_own": "glob",
+    "runs_own_more": "glob",
+    "runs_data": "glob",
+    "runs_keras": "keras",
+    "runs_transformers": "transformers",
+}
 
 
 def files(folder, name):
@@ -53,7 +59,7 @@ ORDER = ("apply", "forward", "output", "gradient")
 ONLY_ON_CPU = "scaled_dot_product_flash_attention_for_cpu"  # does not take DTensors; torch's attention for GPUs does
 
 
-LEAST_WRONG = {"runs_data": 15}
+LEAST_WRONG = {"runs_data": 15, "runs_keras": 15}
 
 
 @pytest.mark.parametrize("name", RUNS)
