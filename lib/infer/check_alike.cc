@@ -47,6 +47,7 @@ void report_unlike(const Neighbours& n, ModuleId cut, ModuleId other) {
                         leaf_of(n.graph, n.graph.modules[cut].path));
 }
 
+// Asked at the first leaf of a row, so that each product is looked at once.
 void check_row(const Neighbours& n, ModuleId id, const AlikeRow& row) {
   const ModuleId parent = parent_of(n.graph, id);
   if (parent == kNone || (row.heads && has_one_kv_head(n.graph, parent))) return;

@@ -15,6 +15,7 @@ bool has_many_shapes(const TpPlan& plan, const ModelGraph& graph, ParamId id, co
          !is_even(shape_of(graph, graph.params[id]), sharding, plan.mesh);
 }
 
+// Names of one tensor count once, as in sum_totals.
 bool sum_fits(const ModelGraph& graph, const ShardingTable& table) {
   std::vector<bool> is_counted(graph.params.size(), true);
   for (const auto& [follower, leader] : table.followers) is_counted[follower] = false;

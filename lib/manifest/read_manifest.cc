@@ -65,6 +65,8 @@ struct MemberRow {
   bool is_required = false;
 };
 
+// What a row reads may ask for what stands before it in the file: parameters for the mesh and the rules, ties for the
+// parameters.
 constexpr MemberRow kMembers[] = {
     {"format", JsonMember::Whole, read_format, true},
     {"inputs", JsonMember::Whole, read_inputs},

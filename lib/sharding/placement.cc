@@ -20,7 +20,8 @@ bool parse_int(std::string_view text, int64_t& value) {
   return !text.empty() && error == std::errc() && end == text.data() + text.size();
 }
 
-// True for segments as torch.chunk cuts a dim: equal, but for the last ones.
+// True for segments as torch.chunk cuts a dim: equal, but for the last ones. (All that a StridedShard can say of
+// segments is how many there are.)
 bool are_chunks(std::span<const int64_t> segments) {
   const auto count = static_cast<int64_t>(segments.size());
   const Interval whole{0, std::accumulate(segments.begin(), segments.end(), int64_t{0})};

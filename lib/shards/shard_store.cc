@@ -33,7 +33,8 @@ const ManifestParam& tensor_of(const Manifest& manifest, size_t index) {
 
 namespace {
 
-// Bytes of all shards of a rank, each filled up to a multiple of `alignment`.
+// Bytes of all shards of a rank, each filled up to a multiple of `alignment`. A tied name takes no memory: its tensor
+// stands at the first of its group.
 uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
   const std::vector<uint32_t> first = first_of_tied(manifest);

@@ -198,6 +198,7 @@ constexpr Stranger kStrangers[] = {
     {"GGUF", "a GGUF file stands in place of a safetensors file", "give the safetensors file that it was made from"},
 };
 
+// No memory is taken for a length that the file says before it is held to the file's own size.
 bool read_header_text(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
   constexpr uint64_t kHeadBytes = 32;
   const Span start{header.source.id, 0, 1};
