@@ -1,6 +1,7 @@
 #include "walk/accumulate_grad.h"
 
 #include "walk/redistribute_grad.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "walk/judge_grad.h"
 #include "walk/operation_back.h"
+#include "walk/slots.h"
 #include "walk/step_back.h"
 
 namespace tpplan {

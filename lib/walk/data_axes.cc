@@ -1,9 +1,9 @@
-// What our own runtime calls over data axes (tools/python/tpplan/torch/views.py): a parameter that they cut is gathered
-// where a module is shown it, and the gradient of what was shown goes back by the manifest's steps. Values along these
-// axes are those of ranks with another batch, so that nothing of a walk's layouts changes.
+#include "walk/data_axes.h"
+
 #include "infer/grad_reduce.h"
 #include "sharding/param_calls.h"
-#include "walk/walk_state.h"
+#include "walk/record_call.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {

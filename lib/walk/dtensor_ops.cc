@@ -4,9 +4,13 @@
 
 #include <algorithm>
 
+#include "walk/causes.h"
 #include "walk/dtensor_products.h"
 #include "walk/dtensor_run.h"
 #include "walk/dtensor_views.h"
+#include "walk/finish_op.h"
+#include "walk/node_args.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {

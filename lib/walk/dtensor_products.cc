@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "walk/causes.h"
+#include "walk/slots.h"
+
 namespace tpplan {
 namespace {
 

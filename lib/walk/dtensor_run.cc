@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "walk/node_args.h"
+#include "walk/redistribute_slot.h"
+#include "walk/slots.h"
+
 namespace tpplan {
 
 Claim claim_of(const DtensorRun& run, size_t operand) {

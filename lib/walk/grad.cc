@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "walk/causes.h"
+
 namespace tpplan {
 
 bool uniform(const Grad& grad, GradState& state) {

@@ -4,6 +4,8 @@
 
 #include "walk/list_operations.h"
 #include "walk/redistribute_grad.h"
+#include "walk/report_cause.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {

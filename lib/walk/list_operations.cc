@@ -3,6 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "sharding/tensor_size.h"
+#include "walk/causes.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {

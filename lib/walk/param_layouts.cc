@@ -1,7 +1,6 @@
-// What ranks hold of each parameter when the step begins.
-#include <algorithm>
+#include "walk/param_layouts.h"
 
-#include "walk/walk_state.h"
+#include <algorithm>
 
 namespace tpplan {
 namespace {

@@ -2,6 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "walk/record_call.h"
+#include "walk/slots.h"
+
 namespace tpplan {
 
 void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout,

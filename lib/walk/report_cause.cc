@@ -1,11 +1,11 @@
-// What a cause is for the person who reads it: the place in the plan, the layers that fail alike, what each operand is.
+#include "walk/report_cause.h"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "base/text.h"
-#include "walk/walk_state.h"
 
 namespace tpplan {
 namespace {

@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "walk/accumulate_grad.h"
+#include "walk/data_axes.h"
+#include "walk/record_call.h"
 #include "walk/redistribute_grad.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {

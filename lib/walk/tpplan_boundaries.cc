@@ -7,6 +7,16 @@
 #include <numeric>
 
 #include "infer/grad_reduce.h"
+#include "walk/causes.h"
+#include "walk/data_axes.h"
+#include "walk/from_local.h"
+#include "walk/node_args.h"
+#include "walk/param_layouts.h"
+#include "walk/redistribute_slot.h"
+#include "walk/report_cause.h"
+#include "walk/slots.h"
+#include "walk/steps.h"
+#include "walk/tape.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
@@ -32,7 +42,7 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   const ParamId id = walk.slots[slot].held;
   const Sharding& sharding = sharding_of(walk.shardings, id);
   const RuleId rule = walk.shardings.params[id].rule;
-  SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule, true);
+  SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule);
   walk.slots[view].held = kNone;
   list_gather(walk, id);
   // The identity on the tape: a view of its own.
@@ -69,7 +79,7 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
     return slot;
   }
   const SlotId seen = shared ? view : slot;
-  if (shared) view = derived(walk, view, layout_of(walk, view), kNoRule, true);
+  if (shared) view = derived(walk, view, layout_of(walk, view), kNoRule);
   walk.slots[view].layout = intern(walk.table, layout);
   record_step(walk, TapeKind::FromLocal, seen, view, layout.claim, rule);
   return view;
@@ -141,17 +151,13 @@ SlotId add_bias(Walk& walk, SlotId result, const ModuleFrame& frame) {
     crash_at(walk, Code::TP5102, "adds a piece of the bias to the whole result", frame.rule, walk.slots[bias].origin);
     return result;
   }
-  const SlotId out = derived(walk, result, layout_of(walk, result), kNoRule, true);
+  const SlotId out = derived(walk, result, layout_of(walk, result), kNoRule);
   walk.slots[out].requires_grad =
       (walk.slots[result].requires_grad || walk.slots[bias].requires_grad) && records_gradients(walk);
   if (!walk.slots[out].requires_grad) return out;
-  TapeEntry entry{.kind = TapeKind::AddBias, .module = frame.module, .rule = frame.rule};
-  entry.in_begin = static_cast<uint32_t>(walk.tape_slots.size());
-  for (const SlotId slot : {result, bias}) walk.tape_slots.push_back({slot, walk.slots[slot].layout});
-  entry.in_end = entry.out_begin = static_cast<uint32_t>(walk.tape_slots.size());
-  walk.tape_slots.push_back({out, walk.slots[out].layout});
-  entry.out_end = static_cast<uint32_t>(walk.tape_slots.size());
-  walk.tape.push_back(entry);
+  const auto slot = [&](SlotId id) { return TapeSlot{id, walk.slots[id].layout}; };
+  const TapeSlot ins[] = {slot(result), slot(bias)}, outs[] = {slot(out)};
+  add_to_tape(walk, {.kind = TapeKind::AddBias, .module = frame.module, .rule = frame.rule}, ins, outs);
   return out;
 }
 

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include "walk/causes.h"
+#include "walk/from_local.h"
+#include "walk/slots.h"
+#include "walk/steps.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {

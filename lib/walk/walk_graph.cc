@@ -5,53 +5,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "sharding/tensor_size.h"
 #include "walk/backward.h"
 #include "walk/list_operations.h"
+#include "walk/node_args.h"
+#include "walk/operations.h"
+#include "walk/param_layouts.h"
+#include "walk/report_cause.h"
+#include "walk/slots.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
-
-uint32_t add_cause(Walk& walk, Cause cause) {
-  walk.causes.push_back(std::move(cause));
-  return static_cast<uint32_t>(walk.causes.size() - 1);
-}
-
-uint32_t add_cause_here(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
-  return add_cause(walk, {.code = code,
-                          .reason = std::move(reason),
-                          .op = std::move(op),
-                          .module = module_at(walk),
-                          .rule = rule,
-                          .partner = partner,
-                          .layouts = {}});
-}
-
-void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
-  if (walk.crash == kNoId) walk.crash = add_cause_here(walk, code, std::move(reason), rule, partner, std::move(op));
-}
-
-void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
-                 std::vector<int64_t> shape, std::string_view dtype) {
-  CollectiveCall call{.backward = backward,
-                      .kind = kind,
-                      .axis = walk.axes[axis],
-                      .module = {},
-                      .shape = std::move(shape),
-                      .dtype = std::string(dtype),
-                      .bytes = 0};
-  DType type{};
-  call.bytes =
-      static_cast<int64_t>(find_dtype(call.dtype, type) ? bytes_of(type, call.shape) : elements_of(call.shape));
-  record_call(walk, std::move(call), module);
-}
-
-void record_call(Walk& walk, CollectiveCall call, ModuleId module) {
-  if (module != kNone) call.module = walk.model.modules[module].path;
-  list_call(walk, call);
-  walk.calls.push_back(std::move(call));
-}
-
 namespace {
 
 void bind_leaves(Walk& walk) {

@@ -1,0 +1,30 @@
+// An operation's arguments as a rule sees them: values with what ranks hold, sizes with what they come to on each rank.
+#pragma once
+
+#include <vector>
+
+#include "walk/walk_state.h"
+
+namespace tpplan {
+
+// Calls f(argument) for every argument of the node, those in tuples and keywords too.
+template <typename F>
+void each_arg(const OpGraph& graph, const GraphNode& node, F f) {
+  const uint32_t end = node.keywords_begin < node.keywords_end
+                           ? graph.args[graph.keywords[node.keywords_end - 1].arg].end
+                           : node.args_end;
+  for (uint32_t i = node.args_begin; i < end; ++i) f(graph.args[i]);
+}
+
+[[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
+[[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
+
+// Numbers are interned: equal ones have one id.
+[[nodiscard]] uint32_t number_id(Walk& walk, SizeNumber number);
+// What a size comes to on each rank where the code asks for it now. Of a DTensor it is the size that it claims: code
+// that reads x.shape sees the whole dim there, and its own piece of a plain tensor.
+[[nodiscard]] uint32_t size_number(Walk& walk, uint32_t size);
+// What the sizes among a node's arguments come to where each rank asks its own piece, of DTensors too. By size entry.
+[[nodiscard]] std::vector<uint32_t> local_size_numbers(Walk& walk, const GraphNode& node);
+
+}  // namespace tpplan

@@ -1,0 +1,30 @@
+#include "walk/record_call.h"
+
+#include "sharding/dtype.h"
+#include "sharding/tensor_size.h"
+#include "walk/list_operations.h"
+
+namespace tpplan {
+
+void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
+                 std::vector<int64_t> shape, std::string_view dtype) {
+  CollectiveCall call{.backward = backward,
+                      .kind = kind,
+                      .axis = walk.axes[axis],
+                      .module = {},
+                      .shape = std::move(shape),
+                      .dtype = std::string(dtype),
+                      .bytes = 0};
+  DType type{};
+  call.bytes =
+      static_cast<int64_t>(find_dtype(call.dtype, type) ? bytes_of(type, call.shape) : elements_of(call.shape));
+  record_call(walk, std::move(call), module);
+}
+
+void record_call(Walk& walk, CollectiveCall call, ModuleId module) {
+  if (module != kNone) call.module = walk.model.modules[module].path;
+  list_call(walk, call);
+  walk.calls.push_back(std::move(call));
+}
+
+}  // namespace tpplan

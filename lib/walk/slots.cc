@@ -1,0 +1,31 @@
+#include "walk/slots.h"
+
+namespace tpplan {
+
+SlotId new_slot(Walk& walk, Slot slot) {
+  walk.slots.push_back(slot);
+  return static_cast<SlotId>(walk.slots.size() - 1);
+}
+
+void bind(Walk& walk, ValueId value, SlotId slot) {
+  walk.slot_of[value] = slot;
+  walk.layout_of[value] = walk.slots[slot].layout;
+}
+
+SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule) {
+  Slot slot = walk.slots[from];
+  slot.layout = intern(walk.table, layout);
+  slot.requires_grad = slot.requires_grad && records_gradients(walk);
+  if (rule != kNoRule) slot.origin = rule;
+  return new_slot(walk, slot);
+}
+
+std::string_view dtype_of(const Walk& walk, SlotId slot) {
+  return walk.graph.strings[walk.graph.values[walk.slots[slot].value].dtype];
+}
+
+bool records_gradients(const Walk& walk) { return !walk.infer && (walk.frames.empty() || !walk.frames.back().no_grad); }
+
+ModuleId module_at(const Walk& walk) { return walk.frames.empty() ? kNone : walk.frames.back().module; }
+
+}  // namespace tpplan
