@@ -74,76 +74,88 @@ void add_dim_names(std::vector<std::string_view>& names) {
   for (const DimRow& row : kDimRows) names.push_back(row.name);
 }
 
+namespace {
+
+// The dims that the call goes along, as a flag for each; none of a row that appends.
+std::vector<bool> named_dims(const OpCall& call, const DimRow& row, std::string_view keyword, size_t ndim) {
+  std::vector<bool> named(ndim, false);
+  if (row.shape == Shape::Appends) return named;
+  const GraphArg* arg = find_arg(call, static_cast<size_t>(row.dim_at), keyword);
+  std::vector<RankNumber> dims;
+  if (arg != nullptr && (is_number(arg) || arg->kind == ArgKind::Tuple))
+    dims = numbers_at(call, static_cast<size_t>(row.dim_at), keyword);
+  if (dims.empty()) {
+    for (size_t dim = 0; dim < ndim; ++dim) named[dim] = row.absent == kAll || from_end(row.absent, ndim) == dim;
+  }
+  for (const RankNumber& n : dims) {
+    if (from_end(n.traced, ndim) < ndim) named[from_end(n.traced, ndim)] = true;
+  }
+  return named;
+}
+
+std::string_view dim_keyword(std::string_view op) {
+  return op == "flip" || op == "roll" ? "dims" : op == "unfold" ? "dimension" : "dim";
+}
+
+// A sum over a cut dim gives each rank a term; everything else must have the whole dim, in order where it gives one
+// again. Adds the axes of the first to `summed`.
+void need_dim(OpCall& call, OpResult& result, const DimRow& row, size_t dim, MapId map, AxisMask& summed) {
+  const DimMap& held = call.table.maps.maps[map];
+  if (!held.is_complete) {
+    if (row.along == Along::Sum && held.tiles)
+      summed |= held.axes;
+    else
+      make_wrong(result, Code::TP5113,
+                 fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
+                             map_text(call.table.maps, map)));
+  } else if (held.kind != MapKind::Whole && row.shape == Shape::Same) {
+    make_wrong(result, Code::TP5113,
+               fmt::format("{} along dim {}, whose elements are in another order", name_of(call), dim));
+  }
+}
+
+}  // namespace
+
 void rule_dim(OpCall& call, OpResult& result) {
   const DimRow& row = *find_row(call.name);
   const auto x = tensor_at(call, 0);
   if (!x) return;
-  const size_t ndim = x->layout->dims.size();
-  std::vector<bool> named(ndim, false);
-  uint32_t index = 0;
-  const std::string_view keyword = call.name == "flip" || call.name == "roll" ? "dims"
-                                   : call.name == "unfold"                    ? "dimension"
-                                                                              : "dim";
-  const GraphArg* arg =
-      row.shape == Shape::Appends ? nullptr : find_arg(call, static_cast<size_t>(row.dim_at), keyword, &index);
   // `max(x, y)` of two tensors goes by elements.
-  if (arg != nullptr && arg->kind == ArgKind::Value) return rule_pointwise(call, result);
-  std::vector<RankNumber> dims;
-  if (arg != nullptr && (is_number(arg) || arg->kind == ArgKind::Tuple))
-    dims = numbers_at(call, static_cast<size_t>(row.dim_at), keyword);
-  if (row.shape == Shape::Appends) {
-    // By element, and one dim more.
-  } else if (dims.empty()) {
-    for (size_t dim = 0; dim < ndim; ++dim) named[dim] = row.absent == kAll || from_end(row.absent, ndim) == dim;
-  } else {
-    for (const RankNumber& n : dims) {
-      if (from_end(n.traced, ndim) < ndim) named[from_end(n.traced, ndim)] = true;
-    }
-  }
+  const std::string_view keyword = dim_keyword(call.name);
+  if (row.shape != Shape::Appends && tensor_at(call, static_cast<size_t>(row.dim_at), keyword))
+    return rule_pointwise(call, result);
+  MapTable& maps = call.table.maps;
+  const size_t ndim = x->layout->dims.size();
+  const std::vector<bool> named = named_dims(call, row, keyword, ndim);
   Spread out;
   out.partial = x->layout->partial;
   if (x->layout->partial && !row.is_linear)
     make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name_of(call)));
   out.zero = x->layout->zero && (row.is_linear || row.along == Along::Sum);
-  bool keep = row.keep_at >= 0 && bool_at(call, static_cast<size_t>(row.keep_at), "keepdim", false);
+  const bool keep = row.keep_at >= 0 && bool_at(call, static_cast<size_t>(row.keep_at), "keepdim", false);
   AxisMask summed = 0, kept_pieces = 0;
   const auto target = out_shape(call);
   for (size_t dim = 0; dim < ndim; ++dim) {
     const MapId map = x->layout->dims[dim];
-    const DimMap held = call.table.maps.maps[map];
+    const DimMap held = maps.maps[map];
     if (!named[dim]) {
       if (held.kind == MapKind::Cut) kept_pieces |= held.axes;
       out.dims.push_back(map);
       continue;
     }
-    if (!held.is_complete) {
-      if (row.along == Along::Sum && held.tiles)
-        summed |= held.axes;
-      else
-        make_wrong(result, Code::TP5113,
-                   fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                               map_text(call.table.maps, map)));
-    } else if (held.kind != MapKind::Whole && row.shape == Shape::Same) {
-      make_wrong(result, Code::TP5113,
-                 fmt::format("{} along dim {}, whose elements are in another order", name_of(call), dim));
-    }
-    if (row.shape == Shape::Same) {
-      out.dims.push_back(held.kind == MapKind::Whole ? map
-                                                     : any_map(call.table.maps, held.size, held.local, held.axes));
-    } else if (row.shape == Shape::Resized) {
-      out.dims.push_back(whole_map(call.table.maps, dim < target.size() ? target[dim] : 1));
-    } else if (keep) {
-      out.dims.push_back(whole_map(call.table.maps, 1));
-    }
+    need_dim(call, result, row, dim, map, summed);
+    if (row.shape == Shape::Same)
+      out.dims.push_back(held.kind == MapKind::Whole ? map : any_map(maps, held.size, held.local, held.axes));
+    else if (row.shape == Shape::Resized)
+      out.dims.push_back(whole_map(maps, dim < target.size() ? target[dim] : 1));
+    else if (keep)
+      out.dims.push_back(whole_map(maps, 1));
   }
-  if (row.shape == Shape::Appends || call.name == "unfold")
-    out.dims.push_back(whole_map(call.table.maps, target.back()));
-  if (summed != 0) {
-    if ((out.partial & summed) != 0) make_wrong(result, Code::TP5108, "a cut sum that is still open is summed");
-    if ((kept_pieces & summed) != 0)
-      make_wrong(result, Code::TP5107, fmt::format("{} over one cut dim, and another dim is cut too", name_of(call)));
-    out.partial |= summed;
-  }
+  if (row.shape == Shape::Appends || call.name == "unfold") out.dims.push_back(whole_map(maps, target.back()));
+  if ((out.partial & summed) != 0) make_wrong(result, Code::TP5108, "a cut sum that is still open is summed");
+  if ((kept_pieces & summed) != 0)
+    make_wrong(result, Code::TP5107, fmt::format("{} over one cut dim, and another dim is cut too", name_of(call)));
+  out.partial |= summed;
   check_layout(call, result, out);
   const size_t outs = call.node.out_end - call.node.out_begin;
   for (size_t i = 0; i < outs; ++i) give(result, out);

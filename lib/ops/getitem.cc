@@ -39,52 +39,73 @@ void need_whole(OpCall& call, OpResult& result, MapId map, size_t dim, std::stri
              fmt::format("{} of dim {}, of which ranks hold pieces: {}", what, dim, map_text(call.table.maps, map)));
 }
 
+// Dims that tensors index come together: where the first stands if they are neighbours, else in front (numpy's advanced
+// indexing, which torch follows).
+struct IndexedDims {
+  std::vector<MapId> maps;
+  size_t at = 0, groups = 0;
+  bool open = false;  // the last item was one of them
+};
+
+// What stands in the place of a dim that a tensor, a list or a mask indexes.
+std::vector<MapId> maps_of_index(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item, size_t at) {
+  if (item.kind == IndexKind::Tensor) return item.tensor->layout->dims;
+  if (item.kind == IndexKind::List) return {whole_map(call.table.maps, item.list)};
+  for (size_t d = 0; d < item.dims; ++d) {
+    need_whole(call, result, item.tensor->layout->dims[d], d, "a mask");
+    join(call, result, x.layout->dims[item.dim + d], item.tensor->layout->dims[d], false,
+         fmt::format("dim {}", item.dim + d));
+  }
+  // How many the mask takes is data, and stands in what was recorded.
+  const auto target = out_shape(call);
+  const size_t last = target.empty() ? 0 : target.size() - 1;
+  return {whole_map(call.table.maps, target.empty() ? 1 : target[std::min(at, last)])};
+}
+
+void index_dims(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item, size_t out_dims,
+                IndexedDims& indexed) {
+  if (!indexed.open && indexed.groups++ == 0) indexed.at = out_dims;
+  if (item.tensor && item.tensor->layout->partial)
+    make_wrong(result, Code::TP5108, "an index is a sum that is still open");
+  for (size_t d = 0; d < item.dims; ++d)
+    need_whole(call, result, x.layout->dims[item.dim + d], item.dim + d,
+               item.kind == IndexKind::Mask ? "a mask" : "indices");
+  const std::vector<MapId> maps = maps_of_index(call, result, x, item, indexed.at);
+  std::vector<MapId>& met = indexed.maps;
+  if (maps.size() > met.size()) met.insert(met.begin(), maps.size() - met.size(), whole_map(call.table.maps, 1));
+  for (size_t d = 0; d < maps.size(); ++d) {
+    MapId& slot = met[met.size() - maps.size() + d];
+    slot = join(call, result, slot, maps[d], true, "an index");
+  }
+}
+
+// A dim that a slice keeps. What it takes of the whole is a segment, for the gradient.
+MapId kept_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item) {
+  MapId sliced = x.layout->dims[item.dim];
+  if (takes_all(item)) return sliced;
+  std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // the reason stands in `result`
+  const LocalSlice whole = slice_of(call, item, x.shape[item.dim], 0, true);
+  if (whole.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), whole.begin, whole.end});
+  return sliced;
+}
+
 }  // namespace
 
 void rule_getitem(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   if (!x) return;
-  const auto target = out_shape(call);
   Spread out;
   out.partial = x->layout->partial;
   out.zero = x->layout->zero;
-  const std::vector<IndexItem> items = read_index(call, x->shape.size());
-  // Dims that tensors index come together: where the first stands if they are neighbours, else in front.
-  std::vector<MapId> indexed;
-  size_t indexed_at = 0, groups = 0;
-  bool last_indexed = false, view = x->layout->local_view;
-  for (const IndexItem& item : items) {
+  out.local_view = x->layout->local_view;
+  IndexedDims indexed;
+  for (const IndexItem& item : read_index(call, x->shape.size())) {
     const bool by_number_tensor = item.kind == IndexKind::Tensor && item.tensor->shape.empty();
     const bool advanced = item.kind == IndexKind::Mask || item.kind == IndexKind::List ||
                           (item.kind == IndexKind::Tensor && !by_number_tensor);
     if (advanced) {
-      view = false;
-      if (!last_indexed && groups++ == 0) indexed_at = out.dims.size();
-      if (item.tensor && item.tensor->layout->partial)
-        make_wrong(result, Code::TP5108, "an index is a sum that is still open");
-      for (size_t d = 0; d < item.dims; ++d)
-        need_whole(call, result, x->layout->dims[item.dim + d], item.dim + d,
-                   item.kind == IndexKind::Mask ? "a mask" : "indices");
-      std::vector<MapId> maps;
-      if (item.kind == IndexKind::Tensor) {
-        maps = item.tensor->layout->dims;
-      } else if (item.kind == IndexKind::List) {
-        maps = {whole_map(call.table.maps, item.list)};
-      } else {
-        for (size_t d = 0; d < item.dims; ++d) {
-          need_whole(call, result, item.tensor->layout->dims[d], d, "a mask");
-          join(call, result, x->layout->dims[item.dim + d], item.tensor->layout->dims[d], false,
-               fmt::format("dim {}", item.dim + d));
-        }
-        const size_t at = std::min(indexed_at, target.empty() ? 0 : target.size() - 1);
-        maps = {whole_map(call.table.maps, target.empty() ? 1 : target[at])};
-      }
-      if (maps.size() > indexed.size())
-        indexed.insert(indexed.begin(), maps.size() - indexed.size(), whole_map(call.table.maps, 1));
-      for (size_t d = 0; d < maps.size(); ++d) {
-        MapId& slot = indexed[indexed.size() - maps.size() + d];
-        slot = join(call, result, slot, maps[d], true, "an index");
-      }
+      out.local_view = false;
+      index_dims(call, result, *x, item, out.dims.size(), indexed);
     } else if (item.kind == IndexKind::NewAxis) {
       out.dims.push_back(whole_map(call.table.maps, 1));
     } else if (item.kind == IndexKind::Number) {
@@ -93,22 +114,14 @@ void rule_getitem(OpCall& call, OpResult& result) {
     } else if (by_number_tensor) {
       need_whole(call, result, x->layout->dims[item.dim], item.dim, "an index");
     } else {
-      MapId sliced = x->layout->dims[item.dim];
-      if (!takes_all(item)) {
-        std::ignore =
-            slice_dim(call, result, item, x->layout->dims[item.dim], sliced);  // the reason stands in `result`
-        const LocalSlice whole = slice_of(call, item, x->shape[item.dim], 0, true);
-        if (whole.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), whole.begin, whole.end});
-      }
-      out.dims.push_back(sliced);
+      out.dims.push_back(kept_dim(call, result, *x, item));
     }
-    last_indexed = advanced;
+    indexed.open = advanced;
   }
-  if (groups > 0)
-    out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(groups == 1 ? indexed_at : 0), indexed.begin(),
-                    indexed.end());
+  if (indexed.groups > 0)
+    out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(indexed.groups == 1 ? indexed.at : 0),
+                    indexed.maps.begin(), indexed.maps.end());
   if (result.segments.size() != 1) result.segments.clear();
-  out.local_view = view;
   check_layout(call, result, out);
   give(result, std::move(out));
 }

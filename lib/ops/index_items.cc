@@ -13,26 +13,69 @@ std::string_view dtype_of(const OpCall& call, ValueId value) {
   return call.graph.strings[call.graph.values[value].dtype];
 }
 
-}  // namespace
-
-std::vector<IndexItem> read_index(const OpCall& call, size_t ndim) {
-  std::vector<IndexItem> items;
+// What stands between the brackets, comma by comma.
+std::vector<uint32_t> index_parts(const OpCall& call) {
+  std::vector<uint32_t> parts;
   uint32_t index = 0;
   const GraphArg* root = find_arg(call, 1, "index", &index);
-  if (root == nullptr) return items;
-  std::vector<uint32_t> parts;
-  if (root->kind == ArgKind::Tuple) {
-    for (uint32_t i = index + 1; i < root->end; i = call.graph.args[i].end) parts.push_back(i);
-  } else {
-    parts.push_back(index);
-  }
-  size_t consumed = 0;
+  if (root->kind != ArgKind::Tuple) return {index};
+  for (uint32_t i = index + 1; i < root->end; i = call.graph.args[i].end) parts.push_back(i);
+  return parts;
+}
+
+// How many dims the parts are about; an ellipsis takes the others.
+size_t dims_of(const OpCall& call, std::span<const uint32_t> parts) {
+  size_t dims = 0;
   for (const uint32_t i : parts) {
     const GraphArg& arg = call.graph.args[i];
     if (arg.kind == ArgKind::None || arg.kind == ArgKind::Ellipsis) continue;
     const bool mask = arg.kind == ArgKind::Value && dtype_of(call, arg.id) == "bool";
-    consumed += mask ? shape_of(call.graph, arg.id).size() : 1;
+    dims += mask ? shape_of(call.graph, arg.id).size() : 1;
   }
+  return dims;
+}
+
+// The item of argument `index`, which is about dims from `dim` on. Not of an ellipsis.
+IndexItem item_of(const OpCall& call, uint32_t index, size_t dim) {
+  const GraphArg& arg = call.graph.args[index];
+  IndexItem item;
+  item.dim = dim;
+  switch (arg.kind) {
+    case ArgKind::None:
+      item.kind = IndexKind::NewAxis;
+      item.dims = 0;
+      break;
+    case ArgKind::Slice: {
+      const uint32_t begin = index + 1, end = call.graph.args[begin].end, step = call.graph.args[end].end;
+      item.begin = &call.graph.args[begin];
+      item.end = &call.graph.args[end];
+      item.step = &call.graph.args[step];
+      break;
+    }
+    case ArgKind::Value:
+      item.tensor = operand_of(call, arg.id);
+      item.kind = dtype_of(call, arg.id) == "bool" ? IndexKind::Mask : IndexKind::Tensor;
+      if (item.kind == IndexKind::Mask) item.dims = item.tensor->shape.size();
+      break;
+    case ArgKind::Tuple:
+      item.kind = IndexKind::List;
+      for (uint32_t part = index + 1; part < arg.end; part = call.graph.args[part].end) ++item.list;
+      break;
+    default:
+      item.kind = IndexKind::Number;
+      item.number = &arg;
+      break;
+  }
+  return item;
+}
+
+}  // namespace
+
+std::vector<IndexItem> read_index(const OpCall& call, size_t ndim) {
+  std::vector<IndexItem> items;
+  if (find_arg(call, 1, "index") == nullptr) return items;
+  const std::vector<uint32_t> parts = index_parts(call);
+  const size_t named = dims_of(call, parts);
   size_t dim = 0;
   const auto keep = [&](size_t count) {
     for (; count > 0 && dim < ndim; --count) {
@@ -42,42 +85,13 @@ std::vector<IndexItem> read_index(const OpCall& call, size_t ndim) {
     }
   };
   bool has_ellipsis = false;
-  for (const uint32_t i : parts) {
-    const GraphArg& arg = call.graph.args[i];
-    IndexItem item;
-    item.dim = dim;
-    switch (arg.kind) {
-      case ArgKind::None:
-        item.kind = IndexKind::NewAxis;
-        items.push_back(item);
-        continue;
-      case ArgKind::Ellipsis:
-        has_ellipsis = true;
-        keep(ndim > consumed ? ndim - consumed : 0);
-        continue;
-      case ArgKind::Slice: {
-        const uint32_t b = i + 1, e = call.graph.args[b].end, s = call.graph.args[e].end;
-        item.begin = &call.graph.args[b];
-        item.end = &call.graph.args[e];
-        item.step = &call.graph.args[s];
-        break;
-      }
-      case ArgKind::Value: {
-        item.tensor = operand_of(call, arg.id);
-        item.kind = dtype_of(call, arg.id) == "bool" ? IndexKind::Mask : IndexKind::Tensor;
-        if (item.kind == IndexKind::Mask) item.dims = item.tensor->shape.size();
-        break;
-      }
-      case ArgKind::Tuple: {
-        item.kind = IndexKind::List;
-        for (uint32_t part = i + 1; part < arg.end; part = call.graph.args[part].end) ++item.list;
-        break;
-      }
-      default:
-        item.kind = IndexKind::Number;
-        item.number = &arg;
-        break;
+  for (const uint32_t part : parts) {
+    if (call.graph.args[part].kind == ArgKind::Ellipsis) {
+      has_ellipsis = true;
+      keep(ndim > named ? ndim - named : 0);
+      continue;
     }
+    const IndexItem item = item_of(call, part, dim);
     dim += item.dims;
     if (dim > ndim) return items;
     items.push_back(item);

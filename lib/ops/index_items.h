@@ -11,7 +11,7 @@ enum class IndexKind : uint8_t { NewAxis, Slice, Number, Tensor, Mask, List };
 struct IndexItem {
   IndexKind kind = IndexKind::Slice;
   size_t dim = 0;                   // the first dim of the indexed tensor that it is about (not NewAxis)
-  size_t dims = 1;                  // how many: a mask has several
+  size_t dims = 1;                  // how many: a mask has several, a new axis none
   const GraphArg* begin = nullptr;  // Slice: nullptr or None where it is left out
   const GraphArg* end = nullptr;
   const GraphArg* step = nullptr;

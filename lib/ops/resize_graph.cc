@@ -9,6 +9,7 @@
 #include "graph/number_signatures.h"
 #include "graph/size_ops.h"
 #include "ops/op_rules.h"
+#include "ops/size_rows.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -128,84 +129,6 @@ bool check_guards(Resizing& r) {
   return true;
 }
 
-// ---- operations whose rules take the size of a dim from the recorded result ----
-
-using Sizes = std::vector<int64_t>;
-
-int64_t local_number(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
-  return number_at(call, position, keyword, absent).local[0];
-}
-
-void pad_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const auto padding = numbers_at(call, 1, "pad");
-  for (size_t i = 0; i + 1 < padding.size() && i / 2 < x.size(); i += 2)
-    out[x.size() - 1 - i / 2] = x[x.size() - 1 - i / 2] + padding[i].local[0] + padding[i + 1].local[0];
-}
-
-void conv1d_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const auto weight = tensor_at(call, 1, "weight");
-  const int64_t stride = local_number(call, 3, "stride", 1), padding = local_number(call, 4, "padding", 0),
-                dilation = local_number(call, 5, "dilation", 1);
-  if (weight && !weight->shape.empty() && stride > 0)
-    out.back() = (x.back() + 2 * padding - dilation * (weight->shape.back() - 1) - 1) / stride + 1;
-}
-
-void topk_sizes(const OpCall& call, const Sizes&, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
-  if (dim < out.size()) out[dim] = local_number(call, 1, "k", out[dim]);
-}
-
-void diff_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
-  if (dim >= out.size()) return;
-  out[dim] = x[dim] - local_number(call, 1, "n", 1);
-  for (const auto& [position, keyword] : {std::pair<size_t, std::string_view>{3, "prepend"}, {4, "append"}}) {
-    const auto more = tensor_at(call, position, keyword);
-    if (more && dim < more->layout->dims.size()) out[dim] += local_size(call.table, *more->layout, dim, 0);
-  }
-}
-
-void unfold_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 1, "dimension", 0).traced, x.size());
-  const int64_t size = local_number(call, 2, "size", 1), step = local_number(call, 3, "step", 1);
-  if (dim < x.size() && step > 0) out[dim] = (x[dim] - size) / step + 1;
-  out.back() = size;
-}
-
-void glu_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 1, "dim", -1).traced, x.size());
-  if (dim < x.size()) out[dim] = x[dim] / 2;
-}
-
-void arange_sizes(const OpCall& call, const Sizes&, Sizes& out) {
-  std::vector<int64_t> numbers;
-  for (const uint32_t arg : call.args) {
-    if (is_number(&call.graph.args[arg])) numbers.push_back(number_of(call, call.graph.args[arg]).local[0]);
-  }
-  if (numbers.empty() || numbers.size() != call.args.size()) return;
-  const int64_t begin = numbers.size() > 1 ? numbers[0] : 0, end = numbers.size() > 1 ? numbers[1] : numbers[0];
-  const int64_t step = numbers.size() > 2 ? numbers[2] : local_number(call, 2, "step", 1);
-  if (step > 0) out[0] = std::max<int64_t>(0, (end - begin + step - 1) / step);
-}
-
-void histc_sizes(const OpCall& call, const Sizes&, Sizes& out) {
-  if (!out.empty()) out[0] = local_number(call, 1, "bins", out[0]);
-}
-
-// How many there are is data.
-void as_recorded(const OpCall&, const Sizes&, Sizes&) {}
-
-struct SizeRow {
-  std::string_view name;
-  void (*sizes)(const OpCall& call, const Sizes& x, Sizes& out);
-};
-
-constexpr SizeRow kSizeRows[] = {
-    {"pad", pad_sizes},       {"conv1d", conv1d_sizes},  {"topk", topk_sizes},     {"diff", diff_sizes},
-    {"unfold", unfold_sizes}, {"glu", glu_sizes},        {"arange", arange_sizes}, {"histc", histc_sizes},
-    {"nonzero", as_recorded}, {"bincount", as_recorded},
-};
-
 // Several tensors, each as large as all of them together.
 bool broadcast_all(Resizing& r, const GraphNode& node, const OpCall& call) {
   Sizes out;
@@ -222,23 +145,29 @@ bool broadcast_all(Resizing& r, const GraphNode& node, const OpCall& call) {
   return true;
 }
 
-std::string operands_text(const Resizing& r, const OpCall& call) {
-  std::vector<std::string> shapes;
-  for (const Operand& x : tensors_of(call)) shapes.push_back(shape_text(local_shape(r.table, *x.layout, 0)));
+std::string shapes_text(const std::vector<std::string>& shapes) {
   return fmt::format("{}", fmt::join(shapes, " and "));
 }
 
-bool run_op(Resizing& r, const GraphNode& node) {
-  OpGraph& graph = r.graph;
-  OpCall call{.graph = graph,
-              .node = node,
-              .table = r.table,
-              .layouts = r.layout_of,
-              .numbers = r.numbers,
-              .size_numbers = r.size_numbers,
-              .name = {},
-              .args = {}};
-  bool same = true;
+// Operands as they are now, and as they were recorded.
+std::string operands_text(const Resizing& r, const OpCall& call) {
+  std::vector<std::string> now, recorded;
+  for (const Operand& x : tensors_of(call)) {
+    now.push_back(shape_text(local_shape(r.table, *x.layout, 0)));
+    recorded.push_back(shape_text(x.shape));
+  }
+  return fmt::format("{} (recorded with {})", shapes_text(now), shapes_text(recorded));
+}
+
+std::string place_text(const Resizing& r) {
+  return r.modules.empty() || r.modules.back().empty() ? std::string("the model")
+                                                       : fmt::format("`{}`", r.modules.back());
+}
+
+// Works out the sizes that the node asks for. `same`: all that it gets is as recorded. False where a size has no
+// number.
+bool see_args(Resizing& r, const GraphNode& node, bool& same) {
+  const OpGraph& graph = r.graph;
   const auto see = [&](uint32_t begin, uint32_t end) {
     for (uint32_t i = begin; i < end; ++i) {
       const GraphArg& arg = graph.args[i];
@@ -256,43 +185,55 @@ bool run_op(Resizing& r, const GraphNode& node) {
     const uint32_t arg = graph.keywords[k].arg;
     if (!see(arg, graph.args[arg].end)) return false;
   }
+  return true;
+}
+
+// False where they are no sizes of a tensor.
+bool can_be(const Sizes& sizes) {
+  int64_t elements = 1;
+  return std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) {
+    return size >= 0 && !__builtin_mul_overflow(elements, std::max<int64_t>(1, size), &elements) &&
+           elements <= int64_t{1} << 62;
+  });
+}
+
+bool run_op(Resizing& r, const GraphNode& node) {
+  const OpGraph& graph = r.graph;
+  bool same = true;
+  if (!see_args(r, node, same)) return false;
   if (same) {
     for (uint32_t i = node.out_begin; i < node.out_end; ++i) bind(r, graph.outs[i], shape_of(graph, graph.outs[i]));
     return true;
   }
+  OpCall call{.graph = graph,
+              .node = node,
+              .table = r.table,
+              .layouts = r.layout_of,
+              .numbers = r.numbers,
+              .size_numbers = r.size_numbers,
+              .name = {},
+              .args = {}};
   const OpResult result = run_rule(call);
-  const std::string place =
-      r.modules.empty() || r.modules.back().empty() ? std::string("the model") : fmt::format("`{}`", r.modules.back());
   if (!result.crash.empty()) {
     if (!check_guards(r)) return false;
-    return refuse(r, node.offset,
-                  fmt::format("{} in {} does not fit any more: {} (recorded with {})", name_of(call), place,
-                              operands_text(r, call), [&] {
-                                std::vector<std::string> shapes;
-                                for (const Operand& x : tensors_of(call)) shapes.push_back(shape_text(x.shape));
-                                return fmt::format("{}", fmt::join(shapes, " and "));
-                              }()));
+    return refuse(
+        r, node.offset,
+        fmt::format("{} in {} does not fit any more: {}", name_of(call), place_text(r), operands_text(r, call)));
   }
   if (call.name == "broadcast_tensors") return broadcast_all(r, node, call);
-  const auto* row = std::find_if(std::begin(kSizeRows), std::end(kSizeRows),
-                                 [&](const SizeRow& candidate) { return candidate.name == call.name; });
-  if (result.unknown && row == std::end(kSizeRows) && node.out_begin != node.out_end)
-    return refuse(r, node.offset, fmt::format("no rule says what {} in {} makes of other sizes", name_of(call), place));
+  const SizeRule size_rule = find_size_rule(call.name);
+  if (result.unknown && size_rule == nullptr && node.out_begin != node.out_end)
+    return refuse(r, node.offset,
+                  fmt::format("no rule says what {} in {} makes of other sizes", name_of(call), place_text(r)));
   const auto operands = tensors_of(call);
   for (uint32_t i = node.out_begin; i < node.out_end; ++i) {
-    const ValueId value = graph.outs[i];
     Sizes sizes = local_shape(r.table, result.outs[i - node.out_begin], 0);
-    if (row != std::end(kSizeRows)) {
-      const Sizes x = operands.empty() ? Sizes{} : local_shape(r.table, *operands[0].layout, 0);
-      row->sizes(call, x, sizes);
-    }
-    int64_t elements = 1;
-    for (const int64_t size : sizes) {
-      if (size < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(1, size), &elements) ||
-          elements > int64_t{1} << 62)
-        return refuse(r, node.offset, fmt::format("{} in {} would make {}", name_of(call), place, shape_text(sizes)));
-    }
-    bind(r, value, sizes);
+    if (size_rule != nullptr)
+      size_rule(call, operands.empty() ? Sizes{} : local_shape(r.table, *operands[0].layout, 0), sizes);
+    if (!can_be(sizes))
+      return refuse(r, node.offset,
+                    fmt::format("{} in {} would make {}", name_of(call), place_text(r), shape_text(sizes)));
+    bind(r, graph.outs[i], sizes);
   }
   return true;
 }

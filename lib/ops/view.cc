@@ -16,39 +16,41 @@ int64_t product(std::span<const int64_t> sizes) {
   return all;
 }
 
+// The new sizes as the call has them; -1: worked out.
+std::vector<RankNumber> asked_sizes(const OpCall& call, const Operand& x) {
+  const std::vector<DimMap>& maps = call.table.maps.maps;
+  const size_t ndim = x.shape.size();
+  std::vector<RankNumber> sizes;
+  // Dims that stay as they are.
+  const auto keep = [&](const Operand& operand, size_t begin, size_t end) {
+    for (size_t dim = begin; dim < end; ++dim)
+      sizes.push_back({maps[operand.layout->dims[dim]].local, operand.shape[dim], 0});
+  };
+  if (call.name == "flatten") {
+    const auto begin = from_end(number_at(call, 1, "start_dim", 0).traced, ndim),
+               end = from_end(number_at(call, 2, "end_dim", -1).traced, ndim);
+    keep(x, 0, begin);
+    sizes.push_back({std::vector<int64_t>(call.table.maps.ranks, -1), -1, 0});
+    keep(x, end + 1, ndim);
+  } else if (call.name == "unflatten") {
+    const auto at = from_end(number_at(call, 1, "dim", 0).traced, ndim);
+    keep(x, 0, at);
+    for (const RankNumber& n : numbers_at(call, 2, "sizes")) sizes.push_back(n);
+    keep(x, at + 1, ndim);
+  } else if (call.name == "view_as" || call.name == "reshape_as") {
+    if (const auto other = tensor_at(call, 1, "other")) keep(*other, 0, other->shape.size());
+  } else {
+    sizes = numbers_at(call, 1, "shape");
+  }
+  return sizes;
+}
+
 // The sizes that each rank asks for, [dim][rank]; -1 is worked out from what the rank holds.
 std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, const Operand& x,
                                                std::span<const int64_t> target) {
   const size_t ranks = call.table.maps.ranks;
   std::vector<std::vector<int64_t>> wanted(target.size(), std::vector<int64_t>(ranks));
-  std::vector<RankNumber> numbers;
-  const auto dims_from = [&](size_t first, size_t count) {
-    numbers.clear();
-    for (size_t dim = 0; dim < first; ++dim)
-      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim], 0});
-    (void)count;
-  };
-  if (call.name == "flatten") {
-    const auto start = from_end(number_at(call, 1, "start_dim", 0).traced, x.shape.size());
-    const auto end = from_end(number_at(call, 2, "end_dim", -1).traced, x.shape.size());
-    dims_from(start, 0);
-    numbers.push_back({std::vector<int64_t>(ranks, -1), -1, 0});
-    for (size_t dim = end + 1; dim < x.shape.size(); ++dim)
-      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim], 0});
-  } else if (call.name == "unflatten") {
-    const auto at = from_end(number_at(call, 1, "dim", 0).traced, x.shape.size());
-    dims_from(at, 0);
-    for (const RankNumber& n : numbers_at(call, 2, "sizes")) numbers.push_back(n);
-    for (size_t dim = at + 1; dim < x.shape.size(); ++dim)
-      numbers.push_back({call.table.maps.maps[x.layout->dims[dim]].local, x.shape[dim], 0});
-  } else if (call.name == "view_as" || call.name == "reshape_as") {
-    if (const auto other = tensor_at(call, 1, "other")) {
-      for (size_t dim = 0; dim < other->shape.size(); ++dim)
-        numbers.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim], 0});
-    }
-  } else {
-    numbers = numbers_at(call, 1, "shape");
-  }
+  const std::vector<RankNumber> numbers = asked_sizes(call, x);
   if (numbers.size() != target.size()) {
     crash(result, Code::TP5103,
           fmt::format("{} to {} dims, and the recorded result has {}", name_of(call), numbers.size(), target.size()));

@@ -1,0 +1,90 @@
+#include "ops/size_rows.h"
+
+#include <algorithm>
+
+namespace tpplan {
+namespace {
+
+int64_t local_number(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
+  return number_at(call, position, keyword, absent).local[0];
+}
+
+void pad_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const auto padding = numbers_at(call, 1, "pad");
+  for (size_t i = 0; i + 1 < padding.size() && i / 2 < x.size(); i += 2)
+    out[x.size() - 1 - i / 2] = x[x.size() - 1 - i / 2] + padding[i].local[0] + padding[i + 1].local[0];
+}
+
+void conv1d_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const auto weight = tensor_at(call, 1, "weight");
+  const int64_t stride = local_number(call, 3, "stride", 1), padding = local_number(call, 4, "padding", 0),
+                dilation = local_number(call, 5, "dilation", 1);
+  if (weight && !weight->shape.empty() && stride > 0)
+    out.back() = (x.back() + 2 * padding - dilation * (weight->shape.back() - 1) - 1) / stride + 1;
+}
+
+void topk_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
+  if (dim < out.size()) out[dim] = local_number(call, 1, "k", out[dim]);
+}
+
+void diff_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
+  if (dim >= out.size()) return;
+  out[dim] = x[dim] - local_number(call, 1, "n", 1);
+  for (const auto& [position, keyword] : {std::pair<size_t, std::string_view>{3, "prepend"}, {4, "append"}}) {
+    const auto more = tensor_at(call, position, keyword);
+    if (more && dim < more->layout->dims.size()) out[dim] += local_size(call.table, *more->layout, dim, 0);
+  }
+}
+
+void unfold_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 1, "dimension", 0).traced, x.size());
+  const int64_t size = local_number(call, 2, "size", 1), step = local_number(call, 3, "step", 1);
+  if (dim < x.size() && step > 0) out[dim] = (x[dim] - size) / step + 1;
+  out.back() = size;
+}
+
+void glu_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 1, "dim", -1).traced, x.size());
+  if (dim < x.size()) out[dim] = x[dim] / 2;
+}
+
+void arange_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  std::vector<int64_t> numbers;
+  for (const uint32_t arg : call.args) {
+    if (is_number(&call.graph.args[arg])) numbers.push_back(number_of(call, call.graph.args[arg]).local[0]);
+  }
+  if (numbers.empty() || numbers.size() != call.args.size()) return;
+  const int64_t begin = numbers.size() > 1 ? numbers[0] : 0, end = numbers.size() > 1 ? numbers[1] : numbers[0];
+  const int64_t step = numbers.size() > 2 ? numbers[2] : local_number(call, 2, "step", 1);
+  if (step > 0) out[0] = std::max<int64_t>(0, (end - begin + step - 1) / step);
+}
+
+void histc_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  if (!out.empty()) out[0] = local_number(call, 1, "bins", out[0]);
+}
+
+// How many there are is data.
+void as_recorded(const OpCall&, const Sizes&, Sizes&) {}
+
+struct SizeRow {
+  std::string_view name;
+  SizeRule sizes;
+};
+
+constexpr SizeRow kSizeRows[] = {
+    {"pad", pad_sizes},       {"conv1d", conv1d_sizes},  {"topk", topk_sizes},     {"diff", diff_sizes},
+    {"unfold", unfold_sizes}, {"glu", glu_sizes},        {"arange", arange_sizes}, {"histc", histc_sizes},
+    {"nonzero", as_recorded}, {"bincount", as_recorded},
+};
+
+}  // namespace
+
+SizeRule find_size_rule(std::string_view op) {
+  const auto* row = std::find_if(std::begin(kSizeRows), std::end(kSizeRows),
+                                 [op](const SizeRow& candidate) { return candidate.name == op; });
+  return row == std::end(kSizeRows) ? nullptr : row->sizes;
+}
+
+}  // namespace tpplan
