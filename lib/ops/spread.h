@@ -17,7 +17,10 @@ using SpreadId = uint32_t;
 using Claim = std::vector<Placement>;
 
 // The truth: `dims` and the flags, told by the recorded value. The claim: a value may be a DTensor, whose placement and
-// shape nobody checks against the truth.
+// shape nobody checks against the truth (DTensor.from_local takes run_check=False, torch 2.13). Both are kept, because
+// torch decides by the claim what to call, and what ranks then hold follows from the truth: where they part, a run goes
+// on without a word. Interned: equal layouts have one id, and an operation whose operands have the ids of another's
+// does what that did.
 struct Spread {
   std::vector<MapId> dims;
   AxisMask partial = 0;     // the value is the sum of what the ranks along these axes hold

@@ -82,6 +82,49 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
   return wanted;
 }
 
+// Dims [in_begin, in_end) of the operand that become [out_begin, out_end) of the result.
+struct ViewGroup {
+  size_t in_begin = 0, in_end = 0;
+  size_t out_begin = 0, out_end = 0;
+};
+
+// The next dims whose product is the same on both sides (torch's view_groups, distributed/tensor/_ops/_view_ops.py).
+// Dims of size 1 at their end go along. False where there is none.
+bool next_group(std::span<const int64_t> in, std::span<const int64_t> out, ViewGroup& group) {
+  size_t i = group.in_begin = group.in_end, j = group.out_begin = group.out_end;
+  int64_t from = 1, to = 1;
+  if (i < in.size()) from = in[i++];
+  if (j < out.size()) to = out[j++];
+  while (from != to) {
+    if (from < to && i < in.size())
+      from *= in[i++];
+    else if (to < from && j < out.size())
+      to *= out[j++];
+    else
+      break;
+  }
+  while (i < in.size() && in[i] == 1 && (j >= out.size() || out[j] != 1)) ++i;
+  while (j < out.size() && out[j] == 1 && (i >= in.size() || in[i] != 1)) ++j;
+  group.in_end = i;
+  group.out_end = j;
+  return from == to;
+}
+
+// The maps of a group's new dims. nullopt where a rank's elements of it are none, for the reason in `fault`.
+std::optional<std::vector<MapId>> view_group(OpCall& call, const Operand& x, std::span<const int64_t> target,
+                                             std::span<const std::vector<int64_t>> wanted, const ViewGroup& group,
+                                             std::string& fault) {
+  for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
+    int64_t held = 1, asked = 1;
+    for (size_t dim = group.in_begin; dim < group.in_end; ++dim) held *= local_size(call.table, *x.layout, dim, rank);
+    for (size_t dim = group.out_begin; dim < group.out_end; ++dim) asked *= wanted[dim][rank];
+    if (held != asked) return std::nullopt;
+  }
+  const size_t dims = group.out_end - group.out_begin;
+  return regroup_maps(call.table.maps, std::span(x.layout->dims).subspan(group.in_begin, group.in_end - group.in_begin),
+                      target.subspan(group.out_begin, dims), wanted.subspan(group.out_begin, dims), fault);
+}
+
 }  // namespace
 
 void rule_view(OpCall& call, OpResult& result) {
@@ -102,35 +145,11 @@ void rule_view(OpCall& call, OpResult& result) {
   };
   if (!result.crash.empty()) return give_sizes();
   if (product(target) == 0) return give_sizes();
-  // Groups of dims with the same product on both sides.
-  size_t i = 0, j = 0;
-  while (i < x->shape.size() || j < target.size()) {
-    const size_t i0 = i, j0 = j;
-    int64_t from = 1, to = 1;
-    if (i < x->shape.size()) from = x->shape[i++];
-    if (j < target.size()) to = target[j++];
-    while (from != to) {
-      if (from < to && i < x->shape.size())
-        from *= x->shape[i++];
-      else if (to < from && j < target.size())
-        to *= target[j++];
-      else
-        break;
-    }
-    while (i < x->shape.size() && x->shape[i] == 1 && (j >= target.size() || target[j] != 1)) ++i;
-    while (j < target.size() && target[j] == 1 && (i >= x->shape.size() || x->shape[i] != 1)) ++j;
-    bool fits = from == to;
-    for (size_t rank = 0; rank < call.table.maps.ranks && fits; ++rank) {
-      int64_t held = 1, asked = 1;
-      for (size_t dim = i0; dim < i; ++dim) held *= local_size(call.table, *x->layout, dim, rank);
-      for (size_t dim = j0; dim < j; ++dim) asked *= wanted[dim][rank];
-      fits = held == asked;
-    }
+  ViewGroup group;
+  while (group.in_end < x->shape.size() || group.out_end < target.size()) {
     std::string fault = "the pieces are no pieces of the new dims";
     std::optional<std::vector<MapId>> maps;
-    if (fits)
-      maps = regroup_maps(call.table.maps, std::span(x->layout->dims).subspan(i0, i - i0), target.subspan(j0, j - j0),
-                          std::span(wanted).subspan(j0, j - j0), fault);
+    if (next_group(x->shape, target, group)) maps = view_group(call, *x, target, wanted, group, fault);
     if (!maps) {
       make_wrong(result, Code::TP5103, fmt::format("{} goes through the pieces: {}", name_of(call), fault));
       out.dims.clear();

@@ -97,7 +97,8 @@ bool is_used(const TpPlan& plan, const ShardingTable& shardings, AxisId axis) {
                      [axis](const Sharding& sharding) { return uses_axis(sharding.spec, axis); });
 }
 
-void walk_axes(Walk& walk, Forecast& forecast) {
+// What stands by id of the graph, the plan and the model, before the first operation.
+void begin_walk(Walk& walk) {
   std::vector<size_t> sizes;
   for (const AxisId axis : walk.axes) sizes.push_back(static_cast<size_t>(walk.plan.mesh.axes[axis].size));
   set_axes(walk.table.maps, std::move(sizes));
@@ -125,10 +126,10 @@ void walk_axes(Walk& walk, Forecast& forecast) {
     if (module.attributes != kNone)
       walk.rope_dim = std::max(walk.rope_dim, walk.model.attributes[module.attributes].rope_dim);
   }
-  if (walk.runtime.prepare != nullptr && !walk.runtime.prepare(walk)) {
-    forecast.gap = ForecastGap::Broken;
-    return;
-  }
+}
+
+// Stops where the run would end.
+void walk_forward(Walk& walk) {
   list_axes(walk);
   bind_leaves(walk);
   for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
@@ -141,6 +142,15 @@ void walk_axes(Walk& walk, Forecast& forecast) {
       run_node(walk, node, i);
     if (node.kind != NodeKind::Op && walk.crash == kNoId) list_boundary(walk, node);
   }
+}
+
+void walk_axes(Walk& walk, Forecast& forecast) {
+  begin_walk(walk);
+  if (walk.runtime.prepare != nullptr && !walk.runtime.prepare(walk)) {
+    forecast.gap = ForecastGap::Broken;
+    return;
+  }
+  walk_forward(walk);
   if (walk.crash != kNoId) {
     report_cause(walk, walk.causes[walk.crash], "forward");
     forecast.gap = walk.causes[walk.crash].unknown ? ForecastGap::Undescribed : ForecastGap::Broken;

@@ -1,4 +1,5 @@
-// What the parts of a walk share: values by slot, the tape, what was found.
+// What the parts of a walk share: values by slot, the tape, what was found. Only data; the functions on it stand in
+// headers of their own: slots.h, tape.h, causes.h, record_call.h.
 #pragma once
 
 #include <map>
@@ -31,17 +32,17 @@ struct Slot {
 };
 
 enum class TapeKind : uint8_t {
-  Op,
-  FromLocal,
-  ToLocal,
-  Redistribute,
-  SumGradient,
-  SumValue,
-  SumTailGradient,
-  Divide,
-  Gather,
-  AddBias,
-  View
+  Op,               // of the graph
+  FromLocal,        // a DTensor made of what the rank holds
+  ToLocal,          // and back
+  Redistribute,     // of a DTensor, by a style
+  SumGradient,      // the identity, whose gradient is summed
+  SumValue,         // a sum, whose gradient is the identity
+  SumTailGradient,  // SumGradient of the last elements
+  Divide,           // by the number of ranks
+  Gather,           // of a fused result, segment by segment
+  AddBias,          // to a sum that is closed
+  View              // of a parameter that our runtime spread
 };
 
 struct TapeEntry {
@@ -91,6 +92,7 @@ struct ModuleFrame {
   SlotId bias = kNoId;                             // that is added after the sum
 };
 
+// What an operation made of its operands: without the slots, so that it holds for each that is alike.
 struct MemoEntry {
   std::vector<SpreadId> outs;
   std::vector<Segment> segments;
@@ -121,9 +123,9 @@ struct Walk {
   std::vector<SpreadId> whole_of_shape;  // by shape
   std::vector<SizeNumber> numbers;
   std::map<std::pair<std::vector<int64_t>, AxisMask>, uint32_t> number_index;
-  std::vector<uint32_t> size_numbers;    // by size entry; kNoId: not worked out yet
-  std::vector<uint32_t> traced_numbers;  // by size entry
-  std::unordered_map<std::string, MemoEntry> memo;
+  std::vector<uint32_t> size_numbers;               // by size entry; kNoId: not worked out yet
+  std::vector<uint32_t> traced_numbers;             // by size entry
+  std::unordered_map<std::string, MemoEntry> memo;  // by what decides over an operation (walk/operations.h)
 
   std::vector<RuleId> rule_of_module;   // by ModuleId
   std::vector<ModuleProgram> programs;  // by ModuleId; of our own runtime
