@@ -110,7 +110,7 @@ void rule_index_along(OpCall& call, OpResult& result) {
       .row = row,
       .x = *x,
       .index = *index,
-      .source = tensor_at(call, 3, call.name == "index_add" ? "source" : "src"),
+      .source = tensor_at(call, 3, row.by_rows ? "source" : "src"),
       .dim = from_end(is_number(dim_arg) ? number_of(call, *dim_arg).traced : 0, x->layout->dims.size())};
   if (index->layout->partial) make_wrong(result, Code::TP5108, "an index is a sum that is still open");
   if (along.dim < x->layout->dims.size() && !is_whole(call.table.maps, x->layout->dims[along.dim]))

@@ -86,6 +86,7 @@ CASES = [
                                   call("scatter_add", T(4, 6, kind="zeros"), d, T(4, 6, kind="index", high=4), Y),
                                   call("scatter_add", X, d, T(4, 6, kind="index", high=4), Y),
                                   call("index_copy", X, d, T(4, kind="order"), T(*((4, 6) if d == 0 else (4, 4)))),
+                                  call("index_copy", X, d, T(4, kind="order"), source=T(*((4, 6) if d == 0 else (4, 4)))),
                                   call("index_add", T(4, 6, kind="zeros"), d, T(3, kind="index", high=4),
                                        T(*((3, 6) if d == 0 else (4, 3)))),
                                   call("index_add_", X, d, T(3, kind="index", high=4), T(*((3, 6) if d == 0 else (4, 3)))))],
@@ -162,7 +163,7 @@ UNCALLABLE = {"cuda": "needs a GPU"}
 CAUTIOUS = {
     "__getitem__": 8, "__setitem__": 8, "addcdiv": 2, "addcmul": 4, "all": 22, "any": 19, "argmin": 3, "bitwise_left_shift": 2,
     "bool": 2, "cat": 3, "conv1d": 12, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather": 18, "glu":
-    2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 5, "isclose": 10, "isfinite": 2, "isinf": 2, "isnan": 2,
+    2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf": 2, "isnan": 2,
     "layer_norm": 4, "lerp": 2, "masked_fill": 2, "nan_to_num": 2, "ne": 10, "polar": 2, "repeat_interleave": 6, "rms_norm": 2,
     "scaled_dot_product_attention": 79, "scatter": 166, "scatter_add": 240, "unflatten": 1, "xlogy": 2,
 }  # fmt: skip
