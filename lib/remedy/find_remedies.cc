@@ -8,6 +8,7 @@
 
 #include "judge.h"
 #include "plan/dialects.h"
+#include "remedy/fitting_lengths.h"
 
 namespace tpplan {
 namespace {
@@ -155,6 +156,20 @@ bool try_edits(Search& search, const std::vector<Edit>& edits, Diagnostic& findi
   return true;
 }
 
+// Lengths of the sequence with which the plan is right as it stands, on as many ranks.
+bool try_lengths(Search& search, Diagnostic& finding) {
+  const RuleId id = rule_at(search.plan, finding.span);
+  const AxisId axis = id == kNoRule ? kNoAxis : search.plan.rules[id].axis;
+  if (axis == kNoAxis || search.trials_left < kMostLengths) return false;
+  search.trials_left -= kMostLengths;
+  const std::vector<int64_t> lengths =
+      fitting_lengths(search.graph, search.plan, search.walk, search.plan.mesh.axes[axis].size);
+  if (lengths.empty()) return false;
+  finding.help =
+      fmt::format("with sequences of {} this plan is right as it stands (`--sequence`)", fmt::join(lengths, " or "));
+  return true;
+}
+
 // Sizes of the axis with which the plan is right as it stands.
 void try_sizes(Search& search, Diagnostic& finding) {
   constexpr int64_t kMostRanks = 1024;
@@ -186,7 +201,7 @@ std::string_view module_of(const ModelGraph& graph, const Diagnostic& finding) {
 }
 
 // The first edit that mends is offered, so they go from the smallest change to the largest: a rule less, another style,
-// a rule more, another mesh.
+// a rule more, another length of the sequence, another mesh.
 void find_remedy(Search& search, Diagnostic& finding) {
   std::vector<RuleId> rules{rule_at(search.plan, finding.span)};
   for (const Note& note : finding.notes) rules.push_back(rule_at(search.plan, note.span));
@@ -199,6 +214,7 @@ void find_remedy(Search& search, Diagnostic& finding) {
   const std::string_view module = module_of(search.graph, finding);
   if (try_edits(search, with_rule(search, module), finding)) return;
   if (try_edits(search, with_rule_below(search, module), finding)) return;
+  if (try_lengths(search, finding)) return;
   try_sizes(search, finding);
 }
 

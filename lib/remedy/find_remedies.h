@@ -12,7 +12,8 @@ namespace tpplan {
 
 // Gives findings that say how a run would fail (Diagnostic::fails) the first edit of one rule that makes the whole plan
 // right, as help: another style for the rule at fault, or for the one that it meets, or no such rule, or a rule for the
-// module that the finding names. Costs at most a fixed number of operations walked, whatever the model.
+// module that the finding names; where there is none, lengths of the sequence or sizes of the axis with which the plan
+// is right as it stands. Costs at most a fixed number of operations walked, whatever the model.
 void find_remedies(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -205,9 +205,10 @@ def as_layout_map(plan):
 
 
 LAYOUTS = {
-    "embed/weight": ["tp", None], "head/weight": ["tp", None],
+    "embed/weight": ["tp", None],
     r"layers/\d+/self_attn/(q|k|v)_proj/weight": ["tp", None], r"layers/\d+/self_attn/o_proj/weight": [None, "tp"],
     r"layers/\d+/mlp/(gate|up)_proj/weight": ["tp", None], r"layers/\d+/mlp/down_proj/weight": [None, "tp"],
+    "head/weight": ["tp", None],
 }  # fmt: skip
 CROSSED = {
     r"layers/\d+/self_attn/(q|k|v)_proj/weight": [None, "tp"], r"layers/\d+/mlp/up_proj/weight": [None, "tp"],

@@ -1,0 +1,38 @@
+#include "remedy/fitting_lengths.h"
+
+#include <set>
+#include <tuple>
+
+#include "judge.h"
+#include "ops/resize_graph.h"
+
+namespace tpplan {
+namespace {
+
+bool is_right_at(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, int64_t sequence) {
+  ModelGraph other = graph;
+  Diagnostics trial;
+  if (!resize_graph(other.operations, other.file, {.batch = 0, .sequence = sequence}, trial)) return false;
+  std::ignore = judge(other, plan, trial, Phase::Operations, walk);
+  return !has_errors(trial);
+}
+
+}  // namespace
+
+std::vector<int64_t> fitting_lengths(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk,
+                                     int64_t ranks) {
+  const int64_t own = graph.operations.sequence;
+  std::set<int64_t> lengths;
+  for (const int64_t pieces : {ranks, 2 * ranks}) {
+    lengths.insert((own - 1) / pieces * pieces);
+    lengths.insert((own / pieces + 1) * pieces);
+  }
+  std::vector<int64_t> fitting;
+  for (const int64_t length : lengths) {
+    const bool may_be = own > 0 && length > 0 && length <= kMaxStepSize;
+    if (may_be && is_right_at(graph, plan, walk, length)) fitting.push_back(length);
+  }
+  return fitting;
+}
+
+}  // namespace tpplan
