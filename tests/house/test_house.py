@@ -34,7 +34,7 @@ LAYERS = {
     "ops": {"base", "diagnostics", "sharding", "graph"},
     "walk": {"base", "diagnostics", "sharding", "graph", "ops", "model", "plan", "match", "infer"},
     "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
-    "remedy": {"diagnostics", "model", "plan", "walk", "judge.h"},
+    "remedy": {"diagnostics", "model", "ops", "plan", "walk", "judge.h"},
 }
 
 # The only files that may see a third-party header.
