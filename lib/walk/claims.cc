@@ -24,7 +24,7 @@ Claim for_gradient(std::span<const Placement> placements) {
   return claim;
 }
 
-AxisMask open_axes(std::span<const Placement> claim) {
+AxisMask open_mask(std::span<const Placement> claim) {
   AxisMask open = 0;
   for (size_t axis = 0; axis < claim.size(); ++axis)
     open |= claim[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;

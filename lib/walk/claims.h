@@ -21,7 +21,7 @@ struct Walk;
 [[nodiscard]] Claim for_gradient(std::span<const Placement> placements);
 
 // The axes over which it claims to be an open sum.
-[[nodiscard]] AxisMask open_axes(std::span<const Placement> claim);
+[[nodiscard]] AxisMask open_mask(std::span<const Placement> claim);
 [[nodiscard]] bool is_strided(std::span<const Placement> claim);
 [[nodiscard]] bool is_whole(std::span<const Placement> claim);
 

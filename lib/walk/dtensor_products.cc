@@ -41,7 +41,7 @@ void add_bias_once(DtensorRun& run) {
   none.zero = true;
   layouts[2] = intern(walk.table, none);
   run.result = run_on(run, layouts);
-  if ((cut_axes(walk.table, added) & open_axes(run.claim)) != 0 && run.result.crash.empty())
+  if ((cut_axes(walk.table, added) & open_mask(run.claim)) != 0 && run.result.crash.empty())
     crash(run.result, Code::TP5102, "a piece of the bias is added to the whole result");
 }
 
@@ -62,7 +62,7 @@ void run_linear(DtensorRun& run) {
   if (adds_bias) bring(run, 2, claims.bias);
   run.claim = claims.out;
   if (run.walk.crash != kNoId) return;
-  if (adds_bias && open_axes(run.claim) != 0)
+  if (adds_bias && open_mask(run.claim) != 0)
     add_bias_once(run);
   else
     run.result = run_on(run, held_layouts(run));

@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-bool claims_open(const Grad& grad) { return grad.has_claim && open_axes(grad.claim) != 0; }
+bool claims_open(const Grad& grad) { return grad.has_claim && open_mask(grad.claim) != 0; }
 
 enum class Verdict : uint8_t { Complete, Open, KnownOpen, Mixed, Wrong };
 

@@ -93,7 +93,7 @@ int64_t in_features_of(const Walk& walk, ModuleId id) {
 
 // The axes whose sums to_local() is told to leave open; all, where nothing is said.
 AxisMask open_gradient(std::span<const Placement> placements) {
-  return placements.empty() ? kAllAxes : open_axes(placements);
+  return placements.empty() ? kAllAxes : open_mask(placements);
 }
 
 }  // namespace
