@@ -44,7 +44,7 @@ bool refuse(Resizing& r, uint32_t offset, const std::string& reason) {
   return false;
 }
 
-void bind(Resizing& r, ValueId value, std::span<const int64_t> sizes) {
+void set_sizes(Resizing& r, ValueId value, std::span<const int64_t> sizes) {
   const auto recorded = shape_of(r.graph, value);
   Spread layout;
   for (size_t dim = 0; dim < recorded.size(); ++dim)
@@ -141,7 +141,7 @@ bool broadcast_all(Resizing& r, const GraphNode& node, const OpCall& call) {
       if (size == 1) size = sizes[sizes.size() - 1 - i];
     }
   }
-  for (uint32_t i = node.out_begin; i < node.out_end; ++i) bind(r, r.graph.outs[i], out);
+  for (uint32_t i = node.out_begin; i < node.out_end; ++i) set_sizes(r, r.graph.outs[i], out);
   return true;
 }
 
@@ -202,7 +202,8 @@ bool run_op(Resizing& r, const GraphNode& node) {
   bool same = true;
   if (!see_args(r, node, same)) return false;
   if (same) {
-    for (uint32_t i = node.out_begin; i < node.out_end; ++i) bind(r, graph.outs[i], shape_of(graph, graph.outs[i]));
+    for (uint32_t i = node.out_begin; i < node.out_end; ++i)
+      set_sizes(r, graph.outs[i], shape_of(graph, graph.outs[i]));
     return true;
   }
   OpCall call{.graph = graph,
@@ -233,7 +234,7 @@ bool run_op(Resizing& r, const GraphNode& node) {
     if (!can_be(sizes))
       return refuse(r, node.offset,
                     fmt::format("{} in {} would make {}", name_of(call), place_text(r), shape_text(sizes)));
-    bind(r, graph.outs[i], sizes);
+    set_sizes(r, graph.outs[i], sizes);
   }
   return true;
 }
@@ -303,7 +304,7 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
       if (sizes.sequence > 0 && own.size() > 1 && own[1] == recorded.sequence)
         has_sequence = true, own[1] = sizes.sequence;
     }
-    bind(r, leaf.value, own);
+    set_sizes(r, leaf.value, own);
   }
   if (!has_batch || !has_sequence)
     return refuse(r, graph.offset,
@@ -318,7 +319,7 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
     else
       r.modules.pop_back();
     for (uint32_t c = node.crossing_begin; c < node.crossing_end; ++c)
-      bind(r, graph.crossings[c].to, sizes_of(r, graph.crossings[c].from));
+      set_sizes(r, graph.crossings[c].to, sizes_of(r, graph.crossings[c].from));
   }
   for (uint32_t id = 0; id < graph.sizes.size(); ++id) size_number(r, id);
   if (!check_guards(r)) return false;

@@ -116,7 +116,7 @@ std::vector<TapeSlot> bind_results(Walk& walk, const DoneOp& op, uint32_t cause,
       slot.layout = intern(walk.table, layout);
     }
     const SlotId id = new_slot(walk, slot);
-    bind(walk, value, id);
+    set_slot(walk, value, id);
     outs.push_back({id, slot.layout});
   }
   return outs;

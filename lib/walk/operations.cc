@@ -99,7 +99,7 @@ void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
   if (walk.crash == kNoId) run_shown(walk, node, index);
   for (auto before = shown.rbegin(); before != shown.rend(); ++before) {
     // What the operation wrote in place is another value.
-    bind(walk, before->first, before->second);
+    set_slot(walk, before->first, before->second);
   }
 }
 

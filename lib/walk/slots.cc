@@ -7,7 +7,7 @@ SlotId new_slot(Walk& walk, Slot slot) {
   return static_cast<SlotId>(walk.slots.size() - 1);
 }
 
-void bind(Walk& walk, ValueId value, SlotId slot) {
+void set_slot(Walk& walk, ValueId value, SlotId slot) {
   walk.slot_of[value] = slot;
   walk.layout_of[value] = walk.slots[slot].layout;
 }

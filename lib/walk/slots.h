@@ -10,7 +10,7 @@ namespace tpplan {
 
 [[nodiscard]] SlotId new_slot(Walk& walk, Slot slot);
 // From here on the value is what the slot says.
-void bind(Walk& walk, ValueId value, SlotId slot);
+void set_slot(Walk& walk, ValueId value, SlotId slot);
 // What a step made of a value: another layout, whose origin is `rule` where there is one.
 [[nodiscard]] SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule);
 

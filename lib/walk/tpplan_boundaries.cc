@@ -136,10 +136,10 @@ void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
       slot.held = kNone;
       slot.requires_grad = false;
       slot.layout = intern(walk.table, none);
-      bind(walk, value, new_slot(walk, slot));
+      set_slot(walk, value, new_slot(walk, slot));
       continue;
     }
-    bind(walk, value, view_of(walk, held, plain));
+    set_slot(walk, value, view_of(walk, held, plain));
     if (walk.crash != kNoId) return;
   }
 }
@@ -220,7 +220,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
   }
   if (frame.module == kNone) {
     walk.frames.push_back(frame);
-    for (size_t i = 0; i < given.size(); ++i) bind(walk, crossings[i].to, given[i]);
+    for (size_t i = 0; i < given.size(); ++i) set_slot(walk, crossings[i].to, given[i]);
     return;
   }
   const ModuleProgram& program = walk.programs[frame.module];
@@ -244,7 +244,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (own.spreads) given[i] = become_whole(walk, given[i]);
-    bind(walk, crossings[i].to, given[i]);
+    set_slot(walk, crossings[i].to, given[i]);
   }
   show_own_params(walk, own, plain);
 }
@@ -252,7 +252,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
 void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.frames.back();
   for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
-    bind(walk, hidden->first, hidden->second);
+    set_slot(walk, hidden->first, hidden->second);
   const auto crossings = crossings_of(walk, node);
   std::vector<SlotId> given;
   for (const Crossing& c : crossings) given.push_back(walk.slot_of[c.from]);
@@ -266,7 +266,7 @@ void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   for (size_t i = 0; i < given.size() && walk.crash == kNoId; ++i) {
     const bool gathers = frame.spreads && frame.steps->outputs.empty() && layout_of(walk, given[i]).is_dtensor;
     if (gathers) given[i] = to_local(walk, redistribute_slot(walk, given[i], whole_claim(walk), true), 0, frame.rule);
-    bind(walk, crossings[i].to, given[i]);
+    set_slot(walk, crossings[i].to, given[i]);
   }
   if (walk.crash == kNoId) walk.frames.pop_back();
 }
@@ -284,7 +284,7 @@ void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
   if (!dtensors && !held) return;
   const auto show = [&](ValueId value, SlotId slot) {
     shown.emplace_back(value, walk.slot_of[value]);
-    bind(walk, value, slot);
+    set_slot(walk, value, slot);
   };
   // mixing.py: parameters that are used outside of their module are seen as their views, and what is plain among
   // DTensors is whole.

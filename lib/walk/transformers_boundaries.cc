@@ -26,7 +26,7 @@ void hide_bias(Walk& walk, ModuleFrame& frame, ValueId value) {
   frame.hidden.emplace_back(value, whole);
   Slot slot = walk.slots[whole];
   slot.layout = intern(walk.table, none);
-  bind(walk, value, new_slot(walk, slot));
+  set_slot(walk, value, new_slot(walk, slot));
 }
 
 // _use_local_dtensor_params, distributed/parallel_utils.py: for the time of a forward.
@@ -40,7 +40,7 @@ void see_params_locally(Walk& walk, ModuleFrame& frame) {
       hide_bias(walk, frame, value);
     } else if (layout_of(walk, whole).is_dtensor) {
       frame.hidden.emplace_back(value, whole);
-      bind(walk, value, to_local(walk, whole, 0, frame.rule));
+      set_slot(walk, value, to_local(walk, whole, 0, frame.rule));
     }
   }
 }
@@ -107,7 +107,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
   const Module& module = walk.model.modules[frame.module];
   const auto crossings = crossings_into(walk, node);
   if (frame.program == nullptr) {
-    for (const Crossing& c : crossings) bind(walk, c.to, walk.slot_of[c.from]);
+    for (const Crossing& c : crossings) set_slot(walk, c.to, walk.slot_of[c.from]);
     return;
   }
   own.fast = frame.program->fast != nullptr && !records_gradients(walk) && module.kind == ModuleKind::Linear;
@@ -120,7 +120,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
     }
     const SlotId slot = take_argument(walk, node, c, walk.slot_of[outside], own);
     if (walk.crash != kNoId) return;
-    bind(walk, c.to, slot);
+    set_slot(walk, c.to, slot);
   }
   if (frame.program->sums_params && records_gradients(walk)) {
     for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
@@ -135,7 +135,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
 void exit_transformers_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.frames.back();
   for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
-    bind(walk, hidden->first, hidden->second);
+    set_slot(walk, hidden->first, hidden->second);
   for (const Crossing& c : crossings_into(walk, node)) {
     SlotId slot = walk.slot_of[c.from];
     if (frame.program != nullptr && c.depth > 0 && frame.program->call.output_is_one)
@@ -145,7 +145,7 @@ void exit_transformers_module(Walk& walk, const GraphNode& node) {
           frame.rule);
     if (frame.program != nullptr && c.depth == 0) slot = leave_result(walk, slot, frame);
     if (walk.crash != kNoId) return;
-    bind(walk, c.to, slot);
+    set_slot(walk, c.to, slot);
   }
   walk.frames.pop_back();
 }

@@ -39,7 +39,7 @@ void bind_leaves(Walk& walk) {
         slot.layout = intern(walk.table, layout);
       }
     }
-    bind(walk, leaf.value, new_slot(walk, slot));
+    set_slot(walk, leaf.value, new_slot(walk, slot));
     list_leaf(walk, leaf);
   }
   // The other names of a tied tensor are the same value.

@@ -73,6 +73,22 @@ def test_the_rule_sees_a_function_without_nodiscard():
     )
 
 
+# Templates of the standard library that take anything: where an argument is of namespace std, a call without a namespace
+# may mean them, and whether it does depends on which headers were read before.
+TAKEN = r"^(?:[\w:<>&*\[\] ]+ )(bind|invoke|apply|exchange)\("
+
+
+def test_no_function_is_named_as_one_of_the_standard_library_that_takes_anything():
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files(".h", ".cc")
+        for name in re.findall(TAKEN, path.read_text(), re.M)
+        if not path.parts[len(ROOT.parts)] == "tests"
+    ]
+    assert not found
+    assert re.findall(TAKEN, "void bind(Walk& walk, int value);", re.M) == ["bind"]
+
+
 def test_a_table_by_an_enum_ends_with_its_last_enumerator():
     """`static_assert(std::size(table) == static_cast<size_t>(Enum::Last) + 1)` holds only as long as Last is the last."""
     enums = {}
