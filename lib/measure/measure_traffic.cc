@@ -9,18 +9,18 @@ namespace tpplan {
 namespace {
 
 void measure_params(const Manifest& manifest, TrafficMeasure& measure) {
-  struct Sums {
+  struct StepSums {
     uint64_t tensors = 0;
     CheckedSum payload;
   };
   const std::vector<uint64_t> tensors = tensors_by_layout(manifest);
-  std::map<std::tuple<AxisId, StepPart, CollectiveKind>, Sums> sums;
+  std::map<std::tuple<AxisId, StepPart, CollectiveKind>, StepSums> sums;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const ParamLayout& layout = manifest.layouts[i];
     for (const ParamStep& step : layout.steps) {
       const Collective& collective = step.step.collective;
       if (tensors[i] == 0 || collective.kind == CollectiveKind::LocalSlice) continue;
-      Sums& entry = sums[{collective.axis, step.part, collective.kind}];
+      StepSums& entry = sums[{collective.axis, step.part, collective.kind}];
       entry.tensors += tensors[i];
       add(entry.payload, payload_bytes(layout, step), tensors[i]);
     }

@@ -60,7 +60,7 @@ constexpr DimRow kDimRows[] = {
     {"glu", Along::Whole, Shape::Resized, 1, -1},
 };
 
-const DimRow* find_row(std::string_view name) {
+const DimRow* find_dim_row(std::string_view name) {
   const auto* row =
       std::find_if(std::begin(kDimRows), std::end(kDimRows), [name](const DimRow& r) { return r.name == name; });
   return row == std::end(kDimRows) ? nullptr : row;
@@ -68,7 +68,7 @@ const DimRow* find_row(std::string_view name) {
 
 }  // namespace
 
-bool is_dim_op(std::string_view name) { return find_row(name) != nullptr; }
+bool is_dim_op(std::string_view name) { return find_dim_row(name) != nullptr; }
 
 void add_dim_names(std::vector<std::string_view>& names) {
   for (const DimRow& row : kDimRows) names.push_back(row.name);
@@ -117,7 +117,7 @@ void need_dim(OpCall& call, OpResult& result, const DimRow& row, size_t dim, Map
 }  // namespace
 
 void rule_dim(OpCall& call, OpResult& result) {
-  const DimRow& row = *find_row(call.name);
+  const DimRow& row = *find_dim_row(call.name);
   const auto x = tensor_at(call, 0);
   if (!x) return;
   // `max(x, y)` of two tensors goes by elements.

@@ -9,7 +9,7 @@
 namespace tpplan {
 namespace {
 
-constexpr Format kFormats[] = {
+constexpr Format kPrintFormats[] = {
     {"human", true, true, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
     {"json", false, true, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.costs); }},
     {"jsonl", false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
@@ -21,17 +21,17 @@ constexpr Format kFormats[] = {
 
 }  // namespace
 
-std::span<const Format> formats() { return kFormats; }
+std::span<const Format> formats() { return kPrintFormats; }
 
 const Format* find_format(std::string_view name) {
   const auto is_it = [name](const Format& format) { return format.name == name; };
-  const auto* row = std::find_if(std::begin(kFormats), std::end(kFormats), is_it);
-  return row == std::end(kFormats) ? nullptr : row;
+  const auto* row = std::find_if(std::begin(kPrintFormats), std::end(kPrintFormats), is_it);
+  return row == std::end(kPrintFormats) ? nullptr : row;
 }
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
-  for (const Format& format : kFormats) names.emplace_back(format.name);
+  for (const Format& format : kPrintFormats) names.emplace_back(format.name);
   return names;
 }
 

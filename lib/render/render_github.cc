@@ -15,18 +15,19 @@ namespace {
 // Annotations of one severity that GitHub shows of one step.
 constexpr size_t kMaxAnnotations = 10;
 
-struct Escape {
+struct GithubEscape {
   char character;
   std::string_view written;
 };
 // How actions/toolkit writes the message of a command, and the values before it.
-constexpr Escape kMessageEscapes[] = {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}};
-constexpr Escape kPropertyEscapes[] = {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}, {':', "%3A"}, {',', "%2C"}};
+constexpr GithubEscape kMessageEscapes[] = {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}};
+constexpr GithubEscape kPropertyEscapes[] = {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}, {':', "%3A"}, {',', "%2C"}};
 
-std::string escape(std::string_view text, std::span<const Escape> escapes) {
+std::string escape(std::string_view text, std::span<const GithubEscape> escapes) {
   std::string out;
   for (const char c : text) {
-    const auto known = std::find_if(escapes.begin(), escapes.end(), [c](const Escape& e) { return e.character == c; });
+    const auto known =
+        std::find_if(escapes.begin(), escapes.end(), [c](const GithubEscape& e) { return e.character == c; });
     out += known == escapes.end() ? std::string_view(&c, 1) : known->written;
   }
   return out;

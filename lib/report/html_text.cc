@@ -56,7 +56,7 @@ std::string base64_of_hex(std::string_view hex) {
   return out;
 }
 
-bool is_number(std::string_view head) { return head.starts_with('#'); }
+bool is_numeric_head(std::string_view head) { return head.starts_with('#'); }
 
 }  // namespace
 
@@ -123,15 +123,15 @@ std::string table_html(std::string_view caption, std::span<const std::string_vie
       "aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>",
       caption);
   for (const std::string_view head : heads)
-    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_number(head) ? " class=\"n\"" : "",
-                       is_number(head) ? head.substr(1) : head);
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_numeric_head(head) ? " class=\"n\"" : "",
+                       is_numeric_head(head) ? head.substr(1) : head);
   return out + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string row_html(std::span<const std::string_view> heads, std::span<const std::string> cells) {
   std::string out = "<tr>";
   for (size_t i = 0; i < cells.size(); ++i) {
-    const char* number = is_number(heads[i]) ? " class=\"n\"" : "";
+    const char* number = is_numeric_head(heads[i]) ? " class=\"n\"" : "";
     out += i == 0 ? fmt::format("<th scope=\"row\"{}>{}</th>", number, cells[i])
                   : fmt::format("<td{}>{}</td>", number, cells[i]);
   }

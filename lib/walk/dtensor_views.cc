@@ -6,15 +6,15 @@ namespace tpplan {
 namespace {
 
 // Dims of a view that become each other: those between these, whose products agree.
-struct ViewGroup {
+struct RegroupedDims {
   size_t in_begin = 0, in_end = 0;
   size_t out_begin = 0, out_end = 0;
 };
 
 // The group that dim `cut` of `from` is in.
-std::optional<ViewGroup> group_of(size_t cut, std::span<const int64_t> from, std::span<const int64_t> to) {
+std::optional<RegroupedDims> group_of(size_t cut, std::span<const int64_t> from, std::span<const int64_t> to) {
   for (size_t i = 0, o = 0; i < from.size() && o < to.size();) {
-    ViewGroup group{.in_begin = i, .out_begin = o};
+    RegroupedDims group{.in_begin = i, .out_begin = o};
     int64_t a = from[i++], b = to[o++];
     while (a != b) {
       if (a < b && i < from.size())

@@ -7,18 +7,18 @@
 namespace tpplan {
 namespace {
 
-constexpr WeightFormat kFormats[] = {
+constexpr WeightFormat kWeightFormats[] = {
     {"safetensors", ".safetensors", read_safetensors_header},
 };
 
 }  // namespace
 
-std::span<const WeightFormat> weight_formats() { return kFormats; }
+std::span<const WeightFormat> weight_formats() { return kWeightFormats; }
 
 const WeightFormat& weight_format_of(std::string_view name) {
-  const auto* row =
-      std::ranges::find_if(kFormats, [name](const WeightFormat& format) { return name.ends_with(format.extension); });
-  return row == std::end(kFormats) ? kFormats[0] : *row;
+  const auto* row = std::ranges::find_if(
+      kWeightFormats, [name](const WeightFormat& format) { return name.ends_with(format.extension); });
+  return row == std::end(kWeightFormats) ? kWeightFormats[0] : *row;
 }
 
 }  // namespace tpplan

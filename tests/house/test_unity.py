@@ -1,4 +1,4 @@
-"""Builds that compile a folder as one file (CMAKE_UNITY_BUILD) see all file-scope names of its .cc files at once. What clashes
+"""Builds that compile folders as one file (CMAKE_UNITY_BUILD) see all file-scope names of their .cc files at once. What clashes
 there is found here without a compiler, because a build of each file alone, as developers make it, says nothing."""
 
 import collections
@@ -11,24 +11,26 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CMAKE = [(ROOT / path).read_text() for path in ("CMakeLists.txt", "tools/cmake/programs.cmake")]
 
 
-def unity_folders():
-    """Folders whose files become one: those of the targets that CMake builds so."""
+def unity_units():
+    """Folders whose files become one, by the name of their unit: those of the targets that CMake builds so."""
     text = "".join(CMAKE)
     targets = {
         name
         for names in re.findall(r"^set_target_properties\(([\w ]+) PROPERTIES UNITY_BUILD_MODE GROUP", text, re.M)
         for name in names.split()
     }
-    lists = {
-        variable: folders.split() for variable, folders in re.findall(r"^tpplan_sources\((\w+) ([^)]+)\)", text, re.M)
-    }
-    taken = re.findall(r"^add_library\((\w+) STATIC \$\{(\w+)\}", text, re.M)
-    assert targets and targets == {target for target, _ in taken if target in targets}
-    return sorted(folder for target, variable in taken if target in targets for folder in lists[variable])
+    lists = re.findall(r"^tpplan_sources\((\w+) (\w+) ([^)]+)\)", text, re.M)
+    taken = dict(re.findall(r"^add_library\((\w+) STATIC ([^)]+)\)", text, re.M))
+    assert targets and targets <= taken.keys()
+    units = collections.defaultdict(list)
+    for variable, unit, folders in lists:
+        if any(f"${{{variable}}}" in taken[target] for target in targets):
+            units[unit] += folders.split()
+    return sorted(units.items())
 
 
 def compiled_alone():
-    """Files that CMake leaves out of their folder's one file."""
+    """Files that CMake leaves out of their unit."""
     lists = re.findall(
         r"^set_source_files_properties\(([^)$]+) PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON\)", "".join(CMAKE), re.M
     )
@@ -160,10 +162,10 @@ def clashes(paths):
     return found
 
 
-@pytest.mark.parametrize("folder", unity_folders())
-def test_no_two_files_of_a_folder_define_a_name(folder):
-    together = {path for path in (ROOT / folder).iterdir() if path.suffix in (".cc", ".h")} - compiled_alone()
-    assert not clashes(sorted(together))
+@pytest.mark.parametrize("folders", [pytest.param(folders, id=unit) for unit, folders in unity_units()])
+def test_no_two_files_of_a_unit_define_a_name(folders):
+    together = {path for folder in folders for path in (ROOT / folder).iterdir() if path.suffix in (".cc", ".h")}
+    assert not clashes(sorted(together - compiled_alone()))
 
 
 def test_no_two_headers_define_a_name():

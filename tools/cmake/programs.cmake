@@ -10,13 +10,13 @@ add_custom_command(OUTPUT ${TPPLAN_EMBEDDED}
 
 # What both programs' command lines have in common.
 find_package(CLI11 REQUIRED)
-tpplan_sources(TPPLAN_CLI_SOURCES tools/cli)
+tpplan_sources(TPPLAN_CLI_SOURCES cli tools/cli)
 add_library(tpplan_cli STATIC ${TPPLAN_CLI_SOURCES} ${TPPLAN_EMBEDDED})
 target_include_directories(tpplan_cli PUBLIC tools/cli)
 target_link_libraries(tpplan_cli PUBLIC tpplan_core tpplan_fmt CLI11::CLI11)
 
 # A program is its command line, a library so that the tests can run it many times in one go, and main.
-tpplan_sources(TPPLAN_COMMANDS_SOURCES tools/tpplan)
+tpplan_sources(TPPLAN_COMMANDS_SOURCES commands tools/tpplan)
 list(FILTER TPPLAN_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
 add_library(tpplan_commands STATIC ${TPPLAN_COMMANDS_SOURCES})
 target_include_directories(tpplan_commands PRIVATE tools/tpplan)
@@ -29,16 +29,19 @@ endif()
 
 # The executor: manifest and weights onto devices. NCCL, MPI, cuBLAS and the GPU's driver are found at run time.
 include(tools/cmake/cuda.cmake)
-tpplan_sources(TPPLAN_EXECUTOR_SOURCES lib/device lib/ranks lib/shards lib/run)
+tpplan_sources(TPPLAN_RANK_SOURCES ranks lib/device lib/ranks)
+tpplan_sources(TPPLAN_SHARD_SOURCES shards lib/shards)
+tpplan_sources(TPPLAN_RUN_SOURCES run lib/run)
 if(TPPLAN_CUDA_COMPILER)
-  list(FILTER TPPLAN_EXECUTOR_SOURCES EXCLUDE REGEX "lib/device/no_cuda\\.cc$")
-  list(APPEND TPPLAN_EXECUTOR_SOURCES ${TPPLAN_CUDA_SOURCES})
+  list(FILTER TPPLAN_RANK_SOURCES EXCLUDE REGEX "lib/device/no_cuda\\.cc$")
+  list(APPEND TPPLAN_RANK_SOURCES ${TPPLAN_CUDA_SOURCES})
 endif()
-add_library(tpplan_executor STATIC ${TPPLAN_EXECUTOR_SOURCES})
+add_library(tpplan_executor STATIC ${TPPLAN_RANK_SOURCES} ${TPPLAN_SHARD_SOURCES} ${TPPLAN_RUN_SOURCES})
 # The same values on every machine: nothing contracted but what is written as fma; vectorised.
+set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
 target_link_libraries(tpplan_executor PUBLIC tpplan_core PRIVATE tpplan_fmt Threads::Threads ${CMAKE_DL_LIBS})
-tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES tools/tpplan-exec)
+tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES exec_commands tools/tpplan-exec)
 list(FILTER TPPLAN_EXEC_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
 add_library(tpplan_exec_commands STATIC ${TPPLAN_EXEC_COMMANDS_SOURCES})
 target_include_directories(tpplan_exec_commands PRIVATE tools/tpplan-exec)
@@ -50,10 +53,6 @@ if(TPPLAN_STATIC_LINK)
 endif()
 add_executable(tpplan::tpplan ALIAS tpplan)
 add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)
-
-# Reading a command line takes no time worth another quarter of the compiler's.
-target_compile_options(tpplan_cli PRIVATE $<$<CONFIG:Release>:-O1>)
-target_compile_options(tpplan_commands PRIVATE $<$<CONFIG:Release>:-O1>)
 
 set_target_properties(tpplan_cli tpplan_commands tpplan_executor tpplan_exec_commands PROPERTIES UNITY_BUILD_MODE GROUP)
 set_target_properties(tpplan tpplan-exec PROPERTIES UNITY_BUILD OFF)
