@@ -8,6 +8,7 @@ namespace tpplan {
 
 constexpr size_t kMaxEntries = size_t{8} << 20;  // of one kind: a model of a thousand layers has some ten thousand
 
+// One finding a graph: entries speak of each other by number, so that one wrong entry makes many later ones wrong.
 bool graph_fault(GraphReader& reader, const JsonNode& node, std::string message) {
   if (!reader.failed) {
     report_message(reader.diagnostics, Code::TP2003, {reader.file, node.offset, 1}, std::move(message),
@@ -17,6 +18,8 @@ bool graph_fault(GraphReader& reader, const JsonNode& node, std::string message)
   return false;
 }
 
+// Only the range of an id is looked at here. That it names something is prove_graph's: the table that it points into
+// may stand behind this entry.
 bool read_id(GraphReader& reader, const JsonTree& tree, GraphItems& items, uint32_t& id, std::string_view what) {
   if (!items.more()) return graph_fault(reader, tree.nodes[0], fmt::format("an entry of the graph lacks its {}", what));
   const JsonNode& node = tree.nodes[items.next()];
@@ -49,6 +52,8 @@ bool has_room(GraphReader& reader, size_t count, const JsonNode& node) {
   return false;
 }
 
+// from_chars, for strtod would read the decimal point of the locale. The JSON reader has proven the form, so that no
+// error is left but a number too small for a double, which stays 0.
 double number_of(const JsonNode& node) {
   if (node.kind == JsonKind::Integer) return static_cast<double>(node.integer);
   double value = 0;

@@ -42,6 +42,8 @@ void append_literals(const OpGraph& graph, uint32_t begin, uint32_t end, std::st
 
 }  // namespace
 
+// A hash of the bytes of each op, so that numbering is linear. The walk and the proof of shapes keep what they found by
+// signature and operands: what a rule looks at beyond its operands must be in these bytes.
 void number_signatures(OpGraph& graph) {
   std::unordered_map<std::string, uint32_t> numbers;
   std::string key;

@@ -44,6 +44,8 @@ bool read_ellipsis(GraphReader& reader, const JsonTree&, uint32_t) {
   return true;
 }
 
+// This reader and those below look at nodes[at + 2] unasked: read_tagged has counted the parts against the row of
+// kTags.
 bool read_size_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const JsonNode& entry = tree.nodes[at + 2];
   if (entry.kind != JsonKind::Integer || entry.integer < 0 || entry.integer >= kNoId) return false;
@@ -58,6 +60,7 @@ bool read_text_arg(GraphReader& reader, const JsonTree& tree, uint32_t at, ArgKi
   return true;
 }
 
+// RFC 8259 has no form for these three, and masks are full of -inf.
 bool read_float(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr std::pair<std::string_view, double> kFloats[] = {
@@ -117,6 +120,8 @@ bool read_tagged(GraphReader& reader, const JsonTree& tree, uint32_t at) {
 
 }  // namespace
 
+// An array of one integer is a value and nothing else; tuples have a tag, so that (3,) is never taken for it. The
+// recursion ends with the depth that read_json allows.
 bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const JsonNode& node = tree.nodes[at];
   if (!has_room(reader, reader.graph.args.size(), node)) return false;

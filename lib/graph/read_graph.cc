@@ -60,6 +60,8 @@ struct MemberRow {
   bool (*read)(GraphReader&, const JsonTree&);
 };
 
+// Members come in the order of the file. Only `nodes` asks for what stands before it, the names in `strings`;
+// everything else that one table says of another is proven when all of them are read.
 constexpr MemberRow kMembers[] = {
     {"mode", JsonMember::Whole, read_mode},
     {"attention", JsonMember::Whole,

@@ -66,6 +66,8 @@ bool read_boundary(GraphReader& reader, const JsonTree& tree, GraphItems& parts,
   return read_crossings(reader, tree, parts, node) && no_more(reader, tree, parts, "a boundary");
 }
 
+// The keywords' arguments are appended behind the positional ones, so that all arguments of an op are one run of
+// OpGraph::args: prove_args goes through them without looking at the tree again.
 bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, GraphNode& node) {
   OpGraph& graph = reader.graph;
   const auto list = [&](std::string_view what, uint32_t& at) {

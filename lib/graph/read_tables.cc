@@ -12,6 +12,7 @@
 namespace tpplan {
 namespace {
 
+// A bare integer is a literal and [k] is entry k: without the brackets the two could not be told apart.
 bool read_operand(GraphReader& reader, const JsonTree& tree, uint32_t at, SizeOperand& operand) {
   const JsonNode& node = tree.nodes[at];
   if (node.kind == JsonKind::Integer) {
@@ -51,6 +52,7 @@ bool read_shape(GraphReader& reader, const JsonTree& tree) {
     graph.shape_sizes.push_back(size.integer);
   }
   // Products of sizes stay below 2^62, so that no sum or offset of them overflows.
+  // A size of 0 counts as 1 here, or it would hide that the others are too large.
   int64_t elements = 1;
   for (uint32_t i = 0; i < shape.ndim; ++i) {
     const int64_t size = std::max<int64_t>(1, graph.shape_sizes[shape.begin + i]);
@@ -61,6 +63,7 @@ bool read_shape(GraphReader& reader, const JsonTree& tree) {
   return true;
 }
 
+// `size` alone has no sizes for operands: it takes a value and a dim, as bare ids.
 bool read_size(GraphReader& reader, const JsonTree& tree) {
   const JsonNode& root = tree.nodes[0];
   if (!is_array(root) || root.end < 2 || tree.nodes[1].kind != JsonKind::String)

@@ -17,6 +17,7 @@ bool floor_divide(int64_t a, int64_t b, int64_t& quotient) {
   return true;
 }
 
+// Beyond 64 every power overflows but those of -1, 0 and 1: refused as well, so that no file makes the loop long.
 bool raise_to(int64_t a, int64_t b, int64_t& result) {
   if (b < 0 || b > 64) return false;
   result = 1;
@@ -26,6 +27,7 @@ bool raise_to(int64_t a, int64_t b, int64_t& result) {
   return true;
 }
 
+// ceil, round and int of a whole number are the number itself. A fraction never comes here: truediv has no result then.
 bool keep(int64_t a, int64_t, int64_t& result) {
   result = a;
   return true;
@@ -38,6 +40,8 @@ struct SizeOpRow {
   bool (*apply)(int64_t a, int64_t b, int64_t& result);
 };
 
+// In the order of SizeOp, for a row is found by its number. `size` has no arithmetic: prove_sizes reads it off the
+// value.
 constexpr SizeOpRow kSizeOps[] = {
     {SizeOp::Size, "size", 2, [](int64_t, int64_t, int64_t&) { return false; }},
     {SizeOp::Add, "add", 2, [](int64_t a, int64_t b, int64_t& c) { return !__builtin_add_overflow(a, b, &c); }},

@@ -29,6 +29,7 @@ bool parse_share(std::string_view text, double& share) {
   return share >= 0 && share <= 1;
 }
 
+// By pattern in the map, then by bytes with a stable sort: groups of equal size stand in one order on every machine.
 std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most) {
   std::map<std::string, ReplicatedGroup> groups;
   const std::vector<bool> counted = counted_params(manifest);
@@ -49,6 +50,7 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
   return sorted;
 }
 
+// One device holds everything whatever the plan says: it never fails the gate.
 std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limit) {
   const ManifestTotals& t = manifest.totals;
   const double share = share_of(t.replicated_bytes_per_rank, t.bytes);

@@ -9,6 +9,7 @@
 namespace tpplan {
 namespace {
 
+// `b` is not negative: read_collective refuses such bytes.
 uint64_t saturated_sum(uint64_t a, int64_t b) {
   uint64_t sum = 0;
   return __builtin_add_overflow(a, static_cast<uint64_t>(b), &sum) ? kTooManyBytes : sum;
@@ -16,6 +17,8 @@ uint64_t saturated_sum(uint64_t a, int64_t b) {
 
 }  // namespace
 
+// The key has the pattern of the path and no shape: calls of a thousand layers are one change, and a call that moves
+// another size is one that changed, not one that went and one that came.
 CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest) {
   CallsDiff diff{.known_before = old_manifest.has_collectives, .known_after = new_manifest.has_collectives};
   using Key = std::tuple<bool, CollectiveKind, std::string_view, std::string, std::string_view>;

@@ -11,6 +11,7 @@
 namespace tpplan {
 namespace {
 
+// By the axis' name: two manifests may number the same axis differently.
 using CollectiveKey = std::tuple<CommPhase, CollectiveKind, std::string_view>;
 
 struct StepSum {

@@ -24,6 +24,7 @@ const ManifestRule* rule_at(const Manifest& m, uint32_t index) {
   return index < m.rules.size() ? &m.rules[index] : nullptr;
 }
 
+// Block and key are what a rule is: a rule that has moved in the plan, and has another number and line, is the same.
 void write_rule_key(JsonWriter& json, const ManifestRule* rule) {
   if (rule == nullptr) return write_value(json, nullptr);
   begin_object(json);
@@ -35,6 +36,7 @@ void write_rule_key(JsonWriter& json, const ManifestRule* rule) {
 using M = Manifest;
 using P = ParamLayout;
 
+// `steps` are left out: they follow from spec, grad_reduce and fsdp, and diff_collectives counts them.
 constexpr FieldRow<ParamLayout> kParamFields[] = {
     {"shape",
      [](const M&, const P& p) -> FieldWord {

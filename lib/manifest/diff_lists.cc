@@ -24,6 +24,7 @@ struct Groups {
 };
 
 // The group of things with these fields; kUnchanged for none.
+// No part of the key holds a line break (JSON writes them as escapes), so that a line break ends each.
 uint32_t group_of(Groups& groups, std::vector<FieldChange> fields) {
   if (fields.empty()) return kUnchanged;
   std::string key;

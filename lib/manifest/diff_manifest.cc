@@ -50,6 +50,7 @@ bool is_same(const ListDiff& list) { return list.added.empty() && list.removed.e
 
 }  // namespace
 
+// `collectives` are not asked for `same`: their counts follow from the lists and settings, which are.
 ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_manifest) {
   ManifestDiff diff;
   diff.inputs = compare_fields(input_fields(), old_manifest, old_manifest, new_manifest, new_manifest);

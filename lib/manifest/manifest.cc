@@ -40,6 +40,8 @@ std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_co
   return axes;
 }
 
+// Row-major over the axes of the spec in mesh order, the last axis moving first: local_shape_of finds a shape by its
+// number in this order.
 std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding,
                                                     const Mesh& mesh) {
   std::vector<int64_t> coordinate(mesh.axes.size(), 0);
@@ -96,6 +98,7 @@ bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std
 
 }  // namespace
 
+// The first name of a tie stands for the tensor.
 std::vector<bool> counted_params(const Manifest& manifest) {
   std::vector<bool> counted(manifest.parameters.size(), true);
   for (const std::vector<uint32_t>& names : manifest.tied) {
@@ -136,6 +139,8 @@ uint64_t sent_bytes(const ParamLayout& layout, const ParamStep& step, const Mesh
   return ring_bytes(collective.kind, payload_bytes(layout, step), mesh.axes[collective.axis].size);
 }
 
+// Sums are of layouts times their uses: a million parameters have a dozen layouts. Only uneven ones are looked at rank
+// by rank.
 bool sum_totals(Manifest& manifest) {
   const std::vector<uint64_t> uses = tensors_by_layout(manifest);
   ManifestTotals totals;

@@ -15,6 +15,7 @@ void write_collective(JsonWriter& json, const Collective& collective, const Mesh
   if (collective.kind == CollectiveKind::AllToAll) write_member(json, "from_dim", collective.from_dim);
 }
 
+// A value without steps lacks the member: absent means that nothing is communicated.
 void write_value_steps(JsonWriter& json, std::string_view key, const std::vector<Step>& steps, const Mesh& mesh) {
   if (steps.empty()) return;
   write_key(json, key);

@@ -4,6 +4,7 @@
 
 namespace tpplan {
 
+// Whole atoms only, so that `w1` and `w2` stay apart. Both separators count, for a manifest does not say its framework.
 std::string path_pattern(std::string_view path) {
   std::string out;
   for (size_t i = 0; i < path.size();) {

@@ -19,6 +19,8 @@ bool has_too_many_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+// What follows from shape, spec and mesh is computed again and compared, so that no program behind the reader asks
+// whether a manifest's members agree. Rank, number of elements and legality come first: the rest is computed with them.
 bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path, const JsonNode& node) {
   const Mesh& mesh = reader.manifest.mesh;
   const Sharding& sharding = layout.sharding;

@@ -5,6 +5,7 @@
 
 namespace tpplan {
 
+// A dtype that the table does not know is let through, its bytes unproven.
 bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "an entry of `collectives`")) return false;
   const uint32_t phase = member(reader, tree, 0, "phase", JsonKind::String),

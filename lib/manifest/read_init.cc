@@ -31,6 +31,7 @@ bool read_arguments(ManifestReader& reader, const JsonTree& tree, uint32_t at, c
   return true;
 }
 
+// Either a name, or an object of one member: the name with its arguments.
 bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   Distribution& distribution = reader.manifest.distributions.emplace_back();
   const JsonNode& node = tree.nodes[at];

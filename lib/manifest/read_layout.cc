@@ -95,6 +95,8 @@ bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout
                fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
 }
 
+// The distributions stand behind the parameters. The largest index is remembered with its place, and held to their
+// number when they are read.
 bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   uint32_t at = 0;
   if (!optional_member(reader, tree, 0, "init", JsonKind::Integer, at)) return false;

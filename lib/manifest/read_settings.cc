@@ -6,6 +6,7 @@
 
 namespace tpplan {
 
+// The product is held below 2^31 axis by axis, so that ranks and coordinates of the mesh are computed without checks.
 bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
   reader.has_mesh = true;
   if (!expect(reader, tree.nodes[0], JsonKind::Array, "`mesh`")) return false;

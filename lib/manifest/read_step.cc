@@ -35,6 +35,7 @@ bool read_step(ManifestReader& reader, const JsonTree& tree) {
   });
 }
 
+// When all is read: `data` and `fsdp`, which say over what batches are cut, may stand behind `step`.
 bool prove_step(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const std::vector<AxisId> data = data_axes_of(manifest);

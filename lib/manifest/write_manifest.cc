@@ -130,6 +130,7 @@ void write_lines(JsonWriter& json, std::string_view key, const Range& items, Wri
 }
 
 // `layout` holds members, as text: a million parameters have a dozen layouts.
+// The path comes first and the rest is one text: the reader knows a layout that it has seen by this text (find_layout).
 void write_path(JsonWriter& json, std::string_view path, std::string_view layout) {
   begin_object(json);
   write_member(json, "path", path);
@@ -160,6 +161,8 @@ void write_collective(JsonWriter& json, const CollectiveCall& call, const Mesh& 
 
 }  // namespace
 
+// Members stand where a reader needs them: mesh and rules before the parameters that name them, ties behind these, sums
+// at the end (kMembers of read_manifest.cc).
 bool write_manifest(const Manifest& manifest, const Sink& sink) {
   const std::vector<std::string> layouts = layout_texts(manifest.layouts, manifest.mesh);
   const std::vector<std::string> module_layouts = layout_texts(manifest.module_layouts, manifest.mesh);

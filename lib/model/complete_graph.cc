@@ -16,6 +16,8 @@ Span quoted_span(const ModelReader& reader, std::string_view text, uint64_t offs
   return {reader.graph.file, offset, static_cast<uint32_t>(text.size() + 2)};
 }
 
+// Everything is looked up by paths from here on: a parameter's path must split into its module's path and its name in
+// one way only.
 void check_path(ModelReader& reader, std::string_view path, uint64_t offset, bool is_name) {
   const char mark = separator(reader.graph.framework);
   const Span span = quoted_span(reader, path, offset);
@@ -106,6 +108,7 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
   std::sort(extras.segments.begin(), extras.segments.end(), [](const auto& a, const auto& b) { return a.dim < b.dim; });
 }
 
+// A name stands in one group: the group is then all names of its tensor, and the first of them is the one that counts.
 void resolve_ties(ModelReader& reader) {
   ModelGraph& graph = reader.graph;
   std::vector<uint32_t> tie_of(reader.ties.empty() ? 0 : graph.params.size(), kNone);
@@ -144,6 +147,7 @@ void resolve_ties(ModelReader& reader) {
 
 }  // namespace
 
+// Not while modules are read: `framework`, on which separators, kinds and dims depend, may stand behind `modules`.
 void complete_graph(ModelReader& reader) {
   ModelGraph& graph = reader.graph;
   for (const Module& module : graph.modules) check_path(reader, module.path, module.offset, false);

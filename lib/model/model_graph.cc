@@ -44,6 +44,7 @@ std::pair<std::string_view, std::string_view> split_path(const ModelGraph& graph
 
 }  // namespace
 
+// The module is found by its hash, the parameter by going through those of that one module.
 ParamId find_param(const ModelGraph& graph, std::string_view path) {
   const auto [module_path, name] = split_path(graph, path);
   const ModuleId id = find_module(graph, module_path);
@@ -71,6 +72,7 @@ ModuleId parent_of(const ModelGraph& graph, ModuleId module) {
 
 std::string_view leaf_of(const ModelGraph& graph, std::string_view path) { return split_path(graph, path).second; }
 
+// A prefix of the text is not enough: layers.1 is not above layers.10.
 bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor) {
   if (ancestor.empty() || path == ancestor) return true;
   return path.size() > ancestor.size() && path.starts_with(ancestor) &&

@@ -44,6 +44,7 @@ constexpr KindRow kExactKinds[] = {
 };
 
 // Endings of the names of subclasses. The first that fits decides.
+// Rows of kind Other keep a name from an ending further down: a RotaryEmbedding has no table of vectors.
 constexpr KindRow kKindEndings[] = {
     {kAny, "RotaryEmbedding", Other},
     {kAny, "PatchEmbedding", Other},

@@ -12,6 +12,8 @@
 namespace tpplan {
 namespace {
 
+// Positions are those of nodes: 0 is before all of them, which is where leaves are known. One number for each value
+// says whether a use is behind its definition, so that nothing is searched.
 struct Prover {
   OpGraph& graph;
   const ModelGraph& model;
@@ -123,6 +125,7 @@ bool prove_sizes(Prover& p) {
   return true;
 }
 
+// Arguments of an op, the parts of tuples and the keywords' arguments are one run of args (read_op): no recursion.
 bool prove_args(Prover& p, const GraphNode& node, uint32_t position) {
   for (uint32_t i = node.args_begin; i < p.graph.args.size(); ++i) {
     const bool in_keywords = node.keywords_begin < node.keywords_end && i >= node.args_end &&
@@ -199,6 +202,7 @@ bool prove_nodes(Prover& p) {
   return true;
 }
 
+// A guard is of the run as a whole, not of a place in it: it may name every size.
 bool prove_guards(Prover& p) {
   for (const GraphGuard& guard : p.graph.guards) {
     uint32_t known_at = 0;
@@ -212,6 +216,8 @@ bool prove_guards(Prover& p) {
 
 }  // namespace
 
+// In this order, for each proof relies on those before it: leaves compare shapes, sizes ask when their values are
+// known, nodes ask when their sizes are.
 bool prove_graph(OpGraph& graph, const ModelGraph& model, Diagnostics& diagnostics) {
   Prover p{.graph = graph,
            .model = model,

@@ -17,6 +17,7 @@ constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[]
     {"qk_rope_head_dim", &ModuleAttributes::rope_dim},
 };
 
+// Attributes are free: those that no check knows are left unread, and nothing is said of them.
 void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Module& module) {
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, "`attributes`")) return;
@@ -91,6 +92,7 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
     return fault(reader, Code::TP1007, tree.nodes[type],
                  fmt::format("the model has more than {} module types", kMaxTypes));
   }
+  // Before it is known to be the first of its path: the index asks for paths by id.
   graph.modules.push_back(module);
   if (const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module); earlier != kNotFound) {
     ++reader.faults;

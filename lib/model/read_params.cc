@@ -12,6 +12,7 @@ namespace {
 constexpr uint32_t kMaxSegments = 65536;
 constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "segments", "granularity"};
 
+// Sizes of 0 are left out of the product, so that the product of any of a tensor's sizes stays in 64 bits.
 bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& param) {
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`shape`")) return false;

@@ -54,6 +54,7 @@ void write_params(JsonWriter& json, std::string_view key, const ModelGraph& grap
   end_object(json);
 }
 
+// Those that importers fill. What only an exporter knows, as qk_rope_head_dim, no graph that is written here has.
 void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
   const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads},
                                                          {"num_kv_heads", attributes.num_kv_heads},

@@ -9,6 +9,8 @@ namespace {
 using enum ConfigSize;
 using enum BiasWhen;
 
+// In all these tables rows stand in the order in which __init__ of the family's classes makes the modules: it is the
+// order of named_parameters(), which every file made of the model keeps.
 template <BiasWhen qkv, BiasWhen out>
 constexpr ModuleRow kSeparateQkv[] = {
     {"self_attn", "$Attention", None, None, Never, ModuleRole::Attention},
@@ -69,6 +71,7 @@ constexpr ModuleRow kMixtralMlp[] = {
     {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts},
     {"mlp.experts.act_fn", "@"},
 };
+// Both forms of a layer stand in one list: a layer takes the rows of its own LayerPart.
 constexpr ModuleRow kQwen2MoeMlp[] = {
     {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
     {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Plain, LayerPart::Sparse},
@@ -170,6 +173,8 @@ constexpr ConfigFamily usual(std::string_view model_type, std::string_view prefi
           .blocks = {attention, mlp, norms}};
 }
 
+// GemmaConfig.__post_init__ turns `gelu` of hidden_act into gelu_pytorch_tanh, what the old files meant
+// (configuration_gemma.py). Gemma 2 reads hidden_activation and takes it at its word.
 constexpr ConfigFamily gemma(std::string_view model_type, std::string_view prefix, int64_t kv_heads,
                              std::string_view activation_key, std::span<const ModuleRow> norms) {
   ConfigFamily family =
@@ -191,6 +196,8 @@ constexpr ConfigFamily experts(ConfigFamily family, std::string_view expert_size
   return family;
 }
 
+// GPTNeoXLayer makes its norms and dropouts before the attention: the three blocks are in its order, not in the usual
+// one.
 constexpr ConfigFamily gpt_neox() {
   ConfigFamily family = usual("gpt_neox", "GPTNeoX", 0, 0, kNeoxHead, kNeoxAttention, kNeoxMlp);
   family.base = "gpt_neox";
@@ -244,6 +251,7 @@ constexpr ConfigFamily kFamilies[] = {
     usual("granite", "Granite", 0, 0, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<MlpBias>, kTwoNorms),
 };
 
+// A row is a key with a default, for classes of transformers give one key different defaults.
 constexpr BiasFlag kBiasFlags[] = {
     {AttentionBias, "attention_bias", false},
     {NeoxAttentionBias, "attention_bias", true},

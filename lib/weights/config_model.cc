@@ -13,6 +13,7 @@
 namespace tpplan {
 namespace {
 
+// The config is a few lines and the model is made of it: without a bound one number in it takes all memory.
 constexpr int64_t kMaxLayers = 10000;
 // What a config may say that changes the tensors, and that transformers does not do while it builds the model.
 constexpr std::string_view kUnreadParts[] = {"quantization_config", "compression_config"};
@@ -42,6 +43,7 @@ void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, st
                  std::move(message), std::move(help));
 }
 
+// `out` alone is searched: a size that is somewhere what a module takes is somewhere what one gives.
 bool needs(const ConfigFamily& family, ConfigSize size) {
   return std::ranges::any_of(family.blocks, [size](std::span<const ModuleRow> block) {
     return std::ranges::find(block, size, &ModuleRow::out) != block.end();
@@ -164,6 +166,7 @@ int64_t size_of(const Sizes& sizes, ConfigSize size) {
   return 0;
 }
 
+// Each size of a config is at most 2^31, their products are not: they are held to what a model file may say.
 void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_list<int64_t> shape,
                 std::vector<int64_t> segments = {}, size_t dim = 0) {
   unsigned __int128 product = 1;
@@ -203,11 +206,15 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
 }
 
 // (Qwen2MoeDecoderLayer.__init__, of transformers.)
+// Where a family has no mixed layers the step is 1 and the list empty: every layer counts as sparse then, and its rows
+// are LayerPart::Any.
 bool is_sparse(const Sizes& sizes, int64_t layer) {
   return (layer + 1) % sizes.sparse_step == 0 && !std::ranges::binary_search(sizes.dense_layers, layer);
 }
 
 // The part of each head that is rotated, as transformers' rope functions read it.
+// What stands in the dictionary wins over the top level (convert_rope_params_to_dict of modeling_rope_utils.py), so the
+// dictionaries are looked at last.
 double read_rotary_part(ConfigBuilder& builder) {
   const ConfigFile& config = builder.config;
   const JsonNode* node = nullptr;

@@ -17,6 +17,7 @@ bool holds(std::span<const std::string_view> names, std::string_view name) {
 
 }  // namespace
 
+// Types are searched from the front: a model that is built here has a score at most, however many modules.
 ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view type) {
   auto known = std::ranges::find(graph.types, type);
   const auto index = static_cast<uint32_t>(known - graph.types.begin());

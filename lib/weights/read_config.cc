@@ -93,6 +93,8 @@ std::string_view text_field(const ConfigFile& config, std::string_view key, std:
   return otherwise;
 }
 
+// A key that is null is not a key that is missing: null means as many as heads (and hidden_size over heads), a missing
+// key the default of the family's config class.
 ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_t head_dim_default,
                             Diagnostics& diagnostics) {
   ModuleAttributes heads;

@@ -102,6 +102,7 @@ bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor&
                            tensor.end - tensor.begin));
 }
 
+// A tensor with a fault is left out, and check_layout is not asked then: the hole that it leaves is no second finding.
 bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
   if (entry.kind != JsonKind::Object)
@@ -150,6 +151,8 @@ bool read_metadata(HeaderReader& reader, const JsonTree& tree) {
 }
 
 // Every byte behind the header belongs to one tensor.
+// Sorted by begin and then by end, so that an empty tensor stands before the one that begins where it is, and one pass
+// finds every hole and overlap.
 bool check_layout(HeaderReader& reader) {
   const WeightsHeader& header = reader.header;
   std::vector<uint32_t> order(header.tensors.size());
@@ -184,6 +187,7 @@ struct Stranger {
 };
 
 // What people have in place of a safetensors file.
+// Looked at before the length: the first bytes of a text are an enormous length, which tells nobody what is wrong.
 constexpr Stranger kStrangers[] = {
     {"version https://git-lfs", "a Git LFS pointer stands in place of the weights", "fetch them: git lfs pull"},
     {"version https://hawser", "a Git LFS pointer stands in place of the weights", "fetch them: git lfs pull"},

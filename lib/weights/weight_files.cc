@@ -40,6 +40,8 @@ bool fault(Diagnostics& diagnostics, Code code, Span span, std::string message, 
   return false;
 }
 
+// A plain name cannot leave the directory by itself (links are resolve_shard's). A zero byte would end the path early
+// in the call that opens it.
 bool check_shard_name(IndexReader& reader, const JsonNode& node) {
   const std::string_view name = node.text;
   const bool leaves = name.empty() || name == "." || name == ".." ||
@@ -83,6 +85,7 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
   }
 }
 
+// By the parts of the paths, not by their text: /a/bc is not inside /a/b.
 bool is_inside(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
@@ -108,6 +111,7 @@ std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::stri
 }
 
 // Each name once, at the shard that the index says.
+// The names of the map are hashed and all headers gone through once: linear in the tensors of the checkpoint.
 void join_tensors(IndexReader& reader) {
   WeightFiles& files = reader.files;
   std::vector<uint32_t> at(reader.map.size(), kNotFound);
@@ -172,6 +176,7 @@ bool read_index_map(IndexReader& reader) {
                                       "the `weight_map` names no tensors");
 }
 
+// All names are resolved before the first shard is opened, so that one run says every shard that is missing.
 bool read_index(const std::string& path, WeightFiles& files, AfterHeader after) {
   IndexReader reader{.files = files};
   ReadResult result = read_file(path, kMaxIndexBytes);

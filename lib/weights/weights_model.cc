@@ -19,6 +19,7 @@ constexpr std::string_view kUnknownType = "Unknown";
 enum class Match : uint8_t { Is, Holds, Any };
 
 // Which kind a module is that owns `weight` of so many dims. The first row that fits decides.
+// Headers hold names and shapes only, so that a kind is a guess: say_guesses tells how many there are of each.
 struct GuessRow {
   Match match;
   std::string_view leaf;  // of the module's path
@@ -62,6 +63,8 @@ bool is_number(std::string_view atom) {
 }
 
 // -1, 0 or 1: atom by atom, numbers by their value and before names.
+// What is below a module stands right behind it in this order, which add_attention and build_module rely on: they look
+// at the last module alone. Numbers are compared as texts without zeros in front, for they may have any length.
 int compare_paths(std::string_view a, std::string_view b) {
   while (!a.empty() && !b.empty()) {
     const std::string_view x = a.substr(0, a.find('.')), y = b.substr(0, b.find('.'));
