@@ -44,6 +44,7 @@ Span param_span(const SourceFile& file, std::string_view path) {
   return {file.id, at + key.size(), static_cast<uint32_t>(name.size())};
 }
 
+// Each layout is asked once: parameters by the thousand share one, and some of these questions go through all pieces.
 void check_loss(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, const LossRow& row,
                 bool lossy, Diagnostics& diagnostics) {
   std::vector<bool> lost;

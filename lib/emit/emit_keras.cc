@@ -24,6 +24,7 @@ PartitionSpec keras_spec(const ParamLayout& layout, const Mesh& mesh) {
 }
 
 // The expression that matches this text alone, in Python and in RE2.
+// These are special in both; every other character stands for itself in both.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -33,6 +34,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+// Any number may stand where the group's vary: group_paths promises that all paths of this form are its members.
 std::string key_of(std::string_view path, const PathGroup& group) {
   const NumberedPath split = split_numbers(path);
   std::string key = escaped(split.texts[0]);
@@ -60,6 +62,7 @@ const LossRow kKerasLossRows[3] = {
      "the dim is cut as one piece: ranks hold other elements"},
 };
 
+// Paths are grouped by what Keras gets to see: layouts whose specs are the same text here share keys.
 bool write_keras(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
   std::map<std::string, uint32_t> known;

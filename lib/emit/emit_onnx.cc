@@ -16,6 +16,7 @@ const LossRow kOnnxLossRows[2] = {
 
 namespace {
 
+// The name by which the second message refers to the configuration in the first.
 constexpr std::string_view kConfiguration = "tpplan";
 
 // The shard that a coordinate holds: row-major over the dims, and within a dim over its axes, major first.

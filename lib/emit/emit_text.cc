@@ -33,6 +33,7 @@ bool has_segments(const ParamLayout& layout, const Mesh& mesh) {
   return false;
 }
 
+// Ends at the latest without axes: one piece divides every dim.
 PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh) {
   PartitionSpec spec = layout.sharding.spec;
   for (size_t dim = 0; dim < spec.size(); ++dim) {

@@ -75,6 +75,7 @@ std::vector<Interval> joined(const std::vector<Interval>& runs) {
   return out;
 }
 
+// Goes through all pieces of the dim: a manifest has at most kMaxLocalShapes of them where they are uneven.
 bool dim_is_misread(const ParamLayout& layout, size_t dim, const std::vector<Placement>& placements, const Mesh& mesh) {
   return any_piece(layout.sharding.spec[dim], mesh, [&](const std::vector<int64_t>& coordinate, int64_t) {
     const auto slice = shard_slice(layout.shape, layout.sharding, mesh, coordinate);

@@ -35,6 +35,7 @@ Position look_at(const Grouping& in, const std::vector<uint32_t>& members, size_
 
 // Makes one group of paths with equal texts, or takes them apart by the number that tells most about their values. Each
 // part holds all paths with its texts and its fixed numbers, so that a group never leaves one out that it would match.
+// The depth is at most the count of numbers in a path: each step fixes one for good.
 void group_members(Grouping& in, const std::vector<uint32_t>& members) {
   const size_t count = in.paths[members[0]].numbers.size();
   std::vector<Position> positions;
@@ -72,6 +73,7 @@ NumberedPath split_numbers(std::string_view path) {
   }
 }
 
+// The hash leaves groups in any order; no two share a member, so that the sort by first member decides it.
 std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std::span<const uint32_t> values) {
   Grouping in{.paths = {}, .values = values, .groups = {}};
   std::unordered_map<std::string, std::vector<uint32_t>> same_texts;

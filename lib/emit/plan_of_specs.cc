@@ -48,6 +48,8 @@ std::string glob_of(std::string_view path, const std::vector<bool>& varies, Wild
 }
 
 // True when `path` is these pieces with anything between them: what `*` between the pieces matches.
+// Each piece is taken at its first place: whatever matches with a later one matches with it, too, so nothing is tried
+// twice.
 bool matches_pieces(std::string_view path, const std::vector<std::string>& pieces) {
   if (!path.starts_with(pieces.front())) return false;
   size_t at = pieces.front().size();
@@ -105,6 +107,7 @@ std::vector<std::string> digit_globs(const KeyWriter& writer, const PathGroup& g
   return globs;
 }
 
+// The short form first: stars. Classes of digits are exact without being asked, but there is one glob for each length.
 std::vector<std::string> keys_of(KeyWriter& writer, const PathGroup& group) {
   const std::string_view path = writer.paths[group.members[0]];
   if (group.members.size() == 1) return {literal_glob(path)};

@@ -196,6 +196,8 @@ bool read_uneven(ShardyReader& in) {
                fmt::format("tpplan.uneven is `{}`, not one of {}", value, fmt::join(kUnevenPolicyNames, ", ")));
 }
 
+// Everything in braces counts as a dictionary of attributes, function bodies too: what has no tpplan.path is closed
+// without a word, so that the rest of the module need not be understood.
 bool read_token(ShardyReader& in, const Token& token, std::vector<Attributes>& open) {
   if (token.text == "{") {
     open.emplace_back();

@@ -29,6 +29,7 @@ bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::
   return false;
 }
 
+// size * devices >= 2^31 is asked by a division that rounds up, for the product itself may overflow.
 bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics) {
   const auto refuse = [&](std::string message) { return specs_fault(diagnostics, span, std::move(message)); };
   if (name.empty()) return refuse("a mesh axis has an empty name");

@@ -62,6 +62,8 @@ std::vector<Placement> without_segments(std::vector<Placement> placements, bool 
   return placements;
 }
 
+// torch does not say how many dims a tensor has: the spec ends at the last dim that is cut. Factors are read as this
+// program writes them, and where that gives no spec as torch labels them.
 bool read_placed_spec(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics) {
   std::vector<Placement> placements;
   if (!read_placements(tree, at, mesh, placements, diagnostics)) return false;

@@ -24,6 +24,7 @@ struct LayerPath {
   std::string_view below;  // "self_attn.o_proj"; of what is in no layer the path
 };
 
+// The first number of a path is its layer. Later ones, as those of experts, stay in `below`.
 LayerPath layer_path(std::string_view path) {
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
@@ -144,6 +145,7 @@ std::vector<CallRow> rows_of(Summing& summing, const std::vector<LayerCall>& cal
 }
 
 // What a layer's calls are, as bytes that are equal for equal layers.
+// In the order of the calls, axes by number: all of them are of one manifest.
 std::string signature_of(const std::vector<LayerCall>& calls) {
   std::string key;
   for (const LayerCall& c : calls) {
@@ -156,6 +158,8 @@ std::string signature_of(const std::vector<LayerCall>& calls) {
 
 }  // namespace
 
+// Layers of two stacks, as an encoder's and a decoder's, are never one group, even where their calls are alike. Rows
+// are made of the first layer of a group only.
 CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, const Mesh& mesh) {
   CollectiveMeasure measure;
   Summing summing{mesh};

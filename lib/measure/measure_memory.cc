@@ -10,6 +10,8 @@ namespace tpplan {
 namespace {
 
 // Optimizer bytes of each listed rank; of the fullest alone where ranks are not listed.
+// As sum_totals does it: even layouts once for all ranks, uneven ones rank by rank. Rank 0 has the first piece of
+// everything, so that it stands for the fullest.
 std::vector<CheckedSum> optimizer_per_rank(const Manifest& manifest, const std::vector<uint64_t>& uses,
                                            uint64_t per_element, bool listed) {
   const std::vector<int64_t> first(manifest.mesh.axes.size(), 0);
@@ -40,6 +42,7 @@ std::vector<CheckedSum> optimizer_per_rank(const Manifest& manifest, const std::
 
 }  // namespace
 
+// Ranks with the same bytes are one group: even plans on a million ranks have a single one.
 MemoryMeasure measure_memory(const Manifest& manifest, const Optimizer& optimizer_row) {
   MemoryMeasure measure{.optimizer = &optimizer_row};
   const ManifestTotals& totals = manifest.totals;

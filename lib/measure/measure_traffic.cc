@@ -8,6 +8,7 @@
 namespace tpplan {
 namespace {
 
+// The key begins with the axis, so that rows over one axis stand together: the report sums them as it goes.
 void measure_params(const Manifest& manifest, TrafficMeasure& measure) {
   struct StepSums {
     uint64_t tensors = 0;

@@ -49,6 +49,7 @@ Window window_of(std::string_view line, size_t begin, size_t length, size_t widt
           std::max<size_t>(1, count_code_points(marked))};
 }
 
+// A finding of a whole file has no length, and a file that could not be read no text: then there is no line to show.
 void render_excerpt(std::string& out, const Diagnostic& d, const Sources& sources, const RenderOptions& options) {
   const Place place = place_of(d.span, sources);
   if (place.file == nullptr || place.file->text.empty() || d.span.length == 0) return;  // nothing to show

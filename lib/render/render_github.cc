@@ -23,6 +23,7 @@ struct GithubEscape {
 constexpr GithubEscape kMessageEscapes[] = {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}};
 constexpr GithubEscape kPropertyEscapes[] = {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}, {':', "%3A"}, {',', "%2C"}};
 
+// Character by character, so that the `%` of an escape is not escaped again.
 std::string escape(std::string_view text, std::span<const GithubEscape> escapes) {
   std::string out;
   for (const char c : text) {
@@ -34,6 +35,7 @@ std::string escape(std::string_view text, std::span<const GithubEscape> escapes)
 }
 
 // The runner takes `##[` for a command wherever it stands in a line of text.
+// `::` begins a command only at the beginning of a line, where these lines have their severity.
 std::string plain_line(std::string text) {
   for (size_t at = text.find("##["); at != std::string::npos; at = text.find("##[", at)) text.insert(at + 1, 1, ' ');
   return text;

@@ -6,6 +6,7 @@
 namespace tpplan {
 namespace {
 
+// GitLab knows info, minor, major, critical and blocker (docs.gitlab.com, Code Quality report format).
 std::string_view gitlab_severity(Severity severity) { return severity == Severity::Error ? "major" : "minor"; }
 
 void write_issue(JsonWriter& json, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {

@@ -40,6 +40,7 @@ std::string xml(std::string_view text) {
 
 std::string name_of(const SourceFile* file) { return file == nullptr ? "tpplan" : escape_for_terminal(file->name); }
 
+// There is no standard of the format: these elements and attributes are those that CI servers have in common.
 void append_case(std::string& out, const Diagnostic& d, const Sources& sources) {
   const Place place = place_of(d.span, sources);
   const std::string_view code = kind_of(d.code).name;
@@ -55,6 +56,7 @@ void append_case(std::string& out, const Diagnostic& d, const Sources& sources) 
   }
 }
 
+// A report without cases looks like a run that found no tests: a run without findings has one case, which passes.
 void append_passing_case(std::string& out, const Sources& sources) {
   const std::string model = xml(name_of(sources.files.front()));
   const std::string plan = xml(name_of(sources.files.back()));

@@ -16,6 +16,7 @@ constexpr size_t kFingerprintReach = 100;
 
 const SourceFile* source_of(const Span& span, const Sources& sources) { return find_file(sources, span.file); }
 
+// Only for sources that locate() has filled: `known` has an entry for each file then.
 LineColumn line_column_of(const Span& span, const Sources& sources) {
   const std::vector<KnownPlace>& known = sources.known[span.file - 1u];
   const auto found = std::lower_bound(known.begin(), known.end(), span.offset,
@@ -58,6 +59,8 @@ std::string_view surroundings(std::string_view text, const Span& span) {
 }
 
 // What makes a finding itself, whatever line it is on.
+// Neither the line's number nor the message is in it: lines above the finding may come and go, and words may change.
+// The message stands in for a place where there is none.
 std::string identity(const Diagnostic& d, const Sources& sources) {
   const SourceFile* file = source_of(d.span, sources);
   std::string key(kind_of(d.code).name);
@@ -103,6 +106,8 @@ std::string to_text(const FindingCounts& counts) {
   return join(parts, ", ");
 }
 
+// One pass over each file for all findings: to count lines from the beginning for each would take the number of
+// findings times the size of the model.
 Sources locate(const Diagnostics& diagnostics, Sources sources) {
   sources.known.resize(sources.files.size());
   const auto add = [&sources](const Span& span) {
@@ -174,6 +179,7 @@ std::string whole_text(const Diagnostic& d, const Sources& sources, std::string_
   return valid_utf8(out);
 }
 
+// Findings that nothing else tells apart are numbered, for consumers take two equal fingerprints for one finding.
 std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sources& sources) {
   std::vector<std::string> prints;
   std::unordered_map<std::string, size_t> seen;

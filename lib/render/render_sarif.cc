@@ -82,6 +82,7 @@ void write_rule(JsonWriter& json, const DiagnosticKind& kind, PageOfCode page_of
   end_object(json);
 }
 
+// All codes, used or not: `ruleIndex` of a result is a position in this list, which is in the order of Code.
 void write_driver(JsonWriter& json, std::string_view tool, PageOfCode page) {
   const size_t space = tool.rfind(' ');
   begin_object(json);

@@ -8,6 +8,7 @@
 
 namespace tpplan {
 
+// Layouts differ in rules and reasons, too, which move no element: only what decides the pieces is in the key.
 std::vector<ShardGroup> group_by_sharding(const Manifest& manifest) {
   using Segments = std::vector<std::pair<size_t, std::vector<int64_t>>>;
   std::map<std::tuple<std::vector<int64_t>, DType, PartitionSpec, Segments>, size_t> known;

@@ -11,6 +11,7 @@
 namespace tpplan {
 namespace {
 
+// Both kinds of quotes, so that the text may stand in an attribute whatever its quotes are.
 std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -60,6 +61,7 @@ bool is_numeric_head(std::string_view head) { return head.starts_with('#'); }
 
 }  // namespace
 
+// Cut first and escaped then: a cut never falls into the middle of an entity or of an escape.
 std::string html(std::string_view text) {
   const std::string_view shown = cut_name(text, kMaxShownName);
   const std::string out = escape_html(escape_for_terminal(shown));
@@ -138,6 +140,8 @@ std::string row_html(std::span<const std::string_view> heads, std::span<const st
   return out + "</tr>\n";
 }
 
+// A CSP hash is of the very bytes between <style> and </style>: a blank more there, in head_html, and browsers leave
+// the style sheet out.
 std::string style_source() { return fmt::format("'sha256-{}'", base64_of_hex(sha256_hex(style_sheet()))); }
 
 }  // namespace tpplan

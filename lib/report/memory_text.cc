@@ -25,6 +25,7 @@ std::string percent_text(uint64_t part, uint64_t whole) {
   return share < 0.01 ? "less than 0.01 %" : fmt::format("{:.{}f} %", share, share < 10 ? 2 : 1);
 }
 
+// Bytes 10xxxxxx go on with a character of UTF-8: the cut moves in front of the one that it would split.
 std::string_view cut_name(std::string_view name, size_t most) {
   if (name.size() <= most) return name;
   while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;

@@ -63,6 +63,7 @@ PathPattern pattern_of(const Family& family) {
 
 }  // namespace
 
+// Families are found by a hash of their texts, so that the list is gone through once.
 std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) {
   std::unordered_map<std::string, size_t> known;
   std::vector<Family> families;

@@ -21,6 +21,7 @@ struct Marks {
   std::string_view parts[kMemoryParts];
   std::string_view ideal;
 };
+// Parts are told apart by their marks alone: the chart has no colors, so that it reads the same in a log.
 constexpr Marks kBlocks = {{"█", "▓", "▒", "░"}, "▲"};
 constexpr Marks kAscii = {{"#", "!", "=", "+"}, "^"};
 
@@ -57,11 +58,14 @@ std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::
   return out + line + "\n";
 }
 
+// In 128 bits, for bytes times columns may leave 64.
 size_t column_of(uint64_t bytes, uint64_t scale, size_t width) {
   return scale == 0 ? 0 : static_cast<size_t>(static_cast<unsigned __int128>(bytes) * width / scale);
 }
 
 // Each part ends where its bytes end, rounded down; one that is there has a column at least.
+// A chart is wider (kMinChartWidth) than it has parts, and each part leaves a column to every part behind it: the
+// bounds of clamp never cross.
 std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, const Marks& marks) {
   std::string out;
   size_t drawn = 0, parts_left = 0;

@@ -184,6 +184,8 @@ std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId
   return words;
 }
 
+// Widths are known only when all rows are: rows are made in one pass over the groups and written in a second, in which
+// `at` keeps their place.
 std::string render_costs(const Costs& costs, const CostsLook& look) {
   if (!costs.reason.empty())
     return fmt::format("no forecast of collectives: {}\n{}", costs.reason,

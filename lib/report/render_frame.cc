@@ -19,6 +19,8 @@ std::string mesh_html(const Mesh& mesh) {
 
 }  // namespace
 
+// The policy allows the style sheet, by its hash, and nothing else: the page loads nothing, and runs nothing even if a
+// name should pass as markup.
 std::string head_html(const Manifest& manifest) {
   std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   out += fmt::format(

@@ -27,6 +27,7 @@ std::string ranks_label(const RankMemory& memory) {
 }
 
 // One bar; 100 % is `scale` bytes.
+// Thin parts are widened to be seen, and the widest part pays for it.
 std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
   const auto parts = memory_parts(memory);
   std::array<double, kMemoryParts> widths{};

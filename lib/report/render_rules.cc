@@ -85,6 +85,7 @@ std::string rule_html(const Manifest& manifest, const RuleNode& node) {
 
 }  // namespace
 
+// Rules and reasons are counted apart, so that what no rule decided is shown however many rules there are.
 std::string rules_html(const Manifest& manifest) {
   std::string out =
       "<section id=\"rules\">\n<h2>Rules</h2>\n<p>What each rule of the plan decides; every parameter stands "

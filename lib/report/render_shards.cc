@@ -157,6 +157,7 @@ bool next_slice(Drawing& drawing) {
   return false;
 }
 
+// `cells_left` is of the whole page: later groups have their facts without a grid when it is used up.
 std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
   const ShardGrid grid = make_shard_grid(layout, mesh, kMaxPieces);
   if (grid.cell_count == 0) return "<p>It has no elements: nobody holds any.</p>\n";

@@ -24,6 +24,8 @@ void append_rank(CellRanks& out, int64_t rank) {
 }
 
 // The first `most` ranks, ascending, whose coordinate is `fixed` wherever that is not kAny.
+// Counts over the free axes with the minor one moving first: ranks are row-major over the mesh, so that they come
+// ascending and runs need no sort. No more than `most` are looked at, whatever the size of the mesh.
 CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, int64_t most) {
   CellRanks out;
   out.count = 1;
@@ -46,6 +48,8 @@ CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, in
 
 }  // namespace
 
+// Dim by dim: which piece of a dim a rank holds depends on the dim's own axes alone, so that the work is the sum of the
+// dims' pieces and not their product.
 ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces) {
   ShardGrid grid;
   grid.runs.resize(layout.shape.size());

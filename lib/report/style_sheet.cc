@@ -2,6 +2,8 @@
 
 namespace tpplan {
 
+// No @import, and no url() but of the pattern in the page itself: the page's policy refuses what is to be loaded.
+// Colors are variables, so that dark mode and print are other values and no other rules.
 std::string_view style_sheet() {
   return R"css(
 :root { color-scheme: light dark;
