@@ -68,6 +68,7 @@ const LossRow kShardyLossRows[2] = {
      "the dim is cut as one piece: ranks hold other elements"},
 };
 
+// An sdy.sharding does not say that pieces may differ: the attribute `tpplan.uneven` tells read_shardy that they do.
 bool write_shardy(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
   const bool uneven = std::any_of(manifest.layouts.begin(), manifest.layouts.end(),

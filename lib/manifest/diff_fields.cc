@@ -138,6 +138,7 @@ FieldWord ties_word(const Manifest& m) {
   return word;
 }
 
+// Distributions are not among them: a parameter's `init` is compared by what it names, not by its number in their list.
 constexpr FieldRow<Manifest> kSettings[] = {
     {"mesh",
      [](const M&, const M& m) -> FieldWord {

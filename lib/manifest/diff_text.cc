@@ -146,6 +146,7 @@ std::string calls_text(const CallsDiff& calls) {
   return out;
 }
 
+// Numbers that differ and read alike in KiB or GiB are written to the byte.
 std::string bytes_text(const RankBytes& before, const RankBytes& after) {
   std::string out;
   const auto row = [&out](std::string_view what, uint64_t a, uint64_t b) {

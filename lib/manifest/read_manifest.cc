@@ -42,6 +42,7 @@ constexpr std::pair<std::string_view, uint64_t ManifestTotals::*> kTotals[] = {
     {"replicated_bytes_per_rank", &ManifestTotals::replicated_bytes_per_rank},
 };
 
+// A negative number becomes a huge one here, and equals no sum.
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   reader.totals_span = value_span(reader.file, tree.nodes[0]);
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`totals`")) return false;

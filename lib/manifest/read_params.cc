@@ -57,6 +57,7 @@ bool read_parameter(ManifestReader& reader, const JsonTree& tree) {
                fmt::format("`{}` stands twice", name_of(last)));
 }
 
+// Not in the index of paths: ties, which look there, are of parameters.
 bool read_buffer(ManifestReader& reader, const JsonTree& tree) {
   return read_param(reader, tree, reader.manifest.buffers);
 }

@@ -5,6 +5,7 @@
 namespace tpplan {
 namespace {
 
+// What was added has no `before`, what was removed no `after`.
 void write_fields(JsonWriter& json, std::string_view key, const std::vector<FieldChange>& fields) {
   write_key(json, key);
   begin_object(json);

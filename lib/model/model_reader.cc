@@ -35,6 +35,8 @@ bool good_length(ModelReader& reader, std::string_view text, Span span) {
   return false;
 }
 
+// A finding for each key and kind of place, with a count: an exporter that writes one key too many writes it
+// everywhere.
 void warn_unknown_key(ModelReader& reader, std::string_view where, std::string_view key, Span span,
                       std::span<const std::string_view> known) {
   Diagnostic* d = report(reader.diagnostics, Code::TP2004, span, fmt::format("{}/{}", where, key));

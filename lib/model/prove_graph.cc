@@ -39,6 +39,7 @@ bool is_value(Prover& p, ValueId id, uint32_t offset) {
   return id < p.graph.values.size() || refuse(p, offset, fmt::format("value {} of the graph does not exist", id));
 }
 
+// Defined once: from then on the position never changes, and one number can answer every use.
 bool define(Prover& p, ValueId id, uint32_t position, uint32_t offset) {
   if (!is_value(p, id, offset)) return false;
   if (p.known_at[id] != kNoId) return refuse(p, offset, fmt::format("value {} of the graph is defined twice", id));

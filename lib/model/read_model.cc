@@ -118,6 +118,7 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
 
 }  // namespace
 
+// The graph of operations is proven last: it names modules and parameters, which complete_graph has made findable.
 ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   ModelGraph graph;
   graph.file = file.id;

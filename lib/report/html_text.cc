@@ -79,6 +79,7 @@ std::string grouped(uint64_t number) {
   return digits;
 }
 
+// counted() knows the plural; its number makes way for the one with commas.
 std::string grouped(uint64_t number, std::string_view noun) {
   const std::string plain = counted(number, noun);
   return grouped(number) + plain.substr(plain.find(' '));

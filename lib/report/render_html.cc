@@ -12,6 +12,7 @@
 
 namespace tpplan {
 
+// Section by section, the shards group by group: the page never stands in memory as a whole.
 bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
                  const Sink& sink) {
   return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(nav_html(against.has_value())) &&

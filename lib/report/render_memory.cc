@@ -93,6 +93,7 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Whole model"};
   const ManifestTotals& t = manifest.totals;
   const RankMemory& full = measure.memory.fullest;
+  // row_html begins with `<tr>`, whose four bytes are replaced.
   const auto row = [&](std::string_view style, const std::string& name, const std::string& held,
                        const std::string& ideal, const std::string& whole) {
     return row_html(heads, std::vector<std::string>{name, held, ideal, whole})

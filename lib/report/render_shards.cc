@@ -214,6 +214,7 @@ std::string gradient_text(const ParamLayout& layout, const Mesh& mesh) {
   return layout.grad_reduce.empty() ? "no reduction" : html(to_text(layout.grad_reduce, mesh));
 }
 
+// A group is cut alike and need not be reduced alike: its gradients are counted by what becomes of them.
 std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   const ParamLayout& layout = manifest.layouts[group.layout];
   const Mesh& mesh = manifest.mesh;

@@ -17,6 +17,7 @@ void wrong_field(const ConfigFile& config, Diagnostics& diagnostics, const JsonN
 
 }  // namespace
 
+// Every member is kept as a tree of its own: who builds a model asks for fields by name, in any order.
 bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagnostics) {
   ReadResult result = read_file(path, kMaxConfigBytes);
   config.source = std::move(result.file);

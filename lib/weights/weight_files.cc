@@ -51,6 +51,7 @@ bool check_shard_name(IndexReader& reader, const JsonNode& node) {
                           "an index names files of its own directory: model-00001-of-00002.safetensors");
 }
 
+// Shards are numbered as the map names them first, which is the order in which they are opened.
 void read_map(IndexReader& reader, const JsonTree& tree) {
   const JsonNode& map = tree.nodes[0];
   reader.has_map = true;
@@ -209,6 +210,7 @@ bool read_one(const std::string& path, WeightFiles& files, AfterHeader after) {
 
 }  // namespace
 
+// All headers together have one budget, `left`: each may be as long as the format allows, and there may be thousands.
 bool add_weight_file(WeightFiles& files, const std::string& path, const std::string& name, AfterHeader after) {
   InputFile& file = files.files.emplace_back();
   WeightsHeader& header = files.headers.emplace_back();
