@@ -85,8 +85,8 @@ void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
   const std::string path = in_model ? std::string("the model") : std::string(walk.model.modules[cause.module].path);
   const auto place = [&](RuleId rule) { return rule == kNoRule ? Span{} : walk.plan.rules[rule].value_span; };
   const RuleId rule = cause.rule != kNoRule ? cause.rule : cause.partner;
-  const std::string group =
-      fmt::format("{}/{}/{}/{}/{}/{}", walk.axes[0], rule, cause.partner, kind_of_path(path), cause.op, fails);
+  const std::string group = fmt::format("{}/{}/{}/{}/{}/{}", fmt::join(walk.axes, ","), rule, cause.partner,
+                                        kind_of_path(path), cause.op, fails);
   // A gradient is seen in each parameter that it reaches: every layer counts once.
   FoundCause& found = walk.found[group];
   const bool is_new_module = found.modules.insert(cause.module).second;

@@ -27,15 +27,17 @@ RULES = HEAD + "mesh: {tp: 4}\ntp_plan:\n"
 
 def numbered(text, count=None):
     """`text` with 0, 1, 2, ... for its %d, in blocks of a thousand."""
+    parts = text.split("%d")
     for first in itertools.count(0, 1000) if count is None else range(0, count, 1000):
-        yield "".join(text.replace("%d", str(i)) for i in range(first, first + 1000))
+        yield "".join([str(i).join(parts) for i in range(first, first + 1000)])
 
 
 def noise(seed, alphabet=None):
     generator = random.Random(seed)
+    letters = alphabet and bytes(alphabet[b % len(alphabet)] for b in range(256))
     while True:
         block = generator.randbytes(1 << 16)
-        yield block if alphabet is None else bytes(alphabet[b % len(alphabet)] for b in block)
+        yield block.translate(letters) if letters else block
 
 
 def fill(path, size, head, body, tail=""):

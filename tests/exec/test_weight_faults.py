@@ -1,6 +1,5 @@
 """What can be wrong with weights, folders and disks: each is named, nothing is left half written, no signal ends the program."""
 
-import itertools
 import json
 import os
 import re
@@ -252,30 +251,46 @@ def test_usage_is_said(manifest, tmp_path):
     refused(2, "load", tmp_path / "absent.json", "--weights", tmp_path)
 
 
+def start_save_that_hangs(folder, manifest, output, step):
+    """A job whose rank 1 hangs at a step, and the folder that it writes into."""
+    (folder / "out").mkdir(parents=True)
+    write_file(folder / "w.safetensors", random_tensors(SHAPES))
+    command = [EXECUTOR, "save", manifest, "--weights", folder / "w.safetensors", output, folder / "out" / "x"]
+    fault = {"TPPLAN_EXEC_FAULT": f"rank=1,kind=hang,step={step}"}
+    return subprocess.Popen(command, env=os.environ | fault, stderr=subprocess.PIPE), folder / "out"
+
+
+@pytest.fixture(scope="module", params=["--output", "--consolidated"])
+def save_with_something_made(request, tmp_path_factory):
+    """The output and the first step at which a rank can hang with the new file or folder made. All steps are tried at once."""
+    folder = tmp_path_factory.mktemp("steps")
+    manifest = compile_manifest(folder, SHAPES, SPECS, {"tp": 2})
+    jobs = [start_save_that_hangs(folder / str(step), manifest, request.param, step) for step in range(1, 17)]
+    first, limit = None, time.monotonic() + 20
+    while first is None and time.monotonic() < limit:
+        time.sleep(0.05)
+        hung = [step for step, (job, out) in enumerate(jobs, 1) if list(out.iterdir()) and job.poll() is None]
+        time.sleep(1)  # who only passes by has ended by then
+        first = next((step for step in hung if jobs[step - 1][0].poll() is None), None)
+    for job, _ in jobs:
+        job.kill()
+        job.communicate()
+    assert first, "no step hung with something made"
+    return request.param, first
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("output", ["--output", "--consolidated"])
-def test_a_signal_ends_a_save_and_nothing_stays(ending, output, manifest, tmp_path):
-    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
-    (tmp_path / "out").mkdir()
-    steps = itertools.count(1)
-    while True:  # until the rank hangs with the new file or folder made
-        fault = {"TPPLAN_EXEC_FAULT": f"rank=1,kind=hang,step={next(steps)}"}
-        job = subprocess.Popen(
-            [EXECUTOR, "save", manifest, "--weights", tmp_path / "w.safetensors", output, tmp_path / "out" / "x"],
-            env=os.environ | fault,
-            stderr=subprocess.PIPE,
-        )
-        limit = time.monotonic() + (5 if os.environ.get("TPPLAN_SANITIZED") else 2)
-        while job.poll() is None and not list((tmp_path / "out").iterdir()) and time.monotonic() < limit:
-            time.sleep(0.01)
-        assert job.returncode is None, "no step hung with something made"
-        made = list((tmp_path / "out").iterdir())
-        job.send_signal(ending)
-        job.communicate(timeout=20)
-        assert job.returncode == -ending
-        assert not list((tmp_path / "out").iterdir())
-        if made:
-            break
+def test_a_signal_ends_a_save_and_nothing_stays(ending, save_with_something_made, manifest, tmp_path):
+    output, step = save_with_something_made
+    job, out = start_save_that_hangs(tmp_path / "job", manifest, output, step)
+    limit = time.monotonic() + 20
+    while not list(out.iterdir()) and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert list(out.iterdir()) and job.poll() is None
+    job.send_signal(ending)
+    job.communicate(timeout=20)
+    assert job.returncode == -ending
+    assert not list(out.iterdir())
 
 
 def test_no_input_is_overwritten(tmp_path):
