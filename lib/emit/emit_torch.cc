@@ -121,10 +121,9 @@ bool has_uneven_layout(const Manifest& manifest) {
                      [&](const ParamLayout& layout) { return has_uneven_pieces(layout, manifest.mesh); });
 }
 
-std::string tuple_text(std::string list) {
-  list = list.substr(1, list.size() - 2);
-  const bool single = !list.empty() && list.find(", ") == std::string::npos;
-  return fmt::format("({}{})", list, single ? "," : "");
+// Of "[a, b]": "(a, b)", and "(a,)" of a single item.
+std::string tuple_text(std::string list, size_t items) {
+  return fmt::format("({}{})", list.substr(1, list.size() - 2), items == 1 ? "," : "");
 }
 
 std::string python_head(const Manifest& manifest) {
@@ -139,7 +138,8 @@ std::string python_head(const Manifest& manifest) {
       "# distribute_tensor(parameter, mesh, placements[path])\n"
       "placements = {{\n",
       strided ? "from torch.distributed.tensor.placement_types import _StridedShard\n" : "",
-      tuple_text(axis_sizes_text(manifest.mesh)), tuple_text(axis_names_text(manifest.mesh)));
+      tuple_text(axis_sizes_text(manifest.mesh), manifest.mesh.axes.size()),
+      tuple_text(axis_names_text(manifest.mesh), manifest.mesh.axes.size()));
 }
 
 }  // namespace

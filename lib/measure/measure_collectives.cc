@@ -199,6 +199,7 @@ CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, con
     group.layers =
         joined(key.first, same.numbers.size() == 1 ? std::to_string(same.numbers[0]) : ranges_text(same.numbers));
   }
+  for (const CallSums& pass : {measure.forward, measure.backward}) add(summing, measure.total, pass, 1);
   measure.overflow = summing.overflow;
   return measure;
 }

@@ -38,6 +38,7 @@ struct CallGroup {
 struct CollectiveMeasure {
   std::vector<CallGroup> groups;  // by their first call; what stands in no layer comes first
   CallSums forward, backward;     // of all calls
+  CallSums total;                 // of both
   bool overflow = false;          // a sum leaves 64 bits: nothing above is to be used
 };
 

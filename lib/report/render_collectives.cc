@@ -21,10 +21,9 @@ std::string sums_row(std::string_view name, const CallSums& sums) {
 
 std::string totals_table(const CollectiveMeasure& measure) {
   static constexpr std::string_view heads[] = {"Pass", "#Calls", "#Payload", "#Sent by a rank"};
-  const CallSums &a = measure.forward, &b = measure.backward;
   return table_html("The whole step", heads,
-                    sums_row("Forward", a) + sums_row("Backward", b) +
-                        sums_row("Together", {a.calls + b.calls, a.payload + b.payload, a.wire + b.wire}));
+                    sums_row("Forward", measure.forward) + sums_row("Backward", measure.backward) +
+                        sums_row("Together", measure.total));
 }
 
 std::string layer_table(const CallGroup& group, const Mesh& mesh) {

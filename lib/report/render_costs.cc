@@ -147,10 +147,6 @@ std::string sums_line(const CostsTable& table, std::string_view head, const Call
   return bytes_line(table, fmt::format(" {}{}{}", head, counted(sums.calls, "call"), more), cells_of(sums), width);
 }
 
-CallSums together(const CallSums& a, const CallSums& b) {
-  return {a.calls + b.calls, a.payload + b.payload, a.wire + b.wire};
-}
-
 void write_sums(JsonWriter& json, const CallSums& sums) {
   write_member(json, "calls", sums.calls);
   write_member(json, "payload", sums.payload);
@@ -202,8 +198,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
     for (size_t i = 0; i < kColumns; ++i) table.widths[i] = std::max(table.widths[i], cells[i].size());
   };
   widen(heads);
-  const CallSums all = together(measure.forward, measure.backward);
-  for (const CallSums& sums : {measure.forward, measure.backward, all}) {
+  for (const CallSums& sums : {measure.forward, measure.backward, measure.total}) {
     widen(cells_of(sums));
   }
   for (const CallGroup& group : measure.groups) {
@@ -235,7 +230,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
   out += bold("the step", look) + '\n' + sums_line(table, "forward   ", measure.forward, "", look.width);
   if (measure.backward.calls > 0)
     out += sums_line(table, "backward  ", measure.backward, "", look.width) +
-           sums_line(table, "together  ", all, "", look.width);
+           sums_line(table, "together  ", measure.total, "", look.width);
   return out;
 }
 
@@ -274,7 +269,7 @@ void write_costs(JsonWriter& json, const Costs& costs) {
   end_array(json);
   for (const auto& [name, sums] :
        {std::pair{"forward", costs.measure.forward}, std::pair{"backward", costs.measure.backward},
-        std::pair{"total", together(costs.measure.forward, costs.measure.backward)}}) {
+        std::pair{"total", costs.measure.total}}) {
     next_line(json, 1);
     write_key(json, name);
     begin_object(json);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/text.h"
 #include "weights/config_families.h"
@@ -135,6 +136,14 @@ std::string_view type_name(ConfigBuilder& builder, std::string_view type) {
              : keep_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
 }
 
+// Sizes of a config are 2^31 at most: a product of two fits, and a sum of three such products needs the 64th bit. What
+// is beyond is refused as any size that is too large (TP6010).
+int64_t fused_rows(const ModuleAttributes& heads) {
+  const uint64_t rows =
+      static_cast<uint64_t>(heads.num_heads + 2 * heads.num_kv_heads) * static_cast<uint64_t>(heads.head_dim);
+  return static_cast<int64_t>(std::min<uint64_t>(rows, std::numeric_limits<int64_t>::max()));
+}
+
 int64_t size_of(const Sizes& sizes, ConfigSize size) {
   const ModuleAttributes& heads = sizes.heads;
   switch (size) {
@@ -153,7 +162,7 @@ int64_t size_of(const Sizes& sizes, ConfigSize size) {
     case ConfigSize::HeadDim:
       return heads.head_dim;
     case ConfigSize::FusedQkv:
-      return (heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim;
+      return fused_rows(heads);
     case ConfigSize::ThreeHidden:
       return 3 * sizes.hidden;
     case ConfigSize::GateUp:

@@ -65,7 +65,8 @@ std::string_view keep_text(ModelGraph& graph, std::string text) { return graph.s
 
 std::vector<int64_t> fused_segments(std::string_view module_leaf, int64_t out, const ModuleAttributes& heads) {
   const int64_t query = heads.num_heads * heads.head_dim, key = heads.num_kv_heads * heads.head_dim;
-  if (role_of(module_leaf) == HeadRole::FusedInBlocks && query > 0 && out == query + 2 * key) return {query, key, key};
+  const bool fits = query > 0 && query <= out && (out - query) % 2 == 0 && (out - query) / 2 == key;
+  if (role_of(module_leaf) == HeadRole::FusedInBlocks && fits) return {query, key, key};
   if (holds(kGateUpInBlocks, module_leaf) && out > 0 && out % 2 == 0) return {out / 2, out / 2};
   return {};
 }

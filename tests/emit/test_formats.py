@@ -185,6 +185,8 @@ def test_torch_as_python_imports_what_it_uses_and_has_tuples_of_one(manifest_of)
     text = export(manifest_of(model, emit_cases.plan_of({"a.w": ["tp"]}, mesh="{tp: 8}")), "torch", "--python")
     assert "_StridedShard" not in text
     assert 'mesh_shape = (8,)\nmesh_dim_names = ("tp",)\n' in text
+    text = export(manifest_of(model, emit_cases.plan_of({"a.w": ["t, p"]}, mesh='{"t, p": 8}')), "torch", "--python")
+    assert 'mesh_shape = (8,)\nmesh_dim_names = ("t, p",)\n' in text
 
 
 def test_onnx_lists_the_ranks_of_each_shard(manifest_of):

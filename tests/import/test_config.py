@@ -117,6 +117,13 @@ BAD = {
     ),
     "huge size": (CONFIG | {"vocab_size": 10**30}, "TP6010", None),
     "2^32": (CONFIG | {"vocab_size": 2**32}, "TP6010", None),
+    "fused rows past 64 bits": (
+        CONFIG
+        | {"model_type": "phi3"}
+        | dict.fromkeys(("num_attention_heads", "num_key_value_heads", "head_dim"), 2**31),
+        "TP6010",
+        (1, 1),
+    ),
     "string size": (CONFIG | {"vocab_size": "96"}, "TP6010", None),
     "too many layers": (CONFIG | {"num_hidden_layers": 10**9}, "TP6010", None),
     "heads do not divide hidden": (CONFIG | {"num_attention_heads": 3, "num_key_value_heads": 3}, "TP6010", None),

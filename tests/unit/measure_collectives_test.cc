@@ -85,6 +85,19 @@ TEST_CASE("sums that leave 64 bits are said to") {
   CHECK(measure_collectives(calls, kMesh).overflow);
 }
 
+TEST_CASE("the sum of both passes is checked too, where each pass alone stays in 64 bits") {
+  std::vector<CollectiveCall> calls(3, call("a"));
+  for (CollectiveCall& c : calls) c.bytes = int64_t{1} << 61;
+  calls[1].backward = calls[2].backward = true;
+  const CollectiveMeasure small = measure_collectives(std::span(calls).first(2), kMesh);
+  CHECK_FALSE(small.overflow);
+  CHECK(small.total.payload == small.forward.payload + small.backward.payload);
+  for (CollectiveCall& c : calls) c.bytes = int64_t{1} << 62;
+  CHECK_FALSE(measure_collectives(std::span(calls).first(1), kMesh).overflow);
+  CHECK_FALSE(measure_collectives(std::span(calls).last(2), kMesh).overflow);
+  CHECK(measure_collectives(calls, kMesh).overflow);
+}
+
 TEST_CASE("names that share nothing stand side by side") {
   CHECK(modules_text(std::vector<std::string>{"a"}) == "a");
   CHECK(modules_text(std::vector<std::string>{"a", "b"}) == "a, b");
