@@ -46,6 +46,12 @@ bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
          fault(reader, Code::TP7002, node, fmt::format("`{}` is not an axis of the mesh", node.text));
 }
 
+bool read_index(ManifestReader& reader, const JsonNode& node, int& index) {
+  index = static_cast<int>(node.integer);
+  return index == node.integer ||
+         fault(reader, Code::TP7001, node, fmt::format("{} is no dim and no argument's place", node.integer));
+}
+
 bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind) {
   return find_collective(node.text, kind) ||
          fault(reader, Code::TP7001, node, fmt::format("unknown collective `{}`", node.text));
@@ -59,7 +65,7 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t obje
   for (const auto& [name, target] : {std::pair{"dim", &collective.dim}, std::pair{"from_dim", &collective.from_dim}}) {
     uint32_t dim = 0;
     if (!optional_member(reader, tree, object, name, JsonKind::Integer, dim)) return false;
-    if (dim != 0) *target = static_cast<int>(tree.nodes[dim].integer);
+    if (dim != 0 && !read_index(reader, tree.nodes[dim], *target)) return false;
   }
   return read_axis(reader, tree.nodes[axis], collective.axis);
 }

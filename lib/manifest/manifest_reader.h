@@ -68,6 +68,8 @@ template <typename Visit>
 }
 
 [[nodiscard]] bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis);
+// A dim of a tensor, or the place of an argument: a number that an int holds.
+[[nodiscard]] bool read_index(ManifestReader& reader, const JsonNode& node, int& index);
 [[nodiscard]] bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind);
 // The members of a collective.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object,

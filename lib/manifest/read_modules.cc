@@ -63,7 +63,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
                !optional_member(reader, tree, i, "use_local", JsonKind::Bool, local)) {
              return false;
            }
-           if (arg != 0) value.arg = static_cast<int>(tree.nodes[arg].integer);
+           if (arg != 0 && !read_index(reader, tree.nodes[arg], value.arg)) return false;
            if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
            if (local != 0) value.use_local = tree.nodes[local].is_true;
            const uint32_t from = find_member(tree, i, "from"), to = find_member(tree, i, "to");

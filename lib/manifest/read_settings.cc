@@ -60,7 +60,7 @@ bool read_data(ManifestReader& reader, const JsonTree& tree) {
                  dim = member(reader, tree, 0, "dim", JsonKind::Integer);
   if (axes == 0 || dim == 0) return false;
   ManifestData& data = reader.manifest.data.emplace();
-  data.dim = static_cast<int>(tree.nodes[dim].integer);
+  if (!read_index(reader, tree.nodes[dim], data.dim)) return false;
   return for_each(tree, axes, [&](uint32_t i) { return read_axis(reader, tree.nodes[i], data.axes.emplace_back()); });
 }
 

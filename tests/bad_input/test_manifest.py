@@ -218,6 +218,18 @@ def test_a_contradiction_is_named(good, tmp_path, edit, says):
     assert says in " ".join(refused(tmp_path, document).split())
 
 
+def test_an_index_that_no_int_holds_is_refused_and_not_cut_to_one_that_is_there(good, tmp_path):
+    places = [path for path in keys_below(good) if path[-1] in ("dim", "from_dim", "arg")]
+    assert {path[-1] for path in places} >= {"dim", "arg"}
+    for path in places:
+        document = copy.deepcopy(good)
+        node = document
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] += 2**32
+        assert "is no dim and no argument's place" in " ".join(refused(tmp_path, document).split()), path
+
+
 HUGE_PLAN = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {a: replicate, b: replicate, c: replicate}\n"
 
 
