@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,7 +39,7 @@ struct DimMap {
 struct MapTable {
   std::vector<size_t> axes{1};  // their sizes, major to minor: a rank is the row-major index of its coordinate
   size_t ranks = 1;             // their product
-  std::vector<DimMap> maps;
+  std::deque<DimMap> maps;      // what points at one stays right while others are added
   std::unordered_map<std::string, MapId> index;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,7 +36,7 @@ struct Spread {
 
 struct SpreadTable {
   MapTable maps;
-  std::vector<Spread> layouts;
+  std::deque<Spread> layouts;     // what points at one stays right while others are added
   std::vector<uint8_t> is_plain;  // whole, complete and no DTensor: nothing is different from the recorded run
   std::unordered_map<std::string, SpreadId> index;
 };

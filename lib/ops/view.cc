@@ -18,7 +18,7 @@ int64_t product(std::span<const int64_t> sizes) {
 
 // The new sizes as the call has them; -1: worked out.
 std::vector<RankNumber> asked_sizes(const OpCall& call, const Operand& x) {
-  const std::vector<DimMap>& maps = call.table.maps.maps;
+  const auto& maps = call.table.maps.maps;
   const size_t ndim = x.shape.size();
   std::vector<RankNumber> sizes;
   // Dims that stay as they are.

@@ -55,7 +55,7 @@ Grad pass_parts(Backward& b, const BackStep& step, const Grad& given, bool place
     grad.segments.clear();
     return grad;
   }
-  const std::vector<DimMap>& maps = b.walk.table.maps.maps;
+  const auto& maps = b.walk.table.maps.maps;
   const bool same_dim =
       given.segments.empty() || (given.dim < step.x.dims.size() && step.y.dims.size() == step.x.dims.size() &&
                                  maps[step.x.dims[given.dim]].size == maps[step.y.dims[given.dim]].size);
