@@ -1,9 +1,13 @@
 """What the tests that run the program share. TPPLAN names the program; ctest sets it."""
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import struct
 import subprocess
+import termios
 
 import pytest
 
@@ -35,6 +39,26 @@ def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
         k: v for k, v in os.environ.items() if not k.startswith(("TPPLAN_", "FORCE_COLOR", "CLICOLOR", "NO_COLOR"))
     }
     return run_program(PROGRAM, *arguments, input=stdin or b"", env=clean | (env or {}), cwd=cwd, timeout=timeout)
+
+
+def on_terminal(columns, *arguments, env=os.environ):
+    """What the program writes to a terminal of this width."""
+    try:
+        ours, theirs = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"this machine gives no terminal: {error}")
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=theirs, env=env) as process:
+        os.close(theirs)
+        out = b""
+        try:
+            while piece := os.read(ours, 1 << 16):
+                out += piece
+        except OSError:  # Linux says so at the end
+            pass
+        os.close(ours)
+        assert process.wait(30) == 0
+    return out.decode().replace("\r\n", "\n")
 
 
 def codes(result):

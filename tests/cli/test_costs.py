@@ -1,19 +1,14 @@
 """tpplan check --costs: the calls that the manifest lists, layers that are alike once, with sums that the formulas of nccl-tests give."""
 
 import collections
-import fcntl
 import json
 import math
 import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 
 import jsonschema
 import pytest
-from conftest import PROGRAM, ROOT, linear_model, plan_text, run, write
+from conftest import ROOT, linear_model, on_terminal, plan_text, run, write
 
 LLAMA = ROOT / "plans/models/llama-3-8b.json"
 SCHEMA = json.loads((ROOT / "schemas/diagnostics.schema.json").read_text())
@@ -107,30 +102,10 @@ def test_verdict_and_costs_stand_on_one_screen(tmp_path):
     assert not any("\x1b" in line for line in lines)
 
 
-def on_terminal(columns, *arguments):
-    """What the program writes to a terminal of this width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CLICOLOR")} | {"TERM": "xterm"}
-    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=theirs, env=env) as process:
-        os.close(theirs)
-        out = b""
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            out += piece
-        os.close(ours)
-        assert process.wait(30) == 0
-    return out.decode().replace("\r\n", "\n")
-
-
 @pytest.mark.parametrize("columns", [44, 60, 80, 200])
 def test_a_narrow_terminal_gets_names_on_lines_of_their_own(tmp_path, columns):
-    text = on_terminal(columns, "check", LLAMA, plan_file(tmp_path, DENSE), "--costs")
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CLICOLOR")} | {"TERM": "xterm"}
+    text = on_terminal(columns, "check", LLAMA, plan_file(tmp_path, DENSE), "--costs", env=env)
     assert "\x1b[1mcollectives of a step" in text
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     table = plain[plain.index("in no layer") :].splitlines()

@@ -1,20 +1,16 @@
 """`tpplan report`: the page is well-formed, harmless and true; `tpplan show --chart` says the same in a terminal."""
 
 import base64
-import fcntl
 import hashlib
 import itertools
 import json
 import math
 import os
-import pty
 import re
-import struct
 import subprocess
-import termios
 
 import pytest
-from conftest import PROGRAM, ROOT, codes, linear_model, plan_text, run
+from conftest import PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run
 from page import groups, listed_paths, number, ranks, read_page, section, table, value
 from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, difficult, llama, tied
 
@@ -739,24 +735,8 @@ def test_the_locale_decides_about_blocks(hard, locale, is_utf8):
 
 @pytest.mark.parametrize("columns", [40, 57, 80, 132])
 def test_chart_fits_the_terminal(case, columns):
-    try:
-        leader, follower = pty.openpty()
-    except OSError as error:
-        pytest.skip(f"this machine gives no terminal: {error}")
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(
-        [PROGRAM, "show", case.path, "--chart"], stdout=follower, env=os.environ | {"LC_ALL": "C.UTF-8"}
-    )
-    os.close(follower)
-    data = b""
-    try:
-        while piece := os.read(leader, 1 << 16):
-            data += piece
-    except OSError:  # Linux says so at the end
-        pass
-    os.close(leader)
-    assert process.wait(10) == 0
-    lines = data.decode().split("\r\n")[1:]
+    text = on_terminal(columns, "show", case.path, "--chart", env=os.environ | {"LC_ALL": "C.UTF-8"})
+    lines = text.split("\n")[1:]
     assert max(map(len, lines)) == columns
 
 
