@@ -103,7 +103,6 @@ def test_quickstart_and_test_are_scripts_that_bash_accepts():
 
 
 def test_ci_calls_the_test_command():
-    calls = re.findall(r"^[^#\n]*\./tools/test --only (\S+)", (ROOT / ".ci" / "run").read_text(), re.M)
-    pieces = re.search(r"^all_pieces=\((.*)\)$", (ROOT / "tools" / "test").read_text(), re.M)[1].split()
-    assert sorted(",".join(calls).split(",")) == sorted(pieces)
+    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line and not line.startswith("#")]
+    assert commands[-1] == "./tools/test --all" and "||" not in "".join(commands)
     assert "./tools/test" in TEXT and "./tools/quickstart" in TEXT
