@@ -9,11 +9,13 @@
 namespace tpplan {
 namespace {
 
-bool is_right_at(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, int64_t sequence) {
-  ModelGraph other = graph;
+// `graph` is a copy, whose operations become those of the recorded step at this length.
+bool is_right_at(ModelGraph& graph, const OpGraph& recorded, const TpPlan& plan, const WalkOptions& walk,
+                 int64_t sequence) {
+  graph.operations = recorded;
   Diagnostics trial;
-  if (!resize_graph(other.operations, other.file, {.batch = 0, .sequence = sequence}, trial)) return false;
-  std::ignore = judge(other, plan, trial, Phase::Operations, walk);
+  if (!resize_graph(graph.operations, graph.file, {.batch = 0, .sequence = sequence}, trial)) return false;
+  std::ignore = judge(graph, plan, trial, Phase::Operations, walk);
   return !has_errors(trial);
 }
 
@@ -27,10 +29,11 @@ std::vector<int64_t> fitting_lengths(const ModelGraph& graph, const TpPlan& plan
     lengths.insert((own - 1) / pieces * pieces);
     lengths.insert((own / pieces + 1) * pieces);
   }
+  ModelGraph other = graph;
   std::vector<int64_t> fitting;
   for (const int64_t length : lengths) {
     const bool may_be = own > 0 && length > 0 && length <= kMaxStepSize;
-    if (may_be && is_right_at(graph, plan, walk, length)) fitting.push_back(length);
+    if (may_be && is_right_at(other, graph.operations, plan, walk, length)) fitting.push_back(length);
   }
   return fitting;
 }

@@ -3,14 +3,16 @@
 // axes are those of ranks with another batch, so that nothing of a walk's layouts changes.
 #pragma once
 
+#include <vector>
+
+#include "sharding/param_calls.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
 
-// Whether a parameter, or its gradient, is communicated over the data axes.
-[[nodiscard]] bool is_shared(const Walk& walk, ParamId param);
-// Lists the calls of showing it to the module that the walk is in, or of the gradient that comes back from `module`.
-void list_gather(Walk& walk, ParamId param);
-void list_reduction(Walk& walk, ParamId param, ModuleId module);
+// The calls of a parameter when it is shown to a module, and when the gradient of what was shown comes back; none where
+// the walk lists none over data axes.
+[[nodiscard]] ParamCalls data_calls(const Walk& walk, ParamId param);
+void list_calls(Walk& walk, std::vector<CollectiveCall> calls, ModuleId module);
 
 }  // namespace tpplan

@@ -80,7 +80,7 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
     case TapeKind::SumTailGradient:
       return sum_tail_back(b, entry, std::move(grad), in);
     case TapeKind::View:
-      list_reduction(b.walk, b.walk.slots[in].held, entry.module);
+      list_calls(b.walk, data_calls(b.walk, b.walk.slots[in].held).backward, entry.module);
       return grad;
     case TapeKind::SumValue:  // _AllReduceForward: the gradient as it is
     case TapeKind::Op:        // operation_back

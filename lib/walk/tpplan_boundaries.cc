@@ -44,9 +44,10 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   const RuleId rule = walk.shardings.params[id].rule;
   SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule);
   walk.slots[view].held = kNone;
-  list_gather(walk, id);
+  ParamCalls calls = data_calls(walk, id);
   // The identity on the tape: a view of its own.
-  const bool shared = is_shared(walk, id);
+  const bool shared = !calls.forward.empty() || !calls.backward.empty();
+  list_calls(walk, std::move(calls.forward), module_at(walk));
   if (plain || shared) record_step(walk, TapeKind::View, slot, view, {}, rule);
   if (plain) {
     const StyleRow* style = rule == kNoRule ? nullptr : walk.plan.rules[rule].style;
@@ -121,7 +122,7 @@ void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
   for (const ParamId id : params) {
     const ValueId value = walk.value_of_param[id];
     if (value == kNoId) {
-      list_gather(walk, id);
+      list_calls(walk, data_calls(walk, id).forward, module_at(walk));
       continue;
     }
     const SlotId held = walk.slot_of[value];

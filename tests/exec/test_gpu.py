@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from executor import EXECUTOR, ROOT, execute, run, succeeds
 from nccl_job import COLLECTIVES, DEVICE, RANKS, run_alone, run_ranks
-from weights import compile_manifest, random_tensors, write_file
+from weights import SPECS, compile_manifest, random_tensors, write_file
 
 _probe = subprocess.run([DEVICE, "cuda", "find"], capture_output=True, text=True)
 if _probe.returncode != 0:
@@ -33,15 +33,6 @@ SHAPES = {
     "whole": ("bool", (50, 30)),
     "large": ("bfloat16", (3000, 500)),
     "thin": ("uint8", (3000, 7)),
-}
-SPECS = {
-    "rows": ["tp", None],
-    "columns": [None, "tp"],
-    "both": ["fsdp", "tp"],
-    "stacked": [None, "tp", "fsdp"],
-    "line": ["tp"],
-    "large": ["tp", "fsdp"],
-    "thin": [None, "tp"],
 }
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from executor import EXECUTOR, succeeds
 from ranks import NO_LEAKS
-from weights import byte_count, compile_manifest, random_tensors, write_file
+from weights import SPECS, byte_count, compile_manifest, random_tensors, write_file
 
 MPIRUN = shutil.which("mpirun")
 pytestmark = pytest.mark.skipif(MPIRUN is None, reason="mpirun (Open MPI) is not installed")
@@ -23,15 +23,6 @@ SHAPES = {
     "whole": ("bfloat16", (50, 30)),
     "large": ("bfloat16", (3000, 500)),
     "thin": ("bfloat16", (3000, 6)),
-}
-SPECS = {
-    "rows": ["tp", None],
-    "columns": [None, "tp"],
-    "both": ["fsdp", "tp"],
-    "stacked": [None, "tp", "fsdp"],
-    "line": ["tp"],
-    "large": ["tp", "fsdp"],
-    "thin": [None, "tp"],
 }
 
 

@@ -8,6 +8,16 @@ import struct
 
 from executor import run
 
+# Cuts of each dim and of several, by axes of a mesh that has `tp` and may have `fsdp`.
+SPECS = {
+    "rows": ["tp", None],
+    "columns": [None, "tp"],
+    "both": ["fsdp", "tp"],
+    "stacked": [None, "tp", "fsdp"],
+    "line": ["tp"],
+    "large": ["tp", "fsdp"],
+    "thin": [None, "tp"],
+}
 BITS = {
     "float4_e2m1fn": 4,
     "float6_e2m3fn": 6,

@@ -121,19 +121,17 @@ def test_a_table_by_an_enum_is_asserted():
     assert not wrong
 
 
+def installed(*names):
+    """Where programs of these names are: beside the Python that runs the tests, or on the PATH."""
+    beside = [str(pathlib.Path(os.sys.executable).parent / name) for name in names]
+    return [place for place in map(shutil.which, (*beside, *names)) if place]
+
+
 def clang_format():
     """The formatter's version decides what is right: 14, from tests/requirements.txt or the system."""
-    for place in (
-        pathlib.Path(os.sys.executable).parent / "clang-format",
-        shutil.which("clang-format-14"),
-        shutil.which("clang-format"),
-    ):
-        if (
-            place
-            and pathlib.Path(place).exists()
-            and "version 14." in subprocess.run([place, "--version"], text=True, capture_output=True).stdout
-        ):
-            return str(place)
+    for place in installed("clang-format", "clang-format-14"):
+        if "version 14." in subprocess.run([place, "--version"], text=True, capture_output=True).stdout:
+            return place
     return None
 
 
@@ -148,17 +146,10 @@ def test_cpp_is_formatted_as_clang_format_says():
     )
 
 
-def ruff():
-    for place in (pathlib.Path(os.sys.executable).parent / "ruff", shutil.which("ruff")):
-        if place and pathlib.Path(place).exists():
-            return str(place)
-    return None
-
-
 def test_python_is_formatted_as_ruff_says():
-    if not ruff():
+    if not (ruff := installed("ruff")):
         pytest.skip("ruff is missing")
-    run = subprocess.run([ruff(), "format", "--check", "--no-cache", "."], text=True, capture_output=True, cwd=ROOT)
+    run = subprocess.run([ruff[0], "format", "--check", "--no-cache", "."], text=True, capture_output=True, cwd=ROOT)
     assert run.returncode == 0, run.stdout + run.stderr
 
 

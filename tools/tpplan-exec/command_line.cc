@@ -160,34 +160,29 @@ struct CommandRow {
   int (*run)(const LineArguments& line);
 };
 
-// In the order in which help, completions and the manual page list them. What a command on ranks throws is a finding
-// about its manifest.
+// A command on ranks. What it throws is a finding about its manifest.
+template <auto kArguments, auto kCommand>
+int run_on_ranks(const LineArguments& line) {
+  const auto& arguments = line.*kArguments;
+  return run_command(arguments.manifest, line.job, [&] { return kCommand(arguments, line.job); });
+}
+
+// In the order in which help, completions and the manual page list them.
 constexpr CommandRow kCommands[] = {
     {"doctor", "say what of GPUs, NCCL, MPI and launchers is found here, and what is missing", declare_doctor,
      [](const LineArguments& line) { return cmd_doctor(line.job); }},
     {"explain", "say what a diagnostic means, with a wrong and a right example", declare_explain,
      [](const LineArguments& line) { return cmd_explain(line.code); }},
     {"load", "load each rank's shards from safetensors, and say how fast", declare_load,
-     [](const LineArguments& line) {
-       return run_command(line.load.manifest, line.job, [&line] { return cmd_load(line.load, line.job); });
-     }},
+     run_on_ranks<&LineArguments::load, cmd_load>},
     {"init", "initialise without a checkpoint: the same values on every mesh", declare_init,
-     [](const LineArguments& line) {
-       return run_command(line.init.manifest, line.job, [&line] { return cmd_init(line.init, line.job); });
-     }},
+     run_on_ranks<&LineArguments::init, cmd_init>},
     {"verify", "prove that the shards tile every tensor and equal the source byte for byte", declare_verify,
-     [](const LineArguments& line) {
-       return run_command(line.verify.manifest, line.job, [&line] { return cmd_verify(line.verify, line.job); });
-     }},
+     run_on_ranks<&LineArguments::verify, cmd_verify>},
     {"run", "run the manifest's redistributions and products, compare with the unsharded result, and time them",
-     declare_run,
-     [](const LineArguments& line) {
-       return run_command(line.run.manifest, line.job, [&line] { return cmd_run(line.run, line.job); });
-     }},
+     declare_run, run_on_ranks<&LineArguments::run, cmd_run>},
     {"save", "write each rank's shards as safetensors that torch's distributed checkpoint reads", declare_save,
-     [](const LineArguments& line) {
-       return run_command(line.save.manifest, line.job, [&line] { return cmd_save(line.save, line.job); });
-     }},
+     run_on_ranks<&LineArguments::save, cmd_save>},
     {"reshard", "move a sharded checkpoint from one plan or mesh to another", declare_reshard,
      [](const LineArguments& line) {
        return run_command(line.reshard.before, line.job, [&line] { return cmd_reshard(line.reshard, line.job); });
