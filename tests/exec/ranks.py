@@ -19,11 +19,13 @@ needs_mpi = pytest.mark.skipif(
 
 
 def environment(**more):
-    """The environment without any launcher's variables, and mpirun's leave to run as root."""
+    """The environment without any launcher's variables, and mpirun's leave to run as root. It asks for this machine's own
+    name: where nobody answers (an empty system without /etc/hosts), a second is enough."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(NO_RANKS)}
     return (
         clean
         | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        | {"RES_OPTIONS": "timeout:1 attempts:1"}
         | {k: str(v) for k, v in more.items()}
     )
 

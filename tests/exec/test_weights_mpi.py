@@ -1,17 +1,14 @@
 """load, verify, save and reshard with a rank a process, over Open MPI: the same files as with all ranks in one process."""
 
 import json
-import os
 import shutil
-import subprocess
 
 import pytest
 from executor import EXECUTOR, succeeds
-from ranks import NO_LEAKS
+from ranks import mpirun, needs_mpi
 from weights import SPECS, byte_count, compile_manifest, random_tensors, write_file
 
-MPIRUN = shutil.which("mpirun")
-pytestmark = pytest.mark.skipif(MPIRUN is None, reason="mpirun (Open MPI) is not installed")
+pytestmark = needs_mpi
 
 SHAPES = {
     "rows": ("float32", (10, 6)),
@@ -27,24 +24,9 @@ SHAPES = {
 
 
 def on_ranks(ranks, *arguments, fault=None):
-    environment = (
-        os.environ
-        | NO_LEAKS
-        | ({"TPPLAN_EXEC_FAULT": fault} if fault else {})
-        | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return mpirun(
+        ranks, EXECUTOR, *arguments, "--backend", "mpi", timeout=120, **({"TPPLAN_EXEC_FAULT": fault} if fault else {})
     )
-    command = [
-        MPIRUN,
-        "-np",
-        str(ranks),
-        "--oversubscribe",
-        *(["-x", "TPPLAN_EXEC_FAULT"] if fault else []),
-        EXECUTOR,
-        *map(str, arguments),
-        "--backend",
-        "mpi",
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
 def files(folder):
