@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "plan/find_loss.h"
+#include "plan/lost_by_format.h"
 #include "plan/read_pieces.h"
 #include "plan/read_plan.h"
 #include "plan/write_pieces.h"
@@ -38,7 +38,7 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
   if (!read_pieces(file, tree, pieces, diagnostics)) return false;
   const std::vector<std::string> comments = std::move(pieces.comments);
   std::string text = write_pieces(std::move(pieces));
-  const std::string lost = find_loss(tree, plan, comments, text);
+  const std::string lost = lost_by_format(tree, plan, comments, text);
   if (!lost.empty()) {
     report_message(
         diagnostics, Code::TP1011, {file.id, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),

@@ -12,7 +12,7 @@ namespace tpplan {
 
 // What the formatted text would lose of a tree, a plan (absent: it has errors) and comments; empty when it loses
 // nothing.
-[[nodiscard]] std::string find_loss(const YamlTree& tree, const std::optional<TpPlan>& plan,
-                                    const std::vector<std::string>& comments, const std::string& formatted);
+[[nodiscard]] std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& plan,
+                                         const std::vector<std::string>& comments, const std::string& formatted);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-#include "plan/find_loss.h"
+#include "plan/lost_by_format.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -52,8 +52,8 @@ std::vector<std::string> sorted(std::vector<std::string> texts) {
 
 // Three proofs, each of what the others do not see: the YAML values are the same, the plan read from them is, and so
 // are the comments.
-std::string find_loss(const YamlTree& tree, const std::optional<TpPlan>& plan, const std::vector<std::string>& comments,
-                      const std::string& formatted) {
+std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& plan,
+                           const std::vector<std::string>& comments, const std::string& formatted) {
   const SourceFile again{.name = "formatted", .text = formatted};
   YamlTree tree_again;
   Diagnostics faults, findings;
