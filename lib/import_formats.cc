@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "weights/config_graph.h"
 #include "weights/config_model.h"
 #include "weights/weights_model.h"
 
@@ -43,8 +44,13 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
 
 bool import_config(const std::string& path, const std::string&, ImportedModel& model) {
   model.paths = {path};
-  return read_config(path, model.config, model.weights.diagnostics) &&
-         build_config_model(model.config, model.graph, model.weights.diagnostics);
+  Diagnostics& diagnostics = model.weights.diagnostics;
+  ConfigSizes sizes;
+  if (!read_config(path, model.config, diagnostics) ||
+      !build_config_model(model.config, model.graph, sizes, diagnostics))
+    return false;
+  model.operations = config_graph(model.config, sizes, model.graph, diagnostics);
+  return !has_errors(diagnostics);
 }
 
 }  // namespace tpplan

@@ -21,6 +21,7 @@ struct ImportedModel {
   WeightFiles weights;
   ConfigFile config;
   ModelGraph graph;
+  std::string operations;          // its member `graph`, as JSON; empty: none
   std::string summary;             // a line about the model; empty: nothing to say
   std::vector<std::string> paths;  // of every file that was read
 };

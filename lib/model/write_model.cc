@@ -84,7 +84,7 @@ void write_module(JsonWriter& json, const ModelGraph& graph, const Module& modul
 
 }  // namespace
 
-bool write_model(const ModelGraph& graph, const Sink& sink) {
+bool write_model(const ModelGraph& graph, std::string_view operations, const Sink& sink) {
   JsonWriter json{.sink = &sink};
   begin_object(json);
   write_member(json, "format", kModelFormat);
@@ -106,6 +106,11 @@ bool write_model(const ModelGraph& graph, const Sink& sink) {
   write_array(json, graph.ties, [&](const Tie& tie) {
     write_array(json, tie.params, [&](ParamId param) { write_value(json, path_of(graph, graph.params[param])); });
   });
+  if (!operations.empty()) {
+    next_line(json, 1);
+    write_key(json, "graph");
+    write_json(json, operations);
+  }
   end_object(json);
   return finish(json);
 }

@@ -67,14 +67,14 @@ constexpr ModuleRow kStarcoder2Mlp[] = {
 };
 constexpr ModuleRow kMixtralMlp[] = {
     {"mlp", "$SparseMoeBlock"},
-    {"mlp.gate", "$TopKRouter", Experts, Hidden},
+    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router},
     {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts},
     {"mlp.experts.act_fn", "@"},
 };
 // Both forms of a layer stand in one list: a layer takes the rows of its own LayerPart.
 constexpr ModuleRow kQwen2MoeMlp[] = {
     {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Plain, LayerPart::Sparse},
+    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router, LayerPart::Sparse},
     {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts, LayerPart::Sparse},
     {"mlp.experts.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
     {"mlp.shared_expert", "$MLP", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
@@ -93,7 +93,7 @@ constexpr ModuleRow kQwen3MoeMlp[] = {
     {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
     {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts, LayerPart::Sparse},
     {"mlp.experts.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Plain, LayerPart::Sparse},
+    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router, LayerPart::Sparse},
     {"mlp", "$MLP", None, None, Never, ModuleRole::Plain, LayerPart::Dense},
     {"mlp.gate_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Dense},
     {"mlp.up_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Dense},

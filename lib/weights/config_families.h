@@ -31,7 +31,7 @@ enum class ConfigSize : uint8_t {
 enum class BiasWhen : uint8_t { Never, Always, AttentionBias, NeoxAttentionBias, MlpBias, QkvBias, UseBias };
 
 // What a module is beyond its weight [out, in] (or [out]) and bias [out].
-enum class ModuleRole : uint8_t { Plain, Attention, AttentionHeadsOnly, Experts };
+enum class ModuleRole : uint8_t { Plain, Attention, AttentionHeadsOnly, Router, Experts };
 
 // Which layers a module is in, of families that mix dense and sparse ones.
 enum class LayerPart : uint8_t { Any, Dense, Sparse };

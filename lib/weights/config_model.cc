@@ -19,22 +19,13 @@ constexpr int64_t kMaxLayers = 10000;
 // What a config may say that changes the tensors, and that transformers does not do while it builds the model.
 constexpr std::string_view kUnreadParts[] = {"quantization_config", "compression_config"};
 
-// What the family's rows ask for.
-struct Sizes {
-  int64_t vocab = 0, hidden = 0, intermediate = 0, layers = 0, experts = 0, expert = 0, shared = 0;
-  int64_t sparse_step = 1;
-  std::vector<int64_t> dense_layers;
-  ModuleAttributes heads;
-};
-
 struct ConfigBuilder {
   const ConfigFile& config;
   const ConfigFamily& family;
   ModelGraph& graph;
   Diagnostics& diagnostics;
-  Sizes sizes;
-  DType dtype = 0;
-  std::string_view activation;
+  ConfigSizes& sizes;
+  std::string_view activation;   // its class
   std::vector<BiasWhen> biases;  // those that are there
 };
 
@@ -70,7 +61,7 @@ void read_dense_layers(ConfigBuilder& builder) {
 void read_sizes(ConfigBuilder& builder) {
   const ConfigFile& config = builder.config;
   Diagnostics& diagnostics = builder.diagnostics;
-  Sizes& sizes = builder.sizes;
+  ConfigSizes& sizes = builder.sizes;
   sizes.vocab = required_field(config, "vocab_size", 1, diagnostics);
   sizes.hidden = required_field(config, "hidden_size", 1, diagnostics);
   sizes.intermediate = required_field(config, "intermediate_size", 1, diagnostics);
@@ -102,7 +93,7 @@ void read_flags(ConfigBuilder& builder) {
   }
   const std::string_view key = find_field(config, "dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string_view dtype = text_field(config, key, "float32", builder.diagnostics);
-  if (!find_dtype(dtype, builder.dtype) || !is_model_type(builder.dtype))
+  if (!find_dtype(dtype, builder.sizes.dtype) || !is_model_type(builder.sizes.dtype))
     fault(builder, find_field(config, key), fmt::format("`{}` is `{}`, which no model is built in", key, dtype),
           "bfloat16, float16, float32 or float64");
   std::string_view act =
@@ -115,6 +106,7 @@ void read_flags(ConfigBuilder& builder) {
         "write what is meant");
     act = builder.family.activation;
   }
+  builder.sizes.activation = act;
   builder.activation = activation_class(act);
   if (!builder.activation.empty()) return;
   const std::string_view nearest = nearest_name(act, activation_names());
@@ -144,7 +136,7 @@ int64_t fused_rows(const ModuleAttributes& heads) {
   return static_cast<int64_t>(std::min<uint64_t>(rows, std::numeric_limits<int64_t>::max()));
 }
 
-int64_t size_of(const Sizes& sizes, ConfigSize size) {
+int64_t size_of(const ConfigSizes& sizes, ConfigSize size) {
   const ModuleAttributes& heads = sizes.heads;
   switch (size) {
     case ConfigSize::None:
@@ -186,13 +178,13 @@ void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_
                  fmt::format("`{}` of `{}` would have 2^63 elements or more", name, builder.graph.modules.back().path),
                  "the sizes of the config are too large together");
   }
-  Param& param = add_param(builder.graph, name, {shape.begin(), shape.size()}, builder.dtype);
+  Param& param = add_param(builder.graph, name, {shape.begin(), shape.size()}, builder.sizes.dtype);
   if (!segments.empty()) set_segments(builder.graph, param, dim, std::move(segments));
 }
 
 void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& row) {
   ModelGraph& graph = builder.graph;
-  const Sizes& sizes = builder.sizes;
+  const ConfigSizes& sizes = builder.sizes;
   const ModuleId id =
       add_module(graph, keep_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
   if (row.role == ModuleRole::Attention) return set_attributes(graph, graph.modules[id], sizes.heads);
@@ -204,6 +196,10 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
     add_tensor(builder, "down_proj", {sizes.experts, sizes.hidden, sizes.expert});
     return set_attributes(graph, graph.modules[id], {.num_experts = sizes.experts});
   }
+  if (row.role == ModuleRole::Router) {  // a linear map in all but its class
+    graph.modules[id].features = kNoFeatures;
+    set_attributes(graph, graph.modules[id], {.num_experts = sizes.experts});
+  }
   if (row.out == ConfigSize::None) return;
   const int64_t out = size_of(sizes, row.out);
   const std::vector<int64_t> segments = fused_segments(leaf_of(graph, row.path), out, sizes.heads);
@@ -212,13 +208,6 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
   else
     add_tensor(builder, "weight", {out, size_of(sizes, row.in)}, segments);
   if (std::ranges::find(builder.biases, row.bias) != builder.biases.end()) add_tensor(builder, "bias", {out}, segments);
-}
-
-// (Qwen2MoeDecoderLayer.__init__, of transformers.)
-// Where a family has no mixed layers the step is 1 and the list empty: every layer counts as sparse then, and its rows
-// are LayerPart::Any.
-bool is_sparse(const Sizes& sizes, int64_t layer) {
-  return (layer + 1) % sizes.sparse_step == 0 && !std::ranges::binary_search(sizes.dense_layers, layer);
 }
 
 // The part of each head that is rotated, as transformers' rope functions read it.
@@ -259,13 +248,13 @@ double read_rotary_part(ConfigBuilder& builder) {
 void build_graph(ConfigBuilder& builder) {
   ModelGraph& graph = builder.graph;
   const ConfigFamily& family = builder.family;
-  const Sizes& sizes = builder.sizes;
+  const ConfigSizes& sizes = builder.sizes;
   const auto below = [&](std::string_view name) { return keep_text(graph, fmt::format("{}.{}", family.base, name)); };
   add_module(graph, "", keep_text(graph, graph.name));
   add_module(graph, family.base, type_name(builder, "$Model"));
   const ModuleId embedding = add_module(graph, below(family.embedding), type_name(builder, family.embedding_type));
   add_tensor(builder, "weight", {sizes.vocab, sizes.hidden});
-  if (family.scaled_embedding) add_param(graph, "embed_scale", {}, builder.dtype, true);
+  if (family.scaled_embedding) add_param(graph, "embed_scale", {}, builder.sizes.dtype, true);
   if (!family.dropout.empty()) add_module(graph, below(family.dropout), "Dropout");
   add_module(graph, below("layers"), "ModuleList");
   for (int64_t i = 0; i < sizes.layers && !has_errors(builder.diagnostics); ++i) {
@@ -282,9 +271,9 @@ void build_graph(ConfigBuilder& builder) {
   add_tensor(builder, "weight", {sizes.hidden});
   if (family.norm_bias == BiasWhen::Always) add_tensor(builder, "bias", {sizes.hidden});
   add_module(graph, below("rotary_emb"), type_name(builder, "$RotaryEmbedding"));
-  const auto rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
+  builder.sizes.rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
   // As many as torch.arange(0, rotated, 2) has.
-  const int64_t frequencies[] = {(rotated + 1) / 2};
+  const int64_t frequencies[] = {(sizes.rotated + 1) / 2};
   const DType float32 = dtype_of("float32");
   for (const std::string_view name : {"inv_freq", "original_inv_freq"})
     add_param(graph, name, frequencies, float32, true);
@@ -332,12 +321,20 @@ bool check_architecture(ConfigBuilder& builder) {
 
 }  // namespace
 
-bool build_config_model(const ConfigFile& config, ModelGraph& graph, Diagnostics& diagnostics) {
+// (Qwen2MoeDecoderLayer.__init__, of transformers.)
+// Where a family has no mixed layers the step is 1 and the list empty: every layer counts as sparse then, and its rows
+// are LayerPart::Any.
+bool is_sparse(const ConfigSizes& sizes, int64_t layer) {
+  return (layer + 1) % sizes.sparse_step == 0 && !std::ranges::binary_search(sizes.dense_layers, layer);
+}
+
+bool build_config_model(const ConfigFile& config, ModelGraph& graph, ConfigSizes& sizes, Diagnostics& diagnostics) {
   const ConfigFamily* family = read_family(config, diagnostics);
   if (family == nullptr) return false;
   graph.name = fmt::format("{}ForCausalLM", family->prefix);
   graph.framework = Framework::Torch;
-  ConfigBuilder builder{.config = config, .family = *family, .graph = graph, .diagnostics = diagnostics};
+  ConfigBuilder builder{
+      .config = config, .family = *family, .graph = graph, .diagnostics = diagnostics, .sizes = sizes};
   if (!check_architecture(builder)) return false;
   read_sizes(builder);
   read_flags(builder);

@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 from conftest import ROOT, codes, run
+from graphs import digest
 
 RECORDED = json.loads(lzma.decompress((pathlib.Path(__file__).parent / "data" / "configs.json.xz").read_bytes()))
 CONFIG = RECORDED[1]["config"]  # a Llama of two layers
@@ -22,14 +23,17 @@ def import_config(folder, config, *flags):
 def test_the_graph_is_the_one_that_transformers_builds(row, tmp_path):
     result = import_config(tmp_path, row["config"])
     is_gelu_of_gemma = (row["config"]["model_type"], row["config"].get("hidden_act")) == ("gemma", "gelu")
-    assert (result.returncode, codes(result)) == (0, ["TP6012"] if is_gelu_of_gemma else [])
+    expected = ["TP6012"] * is_gelu_of_gemma + ["TP6013"] * (row["graph"] is None)
+    assert (result.returncode, codes(result)) == (0, expected), result.stderr.decode()
     model = json.loads(result.stdout)
     assert model["name"] == row["model"]["name"]
     for made, recorded in zip(model["modules"], row["model"]["modules"]):
         assert made == recorded
         for group in ("parameters", "buffers"):
             assert list(made.get(group, {})) == list(recorded.get(group, {}))
+    graph = model.pop("graph", None)
     assert model == row["model"]
+    assert (graph and digest(graph)) == row["graph"]
 
 
 def test_each_family_is_recorded_with_several_configs():
@@ -169,3 +173,86 @@ def test_the_config_itself_is_never_the_output(tmp_path):
     result = import_config(tmp_path, CONFIG, "-o", "config.json")
     assert (result.returncode, codes(result)) == (2, ["TP1010"])
     assert json.loads((tmp_path / "config.json").read_bytes()) == CONFIG
+
+
+def imported_graph(folder, config):
+    result = import_config(folder, config)
+    assert result.returncode == 0, result.stderr.decode()
+    return json.loads(result.stdout).get("graph"), result
+
+
+ONE_OF_EACH = {row["config"]["model_type"]: row for row in RECORDED if row["graph"]}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_operations_of_every_family_prove_right(family, tmp_path):
+    """What the reader asks of a graph, and that every operation whole gives what is recorded; at another length as well."""
+    assert import_config(tmp_path, ONE_OF_EACH[family]["config"], "-o", "model.json").returncode == 0
+    (tmp_path / "plan.yaml").write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {}\n")
+    for more in ((), ("--sequence", "48", "--batch", "3")):
+        result = run("check", "model.json", "plan.yaml", "--allow", "TP4006", "--allow", "TP4007", *more, cwd=tmp_path)
+        assert not [code for code in codes(result) if code.startswith("TP2")], result.stderr.decode()
+
+
+def test_a_wrong_shape_in_a_graph_is_seen(tmp_path):
+    """What the test above would say if an expression of a template were wrong."""
+    graph, _ = imported_graph(tmp_path, CONFIG)
+    model = json.loads(import_config(tmp_path, CONFIG).stdout)
+    wrong = graph["shapes"].index([2, 64, CONFIG["hidden_size"]])
+    model["graph"]["shapes"][wrong] = [2, 64, CONFIG["hidden_size"] + 1]
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    (tmp_path / "plan.yaml").write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {}\n")
+    assert "TP2013" in codes(run("check", "model.json", "plan.yaml", cwd=tmp_path))
+
+
+UNRECORDED = {
+    "yarn": (CONFIG | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope of type `yarn`"),
+    "a flag": (CONFIG | {"output_attentions": True}, "`output_attentions` is true, and was false"),
+    "another rope type": (CONFIG | {"rope_scaling": {"rope_type": 7}}, "rope of type `7`"),
+    "a length of layer_types": (
+        CONFIG | {"model_type": "qwen2", "layer_types": ["full_attention"], "num_key_value_heads": 2},
+        "`layer_types` is no list of 2 types",
+    ),
+    "a type of layers": (
+        CONFIG
+        | {"model_type": "qwen2", "layer_types": ["full_attention", "chunked_attention"], "num_key_value_heads": 2},
+        "layers of the type `chunked_attention`",
+    ),
+    "a number that is none": (CONFIG | {"rms_norm_eps": "tiny"}, "`rms_norm_eps` is a string"),
+    "more experts a token than there are": (
+        ONE_OF_EACH["mixtral"]["config"] | {"num_experts_per_tok": 100},
+        "100 experts a token",
+    ),
+    "a padding token beyond the vocabulary": (CONFIG | {"pad_token_id": 96}, "`pad_token_id` is 96"),
+    "an odd number of rotated dims": (
+        ONE_OF_EACH["gpt_neox"]["config"] | {"num_attention_heads": 4, "rotary_pct": 0.3125},
+        "does not divide by 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNRECORDED)
+def test_a_config_without_recorded_operations_is_written_without_and_says_why(name, tmp_path):
+    config, reason = UNRECORDED[name]
+    graph, result = imported_graph(tmp_path, config)
+    text = " ".join(result.stderr.decode().split())
+    assert graph is None and codes(result) == ["TP6013"] and reason in text, text
+
+
+def test_each_layer_has_its_own_modules(tmp_path):
+    graph, _ = imported_graph(tmp_path, CONFIG | {"num_hidden_layers": 80})
+    entered = [graph["strings"][n[1]] for n in graph["nodes"] if graph["strings"][n[0]] == "@enter"]
+    assert sum(path.endswith("self_attn.q_proj") for path in entered) == 80 and len(set(entered)) == len(entered)
+
+
+def test_what_no_module_of_a_model_has_is_no_argument(tmp_path):
+    """One template serves models with and without biases, with tied ends and without."""
+    with_bias, _ = imported_graph(tmp_path, CONFIG | {"attention_bias": True, "mlp_bias": True})
+    tied, _ = imported_graph(tmp_path, CONFIG | {"tie_word_embeddings": True})
+    plain, _ = imported_graph(tmp_path, CONFIG | {"tie_word_embeddings": False})
+    paths = {
+        name: {g["strings"][leaf[2]] for leaf in g["leaves"]}
+        for name, g in {"bias": with_bias, "tied": tied, "plain": plain}.items()
+    }
+    assert "model.layers.0.self_attn.q_proj.bias" in paths["bias"] - paths["plain"]
+    assert paths["plain"] - paths["tied"] == {"lm_head.weight"}

@@ -1,4 +1,5 @@
-# Writes a C++ file that holds the given text files as string literals: explain pages by code, schemas by kind.
+# Writes a C++ file that holds text files as string literals, by the name of the file without the suffix: for each of TABLES,
+# "function|suffix|file,file,...".
 function(append_table name files suffix)
   string(APPEND OUT "const char* ${name}([[maybe_unused]] std::string_view key) {\n")
   foreach(file IN LISTS files)
@@ -20,8 +21,14 @@ function(append_table name files suffix)
   set(OUT "${OUT}" PARENT_SCOPE)
 endfunction()
 
-set(OUT "#include \"embedded.h\"\n\nnamespace tpplan {\n\n")
-append_table(embedded_schema "${SCHEMAS}" ".schema.json")
-append_table(embedded_page "${PAGES}" ".md")
+set(OUT "#include \"${HEADER}\"\n\nnamespace tpplan {\n\n")
+foreach(table IN LISTS TABLES)
+  string(REPLACE "|" ";" table "${table}")
+  list(GET table 0 name)
+  list(GET table 1 suffix)
+  list(GET table 2 files)
+  string(REPLACE "," ";" files "${files}")
+  append_table(${name} "${files}" "${suffix}")
+endforeach()
 string(APPEND OUT "}  // namespace tpplan\n")
 file(WRITE "${OUTPUT}" "${OUT}")

@@ -1,12 +1,9 @@
 # tpplan and tpplan-exec, and what only they need: the command lines and the executor's library.
 
 # Schemas and the pages of `tpplan explain` stand in the binary.
-file(GLOB TPPLAN_PAGES CONFIGURE_DEPENDS lib/diagnostics/explain/*.md)
-file(GLOB TPPLAN_SCHEMAS CONFIGURE_DEPENDS schemas/*.schema.json)
-set(TPPLAN_EMBEDDED ${CMAKE_CURRENT_BINARY_DIR}/embedded.cc)
-add_custom_command(OUTPUT ${TPPLAN_EMBEDDED}
-  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${TPPLAN_EMBEDDED} "-DPAGES=${TPPLAN_PAGES}" "-DSCHEMAS=${TPPLAN_SCHEMAS}" -P ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/embed.cmake
-  DEPENDS ${TPPLAN_PAGES} ${TPPLAN_SCHEMAS} tools/cmake/embed.cmake VERBATIM)
+file(GLOB TPPLAN_PAGES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/lib/diagnostics/explain/*.md)
+file(GLOB TPPLAN_SCHEMAS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/schemas/*.schema.json)
+tpplan_embed(TPPLAN_EMBEDDED embedded.h "embedded_schema|.schema.json|${TPPLAN_SCHEMAS}" "embedded_page|.md|${TPPLAN_PAGES}")
 
 # What both programs' command lines have in common.
 find_package(CLI11 REQUIRED)

@@ -46,7 +46,8 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
   if (status != kExitFine) return status;
   if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
   if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");
-  return write_result(arguments.output, [&](const Sink& sink) { return write_model(model.graph, sink); });
+  return write_result(arguments.output,
+                      [&](const Sink& sink) { return write_model(model.graph, model.operations, sink); });
 }
 
 }  // namespace

@@ -9,7 +9,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "tools" / "python"))
 
-from tpplan.export import transformers_model  # noqa: E402
+sys.path.insert(0, str(HERE.parent))
+
+from graphs import digest  # noqa: E402
+from tpplan.export import operations, transformers_model  # noqa: E402
+from tpplan.graph.recording import Untraceable  # noqa: E402
+from tpplan.graph.settings import Settings  # noqa: E402
 
 SMALL = {
     "vocab_size": 96,
@@ -18,7 +23,7 @@ SMALL = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
 }
-EXPERTS = {"num_experts": 6, "moe_intermediate_size": 40}
+EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 SHARED = {"shared_expert_intermediate_size": 48}
 # Of each family several configs, on top of SMALL.
 CONFIGS = {
@@ -123,7 +128,11 @@ def record(model_type, fields, folder):
     path = folder / "config.json"
     path.write_text(json.dumps(config))
     model = transformers_model.build(str(path), {})
-    return {"config": config, "model": transformers_model.model_graph(model)}
+    try:
+        graph = digest(json.loads(operations.record(transformers_model, model, "meta", Settings())))
+    except Untraceable:  # the model cannot run
+        graph = None
+    return {"config": config, "model": transformers_model.model_graph(model), "graph": graph}
 
 
 def main():

@@ -1,0 +1,173 @@
+"""The families of lib/weights/config_families.cc: which fields of their configs were given which values while they were recorded."""
+
+import random
+
+# Which modules of a model apply an activation, by the last part of their path.
+ACTIVATIONS = ("act_fn", "activation_fn", "act")
+
+# Fields that no operation asks for. They have other values in each recording, where a config takes any.
+HARMLESS = {
+    "initializer_range": lambda r: r.choice((0.01, 0.02, 0.03)),
+    "max_position_embeddings": lambda r: r.choice((512, 1024, 4096)),
+    "pretraining_tp": lambda r: r.choice((1, 2)),
+    "use_cache": lambda r: r.random() < 0.5,
+    "bos_token_id": lambda r: r.randrange(1, 90),
+    "eos_token_id": lambda r: r.randrange(1, 90),
+    "rope_theta": lambda r: r.choice((1e4, 5e5)),
+}
+# Of models that are trained, or have another head, or of files; what rope reads is looked at by itself.
+UNREAD = (
+    "transformers_version architectures dtype torch_dtype id2label label2id problem_type _name_or_path model_type router_aux_loss_coef "
+    "classifier_dropout chunk_size_feed_forward original_max_position_embeddings rope_parameters rope_scaling is_encoder_decoder "
+    "router_jitter_noise auto_map rotary_pct rotary_emb_base partial_rotary_factor use_sliding_window max_window_layers layer_types "
+    "num_experts num_local_experts vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
+    "num_key_value_heads head_dim hidden_act hidden_activation moe_intermediate_size shared_expert_intermediate_size "
+    "decoder_sparse_step mlp_only_layers attention_bias mlp_bias qkv_bias use_bias tie_word_embeddings sliding_window"
+).split()
+
+# Fractions, with what they may be.
+FRACTIONS = {
+    "rms_norm_eps": (1e-6, 1e-5, 3e-5, 2e-6),
+    "layer_norm_eps": (1e-6, 1e-5, 3e-5, 2e-6),
+    "norm_epsilon": (1e-6, 1e-5, 3e-5, 2e-6),
+    "attention_dropout": (0.11, 0.125, 0.25, 0.375),
+    "hidden_dropout": (0.12, 0.13, 0.26, 0.38),
+    "resid_pdrop": (0.14, 0.15, 0.27, 0.39),
+    "embd_pdrop": (0.16, 0.17, 0.28, 0.36),
+    "residual_dropout": (0.14, 0.15, 0.27, 0.39),
+    "embedding_dropout": (0.16, 0.17, 0.28, 0.36),
+    "embedding_multiplier": (1.5, 3.25, 12.0, 7.0),
+    "logits_scaling": (2.5, 8.0, 16.0, 4.25),
+    "residual_multiplier": (0.22, 0.24, 0.37, 0.19),
+    "attention_multiplier": (0.0156, 0.03, 0.07, 0.09),
+    "final_logit_softcapping": (30.0, 25.0, 22.0, 35.0),
+    "attn_logit_softcapping": (50.0, 45.0, 42.0, 55.0),
+}
+
+# The least finite number of a type, which masks are filled with: torch.finfo(dtype).min.
+LEAST = {"bfloat16": -3.3895313892515355e38, "float16": -65504.0, "float32": -3.4028234663852886e38}
+
+# Where a family has something of its own. `types`: its layers are of full or of sliding attention; `window`: all of them
+# are of the one or the other; `mixed`: dense and sparse layers; `flags`: fields that make another graph.
+OWN = {
+    "mistral": {"window": True},
+    "mixtral": {"window": True, "experts": "num_local_experts"},
+    "phi3": {"window": True, "rotary": True},
+    "starcoder2": {"window": True},
+    "qwen2": {"types": True},
+    "qwen3": {"types": True},
+    "gemma2": {
+        "types": True,
+        "flags": {"final_logit_softcapping?": (True, False), "attn_logit_softcapping?": (True, False)},
+        "whole": ("query_pre_attn_scalar",),
+    },
+    "gpt_neox": {"rotary": True, "flags": {"use_parallel_residual": (True, False)}, "one_head_size": True},
+    "qwen2_moe": {"types": True, "mixed": True, "experts": "num_experts", "flags": {"norm_topk_prob": (True, False)}},
+    "qwen3_moe": {"window": True, "mixed": True, "experts": "num_experts", "flags": {"norm_topk_prob": (True, False)}},
+}
+FAMILIES = (
+    "llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gpt_neox phi3 olmo2 starcoder2 granite".split()
+)
+
+
+def variants(family):
+    """What a config is asked for before a graph is chosen: a list of {condition: value}."""
+    own, made = OWN.get(family, {}), [{}]
+
+    def by(name, values):
+        return [row | {name: value} for row in made for value in values]
+
+    if not own.get("one_head_size"):
+        made = by("grouped", (True, False))
+    if own.get("window"):
+        made = by("window", (True, False))
+    if own.get("types"):
+        made = by("types", ("full", "sliding", "both"))
+    if own.get("mixed"):
+        made = by("mixed", ("sparse", "dense", "both"))
+    for name, values in own.get("flags", {}).items():
+        made = by(name, values)
+    return made
+
+
+def kinds(variant):
+    """The kinds of layers that a variant has."""
+    types = {"full": ["full"], "sliding": ["sliding"], "both": ["full", "sliding"]}[variant.get("types", "full")]
+    mixed = {"sparse": ["sparse"], "dense": ["dense"], "both": ["sparse", "dense"], None: [None]}[variant.get("mixed")]
+    return [" ".join(filter(None, (t if "types" in variant else None, m))) for t in types for m in mixed]
+
+
+def draw(family, variant, config_class, seed):
+    """(config, fields, kinds of its layers): one config of this variant."""
+    r, own = random.Random(f"{family} {variant} {seed}"), OWN.get(family, {})
+    defaults = config_class().to_dict()
+    kv = r.choice((2, 3, 5, 7))
+    heads = kv * r.choice((2, 3, 5)) if variant.get("grouped") else kv
+    head_dim = 8 * r.choice((3, 5, 7, 11, 13))
+    fields = {
+        "vocab_size": r.choice((101, 131, 151, 173, 197)),
+        "hidden_size": heads * head_dim if own.get("one_head_size") else 8 * heads * r.choice((2, 3, 5, 7)),
+        "intermediate_size": 8 * r.choice((37, 41, 43, 47)),
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "head_dim": head_dim,
+        "pad_token_id": r.randrange(20, 99),
+    }
+    order = kinds(variant) * 2 if len(kinds(variant)) > 1 else kinds(variant) * 3
+    config = {"model_type": family, "num_hidden_layers": len(order)} | fields
+    if own.get("one_head_size"):
+        del config["num_key_value_heads"], config["head_dim"]
+    for name, values in FRACTIONS.items():
+        if name in defaults:
+            config[name] = fields[name] = None if variant.get(f"{name}?") is False else r.choice(values)
+    for name in own.get("whole", ()):
+        config[name] = fields[name] = r.choice((53, 59, 61, 67))
+    if "experts" in own:
+        config[own["experts"]] = fields["num_experts"] = r.choice((5, 7, 11))
+        config["num_experts_per_tok"] = fields["num_experts_per_tok"] = r.choice((2, 3, 4))
+        if "moe_intermediate_size" in defaults:
+            config["moe_intermediate_size"] = fields["moe_intermediate_size"] = 8 * r.choice((3, 7, 11, 13))
+        if "shared_expert_intermediate_size" in defaults:
+            config["shared_expert_intermediate_size"] = fields["shared_expert_intermediate_size"] = r.choice(
+                (71, 73, 79, 83)
+            )
+    if own.get("rotary"):
+        part = r.choice((0.25, 0.5, 0.75, 1.0))
+        config["rotary_pct" if family == "gpt_neox" else "partial_rotary_factor"] = part
+        fields["rotary_dim"] = int(head_dim * part)
+    if variant.get("window") or variant.get("types") in ("sliding", "both"):
+        config["sliding_window"] = fields["sliding_window"] = r.choice((13, 29, 31, 43))
+    elif "sliding_window" in defaults:
+        config["sliding_window"] = None
+    if "use_sliding_window" in defaults:
+        config["use_sliding_window"] = variant.get("window", variant.get("types") != "full")
+    if "types" in variant:
+        config["layer_types"] = ["sliding_attention" if "sliding" in k else "full_attention" for k in order]
+        if family == "gemma2" and variant["types"] == "full":
+            config["sliding_window"] = 17
+    if own.get("mixed"):
+        config["decoder_sparse_step"] = 1
+        config["mlp_only_layers"] = [i for i, k in enumerate(order) if k.endswith("dense")]
+    for name, value in variant.items():
+        if name in defaults:
+            config[name] = value
+    for name in ("attention_bias", "mlp_bias", "qkv_bias", "use_bias"):
+        if name in defaults:
+            config[name] = True
+    config["tie_word_embeddings"] = False
+    for name, choose in HARMLESS.items():
+        if name in defaults or name == "rope_theta":
+            config[name] = choose(r)
+    rope = {
+        "rope_type": r.choice(("default", "linear", "llama3")),
+        "factor": 4.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 256,
+    }
+    if not own.get("rotary"):
+        config["rope_scaling"] = rope
+    config["dtype"] = fields["dtype"] = ("bfloat16", "float16", "float32")[seed % 3]
+    fields["least"] = LEAST[config["dtype"]]
+    fields |= {"batch": r.choice((2, 3, 4, 5)), "sequence": r.choice((37, 53, 67, 83))}
+    return config, fields, order
