@@ -25,7 +25,7 @@ LAYERS = {
     "weights": {"base", "diagnostics", "syntax", "sharding", "model"},
     "emit": {"base", "diagnostics", "syntax", "sharding", "manifest", "plan"},
     "measure": {"base", "diagnostics", "sharding", "manifest"},
-    "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit", "measure"},
+    "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit", "measure", "remedy"},
     "device": {"base", "diagnostics", "sharding"},
     "ranks": {"base", "diagnostics", "render", "sharding", "manifest", "device"},
     "shards": {"base", "diagnostics", "syntax", "sharding", "manifest", "weights", "device", "ranks"},
@@ -34,7 +34,7 @@ LAYERS = {
     "ops": {"base", "diagnostics", "sharding", "graph"},
     "walk": {"base", "diagnostics", "sharding", "graph", "ops", "model", "plan", "match", "infer"},
     "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
-    "remedy": {"diagnostics", "model", "ops", "plan", "walk", "judge.h"},
+    "remedy": {"diagnostics", "infer", "measure", "model", "ops", "plan", "walk", "judge.h"},
 }
 
 # The only files that may see a third-party header.

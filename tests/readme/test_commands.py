@@ -50,7 +50,8 @@ def test_after_quickstart_the_test_command_finds_every_test(checkout):
         name
         for name in written
         if re.match(
-            "python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|import/templates|report/browser", name
+            "python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|import/templates|report/browser",
+            name,
         )
     }
     assert apart and found == written - apart | {"unit"}

@@ -9,8 +9,9 @@ namespace tpplan {
 int cmd_schema(const std::string& kind) {
   const char* schema = embedded_schema(kind);
   if (schema == nullptr)
-    return usage_error(fmt::format("there is no schema `{}`: kinds are model, plan, manifest, diagnostics and diff",
-                                   escape_for_terminal(kind)));
+    return usage_error(
+        fmt::format("there is no schema `{}`: kinds are model, plan, manifest, diagnostics, diff and suggestion",
+                    escape_for_terminal(kind)));
   return print(STDOUT_FILENO, schema) ? kExitFine : kExitUsage;
 }
 

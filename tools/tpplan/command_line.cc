@@ -34,6 +34,7 @@ struct LineArguments {
   GateArguments gate;
   CompileArguments compile;
   CheckArguments check;
+  SuggestArguments suggest;
   ExplainArguments explain;
   ShowArguments show;
   ReportArguments report;
@@ -119,6 +120,16 @@ void declare_check(CLI::App& command, LineArguments& line) {
       ->type_name("NAME");
 }
 
+void declare_suggest(CLI::App& command, LineArguments& line) {
+  add_inputs(command, line.suggest.inputs, line.gate);
+  command.add_option("--format", line.suggest.format, "human or json")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
+  take_whole_number(command.add_option("--max-ranks", line.suggest.most_ranks,
+                                       "the most ranks that a mesh is tried with; 64 without it"),
+                    1, 65536);
+}
+
 void declare_explain(CLI::App& command, LineArguments& line) {
   command.add_option("WORDS", line.explain.words, "MODEL PLAN PATH, or CODE")->required()->expected(1, 3);
   command.add_option("--mesh", line.explain.mesh, "sizes of mesh axes instead of the plan's")
@@ -186,7 +197,7 @@ void declare_import(CLI::App& command, LineArguments& line) {
 }
 
 void declare_schema(CLI::App& command, LineArguments& line) {
-  command.add_option("KIND", line.schema_kind, "model, plan, manifest, diagnostics or diff")->required();
+  command.add_option("KIND", line.schema_kind, "model, plan, manifest, diagnostics, diff or suggestion")->required();
 }
 
 void declare_lint(CLI::App& command, LineArguments& line) {
@@ -236,6 +247,9 @@ constexpr CommandRow kCommands[] = {
      [](LineArguments& line) {
        return Settled{&line.check.inputs, &line.check.format};
      }},
+    {"suggest", "the sizes of the mesh with which a plan is right, and the edits that mend it", declare_suggest,
+     [](const LineArguments& line) { return cmd_suggest(line.suggest, line.common); },
+     [](LineArguments& line) { return Settled{&line.suggest.inputs}; }},
     {"explain", "why a parameter or module ends up as it does, or what a diagnostic means", declare_explain,
      [](const LineArguments& line) { return cmd_explain(line.explain, line.common); }},
     {"show", "what a manifest says: overview, one parameter, or one rank's slices", declare_show,

@@ -44,6 +44,12 @@ struct CheckArguments {
   bool costs = false;          // the collectives of a step, too
 };
 
+struct SuggestArguments {
+  InputArguments inputs;
+  std::string format = "human";
+  int64_t most_ranks = 64;  // of the meshes that are tried
+};
+
 struct ExplainArguments {
   std::vector<std::string> words;  // MODEL PLAN PATH, or CODE
   std::vector<std::string> mesh;
@@ -97,6 +103,7 @@ struct FmtArguments {
 
 [[nodiscard]] int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
@@ -125,6 +132,9 @@ struct Session {
 
 // Reads the two files and compiles them up to `last`.
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
+
+// How the operations are walked, as the command line says it.
+[[nodiscard]] WalkOptions walk_options(const InputArguments& inputs);
 
 // Applies the plan's suppressions, of which those of a code whose findings are complete must find one, and the severity
 // rules; sorts the diagnostics, the gate's first.

@@ -72,6 +72,14 @@ Sources sources_of(const Session& session) {
   return sources_of(files);
 }
 
+WalkOptions walk_options(const InputArguments& inputs) {
+  WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer"};
+  for (const RuntimeRow& row : runtimes()) {
+    if (row.name == inputs.runtime) walk.runtime = row.runtime;
+  }
+  return walk;
+}
+
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   MeshSizes sizes;
   session.usage = true;
@@ -91,15 +99,11 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
                      "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
       return;
     }
-    WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer"};
-    for (const RuntimeRow& row : runtimes()) {
-      if (row.name == inputs.runtime) walk.runtime = row.runtime;
-    }
     session.compilation = compile({.model = session.model,
                                    .plan = session.plan,
                                    .mesh_sizes = sizes,
                                    .last = last,
-                                   .walk = walk,
+                                   .walk = walk_options(inputs),
                                    .step = {.batch = inputs.batch, .sequence = inputs.sequence}},
                                   session.diagnostics);
     trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));

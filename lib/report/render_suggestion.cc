@@ -1,0 +1,152 @@
+#include "report/render_suggestion.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+std::string mesh_words(const Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const MeshAxis& axis : mesh.axes) words.push_back(fmt::format("{}={}", axis.name, axis.size));
+  return join(words, ",");
+}
+
+std::string bytes_moved(const MeshTrial& trial) {
+  return trial.gap == ForecastGap::None ? human_bytes(trial.wire_bytes) : std::string("not known");
+}
+
+// Sizes that do not work for one and the same reason.
+struct Refusal {
+  std::string meshes;
+  const MeshTrial* first;
+};
+
+// What of a reason is the same at every size: no digit.
+std::string shape_of_reason(std::string_view reason) {
+  std::string shape;
+  for (const char c : reason) {
+    if (c >= '0' && c <= '9') continue;
+    shape += c;
+  }
+  return shape;
+}
+
+std::vector<Refusal> refusals(const Suggestion& suggestion) {
+  std::vector<Refusal> rows;
+  for (const MeshTrial& trial : suggestion.trials) {
+    if (trial.is_right) continue;
+    const auto same = std::ranges::find_if(rows, [&](const Refusal& row) {
+      return row.first->code == trial.code && shape_of_reason(row.first->reason) == shape_of_reason(trial.reason);
+    });
+    const bool one_axis = trial.mesh.axes.size() == 1 && suggestion.axis != kNoAxis;
+    if (same == rows.end())
+      rows.push_back({mesh_words(trial.mesh), &trial});
+    else
+      same->meshes += one_axis ? fmt::format(", {}", trial.mesh.axes[suggestion.axis].size)
+                               : fmt::format("; {}", mesh_words(trial.mesh));
+  }
+  return rows;
+}
+
+std::string wrapped(std::string_view text, size_t indent, size_t width) {
+  std::string out(indent, ' ');
+  size_t column = indent;
+  for (const std::string_view word : split(text, ' ')) {
+    if (column > indent && column + 1 + word.size() > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) out += ' ', ++column;
+    out += word;
+    column += word.size();
+  }
+  return out + '\n';
+}
+
+}  // namespace
+
+std::string render_suggestion(const Suggestion& suggestion, size_t width) {
+  size_t mesh_width = 4;
+  for (const MeshTrial& trial : suggestion.trials)
+    mesh_width = std::max(mesh_width, escape_for_terminal(mesh_words(trial.mesh)).size());
+  const bool any = std::ranges::any_of(suggestion.trials, &MeshTrial::is_right);
+  std::string out =
+      any ? fmt::format("{}: sizes with which the plan is right (* its own)\n", escape_for_terminal(suggestion.model))
+          : fmt::format("{}: the plan is right with none of the sizes that were tried\n",
+                        escape_for_terminal(suggestion.model));
+  if (any)
+    out += fmt::format("  {:<{}}  {:>5}  {:>18}  {:>14}\n", "mesh", mesh_width, "ranks", "parameters a rank",
+                       "sent a step");
+  ForecastGap gap = ForecastGap::None;
+  for (const MeshTrial& trial : suggestion.trials) {
+    if (!trial.is_right) continue;
+    if (trial.gap != ForecastGap::None) gap = trial.gap;
+    out += fmt::format("{} {:<{}}  {:>5}  {:>18}  {:>14}\n", trial.is_own ? '*' : ' ',
+                       escape_for_terminal(mesh_words(trial.mesh)), mesh_width, device_count(trial.mesh),
+                       human_bytes(trial.parameter_bytes), bytes_moved(trial));
+  }
+  if (gap != ForecastGap::None)
+    out += wrapped(fmt::format("sent a step is not known: {}; {}", to_text(gap), remedy_of(gap)), 0, width);
+  const auto rows = refusals(suggestion);
+  if (!rows.empty()) out += "does not work:\n";
+  for (const Refusal& row : rows) {
+    out += wrapped(escape_for_terminal(row.meshes), 2, width);
+    out +=
+        wrapped(fmt::format("{}: {}", kind_of(row.first->code).name, escape_for_terminal(row.first->reason)), 6, width);
+  }
+  return out;
+}
+
+std::string suggestion_json(const Suggestion& suggestion, std::string_view tool) {
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "format", "tpplan.suggestion/1");
+  write_member(json, "tool", tool);
+  write_member(json, "model", suggestion.model);
+  write_key(json, "meshes");
+  begin_array(json);
+  for (const MeshTrial& trial : suggestion.trials) {
+    next_line(json, 1);
+    begin_object(json);
+    write_key(json, "mesh");
+    begin_object(json);
+    for (const MeshAxis& axis : trial.mesh.axes) write_member(json, axis.name, axis.size);
+    end_object(json);
+    write_member(json, "ranks", device_count(trial.mesh));
+    write_member(json, "own", trial.is_own);
+    write_member(json, "right", trial.is_right);
+    if (trial.is_right) {
+      write_member(json, "parameter_bytes", trial.parameter_bytes);
+      write_key(json, "sent_bytes");
+      if (trial.gap == ForecastGap::None)
+        write_value(json, trial.wire_bytes);
+      else
+        write_value(json, nullptr);
+    } else {
+      write_member(json, "code", kind_of(trial.code).name);
+      write_member(json, "reason", trial.reason);
+    }
+    end_object(json);
+  }
+  next_line(json, 0);
+  end_array(json);
+  write_key(json, "findings");
+  write_array(json, suggestion.findings.list, [&json](const Diagnostic& finding) {
+    next_line(json, 1);
+    begin_object(json);
+    write_member(json, "code", kind_of(finding.code).name);
+    write_member(json, "severity", finding.severity == Severity::Error ? "error" : "warning");
+    write_member(json, "message", finding.message);
+    if (!finding.help.empty()) write_member(json, "help", finding.help);
+    end_object(json);
+  });
+  end_object(json);
+  json.out += '\n';
+  return std::move(json.out);
+}
+
+}  // namespace tpplan
