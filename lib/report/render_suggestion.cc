@@ -104,7 +104,7 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
 std::string suggestion_json(const Suggestion& suggestion, std::string_view tool) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "format", "tpplan.suggestion/1");
+  write_member(json, "format", kSuggestionFormat);
   write_member(json, "tool", tool);
   write_member(json, "model", suggestion.model);
   write_key(json, "meshes");

@@ -13,6 +13,8 @@
 
 namespace tpplan {
 
+inline constexpr std::string_view kSuggestionFormat = "tpplan.suggestion/1";
+
 struct Suggestion {
   std::string_view model;
   AxisId axis = kNoAxis;  // whose sizes were tried, beside FSDP's

@@ -278,6 +278,7 @@ def test_formats_are_those_of_the_program():
         "manifest": "manifest/manifest.h",
         "diagnostics": "render/render.cc",
         "diff": "manifest/write_diff.h",
+        "suggestion": "report/render_suggestion.h",
     }
     for kind, path in headers.items():
         assert SCHEMAS[kind]["properties"]["format"]["const"] == f"tpplan.{kind}/1"
