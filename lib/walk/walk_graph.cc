@@ -181,9 +181,12 @@ constexpr GapRow kGaps[] = {
     {"a step of this plan would fail", "mend what is found, and ask again", ""},
     {"the model has an operation that no rule describes", "`tpplan explain TP5114` says how to describe it",
      "what uses its result, gradients and collectives"},
+    {"JAX and Keras run whole arrays, and which collectives their compiler makes of a cut (GSPMD) is not judged yet",
+     "what the compiler made stands in jax.jit(f).lower(...).compile().as_text()",
+     "operations, gradients and collectives"},
 };
 
-static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Undescribed) + 1);
+static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Global) + 1);
 
 }  // namespace
 
@@ -194,7 +197,8 @@ std::string_view unchecked_by(ForecastGap gap) { return kGaps[static_cast<size_t
 Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                     const ShardingTable& shardings, const BoundaryTable& boundaries, const WalkOptions& options,
                     Diagnostics& diagnostics) {
-  Forecast forecast{.gap = ForecastGap::NoGraph, .calls = {}, .broken_at = kNone, .listing = {}};
+  const ForecastGap unknown = model.framework == Framework::Torch ? ForecastGap::NoGraph : ForecastGap::Global;
+  Forecast forecast{.gap = unknown, .calls = {}, .broken_at = kNone, .listing = {}};
   if (!model.operations.is_there) return forecast;
   const RuntimeRow& runtime = runtime_row(options.runtime.value_or(plan.dialect->runtime));
   forecast.gap = runtime.gap;

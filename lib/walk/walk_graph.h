@@ -33,6 +33,7 @@ enum class ForecastGap : uint8_t {
   NotWalked,    // torch runs the plan, and its way is not known operation by operation
   Broken,       // the run would end before its step does
   Undescribed,  // an operation that no rule describes (TP5114)
+  Global,       // a model of JAX or Keras without operations: they run on whole arrays
 };
 
 // Every call of one step, in order.
