@@ -61,6 +61,38 @@ TorchAtoms match_atoms(const TpPlan& plan, const ModelGraph& graph) {
   return atoms;
 }
 
+// A parameter that is distributed may not be distributed otherwise (torch raises ValueError: "Cannot distribute a DTensor
+// with placements ... to a different placements").
+void check_distributed(TorchWalk& walk, RuleId id, RuleId earlier, const Module& module, const Param& param) {
+  const PlanRule &rule = walk.plan.rules[id], &first = walk.plan.rules[earlier];
+  if (rule.style == nullptr || first.style == nullptr || rule.style == first.style || walk.distributed_by.empty()) return;
+  Diagnostic* d = report(walk.diagnostics, Code::TP4008, rule.key_span, fmt::format("{}/{}", earlier, id));
+  if (d == nullptr) return;
+  d->message = fmt::format("`{}` cuts `{}` of module `{}`, which is cut already", rule.key, param.name, module.path);
+  d->counted = "module";
+  d->fails = "apply";
+  d->notes.push_back({fmt::format("`{}` gives it {}, with all that is below the Linear that it names", first.key,
+                                  treatment_text(first, walk.plan.mesh)),
+                      first.key_span});
+  d->help = "leave out one of the two rules";
+}
+
+void take_params(TorchWalk& walk, RuleId id, const Module& module) {
+  for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+    ParamMatch& match = walk.table.params[param];
+    const RuleId earlier = match.rule;
+    ++walk.table.rules[id].parameters;
+    ++walk.table.rules[id].governed;
+    match = {.rule = id, .by_module = true};
+    if (earlier != kNoRule && earlier != id) check_distributed(walk, id, earlier, module, walk.graph.params[param]);
+  }
+}
+
+void take_params_below(TorchWalk& walk, RuleId id, ModuleId module) {
+  take_params(walk, id, walk.graph.modules[module]);
+  for (const ModuleId child : walk.children[module]) take_params_below(walk, id, child);
+}
+
 // Gives the rule's style to a module. Styles that distribute the module may do so once (torch raises RuntimeError);
 // the prepare_* styles only hook its boundaries.
 void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
@@ -76,6 +108,7 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
       if (d == nullptr) return;
       d->message = fmt::format("`{}` gives a second style to module `{}`", rule.key, module.path);
       d->counted = "module";
+      d->fails = "apply";
       d->notes.push_back({fmt::format("`{}` gives it {}", walk.plan.rules[earlier].key,
                                       treatment_text(walk.plan.rules[earlier], walk.plan.mesh)),
                           walk.plan.rules[earlier].key_span});
@@ -86,11 +119,10 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
     walk.distributed_by[module_id] = id;
   }
   if (rule.style != nullptr && !rule.style->touches_parameters) return;
-  for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
-    ++walk.table.rules[id].parameters;
-    ++walk.table.rules[id].governed;
-    walk.table.params[param] = {.rule = id, .by_module = true};
-  }
+  take_params(walk, id, module);
+  // rowwise goes through all modules below a Linear, and cuts the weight of each (style.py, _partition_linear_fn).
+  if (rule.style == nullptr || rule.style->cut_dim != kDimIn || module.kind != ModuleKind::Linear) return;
+  for (const ModuleId child : walk.children[module_id]) take_params_below(walk, id, child);
 }
 
 // The child of that name, found by its path; kNone when there is none.
@@ -221,6 +253,19 @@ std::vector<FirstBelow> first_below(const ModelGraph& graph) {
   return firsts;
 }
 
+// The first of the modules below that has no weight with two dims; kNone where all have. `first`: the first of all.
+ModuleId first_without_weight(const ModelGraph& graph, ModuleId first, const Module& above) {
+  for (ModuleId id = first; id < graph.modules.size(); ++id) {
+    const Module& module = graph.modules[id];
+    if (module.path == above.path || !is_below(graph, module.path, above.path)) continue;
+    const auto params = params_of(graph, module);
+    const bool has_weight =
+        std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "weight" && p.ndim > 1; });
+    if (!has_weight) return id;
+  }
+  return kNone;
+}
+
 // Containers under a style for linear layers, and modules with others below them, whose styles register all parameters
 // below by names with dots.
 void check_torch_modules(const Inference& in, const MatchTable& matches, const ShardingTable&) {
@@ -234,7 +279,8 @@ void check_torch_modules(const Inference& in, const MatchTable& matches, const S
     // name.
     const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
     if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
-    const ModuleId below = asks_all ? firsts[match.module].any : firsts[match.module].owner;
+    const ModuleId below = asks_all ? first_without_weight(in.graph, firsts[match.module].any, module)
+                                    : firsts[match.module].owner;
     if (below == kNone) continue;
     const std::string_view path = in.graph.modules[below].path;
     if (linear) {
@@ -242,7 +288,7 @@ void check_torch_modules(const Inference& in, const MatchTable& matches, const S
           in, {.rule = match.rule, .by_module = true}, module,
           fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name,
                       module.path, path),
-          asks_all ? "torch cuts the weight of what is below, or raises an error" : "torch raises an error here");
+          asks_all ? "torch cuts the weight of all that is below, and raises an error where there is none" : "torch raises an error here");
     } else {
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
                          fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`",

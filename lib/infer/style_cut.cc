@@ -17,6 +17,7 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
   d->message = std::move(message);
   d->counted = "parameter";
   d->help = std::move(help);
+  if (in.plan.dialect->runtime == PlanRuntime::Torch) d->fails = "apply";
   d->notes.push_back({fmt::format("`{}` is {} ({})", module.path, type_of(in.graph, module), to_text(module.kind)),
                       span_of(in.graph, module)});
 }

@@ -23,7 +23,7 @@ struct Cut {
   size_t dim = 0;  // with CutKind::Dim
 };
 
-// TP5009: the rule's style does not fit the module.
+// TP5009: the rule's style does not fit the module. Where the dialect's framework applies the plan, that fails.
 void report_unsupported(const Inference& in, const ParamMatch& match, const Module& module, std::string message,
                         std::string help);
 

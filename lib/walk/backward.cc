@@ -49,7 +49,11 @@ void walk_backward(Walk& walk, bool report_findings) {
   Backward b = begin_backward(walk);
   std::unordered_map<SlotId, ParamId> params;
   for (ParamId id = 0; id < walk.value_of_param.size(); ++id) {
-    if (walk.value_of_param[id] != kNoId) params.emplace(walk.slot_of[walk.value_of_param[id]], id);
+    const auto own = walk.untied.find(id);
+    if (own != walk.untied.end())
+      params.emplace(own->second, id);
+    else if (walk.value_of_param[id] != kNoId)
+      params.emplace(walk.slot_of[walk.value_of_param[id]], id);
   }
   for (size_t i = walk.tape.size(); i-- > 0;) {
     const TapeEntry& entry = walk.tape[i];

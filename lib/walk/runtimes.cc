@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "walk/param_layouts.h"
+
 namespace tpplan {
 namespace {
 
@@ -10,14 +12,23 @@ constexpr RuntimeRow kRuntimes[] = {
     {.runtime = PlanRuntime::Transformers,
      .name = "transformers",
      .one_axis = true,
+     .param_layout = param_layout,
      .enter = enter_transformers_module,
      .exit = exit_transformers_module},
-    {.runtime = PlanRuntime::Torch, .name = "torch", .gap = ForecastGap::NotWalked},
+    {.runtime = PlanRuntime::Torch,
+     .name = "torch",
+     .one_axis = true,
+     .unties = true,
+     .prepare = prepare_torch_run,
+     .param_layout = torch_param_layout,
+     .enter = enter_torch_module,
+     .exit = exit_torch_module},
     {.runtime = PlanRuntime::Tpplan,
      .name = "tpplan",
      .shows_params = true,
      .has_data_axes = true,
      .prepare = prepare_tpplan_run,
+     .param_layout = param_layout,
      .enter = enter_tpplan_module,
      .exit = exit_tpplan_module,
      .show_operands = show_tpplan_operands},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/op_graph.h"
+#include "ops/spread.h"
 #include "plan/dialects.h"
 #include "walk/walk_graph.h"
 
@@ -25,11 +26,14 @@ struct RuntimeRow {
   // Parameters are pieces that operations see through views (tools/python/tpplan/torch/views.py); else they are what
   // the style made of them.
   bool shows_params = false;
+  bool unties = false;  // names of a tie that its rules reach become tensors of their own
   // It gathers parameters over data axes and sums their gradients there; else that is the business of what wraps the
   // model.
   bool has_data_axes = false;
   // Before the first operation. False: the plan is not run at all, for a reason that was reported.
   bool (*prepare)(Walk&) = nullptr;
+  // What ranks hold of a parameter, and its claim. Sets the rule that this comes from.
+  Spread (*param_layout)(Walk&, ParamId, RuleId& rule) = nullptr;
   void (*enter)(Walk&, const GraphNode&) = nullptr;
   void (*exit)(Walk&, const GraphNode&) = nullptr;
   // Before each operation: what it sees of its operands. nullptr: what they are.
@@ -42,6 +46,12 @@ struct RuntimeRow {
 // ---- transformers_boundaries.cc ----
 void enter_transformers_module(Walk& walk, const GraphNode& node);
 void exit_transformers_module(Walk& walk, const GraphNode& node);
+
+// ---- torch_boundaries.cc ----
+[[nodiscard]] bool prepare_torch_run(Walk& walk);
+[[nodiscard]] Spread torch_param_layout(Walk& walk, ParamId param, RuleId& rule);
+void enter_torch_module(Walk& walk, const GraphNode& node);
+void exit_torch_module(Walk& walk, const GraphNode& node);
 
 // ---- tpplan_boundaries.cc ----
 [[nodiscard]] bool prepare_tpplan_run(Walk& walk);

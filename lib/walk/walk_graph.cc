@@ -17,6 +17,21 @@
 namespace tpplan {
 namespace {
 
+// torch registers a new parameter for each name of a tie that a rule reaches: they are one tensor no more.
+void untie(Walk& walk, const Tie& tie, ValueId value) {
+  std::vector<Slot> slots;
+  bool untied = false;
+  for (const ParamId id : tie.params) {
+    Slot slot = walk.slots[walk.slot_of[value]];
+    slot.origin = kNoRule;
+    const Spread layout = walk.runtime.param_layout(walk, id, slot.origin);
+    untied = untied || layout.is_dtensor;
+    slot.layout = intern(walk.table, layout);
+    slots.push_back(slot);
+  }
+  for (size_t i = 0; i < slots.size() && untied; ++i) walk.untied[tie.params[i]] = new_slot(walk, slots[i]);
+}
+
 void bind_leaves(Walk& walk) {
   for (const GraphLeaf& leaf : walk.graph.leaves) {
     const GraphValue& value = walk.graph.values[leaf.value];
@@ -27,7 +42,7 @@ void bind_leaves(Walk& walk) {
       const ParamId param = find_param(walk.model, walk.graph.strings[leaf.path]);
       if (param != kNone) {
         walk.value_of_param[param] = leaf.value;
-        Spread layout = param_layout(walk, param, slot.origin);
+        Spread layout = walk.runtime.param_layout(walk, param, slot.origin);
         if (slot.origin == kNoRule && layout.is_dtensor)
           slot.origin = walk.rule_of_module[walk.model.params[param].module];
         if (walk.runtime.shows_params) {
@@ -47,6 +62,7 @@ void bind_leaves(Walk& walk) {
     ValueId value = kNoId;
     for (const ParamId id : tie.params) value = walk.value_of_param[id] != kNoId ? walk.value_of_param[id] : value;
     for (const ParamId id : tie.params) walk.value_of_param[id] = value;
+    if (walk.runtime.unties && value != kNoId) untie(walk, tie, value);
   }
 }
 
