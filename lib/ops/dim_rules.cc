@@ -97,6 +97,16 @@ std::string_view dim_keyword(std::string_view op) {
   return op == "flip" || op == "roll" ? "dims" : op == "unfold" ? "dimension" : "dim";
 }
 
+}  // namespace
+
+std::vector<bool> dims_along(const OpCall& call) {
+  const auto x = tensor_at(call, 0);
+  const DimRow* row = find_dim_row(call.name);
+  return x && row != nullptr ? named_dims(call, *row, dim_keyword(call.name), x->shape.size()) : std::vector<bool>{};
+}
+
+namespace {
+
 // A sum over a cut dim gives each rank a term; everything else must have the whole dim, in order where it gives one
 // again. Adds the axes of the first to `summed`.
 void need_dim(OpCall& call, OpResult& result, const DimRow& row, size_t dim, MapId map, AxisMask& summed) {

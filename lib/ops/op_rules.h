@@ -13,6 +13,11 @@ using OpRule = void (*)(OpCall&, OpResult&);
 // Every name that has a row, once.
 [[nodiscard]] std::vector<std::string_view> ruled_ops();
 
+// Sets the call's name and arguments, as rules want them. True for an op in place.
+bool begin_call(OpCall& call);
+// The dims that an operation of the table of dims goes along, as a flag for each of its operand's.
+[[nodiscard]] std::vector<bool> dims_along(const OpCall& call);
+
 // Runs the op's rule on the truth of its operands (claims are not looked at). Results have recorded shapes where all is
 // whole. Sets `unknown` where no rule describes the op.
 [[nodiscard]] OpResult run_rule(OpCall& call);

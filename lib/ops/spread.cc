@@ -18,6 +18,7 @@ SpreadId intern(SpreadTable& table, const Spread& layout) {
       put(static_cast<int64_t>(placement.kind));
       put(placement.dim);
       put(placement.split_factor);
+      put(static_cast<int64_t>(placement.op));
     }
     for (const int64_t size : layout.claimed_shape) put(size);
   }

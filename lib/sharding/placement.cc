@@ -10,8 +10,8 @@
 namespace tpplan {
 namespace {
 
-constexpr std::array<std::string_view, 4> kReduceNames = {"sum", "avg", "max", "min"};
-static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Min) + 1);
+constexpr std::array<std::string_view, 6> kReduceNames = {"sum", "avg", "max", "min", "norm", "mask"};
+static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Mask) + 1);
 
 bool parse_int(std::string_view text, int64_t& value) {
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -74,7 +74,7 @@ bool parse_placement(std::string_view text, Placement& placement) {
     const auto name = std::find(kReduceNames.begin(), kReduceNames.end(), arguments);
     placement.kind = PlacementKind::Partial;
     placement.op = static_cast<ReduceOp>(name - kReduceNames.begin());
-    return name != kReduceNames.end();
+    return name != kReduceNames.end() && placement.op <= ReduceOp::Min;
   }
   if (arguments_of(text, "Shard", arguments)) {
     placement.kind = PlacementKind::Shard;

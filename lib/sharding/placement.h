@@ -13,7 +13,8 @@
 namespace tpplan {
 
 enum class PlacementKind : uint8_t { Replicate, Shard, StridedShard, Partial };
-enum class ReduceOp : uint8_t { Sum, Avg, Max, Min };
+// A plan may write the first four; norms and masked lookups leave open results of their own kinds in DTensors.
+enum class ReduceOp : uint8_t { Sum, Avg, Max, Min, Norm, Mask };
 
 struct Placement {
   PlacementKind kind = PlacementKind::Replicate;

@@ -1,7 +1,12 @@
 #include "walk/backward.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
 #include "walk/judge_grad.h"
 #include "walk/operation_back.h"
+#include "walk/report_cause.h"
 #include "walk/slots.h"
 #include "walk/step_back.h"
 
@@ -45,8 +50,40 @@ bool is_operation(TapeKind kind) {
 
 }  // namespace
 
+namespace {
+
+// Names that torch made tensors of their own: each has the gradient of its own uses alone.
+void judge_untied(Walk& walk) {
+  for (const Tie& tie : walk.model.ties) {
+    std::vector<ParamId> used;
+    for (const ParamId id : tie.params) {
+      const auto own = walk.untied.find(id);
+      const bool trains = own != walk.untied.end() && walk.slots[own->second].requires_grad;
+      const auto has_part = [&](const TapeSlot& slot) { return own != walk.untied.end() && slot.slot == own->second; };
+      if (trains && std::any_of(walk.tape_slots.begin(), walk.tape_slots.end(), has_part)) used.push_back(id);
+    }
+    if (used.size() < 2) continue;
+    const Param &first = walk.model.params[used[0]], &second = walk.model.params[used[1]];
+    RuleId rule = kNoRule;
+    for (const ParamId id : used) rule = rule == kNoRule ? walk.matches.params[id].rule : rule;
+    report_cause(walk,
+                 {.code = Code::TP5111,
+                  .reason = fmt::format("`{}` and `{}` are one tensor in the model, and parallelize_module makes two of "
+                                        "them: each has the gradient of its own uses alone",
+                                        path_of(walk.model, first), path_of(walk.model, second)),
+                  .op = {},
+                  .module = first.module,
+                  .rule = rule,
+                  .layouts = {}},
+                 "gradient");
+  }
+}
+
+}  // namespace
+
 void walk_backward(Walk& walk, bool report_findings) {
   Backward b = begin_backward(walk);
+  if (report_findings) judge_untied(walk);
   std::unordered_map<SlotId, ParamId> params;
   for (ParamId id = 0; id < walk.value_of_param.size(); ++id) {
     const auto own = walk.untied.find(id);

@@ -3,9 +3,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 
+#include "ops/index_items.h"
 #include "walk/causes.h"
 #include "walk/dtensor_products.h"
+#include "walk/dtensor_reductions.h"
 #include "walk/dtensor_run.h"
 #include "walk/dtensor_views.h"
 #include "walk/finish_op.h"
@@ -15,58 +18,58 @@
 namespace tpplan {
 namespace {
 
-// How many dims of size 1 broadcasting puts before an operand's.
-int missing_dims(const DtensorRun& run, size_t operand) {
-  size_t ndim = 0;
-  for (const SlotId slot : run.slots) ndim = std::max(ndim, layout_of(run.walk, slot).dims.size());
-  return static_cast<int>(ndim - layout_of(run.walk, run.slots[operand]).dims.size());
+// What a call says of itself beside its operands.
+OpCall described(DtensorRun& run) {
+  OpCall call = call_of(run.walk, run.node);
+  begin_call(call);
+  return call;
 }
 
-// Axis by axis: the first operand that is cut decides, and the others are cut as it is; open sums are closed first
-// (torch 2.13, _ops/_pointwise_ops.py).
+void refuse(DtensorRun& run, std::string reason) {
+  crash_at(run.walk, Code::TP5105, std::move(reason), run.rule, kNoRule, std::string(run.name));
+}
+
+// Whether an operand is a number: torch makes no tensor of it.
+bool has_number(const DtensorRun& run, const OpCall& call) {
+  return run.slots.size() < 2 && call.args.size() > 1;
+}
+
+// Drops at random what it gets: an open sum would be dropped term by term.
+bool drops_values(const OpCall& call) {
+  const GraphArg* p = find_arg(call, 1, "p");
+  return call.name == "dropout" && bool_at(call, 2, "training", true) && (p == nullptr || p->number != 0);
+}
+
 void run_pointwise(DtensorRun& run) {
-  run.claim = whole_claim(run.walk);
-  for (size_t i = 0; i < run.slots.size(); ++i) {
-    bring(run, i, for_gradient(claim_of(run, i)));
-    const Claim own = claim_of(run, i);
-    for (size_t axis = 0; axis < own.size(); ++axis) {
-      if (is_shard(run.claim[axis]) || !is_shard(own[axis])) continue;
-      run.claim[axis] = own[axis];
-      run.claim[axis].dim += missing_dims(run, i);
-    }
+  const OpCall call = described(run);
+  Linearity linearity{};
+  std::ignore = find_pointwise(run.name, linearity);
+  // Which of its values `where` takes goes by a condition; only sums of two go on over open sums.
+  if (run.name == "where" || (run.name == "copy" && !run.in_place)) linearity = Linearity::Other;
+  const bool drops = drops_values(call);
+  if (drops && open_mask(claim_of(run, 0)) != 0)
+    return refuse(run, fmt::format("{} of a DTensor that is an open sum, which torch refuses", run.name));
+  std::vector<std::optional<Way>> ways;
+  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+    std::vector<Face> faces = faces_of(run, axis);
+    std::vector<Way> all = pointwise_ways(faces, linearity, has_number(run, call));
+    const bool keeps_all = linearity == Linearity::Linear && faces[0].at.kind == PlacementKind::Partial;
+    if (keeps_all && faces.size() == 1 && run.name != "neg") all.push_back({faces[0].at, {faces[0].at}});
+    if (run.name == "copy" && faces.size() == 2) all.push_back({faces[0].at, {faces[0].at, faces[0].at}});
+    ways.push_back(choose_way(all, faces,
+                              {.ranks = static_cast<int64_t>(run.walk.table.maps.axes[axis]),
+                               .takes_uneven = true,
+                               .in_place = run.in_place}));
   }
-  const bool any_cut = std::any_of(run.claim.begin(), run.claim.end(), is_shard);
-  for (size_t i = 0; i < run.slots.size() && any_cut; ++i) {
-    Claim own = run.claim;
-    for (Placement& placement : own) {
-      if (!is_shard(placement)) continue;
-      placement.dim -= missing_dims(run, i);
-      const bool broadcasts = placement.dim < 0 || shape_of(run, i)[static_cast<size_t>(placement.dim)] == 1;
-      if (broadcasts) placement = {};
-    }
-    bring(run, i, own);
-  }
-  if (run.walk.crash == kNoId) run.result = run_on(run, held_layouts(run));
-}
-
-// What is as it claims to be goes where the placements go.
-void run_view(DtensorRun& run) {
-  const auto to = shape_of(run.walk.graph, run.walk.graph.outs[run.node.out_begin]);
-  const Claim from = claim_of(run, 0);
-  const auto found = viewed(run.walk, from, shape_of(run, 0), to);
-  if (!found)
-    return crash_at(run.walk, Code::TP5103,
-                    fmt::format("{} of a DTensor that is {} would move what ranks hold", run.name,
-                                to_text(std::span<const Placement>(from))),
-                    run.rule, kNoRule, std::string(run.name));
-  run.claim = *found;
-  give(run.result, placed_layout(run.walk.table, to, run.claim));
+  if (bring_all(run, ways)) settle(run);
 }
 
 // Where the rule of the op has an answer for what the operands claim, that is the result's claim; else all are gathered
 // first.
-void run_by_rule(DtensorRun& run, bool cut) {
+void run_by_rule(DtensorRun& run) {
   Walk& walk = run.walk;
+  bool cut = false;
+  for (size_t i = 0; i < run.slots.size(); ++i) cut = cut || !is_whole(claim_of(run, i));
   bool follows = !cut;
   if (cut) {
     const OpResult claimed = run_on(run, claimed_layouts(run));
@@ -77,21 +80,101 @@ void run_by_rule(DtensorRun& run, bool cut) {
     run.claim = whole_claim(walk);
     for (size_t i = 0; i < run.slots.size(); ++i) bring(run, i, run.claim);
   }
-  if (walk.crash == kNoId) run.result = run_on(run, held_layouts(run));
+  if (walk.crash == kNoId) settle(run);
 }
 
-void run_strategy(DtensorRun& run) {
-  Linearity ignored{};
-  if (run.name == "linear" && run.slots.size() >= 2) return run_linear(run);
-  if (run.name == "embedding" && run.slots.size() >= 2) return run_embedding(run);
-  if (find_pointwise(run.name, ignored)) return run_pointwise(run);
-  bool cut = false, as_claimed = true;
-  for (size_t i = 0; i < run.slots.size(); ++i) {
-    cut = cut || !is_whole(claim_of(run, i));
-    as_claimed = as_claimed && is_as_claimed(run, i);
+// Tensors put one behind the other follow one of them, which is whole along that dim (_ops/_tensor_ops.py, cat).
+void run_cat(DtensorRun& run) {
+  const OpCall call = described(run);
+  const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, claimed_shape(run, 0).size()));
+  std::vector<std::optional<Way>> ways;
+  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+    const std::vector<Face> faces = faces_of(run, axis);
+    std::vector<Way> all;
+    for (const Face& face : faces) {
+      const Placement followed = is_shard(face.at) && face.at.dim == dim ? Placement{} : face.at;
+      all.push_back({followed, std::vector<Placement>(faces.size(), followed)});
+    }
+    ways.push_back(choose_way(all, faces,
+                              {.ranks = static_cast<int64_t>(run.walk.table.maps.axes[axis]), .takes_uneven = true}));
   }
-  if (cut && is_view(run.name) && as_claimed) return run_view(run);
-  run_by_rule(run, cut);
+  if (bring_all(run, ways)) settle(run);
+}
+
+// A tensor like another goes as that is cut; a new one only where it has its sizes (new_factory_strategy).
+void run_fill(DtensorRun& run) {
+  const std::vector<int64_t> from = claimed_shape(run, 0), to = claimed_out_shape(run);
+  run.claim = for_gradient(claim_of(run, 0));
+  if (!run.name.ends_with("_like") && from != to) run.claim = whole_claim(run.walk);
+  settle(run);
+  const bool zero = run.name.find("zeros") != std::string_view::npos || run.name.find("empty") != std::string_view::npos;
+  for (Spread& out : run.result.outs) out.zero = zero;
+}
+
+void run_unbind(DtensorRun& run) {
+  const OpCall call = described(run);
+  const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, claimed_shape(run, 0).size()));
+  for (const Placement& placement : claim_of(run, 0)) {
+    if (is_shard(placement) && placement.dim == dim)
+      return refuse(run, fmt::format("{} along dim {}, which is cut: torch wants it redistributed before", run.name, dim));
+  }
+  run_by_rule(run);
+}
+
+// What an index may be among DTensors (torch 2.13: lists become plain tensors, masks and numbers that are written have
+// no strategy).
+void run_index(DtensorRun& run) {
+  const OpCall call = described(run);
+  for (const IndexItem& item : read_index(call, shape_of(run, 0).size())) {
+    if (item.kind == IndexKind::List)
+      return crash_at(run.walk, Code::TP5104, fmt::format("{} indexes a DTensor by a list, which is a plain tensor", run.name),
+                      run.rule, kNoRule, std::string(run.name));
+    if (item.kind == IndexKind::Mask)
+      return refuse(run, fmt::format("{} of a DTensor by a mask, which torch has no strategy for", run.name));
+  }
+  const GraphArg* value = find_arg(call, 2, "");
+  if (run.name == "__setitem__" && value != nullptr && value->kind != ArgKind::Value)
+    return refuse(run, "writes a number into a part of a DTensor, which torch has no strategy for");
+  run_by_rule(run);
+}
+
+void run_refused(DtensorRun& run) {
+  refuse(run, fmt::format("torch has no sharding strategy for {} on DTensors", run.name));
+}
+
+void run_where(DtensorRun& run) { run.slots.size() == 1 && described(run).args.size() == 1 ? run_refused(run) : run_pointwise(run); }
+
+struct StrategyRow {
+  std::string_view names;  // between blanks
+  void (*run)(DtensorRun&);
+  size_t operands = 1;  // at least
+};
+
+constexpr StrategyRow kStrategies[] = {
+    {" linear ", run_linear, 2},
+    {" matmul bmm mm ", run_matmul, 2},
+    {" embedding ", run_embedding, 2},
+    {" where ", run_where},
+    {" view reshape flatten unflatten view_as reshape_as ", run_view},
+    {" cat concat concatenate ", run_cat},
+    {" layer_norm ", run_layer_norm},
+    {" rms_norm ", run_rms_norm},
+    {" normalize ", run_normalize},
+    {" unbind ", run_unbind},
+    {" __getitem__ __setitem__ ", run_index},
+    {" zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty new_full ", run_fill},
+    {" nonzero argwhere unfold cdist masked_scatter unique bincount masked_select ", run_refused},
+};
+
+void run_strategy(DtensorRun& run) {
+  const std::string key = fmt::format(" {} ", run.name);
+  for (const StrategyRow& row : kStrategies) {
+    if (row.names.find(key) != std::string_view::npos && run.slots.size() >= row.operands) return row.run(run);
+  }
+  Linearity ignored{};
+  if (find_pointwise(run.name, ignored)) return run_pointwise(run);
+  if (is_open_reduction(run)) return run_reduction(run);
+  run_by_rule(run);
 }
 
 // Of what it is given these read no values, but sizes and types.
@@ -109,12 +192,18 @@ DtensorRun begin_run(Walk& walk, const GraphNode& node) {
                  .held_sizes = local_size_numbers(walk, node),
                  .result = {},
                  .claim = whole_claim(walk)};
-  if (!run.name.starts_with("__") && run.name.ends_with('_')) run.name.remove_suffix(1);
+  if (!run.name.starts_with("__") && run.name.ends_with('_')) {
+    run.name.remove_suffix(1);
+    run.in_place = true;
+  }
   for (const ValueId value : run.values) {
     const SlotId slot = walk.slot_of[value];
     run.slots.push_back(slot);
     if (layout_of(walk, slot).is_dtensor && run.rule == kNoRule) run.rule = walk.slots[slot].origin;
   }
+  run.exact = true;
+  for (size_t i = 0; i < run.slots.size(); ++i)
+    run.exact = run.exact && (is_as_claimed(run, i) || !layout_of(walk, run.slots[i]).is_dtensor);
   return run;
 }
 
@@ -167,6 +256,7 @@ MemoEntry entry_of(DtensorRun& run) {
   for (const Spread& out : result.outs) entry.outs.push_back(intern(walk.table, claiming(run, out)));
   entry.segments = std::move(result.segments);
   entry.segments_are_arguments = result.segments_are_arguments;
+  entry.is_write = result.is_write;
   entry.unknown = result.unknown && !whole;
   entry.crash = std::move(result.crash);
   entry.wrong = std::move(result.wrong);
@@ -194,6 +284,11 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
   if (mixes_tensors(run) && !(reads_sizes_only(run.name) && run.values.size() == 1))
     return crash_at(walk, Code::TP5104, fmt::format("{} gets a tensor and a DTensor", run.name), run.rule, kNoRule,
                     std::string(run.name));
+  if (std::string reason = claimed_crash(run); !reason.empty())
+    return crash_at(walk, Code::TP5102,
+                    fmt::format("{} (a DTensor's sizes are one rank's times {}, as torch takes them to be)", reason,
+                                walk.ranks),
+                    run.rule, kNoRule, std::string(run.name));
   run_strategy(run);
   if (walk.crash != kNoId) return;
   const MemoEntry entry = entry_of(run);

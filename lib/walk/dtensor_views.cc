@@ -1,57 +1,118 @@
 #include "walk/dtensor_views.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+
+#include "walk/causes.h"
+#include "walk/slots.h"
 
 namespace tpplan {
 namespace {
 
-// Dims of a view that become each other: those between these, whose products agree.
+// Dims of a view that become each other: those between these, whose products agree. Dims of size 1 that only one side
+// has stand alone.
 struct RegroupedDims {
-  size_t in_begin = 0, in_end = 0;
-  size_t out_begin = 0, out_end = 0;
+  std::vector<size_t> in, out;
 };
 
-// The group that dim `cut` of `from` is in.
-std::optional<RegroupedDims> group_of(size_t cut, std::span<const int64_t> from, std::span<const int64_t> to) {
-  for (size_t i = 0, o = 0; i < from.size() && o < to.size();) {
-    RegroupedDims group{.in_begin = i, .out_begin = o};
-    int64_t a = from[i++], b = to[o++];
-    while (a != b) {
-      if (a < b && i < from.size())
-        a *= from[i++];
-      else if (b < a && o < to.size())
-        b *= to[o++];
-      else
-        return std::nullopt;
+std::vector<RegroupedDims> view_groups(std::span<const int64_t> from, std::span<const int64_t> to) {
+  std::vector<RegroupedDims> groups;
+  for (size_t i = 0, o = 0; i < from.size() || o < to.size();) {
+    RegroupedDims group;
+    int64_t f = 1, t = 1;
+    if (i < from.size()) {
+      f = from[i];
+      group.in.push_back(i++);
     }
-    group.in_end = i;
-    group.out_end = o;
-    if (cut >= group.in_begin && cut < group.in_end) return group;
+    if (o < to.size()) {
+      t = to[o];
+      group.out.push_back(o++);
+    }
+    if (f == 1 && t != 1 && !group.out.empty()) {
+      --o;
+      group.out.clear();
+    } else if (f != 1 && t == 1 && !group.in.empty()) {
+      --i;
+      group.in.clear();
+    } else {
+      while (f != t) {
+        if (i < from.size() && (o >= to.size() || t % f == 0 || t > f)) {
+          f *= from[i];
+          group.in.push_back(i++);
+        } else if (o < to.size()) {
+          t *= to[o];
+          group.out.push_back(o++);
+        } else {
+          break;
+        }
+      }
+    }
+    groups.push_back(std::move(group));
   }
-  return std::nullopt;
+  return groups;
 }
 
-std::optional<Placement> viewed_axis(const Placement& claim, std::span<const int64_t> from, std::span<const int64_t> to,
-                                     int64_t ranks) {
-  if (!is_shard(claim)) return claim;
-  const auto cut = static_cast<size_t>(claim.dim);
-  const auto group = group_of(cut, from, to);
-  if (!group) return std::nullopt;
-  int64_t before = claim.kind == PlacementKind::StridedShard ? claim.split_factor : 1;
-  for (size_t dim = group->in_begin; dim < cut; ++dim) before *= from[dim];
-  // Over what stands before the cut dim comes the dim that takes the cut.
-  size_t out = group->out_begin;
-  int64_t passed = 1;
-  while (out + 1 < group->out_end && passed < before && passed * to[out] <= before && before % (passed * to[out]) == 0)
-    passed *= to[out++];
-  while (out + 1 < group->out_end && to[out] == 1) ++out;
-  if (before % passed != 0) return std::nullopt;
-  const int64_t factor = before / passed;
-  const bool splits = group->out_end - group->out_begin > 1 && out + 1 < group->out_end;
-  if (splits && to[out] / factor % ranks != 0) return std::nullopt;
-  return Placement{.kind = factor > 1 ? PlacementKind::StridedShard : PlacementKind::Shard,
-                   .dim = static_cast<int>(out),
-                   .split_factor = factor};
+constexpr std::string_view kAsk = "redistribute it before";
+
+std::optional<ViewedPlacement> merged(const Placement& at, const RegroupedDims& group, size_t out,
+                                      std::span<const int64_t> from, int64_t ranks, std::string& fault) {
+  const auto dim = static_cast<size_t>(at.dim);
+  Placement to = at;
+  to.dim = static_cast<int>(out);
+  if (at.kind == PlacementKind::StridedShard || group.in.size() == 1) return ViewedPlacement{at, to};
+  if (dim != group.in.back() && from[dim] % ranks != 0) {
+    fault = fmt::format("dim {} of {} elements does not divide by {} ranks and is merged with those behind it: {}", dim,
+                        from[dim], ranks, kAsk);
+    return std::nullopt;
+  }
+  if (dim == group.in.front()) return ViewedPlacement{at, to};
+  to.kind = PlacementKind::StridedShard;
+  to.split_factor = 1;
+  for (size_t before = group.in.front(); before < dim; ++before) to.split_factor *= from[before];
+  return ViewedPlacement{at, to};
+}
+
+// `parts`: the dims that the group is split into, without those of size 1.
+std::optional<ViewedPlacement> split_up(const Placement& at, const RegroupedDims& group, std::span<const size_t> parts,
+                                        std::span<const int64_t> from, std::span<const int64_t> to, int64_t ranks,
+                                        std::string& fault) {
+  const auto dim = static_cast<size_t>(at.dim);
+  const auto product = [&](size_t begin, size_t end) {
+    int64_t all = 1;
+    for (size_t k = begin; k < end; ++k) all *= to[parts[k]];
+    return all;
+  };
+  if (at.kind == PlacementKind::Shard) {
+    if (dim != group.in.front()) {
+      if (dim != group.in.back() && from[dim] % ranks != 0) {
+        fault = fmt::format("dim {} of {} elements does not divide by {} ranks: {}", dim, from[dim], ranks, kAsk);
+        return std::nullopt;
+      }
+      return ViewedPlacement{{}, {}};  // gathered without a word
+    }
+    if (to[parts[0]] % ranks != 0) {
+      fault = fmt::format("dim {} of {} elements, cut over {} ranks, becomes {} x {}: {} do not divide by {} ranks",
+                          dim, from[dim], ranks, to[parts[0]], product(1, parts.size()), to[parts[0]], ranks);
+      return std::nullopt;
+    }
+    return ViewedPlacement{at, {.kind = PlacementKind::Shard, .dim = static_cast<int>(parts[0])}};
+  }
+  for (size_t k = 0; k < parts.size(); ++k) {
+    if (product(0, k) != at.split_factor) continue;
+    if (to[parts[k]] % ranks != 0 && k + 1 < parts.size()) break;
+    return ViewedPlacement{at, {.kind = PlacementKind::Shard, .dim = static_cast<int>(parts[k])}};
+  }
+  const int64_t pieces = ranks * at.split_factor;
+  for (size_t k = 0; k < parts.size() && from[dim] % pieces == 0; ++k) {
+    const int64_t inner = product(k + 1, parts.size()), piece = from[dim] / pieces;
+    if (piece < inner || piece % inner != 0) continue;
+    Placement kept = at;
+    kept.dim = static_cast<int>(parts[k]);
+    return ViewedPlacement{at, kept};
+  }
+  fault = fmt::format("its dim {} is cut in {} strides, which are none of the new dims: {}", dim, at.split_factor, kAsk);
+  return std::nullopt;
 }
 
 constexpr std::string_view kViews[] = {"view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"};
@@ -60,15 +121,46 @@ constexpr std::string_view kViews[] = {"view", "reshape", "flatten", "unflatten"
 
 bool is_view(std::string_view op) { return std::find(std::begin(kViews), std::end(kViews), op) != std::end(kViews); }
 
-std::optional<Claim> viewed(const Walk& walk, const Claim& claim, std::span<const int64_t> from,
-                            std::span<const int64_t> to) {
-  Claim out;
-  for (size_t axis = 0; axis < claim.size(); ++axis) {
-    const auto one = viewed_axis(claim[axis], from, to, static_cast<int64_t>(walk.table.maps.axes[axis]));
-    if (!one) return std::nullopt;
-    out.push_back(*one);
+std::optional<ViewedPlacement> viewed(const Placement& at, std::span<const int64_t> from, std::span<const int64_t> to,
+                                      int64_t ranks, std::string& fault) {
+  if (!is_shard(at)) return ViewedPlacement{at, at};
+  for (const RegroupedDims& group : view_groups(from, to)) {
+    if (std::find(group.in.begin(), group.in.end(), static_cast<size_t>(at.dim)) == group.in.end()) continue;
+    std::vector<size_t> parts;
+    for (const size_t out : group.out) {
+      if (group.out.size() == 1 || to[out] != 1) parts.push_back(out);
+    }
+    if (parts.size() == 1) return merged(at, group, parts[0], from, ranks, fault);
+    if (parts.size() > 1) return split_up(at, group, parts, from, to, ranks, fault);
   }
-  return out;
+  fault = fmt::format("the view removes dim {}, which is cut: {}", at.dim, kAsk);
+  return std::nullopt;
+}
+
+void run_view(DtensorRun& run) {
+  const auto to = claimed_out_shape(run);
+  const auto from = claimed_shape(run, 0);
+  Claim in = claim_of(run, 0);
+  run.claim = in;
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    std::string fault;
+    const auto one = viewed(in[axis], from, to, static_cast<int64_t>(run.walk.table.maps.axes[axis]), fault);
+    if (!one)
+      return crash_at(run.walk, Code::TP5103,
+                      fmt::format("{} of a DTensor that is {}: {}", run.name,
+                                  to_text(std::span<const Placement>(claim_of(run, 0))), fault),
+                      run.rule, kNoRule, std::string(run.name));
+    in[axis] = one->in;
+    run.claim[axis] = one->out;
+  }
+  bring(run, 0, in);
+  if (run.walk.crash != kNoId) return;
+  settle(run);
+  // DTensor works out what each rank asks for: where the ranks hold something else, the elements are not its own.
+  if (run.exact || run.result.crash.empty()) return;
+  const std::string reason = std::move(run.result.crash);
+  run.result.crash.clear();
+  make_wrong(run.result, Code::TP5107, fmt::format("{}, and the DTensor claims more", reason));
 }
 
 }  // namespace tpplan

@@ -3,17 +3,28 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
-#include "walk/walk_state.h"
+#include "walk/dtensor_run.h"
 
 namespace tpplan {
 
 [[nodiscard]] bool is_view(std::string_view op);
 
-// Where a cut goes under a view of a tensor of sizes `from` as `to` (torch 2.13, _ops/_view_ops.py, which lets no view
-// communicate): to the first dim that its dim becomes, if the ranks divide that; behind other dims that it is merged
-// with, to a strided shard. nullopt where torch raises an error.
-[[nodiscard]] std::optional<Claim> viewed(const Walk& walk, const Claim& claim, std::span<const int64_t> from,
-                                          std::span<const int64_t> to);
+// What becomes of one axis' placement under a view.
+struct ViewedPlacement {
+  Placement in;   // what the operand is brought to first
+  Placement out;  // of the result
+};
+
+// Where a cut goes under a view of a tensor of sizes `from` as `to` (torch 2.13, _ops/_view_ops.py, view_groups and
+// _ViewShardingPropagator with strict_view). A dim that is merged behind others becomes a strided shard; one that is
+// split is cut at the first of its parts. nullopt where torch raises an error, with its reason in `fault`.
+[[nodiscard]] std::optional<ViewedPlacement> viewed(const Placement& at, std::span<const int64_t> from,
+                                                    std::span<const int64_t> to, int64_t ranks, std::string& fault);
+
+// A view of the first operand.
+void run_view(DtensorRun& run);
 
 }  // namespace tpplan
