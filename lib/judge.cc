@@ -10,7 +10,6 @@
 #include "infer/check_neighbours.h"
 #include "infer/infer_params.h"
 #include "infer/resolve_ties.h"
-#include "walk/runtimes.h"
 
 namespace tpplan {
 
@@ -64,8 +63,7 @@ Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagno
   check_coverage(plan, graph, j.matches, j.shardings, diagnostics);
   check_limits(plan, graph, j.shardings, diagnostics);
   // What the tree of modules lets one guess counts only where nobody walks the operations.
-  if (!graph.operations.is_there || runtime_row(walk.runtime.value_or(plan.dialect->runtime)).gap != ForecastGap::None)
-    check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
+  if (!graph.operations.is_there) check_neighbours(plan, graph, j.matches, j.shardings, diagnostics);
   if (done(Phase::Shardings)) return j;
   j.boundaries = infer_boundaries(plan, graph, j.matches, diagnostics);
   if (done(Phase::Boundaries)) return j;

@@ -61,11 +61,12 @@ TorchAtoms match_atoms(const TpPlan& plan, const ModelGraph& graph) {
   return atoms;
 }
 
-// A parameter that is distributed may not be distributed otherwise (torch raises ValueError: "Cannot distribute a DTensor
-// with placements ... to a different placements").
+// A parameter that is distributed may not be distributed otherwise (torch raises ValueError: "Cannot distribute a
+// DTensor with placements ... to a different placements").
 void check_distributed(TorchWalk& walk, RuleId id, RuleId earlier, const Module& module, const Param& param) {
   const PlanRule &rule = walk.plan.rules[id], &first = walk.plan.rules[earlier];
-  if (rule.style == nullptr || first.style == nullptr || rule.style == first.style || walk.distributed_by.empty()) return;
+  if (rule.style == nullptr || first.style == nullptr || rule.style == first.style || walk.distributed_by.empty())
+    return;
   Diagnostic* d = report(walk.diagnostics, Code::TP4008, rule.key_span, fmt::format("{}/{}", earlier, id));
   if (d == nullptr) return;
   d->message = fmt::format("`{}` cuts `{}` of module `{}`, which is cut already", rule.key, param.name, module.path);
@@ -279,16 +280,17 @@ void check_torch_modules(const Inference& in, const MatchTable& matches, const S
     // name.
     const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
     if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
-    const ModuleId below = asks_all ? first_without_weight(in.graph, firsts[match.module].any, module)
-                                    : firsts[match.module].owner;
+    const ModuleId below =
+        asks_all ? first_without_weight(in.graph, firsts[match.module].any, module) : firsts[match.module].owner;
     if (below == kNone) continue;
     const std::string_view path = in.graph.modules[below].path;
     if (linear) {
-      report_unsupported(
-          in, {.rule = match.rule, .by_module = true}, module,
-          fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`", style->name,
-                      module.path, path),
-          asks_all ? "torch cuts the weight of all that is below, and raises an error where there is none" : "torch raises an error here");
+      report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
+                         fmt::format("{} takes a Linear or Embedding with nothing below it, and `{}` has `{}`",
+                                     style->name, module.path, path),
+                         asks_all
+                             ? "torch cuts the weight of all that is below, and raises an error where there is none"
+                             : "torch raises an error here");
     } else {
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
                          fmt::format("{} takes modules that own their parameters, and `{}` has them in `{}`",

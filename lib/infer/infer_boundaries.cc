@@ -99,6 +99,13 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
   }
 }
 
+// The layout that a keyword argument is brought to; none where the rule has no word for it, and it stays as it comes.
+Layout wanted_of(const RuleOptions& options, std::string_view name) {
+  const auto& wanted = *options.desired_input_kwarg_layouts;
+  const auto found = std::find_if(wanted.begin(), wanted.end(), [name](const auto& k) { return k.first == name; });
+  return found == wanted.end() ? Layout{} : found->second;
+}
+
 bool is_whole(const Layout& layout) { return layout && layout->kind == PlacementKind::Replicate; }
 
 // prepare_module_*: what the rule says, value by value. Where a whole input goes on as DTensor into column-sharded
@@ -124,9 +131,7 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
   }
   for (size_t i = 0; o.input_kwarg_layouts && i < o.input_kwarg_layouts->size(); ++i) {
     const auto& [name, from] = (*o.input_kwarg_layouts)[i];
-    const auto to = std::find_if(o.desired_input_kwarg_layouts->begin(), o.desired_input_kwarg_layouts->end(),
-                                 [&n = name](const auto& k) { return k.first == n; });
-    ValueBoundary value = make_value(plan, rule.axis, input(from, to->second));
+    ValueBoundary value = make_value(plan, rule.axis, input(from, wanted_of(o, name)));
     value.kwarg = name;
     boundary.inputs.push_back(std::move(value));
   }
@@ -198,8 +203,7 @@ Handing handing_of(const PlanRule& rule) {
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i)
     add((*o.input_layouts)[i], (*o.desired_input_layouts)[i]);
   for (const auto& [name, from] : o.input_kwarg_layouts.value_or(std::vector<std::pair<std::string, Layout>>{})) {
-    const auto& wanted = *o.desired_input_kwarg_layouts;
-    add(from, std::find_if(wanted.begin(), wanted.end(), [&n = name](const auto& k) { return k.first == n; })->second);
+    add(from, wanted_of(o, name));
   }
   return handing;
 }

@@ -13,6 +13,7 @@ namespace {
 struct OptionCheck {
   const PlanRule& rule;
   const OptionSpans& written;
+  const DialectRow& dialect;
   Diagnostics& diagnostics;
 };
 
@@ -20,7 +21,10 @@ struct OptionCheck {
 void say(OptionCheck& check, Code code, std::string message, std::string help = {}, std::string_view option = {}) {
   const auto place = check.written.find(option);
   const Span span = place == check.written.end() ? check.rule.value_span : place->second;
-  report_message(check.diagnostics, code, span, std::move(message), std::move(help));
+  Diagnostic& d = report_message(check.diagnostics, code, span, std::move(message), std::move(help));
+  // torch's styles refuse lists that do not fit when they are made, and a sum that is taken apart when it runs.
+  if (check.dialect.runtime == PlanRuntime::Torch && code == Code::TP3015) d.fails = "apply";
+  if (check.dialect.runtime == PlanRuntime::Torch && code == Code::TP3016) d.fails = "forward";
 }
 
 void say_without_effect(OptionCheck& check, std::string_view from_name, std::string_view to_name) {
@@ -69,6 +73,8 @@ void check_kwargs(OptionCheck& check) {
   for (const auto& [name, layout] : *from) {
     const auto wanted = std::find_if(to->begin(), to->end(), [&n = name](const auto& w) { return w.first == n; });
     if (wanted == to->end()) {
+      // torch leaves such a value as it comes, still a DTensor.
+      if (check.dialect.runtime == PlanRuntime::Torch) continue;
       say(check, Code::TP3015, fmt::format("kwarg `{}` has no desired layout", name));
     } else if (layout && wanted->second && !can_be_brought(*layout, *wanted->second)) {
       say(check, Code::TP3016,
@@ -120,9 +126,10 @@ void check_layout_lists(OptionCheck& check) {
 
 }  // namespace
 
-void check_rule_options(const PlanRule& rule, const OptionSpans& written, Diagnostics& diagnostics) {
+void check_rule_options(const PlanRule& rule, const OptionSpans& written, const DialectRow& dialect,
+                        Diagnostics& diagnostics) {
   if (rule.style == nullptr) return;
-  OptionCheck check{.rule = rule, .written = written, .diagnostics = diagnostics};
+  OptionCheck check{.rule = rule, .written = written, .dialect = dialect, .diagnostics = diagnostics};
   if (rule.style->touches_parameters)
     check_single_layouts(check);
   else

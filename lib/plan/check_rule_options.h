@@ -13,6 +13,7 @@ namespace tpplan {
 using OptionSpans = std::map<std::string_view, Span>;
 
 // Reports layouts that do not fit each other, the style or its one input and output (TP3015, TP3016, TP3018, TP3002).
-void check_rule_options(const PlanRule& rule, const OptionSpans& written, Diagnostics& diagnostics);
+void check_rule_options(const PlanRule& rule, const OptionSpans& written, const DialectRow& dialect,
+                        Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -158,7 +158,7 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
       break;
   }
   if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_faults());
-  if (!has_faults()) check_rule_options(rule, written, reader.diagnostics);
+  if (!has_faults()) check_rule_options(rule, written, *reader.plan.dialect, reader.diagnostics);
   reader.plan.rules.push_back(std::move(rule));
 }
 

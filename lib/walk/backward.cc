@@ -66,16 +66,17 @@ void judge_untied(Walk& walk) {
     const Param &first = walk.model.params[used[0]], &second = walk.model.params[used[1]];
     RuleId rule = kNoRule;
     for (const ParamId id : used) rule = rule == kNoRule ? walk.matches.params[id].rule : rule;
-    report_cause(walk,
-                 {.code = Code::TP5111,
-                  .reason = fmt::format("`{}` and `{}` are one tensor in the model, and parallelize_module makes two of "
-                                        "them: each has the gradient of its own uses alone",
-                                        path_of(walk.model, first), path_of(walk.model, second)),
-                  .op = {},
-                  .module = first.module,
-                  .rule = rule,
-                  .layouts = {}},
-                 "gradient");
+    report_cause(
+        walk,
+        {.code = Code::TP5111,
+         .reason = fmt::format("`{}` and `{}` are one tensor in the model, and parallelize_module makes two of "
+                               "them: each has the gradient of its own uses alone",
+                               path_of(walk.model, first), path_of(walk.model, second)),
+         .op = {},
+         .module = first.module,
+         .rule = rule,
+         .layouts = {}},
+        "gradient");
   }
 }
 

@@ -30,9 +30,7 @@ void refuse(DtensorRun& run, std::string reason) {
 }
 
 // Whether an operand is a number: torch makes no tensor of it.
-bool has_number(const DtensorRun& run, const OpCall& call) {
-  return run.slots.size() < 2 && call.args.size() > 1;
-}
+bool has_number(const DtensorRun& run, const OpCall& call) { return run.slots.size() < 2 && call.args.size() > 1; }
 
 // Drops at random what it gets: an open sum would be dropped term by term.
 bool drops_values(const OpCall& call) {
@@ -95,8 +93,8 @@ void run_cat(DtensorRun& run) {
       const Placement followed = is_shard(face.at) && face.at.dim == dim ? Placement{} : face.at;
       all.push_back({followed, std::vector<Placement>(faces.size(), followed)});
     }
-    ways.push_back(choose_way(all, faces,
-                              {.ranks = static_cast<int64_t>(run.walk.table.maps.axes[axis]), .takes_uneven = true}));
+    ways.push_back(
+        choose_way(all, faces, {.ranks = static_cast<int64_t>(run.walk.table.maps.axes[axis]), .takes_uneven = true}));
   }
   if (bring_all(run, ways)) settle(run);
 }
@@ -107,7 +105,8 @@ void run_fill(DtensorRun& run) {
   run.claim = for_gradient(claim_of(run, 0));
   if (!run.name.ends_with("_like") && from != to) run.claim = whole_claim(run.walk);
   settle(run);
-  const bool zero = run.name.find("zeros") != std::string_view::npos || run.name.find("empty") != std::string_view::npos;
+  const bool zero =
+      run.name.find("zeros") != std::string_view::npos || run.name.find("empty") != std::string_view::npos;
   for (Spread& out : run.result.outs) out.zero = zero;
 }
 
@@ -116,7 +115,8 @@ void run_unbind(DtensorRun& run) {
   const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, claimed_shape(run, 0).size()));
   for (const Placement& placement : claim_of(run, 0)) {
     if (is_shard(placement) && placement.dim == dim)
-      return refuse(run, fmt::format("{} along dim {}, which is cut: torch wants it redistributed before", run.name, dim));
+      return refuse(run,
+                    fmt::format("{} along dim {}, which is cut: torch wants it redistributed before", run.name, dim));
   }
   run_by_rule(run);
 }
@@ -127,8 +127,9 @@ void run_index(DtensorRun& run) {
   const OpCall call = described(run);
   for (const IndexItem& item : read_index(call, shape_of(run, 0).size())) {
     if (item.kind == IndexKind::List)
-      return crash_at(run.walk, Code::TP5104, fmt::format("{} indexes a DTensor by a list, which is a plain tensor", run.name),
-                      run.rule, kNoRule, std::string(run.name));
+      return crash_at(run.walk, Code::TP5104,
+                      fmt::format("{} indexes a DTensor by a list, which is a plain tensor", run.name), run.rule,
+                      kNoRule, std::string(run.name));
     if (item.kind == IndexKind::Mask)
       return refuse(run, fmt::format("{} of a DTensor by a mask, which torch has no strategy for", run.name));
   }
@@ -142,7 +143,9 @@ void run_refused(DtensorRun& run) {
   refuse(run, fmt::format("torch has no sharding strategy for {} on DTensors", run.name));
 }
 
-void run_where(DtensorRun& run) { run.slots.size() == 1 && described(run).args.size() == 1 ? run_refused(run) : run_pointwise(run); }
+void run_where(DtensorRun& run) {
+  run.slots.size() == 1 && described(run).args.size() == 1 ? run_refused(run) : run_pointwise(run);
+}
 
 struct StrategyRow {
   std::string_view names;  // between blanks
@@ -162,7 +165,8 @@ constexpr StrategyRow kStrategies[] = {
     {" normalize ", run_normalize},
     {" unbind ", run_unbind},
     {" __getitem__ __setitem__ ", run_index},
-    {" zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty new_full ", run_fill},
+    {" zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty new_full ",
+     run_fill},
     {" nonzero argwhere unfold cdist masked_scatter unique bincount masked_select ", run_refused},
 };
 
@@ -285,10 +289,10 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
     return crash_at(walk, Code::TP5104, fmt::format("{} gets a tensor and a DTensor", run.name), run.rule, kNoRule,
                     std::string(run.name));
   if (std::string reason = claimed_crash(run); !reason.empty())
-    return crash_at(walk, Code::TP5102,
-                    fmt::format("{} (a DTensor's sizes are one rank's times {}, as torch takes them to be)", reason,
-                                walk.ranks),
-                    run.rule, kNoRule, std::string(run.name));
+    return crash_at(
+        walk, Code::TP5102,
+        fmt::format("{} (a DTensor's sizes are one rank's times {}, as torch takes them to be)", reason, walk.ranks),
+        run.rule, kNoRule, std::string(run.name));
   run_strategy(run);
   if (walk.crash != kNoId) return;
   const MemoEntry entry = entry_of(run);

@@ -20,9 +20,10 @@ struct ReductionRow {
 };
 
 constexpr ReductionRow kReductions[] = {
-    {"sum", ReduceOp::Sum},   {"mean", ReduceOp::Avg},        {"amax", ReduceOp::Max},
-    {"amin", ReduceOp::Min},  {"max", ReduceOp::Max, true},   {"min", ReduceOp::Min, true},
-    {"norm", ReduceOp::Norm}, {"linalg_vector_norm", ReduceOp::Norm},
+    {"sum", ReduceOp::Sum},       {"mean", ReduceOp::Avg},
+    {"amax", ReduceOp::Max},      {"amin", ReduceOp::Min},
+    {"max", ReduceOp::Max, true}, {"min", ReduceOp::Min, true},
+    {"norm", ReduceOp::Norm},     {"linalg_vector_norm", ReduceOp::Norm},
 };
 
 const ReductionRow* find_reduction(std::string_view name) {

@@ -63,10 +63,10 @@ bool bring_all(DtensorRun& run, std::span<const std::optional<Way>> by_axis) {
   run.claim = whole_claim(run.walk);
   for (const auto& way : by_axis) {
     if (way) continue;
-    crash_at(run.walk, Code::TP5105,
-             fmt::format("{} writes into a DTensor that it would have to redistribute first, which torch refuses",
-                         run.name),
-             run.rule, kNoRule, std::string(run.name));
+    crash_at(
+        run.walk, Code::TP5105,
+        fmt::format("{} writes into a DTensor that it would have to redistribute first, which torch refuses", run.name),
+        run.rule, kNoRule, std::string(run.name));
     return false;
   }
   for (size_t i = 0; i < run.slots.size(); ++i) {
@@ -122,10 +122,9 @@ OpResult run_claimed_sizes(DtensorRun& run) {
     const std::vector<int64_t> claimed = claimed_shape(run, i);
     Spread layout;
     for (size_t dim = 0; dim < recorded.size(); ++dim)
-      layout.dims.push_back(claimed[dim] == recorded[dim]
-                                ? whole_map(walk.table.maps, recorded[dim])
-                                : any_map(walk.table.maps, recorded[dim],
-                                          std::vector<int64_t>(walk.ranks, claimed[dim]), 0));
+      layout.dims.push_back(claimed[dim] == recorded[dim] ? whole_map(walk.table.maps, recorded[dim])
+                                                          : any_map(walk.table.maps, recorded[dim],
+                                                                    std::vector<int64_t>(walk.ranks, claimed[dim]), 0));
     layouts.push_back(intern(walk.table, layout));
   }
   std::vector<uint32_t> held = std::exchange(run.held_sizes, walk.size_numbers);

@@ -111,7 +111,8 @@ std::optional<ViewedPlacement> split_up(const Placement& at, const RegroupedDims
     kept.dim = static_cast<int>(parts[k]);
     return ViewedPlacement{at, kept};
   }
-  fault = fmt::format("its dim {} is cut in {} strides, which are none of the new dims: {}", dim, at.split_factor, kAsk);
+  fault =
+      fmt::format("its dim {} is cut in {} strides, which are none of the new dims: {}", dim, at.split_factor, kAsk);
   return std::nullopt;
 }
 

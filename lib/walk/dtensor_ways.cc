@@ -103,8 +103,8 @@ std::vector<Way> pointwise_ways(std::span<const Face> faces, Linearity linearity
     }
   }
   const bool unary = faces.size() == 1, binary = faces.size() == 2;
-  const bool passes = linearity == Linearity::Linear || ((linearity == Linearity::Mul || linearity == Linearity::Div) &&
-                                                         unary && scalar);
+  const bool passes = linearity == Linearity::Linear ||
+                      ((linearity == Linearity::Mul || linearity == Linearity::Div) && unary && scalar);
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
     const Placement open = open_sum(op);
     if (unary && passes) ways.push_back({open, {open}});

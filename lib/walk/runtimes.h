@@ -1,5 +1,4 @@
-// Who runs a plan, as rows: what happens where modules begin and end, and how operations see their operands; or why
-// that is not known.
+// Who runs a plan, as rows: what happens where modules begin and end, and how operations see their operands.
 #pragma once
 
 #include <span>
@@ -20,9 +19,8 @@ using Shown = std::vector<std::pair<ValueId, uint32_t>>;
 
 struct RuntimeRow {
   PlanRuntime runtime{};
-  std::string_view name;                // as `--runtime` has it
-  ForecastGap gap = ForecastGap::None;  // anything else: its plans are not walked, and the functions are not there
-  bool one_axis = false;                // each axis is walked by itself
+  std::string_view name;  // as `--runtime` has it
+  bool one_axis = false;  // each axis is walked by itself
   // Parameters are pieces that operations see through views (tools/python/tpplan/torch/views.py); else they are what
   // the style made of them.
   bool shows_params = false;

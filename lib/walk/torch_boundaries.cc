@@ -29,18 +29,19 @@ Placement first_of(const std::optional<std::vector<Layout>>& layouts, const Plac
 struct Passing {
   const GraphNode& node;
   std::span<const Crossing> crossings;
-  std::vector<SlotId> given;    // by crossing
-  std::vector<bool> dropped;    // by crossing: a hook returned less than the call had
-  uint32_t positional = 0;      // arguments
+  std::vector<SlotId> given;  // by crossing
+  std::vector<bool> dropped;  // by crossing: a hook returned less than the call had
+  uint32_t positional = 0;    // arguments
 };
 
 Passing passing_of(const Walk& walk, const GraphNode& node, bool enters) {
-  Passing passing{.node = node,
-                  .crossings = std::span(walk.graph.crossings)
-                                   .subspan(node.crossing_begin, node.crossing_end - node.crossing_begin),
-                  .given = {},
-                  .dropped = {},
-                  .positional = node.positional};
+  Passing passing{
+      .node = node,
+      .crossings =
+          std::span(walk.graph.crossings).subspan(node.crossing_begin, node.crossing_end - node.crossing_begin),
+      .given = {},
+      .dropped = {},
+      .positional = node.positional};
   for (const Crossing& c : passing.crossings) {
     // A value that enters twice is the one outside, whatever was made of its first place.
     ValueId outside = c.from;
@@ -141,9 +142,11 @@ void prepare_outputs(Walk& walk, RuleId rule, Passing& passing) {
   const RuleOptions& o = walk.plan.rules[rule].options;
   if (!o.output_layouts) return;
   const size_t results = count_results(passing);
-  if (results > o.output_layouts->size() || (passing.node.results > 0 && passing.node.results != o.output_layouts->size()))
-    return refuse(walk, rule, fmt::format("has {} output layouts, and the module returns {} values",
-                                          o.output_layouts->size(), std::max<size_t>(results, passing.node.results)));
+  if (results > o.output_layouts->size() ||
+      (passing.node.results > 0 && passing.node.results != o.output_layouts->size()))
+    return refuse(walk, rule,
+                  fmt::format("has {} output layouts, and the module returns {} values", o.output_layouts->size(),
+                              std::max<size_t>(results, passing.node.results)));
   for (size_t i = 0; i < o.output_layouts->size() && walk.crash == kNoId; ++i) {
     const Layout& declared = (*o.output_layouts)[i];
     if (!declared) continue;
@@ -172,8 +175,7 @@ void enter_style(Walk& walk, RuleId rule, Passing& passing) {
   const uint32_t first = find_tensor(passing, 0, {});
   if (passing.positional == 0)
     return refuse(walk, rule, "takes the first positional argument, and the module is called with keywords only");
-  if (first == kNoId)
-    return refuse(walk, rule, "takes a tensor as first argument, and the module gets something else");
+  if (first == kNoId) return refuse(walk, rule, "takes a tensor as first argument, and the module gets something else");
   SlotId& slot = passing.given[first];
   const bool was_dtensor = layout_of(walk, slot).is_dtensor;
   if (is_sequence_style(walk, rule)) {

@@ -192,8 +192,6 @@ constexpr GapRow kGaps[] = {
      "models of torch and transformers are written with theirs: python -m tpplan.export --transformers NAME --batch B "
      "--sequence S -o model.json",
      "operations, gradients and collectives"},
-    {"torch's own way of running a plan is not known operation by operation",
-     "`--runtime tpplan` judges it as tpplan.torch.parallelize would run it", "operations, gradients and collectives"},
     {"a step of this plan would fail", "mend what is found, and ask again", ""},
     {"the model has an operation that no rule describes", "`tpplan explain TP5114` says how to describe it",
      "what uses its result, gradients and collectives"},
@@ -217,8 +215,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   Forecast forecast{.gap = unknown, .calls = {}, .broken_at = kNone, .listing = {}};
   if (!model.operations.is_there) return forecast;
   const RuntimeRow& runtime = runtime_row(options.runtime.value_or(plan.dialect->runtime));
-  forecast.gap = runtime.gap;
-  if (forecast.gap != ForecastGap::None) return forecast;
+  forecast.gap = ForecastGap::None;
   std::vector<AxisId> axes;
   for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
     const auto axis = static_cast<AxisId>(at);

@@ -30,7 +30,6 @@ enum class ForecastGap : uint8_t {
   None,         // they are known
   NotReached,   // an error of the plan, found before
   NoGraph,      // the model file has no operations
-  NotWalked,    // torch runs the plan, and its way is not known operation by operation
   Broken,       // the run would end before its step does
   Undescribed,  // an operation that no rule describes (TP5114)
   Global,       // a model of JAX or Keras without operations: they run on whole arrays

@@ -127,9 +127,9 @@ struct Walk {
   std::vector<uint32_t> traced_numbers;             // by size entry
   std::unordered_map<std::string, MemoEntry> memo;  // by what decides over an operation (walk/operations.h)
 
-  std::vector<RuleId> rule_of_module;   // by ModuleId
+  std::vector<RuleId> rule_of_module;                // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in the plan's order; of torch, whose hooks add up
-  std::map<ParamId, SlotId> untied;  // the tensor of each name, where torch made a tie's names tensors of their own
+  std::map<ParamId, SlotId> untied;     // the tensor of each name, where torch made a tie's names tensors of their own
   std::vector<ModuleProgram> programs;  // by ModuleId; of our own runtime
   std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete

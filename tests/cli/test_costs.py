@@ -188,15 +188,11 @@ def summary_of(model, plan, *flags):
     return [line for line in result.stdout.decode().splitlines() if "not checked" in line]
 
 
-def test_torchs_own_way_of_running_a_plan_is_judged_by_neighbours_and_the_summary_says_so(tmp_path):
-    plan, torch = plan_file(tmp_path, DENSE), tmp_path / "torch.yaml"
+def test_a_plan_that_torch_runs_is_walked_and_nothing_is_left_unchecked(tmp_path):
+    torch = tmp_path / "torch.yaml"
     torch.write_text(plan_text({key: style for key, style in DENSE.items() if ".mlp." in key}, dialect="torch"))
-    for model_and_plan in ((LLAMA, plan, "--runtime", "torch"), (LLAMA, torch)):
-        (line,) = summary_of(*model_and_plan)
-        assert line.startswith(UNCHECKED + "torch's own way") and "`--runtime tpplan`" in line
-        costs = costs_of(*model_and_plan)
-        assert (UNCHECKED + costs["reason"] + "; " + costs["help"]) == line
-    assert summary_of(LLAMA, torch, "--runtime", "tpplan") == summary_of(LLAMA, plan) == []
+    assert summary_of(LLAMA, torch) == summary_of(LLAMA, torch, "--runtime", "tpplan") == []
+    assert [call["kind"] for call in calls_of(LLAMA, torch) if call["phase"] == "forward"] == ["all_reduce"] * 32
 
 
 def test_the_summary_of_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
