@@ -52,7 +52,59 @@ void grouped_attention(OpCall& call, OpResult& result, std::span<const Operand> 
   give(result, std::move(out));
 }
 
+// Its parts go over all of a sequence and all of the width, with weights that are whole.
+void need_whole_dims(OpCall& call, OpResult& result, const Operand& x, std::string_view what) {
+  for (size_t dim = 0; dim < x.layout->dims.size(); ++dim) {
+    const bool is_batch = x.shape.size() == 3 && dim == 1;
+    if (is_batch || call.table.maps.maps[x.layout->dims[dim]].is_complete) continue;
+    const std::string text = fmt::format("{} of {}, of which ranks hold pieces of dim {}: {}", name_of(call), what, dim,
+                                         map_text(call.table.maps, x.layout->dims[dim]));
+    if (dim + 1 == x.layout->dims.size())
+      crash(result, Code::TP5102, text);
+    else
+      make_wrong(result, Code::TP5113, text);
+  }
+}
+
 }  // namespace
+
+// torch's MultiheadAttention as one call: (query, key, value, width, heads, weights ...), the sequence before the
+// batch.
+void rule_multihead(OpCall& call, OpResult& result) {
+  const std::vector<Operand> operands = tensors_of(call);
+  if (operands.size() < 3 || call.args.size() < 3) {
+    result.unknown = true;
+    return;
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].layout->partial != 0)
+      make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name_of(call)));
+    if (i == 1 || i == 2) need_whole_dims(call, result, operands[i], i == 1 ? "keys" : "values");
+    if (i > 2 && is_sharded(call.table, *operands[i].layout))
+      crash(result, Code::TP5102, fmt::format("{} with a piece of a weight", name_of(call)));
+  }
+  const Spread &query = *operands[0].layout, &key = *operands[1].layout;
+  if (!is_whole(call.table.maps, query.dims.back()))
+    crash(result, Code::TP5102,
+          fmt::format("{} of a query of which ranks hold pieces of the width: {}", name_of(call),
+                      map_text(call.table.maps, query.dims.back())));
+  Spread out;
+  out.dims = query.dims;
+  if (out.dims.size() == 3) out.dims[1] = join(call, result, query.dims[1], key.dims[1], false, "the batch");
+  check_layout(call, result, out);
+  const size_t outs = call.node.out_end - call.node.out_begin;
+  Spread weights = out;
+  if (outs > 1) {
+    // [batch, queries, keys], with heads behind the batch where they are not averaged.
+    weights.dims = {query.dims[0], key.dims[0]};
+    if (query.dims.size() == 3) weights.dims.insert(weights.dims.begin(), out.dims[1]);
+    if (out_shape(call, 1).size() > weights.dims.size())
+      weights.dims.insert(weights.dims.end() - 2,
+                          whole_map(call.table.maps, out_shape(call, 1)[weights.dims.size() - 2]));
+  }
+  give(result, std::move(out));
+  if (outs > 1) give(result, std::move(weights));
+}
 
 void rule_attention(OpCall& call, OpResult& result) {
   std::vector<Operand> operands;

@@ -32,6 +32,7 @@ constexpr RuleRow kRules[] = {
     {" conv1d ", rule_conv1d},
     {" layer_norm rms_norm ", rule_norm},
     {" scaled_dot_product_attention ", rule_attention},
+    {" multi_head_attention_forward ", rule_multihead},
     {" matmul ", rule_matmul},
     {" einsum ", rule_einsum},
 };

@@ -53,5 +53,6 @@ void rule_index_along(OpCall& call, OpResult& result);
 void rule_conv1d(OpCall& call, OpResult& result);
 void rule_norm(OpCall& call, OpResult& result);
 void rule_attention(OpCall& call, OpResult& result);
+void rule_multihead(OpCall& call, OpResult& result);
 
 }  // namespace tpplan

@@ -40,7 +40,8 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
     for (const Interval& run : runs_of(held, rank)) runs[rank].push_back({run.begin * n.traced, run.end * n.traced});
   }
   if (held.kind == MapKind::Any || !same) {
-    if (!same && held.kind != MapKind::Any)
+    // One element, however often, is the same all along.
+    if (!same && held.kind != MapKind::Any && held.size != 1)
       make_wrong(result, Code::TP5107,
                  fmt::format("{} repeats dim {} {} times, and {} times in the whole model", name_of(call), dim,
                              n.local[0], n.traced));

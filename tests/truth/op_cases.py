@@ -71,6 +71,7 @@ CASES = [
     call("rms_norm", X, (6,), T(6)),
     call("conv1d", T(2, 6, 6), T(5, 6, 3), T(5)), call("conv1d", T(2, 4, 6), T(4, 1, 3), T(4), padding=1, groups=Size(0, 1)),
     call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3)),
+    call("multi_head_attention_forward", T(3, 2, 4), T(3, 2, 4), T(3, 2, 4), 4, 2, T(12, 4), T(12), None, None, False, 0.0, T(4, 4), T(4)),
     call("scaled_dot_product_attention", T(1, 4, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2), enable_gqa=True),
     call("linalg_solve_triangular", T(2, 3, 3, kind="triangular"), T(2, 3, 4), upper=False),
     call("tril", X), call("triu", CUBE, 1), call("pad", X, (1, 2)), call("pad", CUBE, (0, 0, 1, 1)), call("pad", X, (1, 1), value=1.0),
