@@ -70,18 +70,17 @@ std::vector<std::string_view> ruled_ops() {
   return names;
 }
 
-bool begin_call(OpCall& call) {
+void begin_call(OpCall& call) {
   call.name = call.graph.strings[call.node.name];
-  const bool in_place = !call.name.starts_with("__") && call.name.ends_with('_') && call.name.size() > 1;
-  if (in_place) call.name.remove_suffix(1);
+  if (!call.name.starts_with("__") && call.name.ends_with('_') && call.name.size() > 1) call.name.remove_suffix(1);
   call.args.clear();
   for (uint32_t i = call.node.args_begin; i < call.node.args_end; i = call.graph.args[i].end) call.args.push_back(i);
-  return in_place;
 }
 
 OpResult run_rule(OpCall& call) {
   OpResult result;
-  result.is_write = begin_call(call);
+  begin_call(call);
+  result.is_write = call.name.size() < call.graph.strings[call.node.name].size();
   const size_t outs = call.node.out_end - call.node.out_begin;
   const auto own = std::find_if(call.graph.rules.begin(), call.graph.rules.end(),
                                 [&](const auto& rule) { return rule.first == call.name; });

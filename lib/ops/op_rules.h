@@ -13,8 +13,8 @@ using OpRule = void (*)(OpCall&, OpResult&);
 // Every name that has a row, once.
 [[nodiscard]] std::vector<std::string_view> ruled_ops();
 
-// Sets the call's name and arguments, as rules want them. True for an op in place.
-bool begin_call(OpCall& call);
+// Sets the call's name and arguments, as rules want them.
+void begin_call(OpCall& call);
 // The dims that an operation of the table of dims goes along, as a flag for each of its operand's.
 [[nodiscard]] std::vector<bool> dims_along(const OpCall& call);
 

@@ -40,7 +40,7 @@ struct DtensorRun {
 // of an open sum, for which each rank divides it.
 void bring(DtensorRun& run, size_t operand, std::span<const Placement> to);
 // Brings every operand to where the way has it along each axis. False, with the run ended, where there is none.
-bool bring_all(DtensorRun& run, std::span<const std::optional<Way>> by_axis);
+[[nodiscard]] bool bring_all(DtensorRun& run, std::span<const std::optional<Way>> by_axis);
 // True when what the ranks hold is what the DTensor claims.
 [[nodiscard]] bool is_as_claimed(DtensorRun& run, size_t operand);
 

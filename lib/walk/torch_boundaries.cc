@@ -16,7 +16,7 @@
 namespace tpplan {
 namespace {
 
-constexpr Placement kWhole{}, kLast{.kind = PlacementKind::Shard, .dim = -1};
+constexpr Placement kWholeInput{}, kCutInput{.kind = PlacementKind::Shard, .dim = -1};
 
 const StyleRow& style_of(const Walk& walk, RuleId rule) { return *walk.plan.rules[rule].style; }
 
@@ -186,8 +186,8 @@ void enter_style(Walk& walk, RuleId rule, Passing& passing) {
   } else {
     const bool columns = style_of(walk, rule).cut_dim == kDimOut;
     const bool embedding = walk.model.modules[walk.frames.back().module].kind == ModuleKind::Embedding;
-    const Placement wanted = columns || embedding ? kWhole : kLast;
-    const Placement declared = first_of(walk.plan.rules[rule].options.input_layouts, columns ? kWhole : kLast);
+    const Placement wanted = columns || embedding ? kWholeInput : kCutInput;
+    const Placement declared = first_of(walk.plan.rules[rule].options.input_layouts, columns ? kWholeInput : kCutInput);
     slot = prepare(walk, slot, declared, wanted, false, rule);
   }
   if (passing.positional > 1 && walk.crash == kNoId)
@@ -207,7 +207,7 @@ void leave_style(Walk& walk, RuleId rule, Passing& passing) {
   SlotId& slot = passing.given[0];
   if (!sequence) {
     const bool columns = style_of(walk, rule).cut_dim == kDimOut;
-    const Placement wanted = first_of(o.output_layouts, columns ? kLast : kWhole);
+    const Placement wanted = first_of(o.output_layouts, columns ? kCutInput : kWholeInput);
     if (layout_of(walk, slot).claim[0] != wanted) slot = redistribute_called(walk, slot, wanted, rule);
   }
   if (local && walk.crash == kNoId) slot = to_local(walk, slot, 0, rule);
