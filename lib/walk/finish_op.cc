@@ -6,6 +6,7 @@
 
 #include "sharding/tensor_size.h"
 #include "walk/causes.h"
+#include "walk/example.h"
 #include "walk/list_operations.h"
 #include "walk/node_args.h"
 #include "walk/slots.h"
@@ -39,6 +40,10 @@ std::string operand_texts(const Walk& walk, const GraphNode& node) {
                                 layout_text(walk.table, layout), layout.is_dtensor ? ", a DTensor" : ""));
   }
   return fmt::format("operands: {}", fmt::join(texts, " and "));
+}
+
+std::string example_of(const Walk& walk, const GraphNode& node, bool crashes) {
+  return walk.examples == nullptr ? std::string() : operation_example(walk, node, crashes);
 }
 
 // The rules that the operands' layouts come from: the first one, and another.
@@ -97,6 +102,7 @@ uint32_t cause_of(Walk& walk, const DoneOp& op) {
        .rule = op.rule,
        .partner = op.partner,
        .layouts = operand_texts(walk, op.node),
+       .example = example_of(walk, op.node, false),
        .unknown = entry.unknown});
 }
 
@@ -135,7 +141,10 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
                   .ins = ins};
   if (!entry.crash.empty()) {
     crash_at(walk, entry.code, said_of_op(op, entry.crash), rule, partner, op.name);
-    if (walk.crash != kNoId) walk.causes[walk.crash].layouts = operand_texts(walk, node);
+    if (walk.crash != kNoId) {
+      walk.causes[walk.crash].layouts = operand_texts(walk, node);
+      walk.causes[walk.crash].example = example_of(walk, node, true);
+    }
     return;
   }
   const bool any_gradient =

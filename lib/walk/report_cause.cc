@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "walk/example.h"
 
 namespace tpplan {
 namespace {
@@ -110,6 +111,10 @@ void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
   }
   if (cause.partner != kNoRule && cause.partner != rule)
     d->notes.push_back({"meets what this rule makes", place(cause.partner)});
+  if (walk.examples != nullptr) {
+    const std::string example = cause.example.empty() ? sum_example(cause.code) : cause.example;
+    if (!example.empty()) walk.examples->push_back(fmt::format("{}: {}: {}", kind_of(cause.code).name, path, example));
+  }
   if (cause.unknown)
     d->help =
         fmt::format("add a row for `{}` to lib/ops, or a rule string under \"rules\" of the model's graph", cause.op);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "walk/backward.h"
+#include "walk/example.h"
 #include "walk/list_operations.h"
 #include "walk/node_args.h"
 #include "walk/operations.h"
@@ -89,7 +90,8 @@ void judge_output(Walk& walk) {
                   .op = {},
                   .module = kNone,
                   .rule = walk.slots[slot].origin,
-                  .layouts = {}},
+                  .layouts = {},
+                  .example = walk.examples != nullptr ? result_example(walk, layout) : std::string()},
                  "output");
     return;
   }
@@ -241,7 +243,8 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .data_axes = std::exchange(data_axes, {}),  // once, where each axis is walked by itself
               .runtime = runtime,
               .infer = options.infer,
-              .listing = options.listing ? &forecast.listing : nullptr};
+              .listing = options.listing ? &forecast.listing : nullptr,
+              .examples = options.examples ? &forecast.examples : nullptr};
     walk_axes(walk, forecast);
   }
   return forecast;

@@ -23,6 +23,7 @@ struct WalkOptions {
   std::optional<PlanRuntime> runtime;  // absent: the plan's dialect's own
   bool infer = false;                  // without gradients
   bool listing = false;                // writes Forecast::listing
+  bool examples = false;               // writes Forecast::examples
 };
 
 // Why nobody knows the collectives of a step.
@@ -42,6 +43,7 @@ struct Forecast {
   std::vector<AxisId> unlisted;       // data axes whose calls are made by who wraps the model, and are not among them
   ModuleId broken_at = kNone;         // of Broken: where the run would end
   std::string listing;                // the walk as text, where WalkOptions asked for it (walk/list_operations.h)
+  std::vector<std::string> examples;  // findings in numbers, where WalkOptions asked for them (walk/example.h)
 };
 
 // What a gap is in words, and what to do about it; empty for None.

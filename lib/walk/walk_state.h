@@ -70,6 +70,7 @@ struct Cause {
   ModuleId module = kNone;
   RuleId rule = kNoRule, partner = kNoRule;
   std::string layouts;   // of the operands
+  std::string example;   // in numbers (walk/example.h), where they are asked for
   bool unknown = false;  // no rule: not known to be wrong
 };
 
@@ -144,7 +145,8 @@ struct Walk {
   std::map<std::string, FoundCause> found;  // by what makes two findings one
   uint32_t crash = kNoId;                   // into causes: where the run ends
   std::vector<CollectiveCall> calls;
-  std::string* listing = nullptr;  // nullptr: nobody wants it
+  std::string* listing = nullptr;                // nullptr: nobody wants it
+  std::vector<std::string>* examples = nullptr;  // the same
 };
 
 }  // namespace tpplan

@@ -15,6 +15,15 @@ SourceFile* stdin_file(Session& session, const InputArguments& inputs) {
   return inputs.model == "-" ? &session.model : inputs.plan == "-" ? &session.plan : nullptr;
 }
 
+// Names of the model are in the first line.
+std::string escape_lines(const std::string& text) {
+  std::string out;
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.empty()) out += escape_for_terminal(line) + "\n";
+  }
+  return out;
+}
+
 std::string summary_of(const Session& session) {
   if (exit_status(session.diagnostics) == kExitFine) return summary(session.compilation, session.diagnostics);
   return count_findings(session.diagnostics) + "\n";
@@ -50,6 +59,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   }
   if (arguments.costs && !format->has_costs)
     return usage_error(fmt::format("--costs: format {} has no place for them; human and json have", format->name));
+  if (arguments.inputs.examples && !format->for_people)
+    return usage_error(fmt::format("--example: format {} has no place for it; human has", format->name));
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
   if (!arguments.stdin_filename.empty() && from_stdin == nullptr) {
     return usage_error("--stdin-filename: neither the model nor the plan is `-`");
@@ -68,6 +79,9 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                                     .tool = kToolVersion,
                                     .page = embedded_page,
                                     .costs = costs_json});
+  if (format->for_people) {
+    for (const std::string& example : session.compilation.judgement.forecast.examples) out += escape_lines(example);
+  }
   if (format->for_people && !common.quiet) out += summary_of(session);
   if (format->for_people && arguments.costs) out += render_costs(costs, {.color = look.color, .width = look.width});
   return print(STDOUT_FILENO, out) ? exit_status(session.diagnostics) : kExitUsage;

@@ -116,6 +116,8 @@ void declare_check(CLI::App& command, LineArguments& line) {
       ->envname("TPPLAN_FORMAT");
   command.add_flag("--costs", line.check.costs,
                    "the collectives of a training step, too: payload and bytes on the wire, by layer and in total");
+  command.add_flag("--example", line.check.inputs.examples,
+                   "findings of the operations in numbers, too: two ranks side by side, and what belongs there");
   command.add_option("--stdin-filename", line.check.stdin_filename, "the name that findings give to standard input")
       ->type_name("NAME");
 }

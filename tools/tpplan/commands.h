@@ -29,6 +29,7 @@ struct InputArguments {
   int64_t batch = 0, sequence = 0;  // of the recorded step, instead of its own; 0: its own
   SeverityRules severity;
   double max_replicated = 1;  // more of the model on every rank is an error
+  bool examples = false;      // findings of the walk in numbers, too
 };
 
 struct CompileArguments {

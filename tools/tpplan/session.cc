@@ -73,7 +73,7 @@ Sources sources_of(const Session& session) {
 }
 
 WalkOptions walk_options(const InputArguments& inputs) {
-  WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer"};
+  WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer", .examples = inputs.examples};
   for (const RuntimeRow& row : runtimes()) {
     if (row.name == inputs.runtime) walk.runtime = row.runtime;
   }
