@@ -88,9 +88,14 @@ void close_before(Backward& b, const TapeEntry& entry, std::span<const TapeSlot>
   if (!grad.has_claim || !y.is_dtensor) return;
   AxisMask pieces = y.partial;
   for (const TapeSlot& in : ins) pieces |= cut_axes(b.walk.table, b.walk.table.layouts[in.layout]);
+  Linearity ignored{};
+  const bool by_elements =
+      entry.kind == TapeKind::Op && find_pointwise(b.walk.graph.strings[b.walk.graph.nodes[entry.node].name], ignored);
   Claim closed = grad.claim;
   for (size_t axis = 0; axis < closed.size(); ++axis) {
-    if (closed[axis].kind == PlacementKind::Partial && (pieces & axis_bit(axis)) != 0) closed[axis] = {};
+    if (closed[axis].kind != PlacementKind::Partial || (pieces & axis_bit(axis)) == 0) continue;
+    // By elements it is cheaper to sum each piece where it is wanted.
+    closed[axis] = by_elements && is_shard(y.claim[axis]) ? y.claim[axis] : Placement{};
   }
   if (closed == grad.claim) return;
   grad.layout = result.layout;

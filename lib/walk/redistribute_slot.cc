@@ -57,10 +57,11 @@ void gather_axis(Walk& walk, Spread& layout, const Change& change, std::vector<i
   }
 }
 
+// The mean of what every rank has complete is that again.
 void sum_axis(Walk& walk, Spread& layout, const Change& change, Fault& fault) {
   if ((cut_axes(walk.table, layout) & axis_bit(change.axis)) != 0)
     set_fault(fault, Code::TP5107, fmt::format("adds up different pieces: {}", layout_text(walk.table, layout)));
-  else if ((layout.partial & axis_bit(change.axis)) == 0 && !layout.zero)
+  else if ((layout.partial & axis_bit(change.axis)) == 0 && !layout.zero && change.from.op != ReduceOp::Avg)
     set_fault(fault, Code::TP5109,
               fmt::format("adds up {} times what every rank has complete", walk.table.maps.axes[change.axis]));
   layout.partial &= ~axis_bit(change.axis);

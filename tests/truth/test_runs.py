@@ -15,6 +15,7 @@ RUNS = {
     "runs_data": "glob",
     "runs_keras": "keras",
     "runs_transformers": "transformers",
+    "runs_torch": "torch",
 }
 
 
