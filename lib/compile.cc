@@ -45,7 +45,7 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
-                              c.judgement.init);
+                              c.judgement.init, inputs.walk.runtime.value_or(c.plan.dialect->runtime));
   c.manifest.collectives = c.judgement.forecast.calls;
   c.manifest.has_collectives = c.judgement.forecast.gap == ForecastGap::None;
   if (c.manifest.has_collectives)

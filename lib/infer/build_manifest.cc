@@ -15,6 +15,7 @@ struct Builder {
   const ShardingTable& table;
   const InitTable& init;
   const PatternMatches& patterns;
+  PlanRuntime runtime;
   Manifest& manifest;
   std::unordered_map<std::string, uint32_t> layout_index;
   std::string key;  // reused
@@ -46,8 +47,9 @@ ParamLayout make_layout(const Builder& b, const Param& param, const Sharding& sh
   layout.rule = rule;
   layout.reason = to_text(reason);
   layout.replicas = device_count(b.plan.mesh) / shard_count(sharding.spec, b.plan.mesh);
-  if (!param.is_buffer) layout.grad_reduce = grad_reduce_of(b.plan, sharding, rule);
   if (!param.is_buffer) {
+    layout.norm_divisor = layout.replicas;
+    layout.grad_reduce = grad_reduce_of(b.plan, sharding, rule, b.runtime);
     layout.steps = param_steps(shape, sharding, layout.grad_reduce, data_axes_of(b.plan), b.plan.mesh);
   }
   const ModuleKind kind = b.graph.modules[param.module].kind;
@@ -132,6 +134,7 @@ std::vector<std::string> paths_of(const ModelGraph& graph, const std::vector<Mod
 void add_settings(Builder& b) {
   const TpPlan& plan = b.plan;
   if (plan.data) b.manifest.data = ManifestData{.axes = plan.data->axes, .dim = plan.data->dim};
+  b.manifest.loss = resolved_loss(plan, data_gradients(b.runtime));
   b.manifest.remat = paths_of(b.graph, b.patterns.remat);
   if (!plan.fsdp) return;
   b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis,
@@ -144,7 +147,8 @@ void add_settings(Builder& b) {
 }  // namespace
 
 Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
-                        const ShardingTable& table, const BoundaryTable& boundaries, const InitTable& init) {
+                        const ShardingTable& table, const BoundaryTable& boundaries, const InitTable& init,
+                        PlanRuntime runtime) {
   Manifest manifest;
   manifest.model_name = graph.name;
   manifest.mesh = plan.mesh;
@@ -163,6 +167,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                   .table = table,
                   .init = init,
                   .patterns = matches.patterns,
+                  .runtime = runtime,
                   .manifest = manifest,
                   .layout_index = {},
                   .key = {}};

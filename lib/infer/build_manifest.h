@@ -14,6 +14,6 @@ namespace tpplan {
 // those of the input files' bytes.
 [[nodiscard]] Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
                                       const ShardingTable& table, const BoundaryTable& boundaries,
-                                      const InitTable& init);
+                                      const InitTable& init, PlanRuntime runtime);
 
 }  // namespace tpplan

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "infer/axis_use.h"
 #include "model/attention_names.h"
 #include "model/module_kinds.h"
 #include "sharding/tensor_size.h"
@@ -47,18 +48,7 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
 
 void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const ShardingTable& table,
                         Diagnostics& diagnostics) {
-  std::vector<bool> used(plan.mesh.axes.size());
-  for (const Sharding& sharding : table.shardings) {
-    for (const DimAxes& axes : sharding.spec) {
-      for (const AxisId axis : axes) used[axis] = true;
-    }
-  }
-  for (const BoundaryMatch& match : matches.boundaries) {
-    if (plan.rules[match.rule].axis != kNoAxis) used[plan.rules[match.rule].axis] = true;
-  }
-  if (plan.data) {
-    for (const AxisId axis : plan.data->axes) used[axis] = true;
-  }
+  const std::vector<bool> used = used_axes(plan, matches, table);
   for (size_t axis = 0; axis < used.size(); ++axis) {
     if (used[axis] || plan.mesh.axes[axis].size == 1) continue;
     const Span place = axis < plan.axis_spans.size() ? plan.axis_spans[axis] : Span{};

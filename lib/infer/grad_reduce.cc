@@ -2,15 +2,25 @@
 
 namespace tpplan {
 
-std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule) {
+Reduction data_gradients(PlanRuntime runtime) {
+  return runtime == PlanRuntime::Tpplan ? Reduction::Sum : Reduction::Mean;
+}
+
+std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule, PlanRuntime runtime) {
   std::vector<GradReduce> reduces;
   for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
     const auto axis = static_cast<AxisId>(i);
     const bool style = rule != kNoRule && plan.rules[rule].style != nullptr && plan.rules[rule].axis == axis &&
                        plan.rules[rule].style->sums_parameter_gradients;
     if (!is_data_axis(plan, axis) && !style) continue;
+    const bool is_fsdp = plan.fsdp && plan.fsdp->axis == axis;
     reduces.push_back(
-        {axis, uses_axis(sharding.spec, axis) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce});
+        {.axis = axis,
+         .kind = uses_axis(sharding.spec, axis) ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce,
+         .by = !is_data_axis(plan, axis)        ? GradSummer::Module
+               : runtime == PlanRuntime::Tpplan ? GradSummer::Tpplan
+               : is_fsdp                        ? GradSummer::Fsdp
+                                                : GradSummer::Ddp});
   }
   return reduces;
 }

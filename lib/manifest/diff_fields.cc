@@ -156,6 +156,10 @@ constexpr FieldRow<Manifest> kSettings[] = {
      [](const M&, const M& m) -> FieldWord {
        return {step_words(m.step, m.mesh), text_of(write_step, m.step, m.mesh)};
      }},
+    {"loss",
+     [](const M&, const M& m) -> FieldWord {
+       return {m.loss ? to_text(*m.loss, m.mesh) : "none", text_of(write_loss, m.loss, m.mesh)};
+     }},
     {"fsdp",
      [](const M&, const M& m) -> FieldWord {
        return {fsdp_words(m.fsdp, m.mesh), text_of(write_fsdp, m.fsdp, m.mesh)};

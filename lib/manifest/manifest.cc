@@ -12,9 +12,12 @@ std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh) {
   for (const GradReduce& reduce : reductions) {
     text.append(text.empty() ? "" : ", ").append(to_text(reduce.kind)).append(" over ");
     text += mesh.axes[reduce.axis].name;
+    if (reduce.by != GradSummer::Unknown) text.append(" by ").append(to_text(reduce.by));
   }
   return text;
 }
+
+std::string norm_weight_text(const ParamLayout& layout) { return "1/" + std::to_string(layout.norm_divisor); }
 
 std::string_view path_of(const Manifest& manifest, const ManifestParam& param) {
   return std::string_view(manifest.names).substr(param.name_begin, param.name_length);

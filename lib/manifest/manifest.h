@@ -12,6 +12,7 @@
 #include "sharding/collective_call.h"
 #include "sharding/distribution.h"
 #include "sharding/dtype.h"
+#include "sharding/loss.h"
 #include "sharding/mesh.h"
 #include "sharding/partition_spec.h"
 #include "sharding/placement.h"
@@ -43,6 +44,9 @@ struct ParamLayout {
   uint32_t rule = kNoManifestRule;  // into Manifest::rules
   std::string reason;               // rule | fsdp | rule+fsdp | default | tied
   int64_t replicas = 1;             // ranks that hold the same element
+  // The square of its gradient's norm is the sum of all ranks' squares over this, once `grad_reduce` is done: every
+  // element counts as often as ranks hold it. 0: nobody says, of a buffer or in manifests that were written before.
+  int64_t norm_divisor = 0;
   std::vector<GradReduce> grad_reduce;
   std::vector<ParamStep> steps;   // param_steps of the above and of data_axes_of; a buffer has none
   std::string kind;               // of the module that it belongs to: linear | embedding | norm; empty: none of these
@@ -130,6 +134,7 @@ struct Manifest {
   std::vector<ModuleLayout> module_layouts;
   std::vector<ManifestModule> modules;
   std::optional<ManifestData> data;
+  std::optional<Loss> loss;  // absent: the plan says nothing of it
   std::optional<ManifestFsdp> fsdp;
   std::vector<std::string> remat;
   std::vector<Distribution> distributions;
@@ -139,8 +144,11 @@ struct Manifest {
   ManifestTotals totals;
 };
 
-// "all_reduce over tp, reduce_scatter over fsdp"; empty for none.
+// "all_reduce over tp by module, reduce_scatter over fsdp by tpplan"; empty for none.
 [[nodiscard]] std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh);
+
+// "1/4".
+[[nodiscard]] std::string norm_weight_text(const ParamLayout& layout);
 
 [[nodiscard]] std::string_view path_of(const Manifest& manifest, const ManifestParam& param);
 [[nodiscard]] std::string_view path_of(const Manifest& manifest, const ManifestModule& module);

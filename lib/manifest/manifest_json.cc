@@ -84,6 +84,7 @@ void write_grad_reduce(JsonWriter& json, std::span<const GradReduce> reductions,
     begin_object(json);
     write_member(json, "axis", mesh.axes[reduce.axis].name);
     write_member(json, "kind", to_text(reduce.kind));
+    if (reduce.by != GradSummer::Unknown) write_member(json, "by", to_text(reduce.by));
     end_object(json);
   });
 }
@@ -121,6 +122,18 @@ void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const
   write_key(json, "axes");
   write_axes(json, data->axes, mesh);
   write_member(json, "dim", data->dim);
+  end_object(json);
+}
+
+void write_loss(JsonWriter& json, const std::optional<Loss>& loss, const Mesh& mesh) {
+  if (!loss) return write_value(json, nullptr);
+  begin_object(json);
+  write_member(json, "output", loss->output);
+  write_member(json, "reduction", to_text(loss->reduction));
+  write_member(json, "count", to_text(loss->count));
+  write_key(json, "axes");
+  write_axes(json, loss->axes, mesh);
+  write_member(json, "gradients", to_text(loss->gradients));
   end_object(json);
 }
 

@@ -27,6 +27,7 @@ void write_step(JsonWriter& json, const ManifestStep& step, const Mesh& mesh);
 void write_param_steps(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh);
 void write_values(JsonWriter& json, std::span<const ManifestValue> values, const Mesh& mesh);
 void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh);
+void write_loss(JsonWriter& json, const std::optional<Loss>& loss, const Mesh& mesh);
 void write_fsdp(JsonWriter& json, const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
 
 // `"zeros"`, `{"constant": 0.5}`, `{"normal": {"mean": 0, "std": 0.02}}`: what a plan may hold as it is.

@@ -13,6 +13,9 @@ namespace tpplan {
 [[nodiscard]] bool read_fsdp(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_remat(ManifestReader& reader, const JsonTree& tree);
 
+// read_loss.cc.
+[[nodiscard]] bool read_loss(ManifestReader& reader, const JsonTree& tree);
+
 // read_params.cc. The mesh and the rules come before them, ties after.
 [[nodiscard]] bool read_parameter(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_buffer(ManifestReader& reader, const JsonTree& tree);

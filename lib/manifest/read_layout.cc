@@ -41,6 +41,26 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
                   [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
 }
 
+bool read_summer(ManifestReader& reader, const JsonNode& node, GradSummer& summer) {
+  const auto* const found = std::find(std::begin(kGradSummerNames) + 1, std::end(kGradSummerNames), node.text);
+  if (found == std::end(kGradSummerNames))
+    return fault(reader, Code::TP7001, node, fmt::format("unknown summer of gradients `{}`", node.text));
+  summer = static_cast<GradSummer>(found - std::begin(kGradSummerNames));
+  return true;
+}
+
+// Of a parameter: what follows from `replicas`.
+bool read_norm_weight(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, 0, "norm_weight", JsonKind::String, at)) return false;
+  if (at == 0) return true;
+  layout.norm_divisor = layout.replicas;
+  return tree.nodes[at].text == norm_weight_text(layout) ||
+         fault(reader, Code::TP7002, tree.nodes[at],
+               fmt::format("`norm_weight` is `{}`, and each element is on {} ranks", tree.nodes[at].text,
+                           layout.replicas));
+}
+
 bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
   const uint32_t at = member(reader, tree, object, "grad_reduce", JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
@@ -49,6 +69,9 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
                           kind = member(reader, tree, i, "kind", JsonKind::String);
            if (axis == 0 || kind == 0) return false;
            GradReduce& reduce = layout.grad_reduce.emplace_back();
+           uint32_t by = 0;
+           if (!optional_member(reader, tree, i, "by", JsonKind::String, by)) return false;
+           if (by != 0 && !read_summer(reader, tree.nodes[by], reduce.by)) return false;
            return read_collective_kind(reader, tree.nodes[kind], reduce.kind) &&
                   read_axis(reader, tree.nodes[axis], reduce.axis);
          });
@@ -138,9 +161,9 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
          read_placements(reader, tree, placements, layout.placements) &&
          (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
-         read_local_shapes(reader, tree, 0, layout) && read_grad_reduce(reader, tree, 0, layout) &&
-         (steps == 0 || read_steps(reader, tree, steps)) && read_kind(reader, tree, layout) &&
-         read_init_index(reader, tree, layout);
+         read_local_shapes(reader, tree, 0, layout) && read_norm_weight(reader, tree, layout) &&
+         read_grad_reduce(reader, tree, 0, layout) && (steps == 0 || read_steps(reader, tree, steps)) &&
+         read_kind(reader, tree, layout) && read_init_index(reader, tree, layout);
 }
 
 }  // namespace tpplan

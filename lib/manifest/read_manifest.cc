@@ -69,21 +69,14 @@ struct MemberRow {
 // What a row reads may ask for what stands before it in the file: parameters for the mesh and the rules, ties for the
 // parameters.
 constexpr MemberRow kMembers[] = {
-    {"format", JsonMember::Whole, read_format, true},
-    {"inputs", JsonMember::Whole, read_inputs},
-    {"mesh", JsonMember::Whole, read_mesh, true},
-    {"uneven", JsonMember::Whole, read_uneven},
-    {"rules", JsonMember::Elements, read_rule},
-    {"parameters", JsonMember::Elements, read_parameter, true},
-    {"buffers", JsonMember::Elements, read_buffer},
-    {"tied", JsonMember::Elements, read_tie},
-    {"modules", JsonMember::Elements, read_module},
-    {"init", JsonMember::Whole, read_init},
-    {"data", JsonMember::Whole, read_data},
-    {"fsdp", JsonMember::Whole, read_fsdp},
-    {"remat", JsonMember::Whole, read_remat},
-    {"totals", JsonMember::Whole, read_totals, true},
-    {"collectives", JsonMember::Elements, read_collective},
+    {"format", JsonMember::Whole, read_format, true}, {"inputs", JsonMember::Whole, read_inputs},
+    {"mesh", JsonMember::Whole, read_mesh, true},     {"uneven", JsonMember::Whole, read_uneven},
+    {"rules", JsonMember::Elements, read_rule},       {"parameters", JsonMember::Elements, read_parameter, true},
+    {"buffers", JsonMember::Elements, read_buffer},   {"tied", JsonMember::Elements, read_tie},
+    {"modules", JsonMember::Elements, read_module},   {"init", JsonMember::Whole, read_init},
+    {"data", JsonMember::Whole, read_data},           {"loss", JsonMember::Whole, read_loss},
+    {"fsdp", JsonMember::Whole, read_fsdp},           {"remat", JsonMember::Whole, read_remat},
+    {"totals", JsonMember::Whole, read_totals, true}, {"collectives", JsonMember::Elements, read_collective},
     {"step", JsonMember::Whole, read_step},
 };
 

@@ -35,6 +35,7 @@ void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh)
     write_value(json, layout.rule);
   write_member(json, "reason", layout.reason);
   write_member(json, "replicas", layout.replicas);
+  if (layout.norm_divisor != 0) write_member(json, "norm_weight", norm_weight_text(layout));
   write_key(json, "grad_reduce");
   write_grad_reduce(json, layout.grad_reduce, mesh);
   if (!layout.steps.empty()) {
@@ -195,6 +196,8 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   }
   write_top_key(json, "data");
   write_data(json, manifest.data, manifest.mesh);
+  write_top_key(json, "loss");
+  write_loss(json, manifest.loss, manifest.mesh);
   write_top_key(json, "fsdp");
   write_fsdp(json, manifest.fsdp, manifest.mesh);
   write_top_key(json, "remat");

@@ -10,8 +10,8 @@ namespace tpplan {
 namespace {
 
 // In the order in which they are written.
-constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh",  "axis", "uneven",  "tp_plan",
-                                         "blocks", "data",    "fsdp",        "remat", "init", "suppress"};
+constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh", "axis",  "uneven", "tp_plan",
+                                         "blocks", "data",    "loss",        "fsdp", "remat", "init",   "suppress"};
 constexpr std::string_view kFormatHelp = "a plan starts with `format: {}`";
 
 void read_format(PlanReader& reader, YamlId id) {
@@ -63,17 +63,12 @@ struct SectionRow {
 };
 
 // What follows format and mesh, in the order in which it is read: rules ask for the dialect and the axis.
-constexpr SectionRow kSections[] = {{"dialect", read_dialect},
-                                    {"keras_match", read_keras_match},
-                                    {"uneven", read_uneven},
-                                    {"axis", read_default_axis},
-                                    {"tp_plan", read_rules},
-                                    {"blocks", read_blocks},
-                                    {"data", read_data},
-                                    {"fsdp", read_fsdp},
-                                    {"remat", read_remat},
-                                    {"init", read_init},
-                                    {"suppress", read_suppressions}};
+constexpr SectionRow kSections[] = {{"dialect", read_dialect}, {"keras_match", read_keras_match},
+                                    {"uneven", read_uneven},   {"axis", read_default_axis},
+                                    {"tp_plan", read_rules},   {"blocks", read_blocks},
+                                    {"data", read_data},       {"loss", read_loss},
+                                    {"fsdp", read_fsdp},       {"remat", read_remat},
+                                    {"init", read_init},       {"suppress", read_suppressions}};
 
 // Where findings about all rules point: at `tp_plan`, or `blocks`, or the whole plan.
 Span rules_span(const PlanReader& reader) {

@@ -41,6 +41,14 @@ std::vector<AxisId> data_axes_of(const TpPlan& plan) {
   return axes;
 }
 
+std::optional<Loss> resolved_loss(const TpPlan& plan, Reduction joined) {
+  if (!plan.loss) return std::nullopt;
+  Loss loss = plan.loss->told;
+  if (!plan.loss->names_axes) loss.axes = data_axes_of(plan);
+  if (!plan.loss->names_gradients) loss.gradients = joined;
+  return loss;
+}
+
 bool same_treatment(const PlanRule& a, const PlanRule& b) {
   return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous &&
          a.options == b.options;
@@ -64,6 +72,10 @@ bool same_rule(const PlanRule& a, const PlanRule& b) {
 
 bool same_data(const DataSharding& a, const DataSharding& b) { return a.axes == b.axes && a.dim == b.dim; }
 
+bool same_loss(const PlanLoss& a, const PlanLoss& b) {
+  return a.told == b.told && a.names_axes == b.names_axes && a.names_gradients == b.names_gradients;
+}
+
 bool same_fsdp(const FsdpSettings& a, const FsdpSettings& b) {
   return a.axis == b.axis && a.min_weight_size == b.min_weight_size && a.policy == b.policy &&
          same_patterns(a.patterns, b.patterns) && same_patterns(a.units, b.units);
@@ -84,7 +96,8 @@ bool same_plan(const TpPlan& a, const TpPlan& b) {
   return a.dialect == b.dialect && a.keras_match == b.keras_match && a.uneven == b.uneven &&
          same_list(a.mesh.axes, b.mesh.axes, same_axis) && same_patterns(a.blocks, b.blocks) &&
          same_list(a.rules, b.rules, same_rule) && a.data.has_value() == b.data.has_value() &&
-         (!a.data || same_data(*a.data, *b.data)) && a.fsdp.has_value() == b.fsdp.has_value() &&
+         (!a.data || same_data(*a.data, *b.data)) && a.loss.has_value() == b.loss.has_value() &&
+         (!a.loss || same_loss(*a.loss, *b.loss)) && a.fsdp.has_value() == b.fsdp.has_value() &&
          (!a.fsdp || same_fsdp(*a.fsdp, *b.fsdp)) && same_patterns(a.remat, b.remat) &&
          same_list(a.init, b.init, same_init) && same_list(a.suppressions, b.suppressions, same_suppression);
 }
@@ -144,6 +157,15 @@ std::string dump(const TpPlan& plan) {
     out += "data";
     for (const AxisId axis : plan.data->axes) out += " " + plan.mesh.axes[axis].name;
     out += fmt::format(" dim {}\n", plan.data->dim);
+  }
+  if (plan.loss) {
+    const Loss& loss = plan.loss->told;
+    out += fmt::format("loss {} of output {}", to_text(loss.reduction), loss.output);
+    if (loss.reduction == Reduction::Mean) out += fmt::format(" count {}", to_text(loss.count));
+    if (plan.loss->names_axes) out += " over";
+    for (const AxisId axis : loss.axes) out += " " + plan.mesh.axes[axis].name;
+    if (plan.loss->names_gradients) out += fmt::format(" gradients {}", to_text(loss.gradients));
+    out += '\n';
   }
   if (plan.fsdp) {
     out += fmt::format("fsdp {} {} min_weight_size {}\n", plan.mesh.axes[plan.fsdp->axis].name, plan.fsdp->policy->name,

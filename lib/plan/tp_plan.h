@@ -14,6 +14,7 @@
 #include "plan/style_table.h"
 #include "sharding/check_sharding.h"
 #include "sharding/distribution.h"
+#include "sharding/loss.h"
 #include "sharding/mesh.h"
 #include "sharding/placement.h"
 
@@ -66,6 +67,13 @@ struct DataSharding {
   int dim = 0;
 };
 
+// `loss` as it is written; what it leaves out says resolved_loss.
+struct PlanLoss {
+  Loss told;
+  bool names_axes = false, names_gradients = false;
+  Span span;
+};
+
 struct FsdpSettings {
   AxisId axis = kNoAxis;
   int64_t min_weight_size = int64_t{1} << 18;  // elements; up to and including this many stay as they are
@@ -104,6 +112,7 @@ struct TpPlan {
   std::vector<ModulePattern> blocks;
   std::vector<PlanRule> rules;  // file order
   std::optional<DataSharding> data;
+  std::optional<PlanLoss> loss;
   std::optional<FsdpSettings> fsdp;
   std::vector<ModulePattern> remat;
   std::vector<InitEntry> init;  // file order; the first that matches decides
@@ -120,6 +129,10 @@ struct TpPlan {
 // Over data axes, FSDP's among them, every rank has a batch of its own. In mesh order.
 [[nodiscard]] bool is_data_axis(const TpPlan& plan, AxisId axis);
 [[nodiscard]] std::vector<AxisId> data_axes_of(const TpPlan& plan);
+
+// The loss with what its plan leaves to others: it runs over the data axes, and over these its gradients become what
+// `joined` says. Absent where the plan has none.
+[[nodiscard]] std::optional<Loss> resolved_loss(const TpPlan& plan, Reduction joined);
 
 // True when both rules would do the same to a parameter.
 [[nodiscard]] bool same_treatment(const PlanRule& a, const PlanRule& b);

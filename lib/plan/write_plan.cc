@@ -148,6 +148,19 @@ PlanPiece data_piece(const DataSharding& data, const Mesh& mesh) {
   return map;
 }
 
+PlanPiece loss_piece(const PlanLoss& loss, const Mesh& mesh) {
+  static const Loss standard;
+  const Loss& told = loss.told;
+  PlanPiece map = brackets(PieceKind::Map), axes = brackets(PieceKind::Sequence);
+  if (told.output != standard.output) add_entry(map, "output", std::to_string(told.output));
+  add_entry(map, "reduction", std::string(to_text(told.reduction)));
+  if (told.count != standard.count) add_entry(map, "count", std::string(to_text(told.count)));
+  for (const AxisId axis : told.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
+  if (loss.names_axes) add_entry(map, "axes", std::move(axes));
+  if (loss.names_gradients) add_entry(map, "gradients", std::string(to_text(told.gradients)));
+  return map;
+}
+
 PlanPiece fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
   static const FsdpSettings standard;
   PlanPiece map = brackets(PieceKind::Map);
@@ -210,6 +223,7 @@ std::string write_plan(const TpPlan& plan, std::string_view comment) {
   add_entry(root, "tp_plan", std::move(rules.whole));
   if (!plan.blocks.empty()) add_entry(root, "blocks", std::move(rules.blocks));
   if (plan.data) add_entry(root, "data", data_piece(*plan.data, plan.mesh));
+  if (plan.loss) add_entry(root, "loss", loss_piece(*plan.loss, plan.mesh));
   if (plan.fsdp) add_entry(root, "fsdp", fsdp_piece(*plan.fsdp, plan.mesh));
   if (!plan.remat.empty()) add_entry(root, "remat", patterns_piece(plan.remat));
   if (!plan.init.empty()) add_entry(root, "init", init_piece(plan.init));

@@ -34,8 +34,9 @@ MeshTrial try_mesh(const ModelGraph& graph, const TpPlan& plan, const WalkOption
     trial.reason = error->message;
     return trial;
   }
+  const PlanRuntime runtime = walk.runtime.value_or(plan.dialect->runtime);
   trial.parameter_bytes =
-      build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init).totals.max_bytes_per_rank;
+      build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init, runtime).totals.max_bytes_per_rank;
   trial.gap = j.forecast.gap;
   if (trial.gap == ForecastGap::None) trial.wire_bytes = measure_collectives(j.forecast.calls, plan.mesh).total.wire;
   return trial;

@@ -12,10 +12,19 @@
 
 namespace tpplan {
 
+// Who sums gradients of parameters over an axis. Module: the modules themselves, in the backward pass; Fsdp, Ddp:
+// torch's wrapper around the model; Tpplan: tools/python/tpplan/torch.
+enum class GradSummer : uint8_t { Unknown, Module, Fsdp, Ddp, Tpplan };
+inline constexpr std::string_view kGradSummerNames[] = {"", "module", "fsdp", "ddp", "tpplan"};  // by GradSummer
+static_assert(std::size(kGradSummerNames) == static_cast<size_t>(GradSummer::Tpplan) + 1);
+
+[[nodiscard]] inline std::string_view to_text(GradSummer by) { return kGradSummerNames[static_cast<size_t>(by)]; }
+
 // A sum of a gradient over one axis, by all_reduce or reduce_scatter.
 struct GradReduce {
   AxisId axis = kNoAxis;
   CollectiveKind kind{};
+  GradSummer by = GradSummer::Unknown;  // in manifests that were written before
   bool operator==(const GradReduce&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "walk/judge_grad.h"
+#include "walk/judge_loss.h"
 #include "walk/operation_back.h"
 #include "walk/report_cause.h"
 #include "walk/slots.h"
@@ -19,7 +20,8 @@ Backward begin_backward(Walk& walk) {
   b.grads.resize(walk.slots.size());
   b.first_use.assign(walk.slots.size(), kNoId);
   std::vector<bool> reached(walk.slots.size(), false);
-  for (const ValueId output : walk.graph.outputs) {
+  const std::vector<ValueId> trained = walk.loss != nullptr ? std::vector{loss_value(walk)} : walk.graph.outputs;
+  for (const ValueId output : trained) {
     const SlotId slot = walk.slot_of[output];
     if (!walk.slots[slot].requires_grad) continue;
     reached[slot] = true;

@@ -11,7 +11,8 @@ ParamCalls data_calls(const Walk& walk, ParamId id) {
   if (walk.data_axes.empty()) return {};
   const Param& param = walk.model.params[id];
   const Sharding& sharding = sharding_of(walk.shardings, id);
-  std::vector<GradReduce> reductions = grad_reduce_of(walk.plan, sharding, walk.shardings.params[id].rule);
+  std::vector<GradReduce> reductions =
+      grad_reduce_of(walk.plan, sharding, walk.shardings.params[id].rule, walk.runtime.runtime);
   std::erase_if(reductions, [&](const GradReduce& reduce) { return !is_data_axis(walk.plan, reduce.axis); });
   const std::span<const int64_t> shape = shape_of(walk.model, param);
   const Mesh& mesh = walk.plan.mesh;

@@ -52,7 +52,7 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   if (plain) {
     const StyleRow* style = rule == kNoRule ? nullptr : walk.plan.rules[rule].style;
     if (style != nullptr && style->name == "mla_kv_a_proj") return view;
-    for (const GradReduce& sum : grad_reduce_of(walk.plan, sharding, rule)) {
+    for (const GradReduce& sum : grad_reduce_of(walk.plan, sharding, rule, walk.runtime.runtime)) {
       const auto axis = std::find(walk.axes.begin(), walk.axes.end(), sum.axis);
       if (axis != walk.axes.end() && !uses_axis(sharding.spec, sum.axis))
         view = sum_gradient(walk, view, static_cast<size_t>(axis - walk.axes.begin()), rule);

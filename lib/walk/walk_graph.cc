@@ -3,10 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
+#include "infer/grad_reduce.h"
 #include "walk/backward.h"
 #include "walk/example.h"
+#include "walk/judge_loss.h"
 #include "walk/list_operations.h"
 #include "walk/node_args.h"
 #include "walk/operations.h"
@@ -75,6 +78,7 @@ void judge_output(Walk& walk) {
       if (walk.slots[slot].cause != kNoId) report_cause(walk, walk.causes[walk.slots[slot].cause], "output");
       return;
     }
+    if (!layout.is_dtensor && walk.loss != nullptr && output == loss_value(walk)) continue;  // judge_loss
     Spread claimed;
     if (layout.is_dtensor) {
       claimed = placed_layout(walk.table, shape_of(walk, slot), layout.claim);
@@ -97,9 +101,10 @@ void judge_output(Walk& walk) {
   }
 }
 
-bool output_is_right(const Walk& walk) {
+bool output_is_right(Walk& walk) {
   return std::all_of(walk.graph.outputs.begin(), walk.graph.outputs.end(), [&](ValueId output) {
     const Spread& layout = layout_of(walk, walk.slot_of[output]);
+    if (!layout.wrong && walk.loss != nullptr && output == loss_value(walk)) return judge_loss(walk, false);
     return !layout.wrong && (layout.is_dtensor || (layout.partial == 0 && is_all_whole(walk.table, layout)));
   });
 }
@@ -177,6 +182,8 @@ void walk_axes(Walk& walk, Forecast& forecast) {
     return;
   }
   judge_output(walk);
+  if (walk.loss != nullptr && !layout_of(walk, walk.slot_of[loss_value(walk)]).wrong)
+    std::ignore = judge_loss(walk, !walk.infer);
   if (!walk.infer) walk_backward(walk, output_is_right(walk));
   if (forecast.gap == ForecastGap::None)
     forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
@@ -229,6 +236,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   std::vector<AxisId> data_axes = data_axes_of(plan);
   std::erase_if(data_axes, [&](AxisId axis) { return plan.mesh.axes[axis].size == 1; });
   if (!runtime.has_data_axes) forecast.unlisted = std::exchange(data_axes, {});
+  const std::optional<Loss> loss = resolved_loss(plan, data_gradients(runtime.runtime));
   const size_t at_once = runtime.one_axis || ranks > kMostRanksTogether ? 1 : axes.size();
   for (size_t i = 0; i < axes.size() || !data_axes.empty(); i += at_once) {
     const std::span<const AxisId> together = std::span(axes).subspan(i, at_once);
@@ -243,6 +251,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .data_axes = std::exchange(data_axes, {}),  // once, where each axis is walked by itself
               .runtime = runtime,
               .infer = options.infer,
+              .loss = loss && static_cast<size_t>(loss->output) < model.operations.outputs.size() ? &*loss : nullptr,
               .listing = options.listing ? &forecast.listing : nullptr,
               .examples = options.examples ? &forecast.examples : nullptr};
     walk_axes(walk, forecast);

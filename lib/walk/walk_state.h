@@ -115,7 +115,8 @@ struct Walk {
   size_t ranks = 1;
   const RuntimeRow& runtime;
   bool infer = false;
-  int64_t rope_dim = 0;  // `qk_rope_head_dim` of the model's configuration; 0: it has none
+  const Loss* loss = nullptr;  // nullptr: the plan says nothing of it
+  int64_t rope_dim = 0;        // `qk_rope_head_dim` of the model's configuration; 0: it has none
 
   SpreadTable table;
   std::vector<Slot> slots;

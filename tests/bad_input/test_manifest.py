@@ -29,6 +29,7 @@ mesh: {fsdp: 2, tp: 4}
 uneven: torch
 tp_plan: {embed: embedding_rowwise, wq: colwise, head: colwise}
 data: {axes: [fsdp], dim: 0}
+loss: {reduction: mean, count: global}
 fsdp: {axis: fsdp, min_weight_size: 0}
 """
 
@@ -82,6 +83,7 @@ OPTIONAL = {
     ("modules",),
     ("buffers",),
     ("data",),
+    ("loss",),
     ("fsdp",),
     ("remat",),
     ("init",),
@@ -95,6 +97,8 @@ OPTIONAL = {
     ("fsdp", "min_weight_size"),
 }
 OF_AN_ENTRY = {
+    "norm_weight",
+    "by",
     "steps",
     "pieces",
     "kind",

@@ -345,8 +345,9 @@ def test_added_and_removed_parameters_modules_and_buffers(manifest):
         ({"more": "fsdp: {axis: tp}\n"}, "fsdp"),
         ({"more": 'remat: ["layers.*"]\n'}, "remat"),
         ({"more": "data: {axes: [tp]}\n"}, "data"),
+        ({"more": "loss: {reduction: sum, axes: []}\n"}, "loss"),
     ],
-    ids=["axis", "size", "uneven", "fsdp", "remat", "data"],
+    ids=["axis", "size", "uneven", "fsdp", "remat", "data", "loss"],
 )
 def test_every_setting_is_a_difference(manifest, settings, key):
     model = copy.deepcopy(MODEL)

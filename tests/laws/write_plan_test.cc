@@ -202,6 +202,16 @@ TpPlan random_plan() {
   }
   if (one_in(2))
     plan.data = {.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))}, .dim = static_cast<int>(below(3))};
+  if (one_in(3)) {
+    PlanLoss& loss = plan.loss.emplace();
+    loss.told.output = static_cast<int>(below(3));
+    loss.told.reduction = static_cast<Reduction>(below(2));
+    if (loss.told.reduction == Reduction::Mean) loss.told.count = static_cast<TermCount>(below(2));
+    loss.names_axes = one_in(2);
+    if (loss.names_axes) loss.told.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))};
+    loss.names_gradients = one_in(2);
+    if (loss.names_gradients) loss.told.gradients = static_cast<Reduction>(below(2));
+  }
   if (one_in(2)) {
     plan.fsdp.emplace();
     plan.fsdp->axis = static_cast<AxisId>(below(plan.mesh.axes.size()));

@@ -86,6 +86,7 @@ OPERATIONS_PLAN = plan(
 # Name: model, plan.
 COMPILES = {
     "one colwise": (MODEL, PLAN),
+    "a loss": (MODEL, plan(loss={})),
     "uneven": (MODEL, plan(mesh={"tp": 3}, uneven="torch")),
     "segments that torch has no word for": (model(FUSED), plan(tp_plan={"qkv": "colwise"})),
     "packed weights": (model(EXPERTS), plan(tp_plan={"experts": "packed_colwise"})),

@@ -81,7 +81,7 @@ def test_no_object_of_a_plan_takes_unknown_keys_and_every_other_object_does():
         for kind in KINDS
     }
     assert closed["plan"] == [path for path, _ in objects(SCHEMAS["plan"])]
-    assert len(closed["plan"]) == 5  # the plan, data, fsdp, a suppression and a rule
+    assert len(closed["plan"]) == 6  # the plan, data, loss, fsdp, a suppression and a rule
     assert closed["model"] == closed["manifest"] == closed["diagnostics"] == closed["diff"] == []
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from .. import slices
 
@@ -61,6 +62,8 @@ class Tensor:
     reason: str
     replicas: int
     grad_reduce: tuple  # (axis, "all_reduce" | "reduce_scatter")
+    summed_by: tuple  # of each of these: "module", "fsdp", "ddp" or "tpplan"; None where nobody says
+    norm_weight: Fraction | None  # of its gradient's square on one rank; None where nobody says
     kind: str | None = None  # of its module: linear, embedding or norm; None for others
     dims: tuple = ()  # names of the dims of a linear's or embedding's parameter; () where nobody says
     steps: tuple = ()  # of ParamStep; () in manifests that were written before
@@ -88,6 +91,18 @@ class Boundary:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """How the loss is made of result `output` of the model: `reduction` and `gradients` are "mean" or "sum", `count` is
+    "per_rank" or "global"."""
+
+    output: int
+    reduction: str
+    count: str
+    axes: tuple
+    gradients: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     model_name: str
     mesh: tuple  # (name, size), major to minor
@@ -99,6 +114,7 @@ class Manifest:
     data_axes: tuple = ()
     data_dim: int = 0
     fsdp_axis: str | None = None
+    loss: Loss | None = None  # None where the plan says nothing of it
     remat: tuple = ()
     totals: dict = field(default_factory=dict)
 

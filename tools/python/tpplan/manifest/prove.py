@@ -26,6 +26,8 @@ def prove_tensor(where, tensor, mesh, uneven):
         raise ManifestError(where, "`local_shape` is not what its spec says", COMPILE_AGAIN)
     if tensor.replicas != math.prod(size for _, size in mesh) // count:
         raise ManifestError(where, "`replicas` is not what its spec says", COMPILE_AGAIN)
+    if tensor.norm_weight is not None and tensor.norm_weight * tensor.replicas != 1:
+        raise ManifestError(where, "`norm_weight` is not 1 over `replicas`", COMPILE_AGAIN)
     for axis, kind in tensor.grad_reduce:
         wanted = "reduce_scatter" if any(axis in axes for axes in tensor.spec) else "all_reduce"
         if kind != wanted:

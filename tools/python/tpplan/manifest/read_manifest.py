@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from fractions import Fraction
 
 from ..files import printable
 from .dtypes import DTYPE_BITS
@@ -10,6 +12,7 @@ from .manifest import (
     LAYOUT,
     WRITTEN_BY,
     Boundary,
+    Loss,
     Manifest,
     ManifestError,
     ParamStep,
@@ -22,6 +25,7 @@ from .prove import prove_steps, prove_tensor, prove_ties, prove_totals
 from .totals import TOTALS
 
 FORMAT = "tpplan.manifest/1"
+SUMMERS = ("module", "fsdp", "ddp", "tpplan")
 
 
 def load_manifest(source):
@@ -78,6 +82,7 @@ def _read(document, name):
         data_axes=take_axes("`data`", take("`data`", data, "axes", list), mesh) if data else (),
         data_dim=take("`data`", data, "dim", int) if data else 0,
         fsdp_axis=take_axes("`fsdp`", [take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
+        loss=_read_loss(take(name, document, "loss", dict, None), mesh),
         remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
         totals=_read_totals(take(name, document, "totals", dict)),
     )
@@ -116,6 +121,7 @@ def _read_tensor(where, path, entry, mesh, uneven):
         (take_axes(where, [take(where, r, "axis", str)], mesh)[0], take(where, r, "kind", str))
         for r in take(where, entry, "grad_reduce", list)
     )
+    summers = tuple(_take_word(where, r, "by", SUMMERS, None) for r in entry["grad_reduce"])
     tensor = Tensor(
         path,
         shape,
@@ -129,6 +135,8 @@ def _read_tensor(where, path, entry, mesh, uneven):
         take(where, entry, "reason", str),
         take(where, entry, "replicas", int),
         reduces,
+        summers,
+        _read_weight(where, take(where, entry, "norm_weight", str, None)),
         take(where, entry, "kind", str, None),
         tuple(take_list(where, take(where, entry, "dims", list, []), str)),
         tuple(_read_param_step(where, s, mesh) for s in take(where, entry, "steps", list, [])),
@@ -137,6 +145,32 @@ def _read_tensor(where, path, entry, mesh, uneven):
         raise ManifestError(where, f"{len(tensor.dims)} names of dims for {len(shape)} dims", COMPILE_AGAIN)
     prove_tensor(where, tensor, mesh, uneven)
     return tensor
+
+
+def _take_word(where, entry, key, words, default=...):
+    """A text that is one of these."""
+    word = take(where, entry, key, str, default)
+    if word is not default and word not in words:
+        raise ManifestError(where, f"unknown `{key}` `{printable(word)}`", WRITTEN_BY)
+    return word
+
+
+def _read_weight(where, text):
+    if text is None:
+        return None
+    if re.fullmatch("1/[1-9][0-9]{0,9}", text, re.ASCII) is None:
+        raise ManifestError(where, f"`norm_weight` is `{printable(text)}`", WRITTEN_BY)
+    return Fraction(text)
+
+
+def _read_loss(loss, mesh):
+    return loss and Loss(
+        take("`loss`", loss, "output", int),
+        _take_word("`loss`", loss, "reduction", ("mean", "sum")),
+        _take_word("`loss`", loss, "count", ("per_rank", "global")),
+        take_axes("`loss`", take("`loss`", loss, "axes", list), mesh),
+        _take_word("`loss`", loss, "gradients", ("mean", "sum")),
+    )
 
 
 def _read_step(where, entry, mesh):

@@ -8,7 +8,11 @@ their inputs and outputs go through from_local, redistribute and to_local as the
 the collectives and the sums of gradients. A module without a boundary computes with plain tensors, if it is given plain
 tensors and holds its parameters whole, and with DTensors otherwise.
 
-Gradients over data axes are sums over the ranks, not means: divide the loss by the size of the whole batch.
+Gradients over data axes are sums over the ranks, not means: divide the loss by the size of the whole batch. A manifest whose
+plan says that they are averaged (`loss: {gradients: mean}`) is refused.
+
+Clip gradients by clip_grad_norm (norms.py): torch's own counts what several ranks hold as often as they hold it, or only what
+this rank has.
 
 model.py has the order: everything is checked (checks.py), values are cut (values.py), and modules get forwards (modules.py) that
 put inputs and outputs into their layouts (boundaries.py), show parameters gathered (views.py), and let plain tensors meet
@@ -20,7 +24,8 @@ Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/te
 
 from .mixing import mixed
 from .model import parallelize
+from .norms import clip_grad_norm, grad_norm
 from .placements import ensure_dtensor
 from .values import full_tensor
 
-__all__ = ["ensure_dtensor", "full_tensor", "mixed", "parallelize"]
+__all__ = ["clip_grad_norm", "ensure_dtensor", "full_tensor", "grad_norm", "mixed", "parallelize"]

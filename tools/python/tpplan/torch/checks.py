@@ -16,6 +16,16 @@ def facts(tensor):
     return tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
 
 
+def check_loss(manifest):
+    """Refuses a plan that counts on gradients that are averaged."""
+    if manifest.loss is not None and manifest.loss.gradients == "mean" and (manifest.data_axes or manifest.fsdp_axis):
+        raise ManifestError(
+            "`loss`",
+            "its gradients are to be averaged over the data axes, and tpplan.torch sums them",
+            "divide the loss by the count over all ranks, and write `loss: {count: global, gradients: sum}` in the plan",
+        )
+
+
 def check_modules(state, model):
     """Refuses modules that are not there, and boundaries and styles that cannot be run here."""
     modules = dict(model.named_modules(remove_duplicate=False))

@@ -3,7 +3,7 @@
 from torch import nn
 
 from ..manifest import ManifestError, check_buffers, check_mesh, check_parameters, load_manifest
-from .checks import check_modules, check_shards, check_sources, facts
+from .checks import check_loss, check_modules, check_shards, check_sources, facts
 from .modules import wrap_modules
 from .placements import DeviceMesh, need_dtensor
 from .state import make_state
@@ -38,6 +38,7 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
         [list(paths) for paths in parameters.values() if len(paths) > 1],
     )
     check_buffers(manifest, {path: facts(b) for paths in buffers.values() for path, b in paths.items()})
+    check_loss(manifest)
     state = make_state(manifest, device_mesh)
     check_modules(state, model)
     check_shards(state, shards)

@@ -1,0 +1,70 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "plan/plan_sections.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kLossKeys[] = {"output", "reduction", "count", "axes", "gradients"};
+
+void read_loss_axes(PlanReader& reader, YamlId id, std::vector<AxisId>& axes) {
+  for (const YamlId item : items_of(reader, id)) {
+    AxisId axis = kNoAxis;
+    if (!read_axis(reader, item, "an axis of the loss", axis)) continue;
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end())
+      axes.push_back(axis);
+    else
+      fault(reader, Code::TP5004, item,
+            fmt::format("axis `{}` stands twice in `loss.axes`", node_at(reader, item).text));
+  }
+  std::sort(axes.begin(), axes.end());
+}
+
+template <typename Choice>
+bool read_word(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names,
+               Choice& choice) {
+  size_t index = 0;
+  if (!read_choice(reader, id, what, names, index)) return false;
+  choice = static_cast<Choice>(index);
+  return true;
+}
+
+void read_member(PlanReader& reader, std::string_view name, YamlId value, PlanLoss& loss) {
+  Loss& told = loss.told;
+  if (name == "output") {
+    int64_t output = 0;
+    if (read_integer(reader, value, "`loss.output`", 0, output, Code::TP3003, 1 << 16))
+      told.output = static_cast<int>(output);
+  } else if (name == "reduction") {
+    read_word(reader, value, "`loss.reduction`", kReductionNames, told.reduction);
+  } else if (name == "count") {
+    read_word(reader, value, "`loss.count`", kTermCountNames, told.count);
+  } else if (name == "axes") {
+    loss.names_axes = true;
+    read_loss_axes(reader, value, told.axes);
+  } else if (name == "gradients") {
+    loss.names_gradients = read_word(reader, value, "`loss.gradients`", kReductionNames, told.gradients);
+  }
+}
+
+}  // namespace
+
+void read_loss(PlanReader& reader, YamlId id) {
+  PlanLoss loss;
+  loss.span = span_at(reader, id);
+  YamlId count = kNoYaml;
+  for_each_entry(reader, id, "`loss`", [&](YamlId key, YamlId value) {
+    const std::string& name = node_at(reader, key).text;
+    if (std::find(std::begin(kLossKeys), std::end(kLossKeys), name) == std::end(kLossKeys))
+      return unknown_key(reader, key, "`loss`", kLossKeys);
+    if (name == "count") count = value;
+    read_member(reader, name, value, loss);
+  });
+  if (count != kNoYaml && loss.told.reduction == Reduction::Sum)
+    fault(reader, Code::TP3018, count, "`loss.count` changes nothing in a sum", "only a mean is divided by a count");
+  reader.plan.loss = std::move(loss);
+}
+
+}  // namespace tpplan

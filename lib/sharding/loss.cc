@@ -1,0 +1,33 @@
+#include "sharding/loss.h"
+
+#include <algorithm>
+
+namespace tpplan {
+
+std::string_view to_text(Reduction reduction) { return kReductionNames[static_cast<size_t>(reduction)]; }
+std::string_view to_text(TermCount count) { return kTermCountNames[static_cast<size_t>(count)]; }
+
+bool is_along(const Loss& loss, AxisId axis) {
+  return std::find(loss.axes.begin(), loss.axes.end(), axis) != loss.axes.end();
+}
+
+LossScale scale_along(const Loss& loss, AxisId axis, Reduction joined) {
+  const bool is_sum = joined == Reduction::Sum;
+  // Terms that are divided by nothing, or by the count of all, add up to the loss.
+  const bool adds_up = loss.reduction == Reduction::Sum || (loss.count == TermCount::Global && is_along(loss, axis));
+  if (adds_up) return is_sum ? LossScale::Right : LossScale::TooSmall;
+  return is_sum ? LossScale::TooLarge : LossScale::MeanOfMeans;
+}
+
+std::string to_text(const Loss& loss, const Mesh& mesh) {
+  std::string axes;
+  for (const AxisId axis : loss.axes) axes += (axes.empty() ? "" : ", ") + mesh.axes[axis].name;
+  std::string text(to_text(loss.reduction));
+  text += " of output " + std::to_string(loss.output);
+  if (loss.reduction == Reduction::Mean)
+    text += loss.count == TermCount::Global ? ", counted over all ranks" : ", counted by each rank";
+  text += " over [" + axes + "], gradients ";
+  return text + (loss.gradients == Reduction::Sum ? "summed" : "averaged");
+}
+
+}  // namespace tpplan

@@ -1,0 +1,103 @@
+#include "walk/judge_loss.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "infer/check_loss.h"
+#include "walk/claims.h"
+#include "walk/report_cause.h"
+#include "walk/slots.h"
+
+namespace tpplan {
+namespace {
+
+AxisMask loss_axes(const Walk& walk) {
+  AxisMask mask = 0;
+  for (size_t i = 0; i < walk.axes.size(); ++i) {
+    if (is_along(*walk.loss, walk.axes[i])) mask |= axis_bit(i);
+  }
+  return mask;
+}
+
+std::string names_of(const Walk& walk, AxisMask mask) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < walk.axes.size(); ++i) {
+    if ((mask & axis_bit(i)) != 0) names.push_back(fmt::format("`{}`", walk.plan.mesh.axes[walk.axes[i]].name));
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+struct LossFault {
+  Code code{};
+  std::string reason;
+};
+
+// A result that is no DTensor. True where it is right along every axis on which ranks differ.
+bool find_fault(const Walk& walk, const Spread& layout, LossFault& fault) {
+  const AxisMask own_terms = loss_axes(walk);
+  const bool is_loss = layout.dims.empty();
+  const AxisMask open = is_loss ? layout.partial & ~own_terms : layout.partial;
+  if (open != 0) {
+    fault = {Code::TP5115, fmt::format("the loss is made of a term of a sum that nobody closes over {}: {}",
+                                       names_of(walk, open), layout_text(walk.table, layout))};
+    return true;
+  }
+  for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
+    const AxisMask cut = walk.table.maps.maps[layout.dims[dim]].axes;
+    if (cut == 0) continue;
+    if (dim > 0 && dim + 1 == layout.dims.size()) {
+      fault = {Code::TP5116, fmt::format("every rank along {} takes its own loss over its piece of the classes: {}",
+                                         names_of(walk, cut), layout_text(walk.table, layout))};
+      return true;
+    }
+    if ((cut & ~own_terms) == 0) continue;
+    fault = {Code::TP5116,
+             fmt::format("every rank along {} takes the loss of its own piece, and nobody adds them up: {}",
+                         names_of(walk, cut & ~own_terms), layout_text(walk.table, layout))};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ValueId loss_value(const Walk& walk) {
+  const auto output = static_cast<size_t>(walk.loss->output);
+  return output < walk.graph.outputs.size() ? walk.graph.outputs[output] : kNoId;
+}
+
+bool judge_loss(Walk& walk, bool report_findings) {
+  const SlotId slot = walk.slot_of[loss_value(walk)];
+  const Spread& layout = layout_of(walk, slot);
+  LossFault fault;
+  if (!layout.is_dtensor && find_fault(walk, layout, fault)) {
+    const std::string_view fails = fault.code == Code::TP5115 ? "output" : "gradient";
+    if (report_findings)
+      report_cause(walk,
+                   {.code = fault.code,
+                    .reason = std::move(fault.reason),
+                    .op = {},
+                    .module = kNone,
+                    .rule = walk.slots[slot].origin,
+                    .layouts = {}},
+                   fails);
+    return false;
+  }
+  // What is left along axes of the loss are pieces and terms, or the same on all ranks.
+  const AxisMask apart = layout.is_dtensor ? 0 : cut_axes(walk.table, layout) | layout.partial;
+  bool is_right = true;
+  for (size_t i = 0; i < walk.axes.size(); ++i) {
+    const AxisId axis = walk.axes[i];
+    if (!is_along(*walk.loss, axis)) continue;
+    const bool repeated = (apart & axis_bit(i)) == 0;
+    // Gradients over these axes are summed by the modules, whatever happens over data axes.
+    is_right = is_right && !repeated && scale_along(*walk.loss, axis, Reduction::Sum) == LossScale::Right;
+    if (!report_findings) continue;
+    if (repeated)
+      report_repeated(walk.plan, axis, "every rank has the whole result", walk.diagnostics);
+    else
+      report_scale(walk.plan, *walk.loss, axis, Reduction::Sum, walk.diagnostics);
+  }
+  return is_right;
+}
+
+}  // namespace tpplan
