@@ -83,14 +83,17 @@ void rule_multihead(OpCall& call, OpResult& result) {
     if (i > 2 && is_sharded(call.table, *operands[i].layout))
       crash(result, Code::TP5102, fmt::format("{} with a piece of a weight", name_of(call)));
   }
-  const Spread &query = *operands[0].layout, &key = *operands[1].layout;
+  const Spread &query = *operands[0].layout, &key = *operands[1].layout, &value = *operands[2].layout;
   if (!is_whole(call.table.maps, query.dims.back()))
     crash(result, Code::TP5102,
           fmt::format("{} of a query of which ranks hold pieces of the width: {}", name_of(call),
                       map_text(call.table.maps, query.dims.back())));
   Spread out;
   out.dims = query.dims;
-  if (out.dims.size() == 3) out.dims[1] = join(call, result, query.dims[1], key.dims[1], false, "the batch");
+  if (out.dims.size() == 3) {
+    out.dims[1] = join(call, result, query.dims[1], key.dims[1], false, "the batch");
+    join(call, result, key.dims[1], value.dims[1], false, "the batch");
+  }
   check_layout(call, result, out);
   const size_t outs = call.node.out_end - call.node.out_begin;
   Spread weights = out;

@@ -10,8 +10,16 @@
 namespace tpplan {
 namespace {
 
-constexpr std::array<std::string_view, 6> kReduceNames = {"sum", "avg", "max", "min", "norm", "mask"};
-static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Mask) + 1);
+// What a plan may write, and what only DTensors make of themselves.
+constexpr std::array<std::string_view, 4> kReduceNames = {"sum", "avg", "max", "min"};
+constexpr std::array<std::string_view, 2> kOwnNames = {"norm", "mask"};
+static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Norm));
+static_assert(std::size(kReduceNames) + std::size(kOwnNames) == static_cast<size_t>(ReduceOp::Mask) + 1);
+
+std::string_view reduce_name(ReduceOp op) {
+  const auto index = static_cast<size_t>(op);
+  return index < kReduceNames.size() ? kReduceNames[index] : kOwnNames[index - kReduceNames.size()];
+}
 
 bool parse_int(std::string_view text, int64_t& value) {
   while (text.starts_with(' ')) text.remove_prefix(1);
@@ -50,7 +58,7 @@ std::string to_text(const Placement& placement) {
     case PlacementKind::StridedShard:
       return "StridedShard(" + std::to_string(placement.dim) + ", " + std::to_string(placement.split_factor) + ")";
     case PlacementKind::Partial:
-      return "Partial(" + std::string(kReduceNames[static_cast<size_t>(placement.op)]) + ")";
+      return "Partial(" + std::string(reduce_name(placement.op)) + ")";
   }
   return "";
 }
@@ -74,7 +82,7 @@ bool parse_placement(std::string_view text, Placement& placement) {
     const auto name = std::find(kReduceNames.begin(), kReduceNames.end(), arguments);
     placement.kind = PlacementKind::Partial;
     placement.op = static_cast<ReduceOp>(name - kReduceNames.begin());
-    return name != kReduceNames.end() && placement.op <= ReduceOp::Min;
+    return name != kReduceNames.end();
   }
   if (arguments_of(text, "Shard", arguments)) {
     placement.kind = PlacementKind::Shard;

@@ -7,7 +7,7 @@ set(TPPLAN_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/tpplan)
 install(TARGETS tpplan_core tpplan_compiler EXPORT tpplanTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY lib/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tpplan COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
   REGEX "/lib/(device|ranks|shards|run)$" EXCLUDE  # the executor's, which is a program
-  PATTERN explain EXCLUDE)
+  PATTERN explain EXCLUDE PATTERN templates EXCLUDE)
 install(EXPORT tpplanTargets NAMESPACE tpplan:: DESTINATION ${TPPLAN_PACKAGE} COMPONENT development)
 write_basic_package_version_file(tpplanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES tools/cmake/tpplanConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/tpplanConfigVersion.cmake DESTINATION ${TPPLAN_PACKAGE} COMPONENT development)
