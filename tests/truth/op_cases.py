@@ -162,9 +162,10 @@ UNCALLABLE = {"cuda": "needs a GPU"}
 # How many layouts of operands a rule calls wrong, or a crash, where torch computes the value all the same: most of them by chance (all
 # elements are equal, or every index lies in the piece), scatter and scatter_add because an index may be smaller than what it goes into.
 CAUTIOUS = {
-    "__getitem__": 8, "__setitem__": 9, "addcdiv": 2, "addcmul": 4, "all": 22, "any": 19, "argmin": 3, "bitwise_left_shift": 2,
-    "bool": 2, "cat": 3, "conv1d": 12, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather": 18, "glu":
-    2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf": 2, "isnan": 2,
-    "layer_norm": 4, "multi_head_attention_forward": 322, "lerp": 2, "masked_fill": 2, "nan_to_num": 2, "ne": 10, "polar": 2, "repeat_interleave": 6, "rms_norm": 2,
-    "scaled_dot_product_attention": 79, "scatter": 166, "scatter_add": 240, "unflatten": 1, "xlogy": 2,
+    "__getitem__": 8, "__setitem__": 9, "addcdiv": 2, "addcmul": 4, "all": 22, "any": 19, "argmin": 3, "bitwise_left_shift":
+    2, "bool": 2, "cat": 3, "conv1d": 12, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather":
+    18, "glu": 2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf":
+    2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne":
+    10, "polar": 2, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 79, "scatter": 166,
+    "scatter_add": 240, "unflatten": 1, "xlogy": 2,
 }  # fmt: skip
