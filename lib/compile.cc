@@ -10,6 +10,7 @@
 #include "model/read_model.h"
 #include "ops/prove_shapes.h"
 #include "remedy/find_remedies.h"
+#include "remedy/join_size_findings.h"
 
 namespace tpplan {
 
@@ -41,7 +42,9 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   walk.listing = inputs.last == Phase::Operations;
   c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last, walk);
   c.reached = c.judgement.reached;
-  find_remedies(c.graph, c.plan, inputs.walk, diagnostics);
+  // Edits are tried for their findings alone.
+  find_remedies(c.graph, c.plan, {.runtime = inputs.walk.runtime, .infer = inputs.walk.infer}, diagnostics);
+  join_size_findings(c.graph, c.plan, diagnostics);
   mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
@@ -50,6 +53,7 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   c.manifest.has_collectives = c.judgement.forecast.gap == ForecastGap::None;
   if (c.manifest.has_collectives)
     c.manifest.step = {c.graph.operations.batch, c.graph.operations.sequence, c.judgement.forecast.unlisted};
+  if (c.manifest.has_collectives) c.manifest.costs = c.judgement.costs;
   c.manifest.model_sha256 = sha256_hex(inputs.model.text);
   c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   c.reached = Phase::Manifest;

@@ -1,10 +1,8 @@
 #include "judge.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 
-#include "base/text.h"
+#include "cost/count_step.h"
 #include "diagnostics/remove_findings.h"
 #include "infer/apply_fsdp.h"
 #include "infer/check_coverage.h"
@@ -48,19 +46,6 @@ void drop_foretold(const TpPlan& plan, const ModelGraph& graph, const Judgement&
   });
 }
 
-// What the loss and the axes of the mesh make of each other, where a step has gradients.
-void judge_loss_axes(const TpPlan& plan, const ModelGraph& graph, const Judgement& j, const WalkOptions& walk,
-                     Diagnostics& diagnostics) {
-  const auto loss = resolved_loss(plan, data_gradients(walk.runtime.value_or(plan.dialect->runtime)));
-  if (!loss) return;
-  const size_t outputs = graph.operations.outputs.size();
-  if (graph.operations.is_there && static_cast<size_t>(loss->output) >= outputs)
-    report_message(
-        diagnostics, Code::TP5120, plan.loss->span,
-        fmt::format("the loss is made of output {}, and the model has {}", loss->output, counted(outputs, "output")));
-  if (!walk.infer) check_loss(plan, *loss, j.matches, j.shardings, diagnostics);
-}
-
 }  // namespace
 
 Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
@@ -87,7 +72,9 @@ Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagno
   if (done(Phase::Boundaries)) return j;
   j.forecast = walk_graph(plan, graph, j.matches, j.shardings, j.boundaries, walk, diagnostics);
   drop_foretold(plan, graph, j, diagnostics);
-  judge_loss_axes(plan, graph, j, walk, diagnostics);
+  if (const auto loss = resolved_loss(plan, data_gradients(walk.runtime.value_or(plan.dialect->runtime))))
+    check_loss(plan, graph, *loss, j.matches, j.shardings, walk.infer, diagnostics);
+  j.costs = count_step(j.forecast.trace, graph, j.matches.patterns.remat);
   if (done(Phase::Operations)) return j;
   j.init = apply_init(plan, graph, j.matches, j.shardings, diagnostics);
   return j;

@@ -6,6 +6,7 @@
 #include "infer/apply_init.h"
 #include "infer/infer_boundaries.h"
 #include "infer/sharding_table.h"
+#include "manifest/step_costs.h"
 #include "match/match_plan.h"
 #include "model/model_graph.h"
 #include "phase.h"
@@ -21,6 +22,7 @@ struct Judgement {
   BoundaryTable boundaries;
   InitTable init;               // with the operations
   Forecast forecast;            // where the model has operations
+  StepCosts costs;              // of the same, where WalkOptions::trace asked for it
   Phase reached = Phase::Plan;  // the last phase that ran
 };
 

@@ -1,6 +1,7 @@
 """What the tests that run the program share. TPPLAN names the program; ctest sets it."""
 
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -65,6 +66,14 @@ def codes(result):
     """The diagnostic codes on standard error or output, in order, each as often as it is reported."""
     text = (result.stderr + result.stdout).decode(errors="replace")
     return [part.split("]")[0] for part in text.split("[")[1:] if part.startswith("TP") and part[2:6].isdigit()]
+
+
+def signed(manifest, ensure_ascii=True):
+    """A manifest that was changed, with the digest of its text: as if the program had written it so. It holds for a text that
+    json.dumps writes with the same `ensure_ascii`."""
+    rest = {key: value for key, value in manifest.items() if key != "digest"}
+    text = json.dumps(rest, separators=(",", ":"), ensure_ascii=ensure_ascii)[:-1]
+    return rest | {"digest": "sha256:" + hashlib.sha256(text.encode()).hexdigest()}
 
 
 @pytest.fixture

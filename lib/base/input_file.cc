@@ -1,18 +1,21 @@
 #include "base/input_file.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/file_limit.h"
+#include "base/long_calls.h"
+
 namespace tpplan {
 
 std::string open_input(const std::string& path, InputFile& file) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return std::strerror(errno);
+  const int fd =
+      noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (fd < 0) return error_text(errno);
   file.fd = std::shared_ptr<int>(new int(fd), [](int* open_fd) {
     close(*open_fd);
     delete open_fd;
@@ -29,8 +32,9 @@ ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
   text.resize(offset < size_of(file) ? std::min(length, size_of(file) - offset) : 0);
   size_t filled = 0;
   while (filled < text.size()) {
-    const ssize_t got =
-        pread(*file.fd, text.data() + filled, text.size() - filled, static_cast<off_t>(offset + filled));
+    const ssize_t got = noted_call("a read", file.name, offset + filled, [&] {
+      return pread(*file.fd, text.data() + filled, text.size() - filled, static_cast<off_t>(offset + filled));
+    });
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       result.fault = ReadFault::CannotRead;
@@ -45,15 +49,9 @@ ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
 
 bool is_unchanged(const InputFile& file) {
   struct stat now {};
-  return fstat(*file.fd, &now) == 0 && now.st_size == file.identity.st_size &&
-         now.st_mtim.tv_sec == file.identity.st_mtim.tv_sec && now.st_mtim.tv_nsec == file.identity.st_mtim.tv_nsec;
-}
-
-void raise_file_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
+  const int asked = noted_call("fstat", file.name, kNoOffset, [&] { return fstat(*file.fd, &now); });
+  return asked == 0 && now.st_size == file.identity.st_size && now.st_mtim.tv_sec == file.identity.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == file.identity.st_mtim.tv_nsec;
 }
 
 }  // namespace tpplan

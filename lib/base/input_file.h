@@ -29,8 +29,4 @@ struct InputFile {
 // False when the file was written since it was opened, as far as its size and time say.
 [[nodiscard]] bool is_unchanged(const InputFile& file);
 
-// Lets this process have as many files open as the system allows it: many start with 1024, and a checkpoint may have
-// more.
-void raise_file_limit();
-
 }  // namespace tpplan

@@ -55,4 +55,20 @@ ReadResult read_file(const std::string& path, uint64_t limit) {
   return result;
 }
 
+ReadResult read_found_file(const std::string& path, uint64_t limit) {
+  ReadResult result;
+  result.file.name = path;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    const std::string reason = errno == ELOOP ? "is a symbolic link" : std::strerror(errno);
+    return refused(std::move(result), ReadFault::CannotRead, reason);
+  }
+  struct stat status {};
+  const bool is_regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  result = is_regular ? read_descriptor(fd, std::move(result), limit)
+                      : refused(std::move(result), ReadFault::CannotRead, "is no regular file");
+  close(fd);
+  return result;
+}
+
 }  // namespace tpplan

@@ -20,4 +20,8 @@ struct ReadResult {
 // before a byte of it is read. More than `limit` bytes is TooLarge, for a regular file before reading.
 [[nodiscard]] ReadResult read_file(const std::string& path, uint64_t limit);
 
+// The same of a file that nobody named and that is read because it is there: a regular file, and no other. A pipe is
+// not waited for, a symbolic link is not followed: whoever put it there may not read what it leads to.
+[[nodiscard]] ReadResult read_found_file(const std::string& path, uint64_t limit);
+
 }  // namespace tpplan

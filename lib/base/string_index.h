@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string_view>
 #include <vector>
+
+#include "base/keyed_hash.h"
 
 namespace tpplan {
 
@@ -24,7 +25,7 @@ struct StringIndex {
 inline constexpr uint32_t kNotFound = 0xffffffffu;
 
 [[nodiscard]] inline uint32_t hash_of(std::string_view name) {
-  const uint64_t hash = std::hash<std::string_view>{}(name);
+  const uint64_t hash = keyed_hash(name);
   return static_cast<uint32_t>(hash ^ (hash >> 32));
 }
 

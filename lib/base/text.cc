@@ -68,24 +68,82 @@ std::string human_bytes(uint64_t bytes) {
 namespace {
 
 struct CodePoints {
-  unsigned first, last;
+  char32_t first, last;
 };
 
-// What shows as nothing, as a blank that is no space, or reorders the text around it (the "Trojan Source" characters).
-constexpr CodePoints kUnseen[] = {{0xa0, 0xa0},     {0xad, 0xad},     {0x2000, 0x200f}, {0x2028, 0x202f},
-                                  {0x205f, 0x206f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+// What moves the cursor (C1), shows as nothing, as a blank that is no space, or reorders the text around it (the
+// "Trojan Source" characters): Default_Ignorable_Code_Point, Bidi_Control and the blanks of Unicode 15.0, with the
+// marks of interlinear notes.
+constexpr CodePoints kUnseen[] = {
+    {0x80, 0xa0},       {0xad, 0xad},       {0x34f, 0x34f},    {0x61c, 0x61c},   {0x115f, 0x1160}, {0x1680, 0x1680},
+    {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x2000, 0x200f},  {0x2028, 0x202f}, {0x205f, 0x206f}, {0x2800, 0x2800},
+    {0x3000, 0x3000},   {0x3164, 0x3164},   {0xfe00, 0xfe0f},  {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfffb},
+    {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
 
-// The code point of a valid character of two or three bytes when a person would not see it, else 0.
-unsigned unseen(std::string_view character) {
-  if (character.size() < 2 || character.size() > 3) return 0;
-  unsigned point = static_cast<unsigned char>(character[0]) & (character.size() == 2 ? 0x1fu : 0x0fu);
-  for (const char c : character.substr(1)) point = point << 6 | (static_cast<unsigned char>(c) & 0x3fu);
-  const bool found = std::any_of(std::begin(kUnseen), std::end(kUnseen),
-                                 [point](const CodePoints& r) { return point >= r.first && point <= r.last; });
-  return found ? point : 0;
+// The code at the beginning of `text`, where it is one of paint()'s.
+std::string_view paint_code(std::string_view text) {
+  for (const std::string_view code : {kReset, kBold, kRed, kYellow, kBlue, kGreen}) {
+    if (text.starts_with(code)) return code;
+  }
+  return {};
+}
+
+void append_line(std::string& out, std::string_view line, LineLook look) {
+  const size_t start = std::min(line.find_first_not_of(look.is_patch ? " \t" : " "), line.size());
+  if (line.substr(start).starts_with("::")) {
+    out.append(line, 0, start).append("\\x3a");
+    line.remove_prefix(start + 1);
+  }
+  while (!line.empty()) {
+    const size_t next = std::min(line.find_first_of("#\x1b\t"), line.size());
+    out += escape_for_terminal(line.substr(0, next));
+    line.remove_prefix(next);
+    const std::string_view code = look.color ? paint_code(line) : "";
+    if (line.starts_with("##["))
+      out += "\\x23";
+    else if (look.is_patch && line.starts_with('\t'))
+      out += '\t';
+    else
+      out += code.empty() ? escape_for_terminal(line.substr(0, 1)) : code;
+    line.remove_prefix(std::min(std::max<size_t>(code.size(), 1), line.size()));
+  }
 }
 
 }  // namespace
+
+bool is_unseen(char32_t point) {
+  return std::any_of(std::begin(kUnseen), std::end(kUnseen),
+                     [point](const CodePoints& r) { return point >= r.first && point <= r.last; });
+}
+
+size_t count_code_points(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+char32_t code_point(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  char32_t point = character.size() == 1 ? first : first & (0x7fu >> character.size());
+  for (const char c : character.substr(1)) point = point << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  return point;
+}
+
+std::string paint(std::string_view text, std::string_view code, bool enabled) {
+  return enabled ? fmt::format("{}{}{}", code, text, kReset) : std::string(text);
+}
+
+std::string escape_lines(std::string_view text, LineLook look) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const bool returns = look.is_patch && end != std::string_view::npos && end > 0 && text[end - 1] == '\r';
+    append_line(out, text.substr(0, returns ? end - 1 : end), look);
+    if (end == std::string_view::npos) break;
+    out += returns ? "\r\n" : "\n";
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
 
 std::string escape_for_terminal(std::string_view text) {
   std::string out;
@@ -99,10 +157,11 @@ std::string escape_for_terminal(std::string_view text) {
       out += "\\t";
     } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
-    } else if (byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + 1]));  // C1 controls
-    } else if (const unsigned point = unseen(text.substr(i, length)); point != 0) {
-      out += fmt::format("\\u{:04x}", point);
+    } else if (const char32_t point = code_point(text.substr(i, length)); byte >= 0x80 && is_unseen(point)) {
+      const auto number = static_cast<uint32_t>(point);
+      out += number > 0xffff ? fmt::format("\\U{:08x}", number)
+             : number < 0xa0 ? fmt::format("\\x{:02x}", number)  // C1 controls
+                             : fmt::format("\\u{:04x}", number);
     } else {
       out.append(text, i, length);
     }
@@ -112,7 +171,7 @@ std::string escape_for_terminal(std::string_view text) {
 }
 
 void shorten(std::string& text, size_t shown) {
-  if (text.size() <= shown / 6) return;  // no character takes more than six when it is escaped
+  if (text.size() <= shown / 6) return;  // no byte takes more than six when it is escaped
   // From either end, what fits in half of the room.
   const auto taken = [shown](std::string_view part, bool from_end) {
     size_t cost = 0, bytes = 0;

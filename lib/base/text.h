@@ -26,9 +26,33 @@ namespace tpplan {
 [[nodiscard]] std::string human_bytes(uint64_t bytes);
 
 // Control characters, DEL, bytes that are not UTF-8, direction overrides, and characters that nobody sees written as
-// \n, \x1b, \u202e, \u200b: a hostile name can neither move the cursor nor reorder what a person reads, and names that
-// differ look it. Other text is unchanged.
+// \n, \x1b, \u202e, \U000e0041: a hostile name can neither move the cursor nor reorder what a person reads, and names
+// that differ look it. Other text is unchanged.
 [[nodiscard]] std::string escape_for_terminal(std::string_view text);
+
+// Text of several lines as people and logs get it: every line escaped as above, and none of them a command to who runs
+// a job (GitHub's runner takes `::` for one where a line begins, behind blanks too, and `##[` anywhere). All that is
+// printed for people goes through here, so that no name needs to be trusted.
+struct LineLook {
+  bool color = false;     // codes of paint() stay
+  bool is_patch = false;  // tabs stay, and returns at the end of lines, as who applies a patch needs them
+};
+[[nodiscard]] std::string escape_lines(std::string_view text, LineLook look = {});
+
+// `text` between the codes that show it so on a terminal, or as it is.
+inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m",
+                                  kBlue = "\x1b[1;34m", kGreen = "\x1b[1;32m";
+[[nodiscard]] std::string paint(std::string_view text, std::string_view code, bool enabled);
+
+// The code point of a character that is valid UTF-8.
+[[nodiscard]] char32_t code_point(std::string_view character);
+
+// Of valid UTF-8.
+[[nodiscard]] size_t count_code_points(std::string_view text);
+
+// Whether a person does not see it, or sees what is around it elsewhere: direction marks, blanks that are no space,
+// line ends of Unicode, tags and all that is ignored by default.
+[[nodiscard]] bool is_unseen(char32_t point);
 
 // How many bytes the first character of `text` takes; 0 where they are not valid UTF-8 (Unicode 15.0, table 3-7).
 [[nodiscard]] size_t utf8_length(std::string_view text);

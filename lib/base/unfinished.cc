@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -18,7 +19,7 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 struct Unfinished {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // a guard that memory runs out for is given back under the lock
   std::multiset<std::string> paths;
   int wake = -1;
 };
@@ -50,13 +51,34 @@ void watch() {
   kill(getpid(), signal);
 }
 
+// Where nobody can watch, for want of memory or descriptors, signals do as ever.
 void start_watching() {
   unfinished().wake = eventfd(0, EFD_CLOEXEC);
+  if (unfinished().wake < 0) return;
   wake_descriptor = unfinished().wake;
-  std::thread(watch).detach();
+  try {
+    std::thread(watch).detach();
+  } catch (const std::system_error&) {
+    return;
+  }
   for (const int signal : kSignals) {
     if (const auto before = std::signal(signal, note_signal); before != SIG_DFL) std::signal(signal, before);
   }
+}
+
+void start_guarding() {
+  static std::once_flag once;
+  std::call_once(once, start_watching);
+}
+
+// Under the lock.
+std::shared_ptr<void> add_guard(const std::string& path) {
+  unfinished().paths.insert(path);
+  return {new std::string(path), [](std::string* guarded) {
+            const std::lock_guard inner(unfinished().mutex);
+            unfinished().paths.erase(unfinished().paths.find(*guarded));
+            delete guarded;
+          }};
 }
 
 }  // namespace
@@ -69,15 +91,25 @@ void remove_unfinished(const std::string& path) {
 }
 
 std::shared_ptr<void> guard_unfinished(const std::string& path) {
-  static std::once_flag once;
-  std::call_once(once, start_watching);
+  start_guarding();
   const std::lock_guard lock(unfinished().mutex);
-  unfinished().paths.insert(path);
-  return {new std::string(path), [](std::string* guarded) {
-            const std::lock_guard inner(unfinished().mutex);
-            unfinished().paths.erase(unfinished().paths.find(*guarded));
-            delete guarded;
-          }};
+  return add_guard(path);
+}
+
+// Who takes away all that is guarded waits for the lock: the file is among it then.
+int make_unfinished(std::string& path, std::shared_ptr<void>& guard) {
+  start_guarding();
+  const std::lock_guard lock(unfinished().mutex);
+  const int fd = mkstemp(path.data());
+  if (fd < 0) return fd;
+  try {
+    guard = add_guard(path);
+  } catch (...) {  // memory ran out: nothing is left behind
+    close(fd);
+    unlink(path.c_str());
+    throw;
+  }
+  return fd;
 }
 
 void remove_all_unfinished() {

@@ -15,6 +15,10 @@ void remove_unfinished(const std::string& path);
 // process as ever. Signals that are ignored, or that somebody else handles, stay so.
 [[nodiscard]] std::shared_ptr<void> guard_unfinished(const std::string& path);
 
+// A new file whose name ends as mkstemp asks, open and guarded from its first moment on: -1 with errno where there is
+// none.
+[[nodiscard]] int make_unfinished(std::string& path, std::shared_ptr<void>& guard);
+
 // Takes away all that is guarded: for those who handle a signal themselves.
 void remove_all_unfinished();
 

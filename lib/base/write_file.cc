@@ -7,7 +7,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <system_error>
+
+#include "base/unfinished.h"
 
 namespace tpplan {
 namespace {
@@ -57,7 +60,8 @@ std::string replace_file(const std::string& target, mode_t permissions, const Pr
   const size_t slash = target.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : target.substr(0, slash);
   std::string temporary = directory + "/.tpplan-XXXXXX";
-  const int fd = mkstemp(temporary.data());
+  std::shared_ptr<void> guard;  // a signal ends the process, and takes this away
+  const int fd = make_unfinished(temporary, guard);
   if (fd < 0) return std::strerror(errno);
   std::string fault;
   try {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "device/cgroup_memory.h"
 #include "device/device.h"
 #include "device/draw_on_host.h"
 #include "device/host_arithmetic.h"
@@ -32,7 +33,7 @@ void release(void* memory) {
   munmap(block, *static_cast<uint64_t*>(block));
 }
 
-// What the kernel says can be taken without swapping, and what the control group allows.
+// What the kernel says can be taken without swapping, and what the control groups allow.
 uint64_t free_bytes() {
   uint64_t free = UINT64_MAX;
   std::ifstream meminfo("/proc/meminfo");
@@ -42,10 +43,7 @@ uint64_t free_bytes() {
     free *= 1024;
     break;
   }
-  uint64_t limit = 0, used = 0;
-  std::ifstream max_file("/sys/fs/cgroup/memory.max"), current_file("/sys/fs/cgroup/memory.current");
-  if (max_file >> limit && current_file >> used) free = std::min(free, limit > used ? limit - used : 0);
-  return free;
+  return std::min(free, memory_left_by_cgroups());
 }
 
 void copy(void* to, const void* from, uint64_t bytes) {

@@ -1,20 +1,20 @@
-// A GPU's memory and arithmetic. Each host thread has a stream of its own, on which its work stands in order.
+// A GPU's memory and arithmetic, from the host's side; what runs on the GPU is in cuda_kernels.cu and cuda_draw.cu.
+// Each host thread has a stream of its own, on which its work stands in order.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
 
+#include "base/long_calls.h"
 #include "device/cublas.h"
 #include "device/cuda_draw.h"
+#include "device/cuda_kernels.h"
 #include "device/device.h"
-#include "device/kernel_bodies.h"
 #include "diagnostics/fault.h"
 
 namespace tpplan {
 namespace {
-
-constexpr uint64_t kThreads = 256, kMaxBlocks = 16384;  // of one launch; threads stride over what is more
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -24,6 +24,16 @@ void check(cudaError_t error, const char* what) {
               .message = "GPU " + std::to_string(index) + ": " + cudaGetErrorName(error) + " (" +
                          cudaGetErrorString(error) + ") in " + what,
               .help = "see nvidia-smi and the kernel's log (dmesg): Xid"};
+}
+
+// A call that waits for the GPU, which may have stopped (base/long_calls.h).
+template <typename Call>
+cudaError_t waited(const char* what, Call call) {
+  thread_local std::string name;
+  int index = -1;
+  cudaGetDevice(&index);
+  name = "GPU " + std::to_string(index);
+  return noted_call(what, name, kNoOffset, call);
 }
 
 int current_device() {
@@ -40,14 +50,19 @@ cudaStream_t queue() {
   thread_local int owner = -1;
   if (const int index = current_device(); index != owner) {
     cudaStream_t created = nullptr;
-    check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    check(
+        waited("cudaStreamCreateWithFlags", [&] { return cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking); }),
+        "cudaStreamCreateWithFlags");
     stream.reset(created);
     owner = index;
   }
   return stream.get();
 }
 
-void synchronize() { check(cudaStreamSynchronize(queue()), "cudaStreamSynchronize"); }
+void synchronize() {
+  cudaStream_t stream = queue();
+  check(waited("cudaStreamSynchronize", [&] { return cudaStreamSynchronize(stream); }), "cudaStreamSynchronize");
+}
 
 bool done() {
   const cudaError_t state = cudaStreamQuery(queue());
@@ -62,7 +77,7 @@ void* stream() { return queue(); }
 template <typename Call>
 void* allocated(Call call, const char* what) {
   void* memory = nullptr;
-  const cudaError_t error = call(&memory);
+  const cudaError_t error = waited(what, [&] { return call(&memory); });
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return nullptr;
@@ -80,11 +95,15 @@ void* allocate(uint64_t bytes) {
   return memory;
 }
 
-void release(void* memory) { check(cudaFree(memory), "cudaFree"); }
+// Called where memory's owner goes, also on the way of an exception: an error that a GPU has once it reports of every
+// call, and it has been, or will be, said of one that may throw.
+void release(void* memory) {
+  waited("cudaFree", [&] { return cudaFree(memory); });
+}
 
 uint64_t free_bytes() {
   size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  check(waited("cudaMemGetInfo", [&] { return cudaMemGetInfo(&free, &total); }), "cudaMemGetInfo");
   return free;
 }
 
@@ -93,7 +112,9 @@ void* allocate_staging(uint64_t bytes) {
                    "cudaHostAlloc");
 }
 
-void release_staging(void* memory) { check(cudaFreeHost(memory), "cudaFreeHost"); }
+void release_staging(void* memory) {
+  waited("cudaFreeHost", [&] { return cudaFreeHost(memory); });
+}
 
 void from_host(void* to, const void* from, uint64_t bytes) {
   if (bytes == 0) return;
@@ -105,55 +126,15 @@ void from_host(void* to, const void* from, uint64_t bytes) {
 
 void to_host(void* to, const void* from, uint64_t bytes) {
   if (bytes == 0) return;
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue()), "cudaMemcpyAsync from the GPU");
+  cudaStream_t stream = queue();  // a copy to memory that is not pinned waits itself
+  check(waited("cudaMemcpyAsync", [&] { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream); }),
+        "cudaMemcpyAsync from the GPU");
   synchronize();
 }
 
 void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue()), "cudaMemcpyAsync");
-}
-
-unsigned blocks_for(uint64_t items) {
-  return static_cast<unsigned>(std::clamp<uint64_t>((items + kThreads - 1) / kThreads, 1, kMaxBlocks));
-}
-
-__device__ uint64_t thread_number() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
-__device__ uint64_t thread_count() { return uint64_t{gridDim.x} * blockDim.x; }
-
-template <typename Unit>
-__global__ void copy_kernel(void* to, const void* from, StridedPlan plan) {
-  if (plan.units <= UINT32_MAX) {
-    copy_units<Unit, uint32_t>(to, from, plan, thread_number(), thread_count());
-  } else {
-    copy_units<Unit, uint64_t>(to, from, plan, thread_number(), thread_count());
-  }
-}
-
-template <typename T>
-__global__ void reduce_kernel(T* to, const T* from, uint64_t elements, ReduceOp op) {
-  reduce_elements(to, from, elements, op, thread_number(), thread_count());
-}
-
-__global__ void multiply_kernel(float* y, const float* a, const float* b, Product product) {
-  multiply_elements(y, a, b, product, thread_number(), thread_count());
-}
-
-using CopyKernel = void (*)(void*, const void*, StridedPlan);
-
-CopyKernel copy_kernel_of(uint64_t unit) {
-  switch (unit) {
-    case 1:
-      return copy_kernel<uint8_t>;
-    case 2:
-      return copy_kernel<uint16_t>;
-    case 4:
-      return copy_kernel<uint32_t>;
-    case 8:
-      return copy_kernel<uint64_t>;
-    default:
-      return copy_kernel<Unit16>;
-  }
 }
 
 void copy_strided(void* to, const void* from, const StridedCopy& how) {
@@ -164,27 +145,21 @@ void copy_strided(void* to, const void* from, const StridedCopy& how) {
            plan.units * plan.unit);
       continue;
     }
-    copy_kernel_of(plan.unit)<<<blocks_for(plan.units), kThreads, 0, queue()>>>(to, from, plan);
-    check(cudaGetLastError(), "the kernel that copies strides");
+    check(copy_on_gpu(to, from, plan, queue()), "the kernel that copies strides");
   }
 }
 
 bool reduce(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op) {
-  return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
-    using T = decltype(zero);
-    if (elements == 0) return;
-    reduce_kernel<T><<<blocks_for(elements), kThreads, 0, queue()>>>(static_cast<T*>(to), static_cast<const T*>(from),
-                                                                     elements, op);
-    check(cudaGetLastError(), "the kernel that reduces");
-  });
+  cudaError_t error = cudaSuccess;
+  if (!reduce_on_gpu(to, from, elements, dtype, op, queue(), error)) return false;
+  check(error, "the kernel that reduces");
+  return true;
 }
 
 void multiply(float* y, const float* a, const float* b, const Product& p) {
   if (p.m == 0 || p.n == 0) return;
   if (p.k != 0 && multiply_by_cublas(queue(), current_device(), y, a, b, p)) return;
-  multiply_kernel<<<blocks_for(static_cast<uint64_t>(p.m) * static_cast<uint64_t>(p.n)), kThreads, 0, queue()>>>(y, a,
-                                                                                                                 b, p);
-  check(cudaGetLastError(), "the kernel that multiplies");
+  check(multiply_on_gpu(y, a, b, p, queue()), "the kernel that multiplies");
 }
 
 void draw(void* to, const DrawBox& box, int) { check(draw_on_gpu(to, box, queue()), "the kernel that draws"); }
@@ -198,7 +173,7 @@ void use(int index) {
                 .message = "GPU " + std::to_string(index) + " is wanted, and this machine has " + std::to_string(count),
                 .help = "start one rank a GPU, or see CUDA_VISIBLE_DEVICES"};
   }
-  check(cudaSetDevice(index), "cudaSetDevice");
+  check(waited("cudaSetDevice", [&] { return cudaSetDevice(index); }), "cudaSetDevice");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "device/find_symbol.h"
+#include "device/site_packages.h"
 
 namespace tpplan {
 namespace {
@@ -18,6 +19,9 @@ struct LibraryRow {
 };
 
 constexpr LibraryRow kLibraries[] = {{"NCCL", "libnccl.so.2"}, {"RCCL", "librccl.so.1"}};
+
+// Of the packages nvidia-nccl-cu12 and -cu13, which PyTorch brings.
+constexpr std::string_view kPackaged = "nvidia/nccl/lib/libnccl.so.2";
 
 bool find_functions(void* library, NcclFunctions& f, std::string& reason) {
   return find_symbol(library, "ncclGetUniqueId", f.get_unique_id, reason) &&
@@ -73,6 +77,13 @@ NcclLibrary open_nccl_library() {
     if (library == nullptr) continue;
     nccl.name = kLibraries[i].name;
     file = kLibraries[i].file;
+  }
+  if (named == nullptr || *named == '\0') {
+    for (const std::string& packaged : find_in_site_packages(kPackaged)) {
+      if (library != nullptr) break;
+      library = open_file(packaged.c_str(), nccl.reason);
+      if (library != nullptr) file = packaged;
+    }
   }
   if (library == nullptr) return nccl;
   nccl.reason.clear();

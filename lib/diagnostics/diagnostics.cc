@@ -35,12 +35,12 @@ std::string place_key(const Span& span) {
 }
 
 // A new entry of the list, or nullptr after counting it when the list holds enough of its code.
-Diagnostic* add(Diagnostics& diagnostics, Code code, Span span) {
+Diagnostic* add(Diagnostics& diagnostics, Code code, Span span, uint64_t times) {
   const auto index = static_cast<size_t>(code);
   if (diagnostics.tallies.size() <= index) diagnostics.tallies.resize(diagnostic_kinds().size());
   CodeTally& tally = diagnostics.tallies[index];
   if (tally.listed == kMaxListedPerCode) {
-    ++diagnostics.list[tally.last].unlisted;
+    diagnostics.list[tally.last].unlisted += times;
     return nullptr;
   }
   ++tally.listed;
@@ -49,6 +49,7 @@ Diagnostic* add(Diagnostics& diagnostics, Code code, Span span) {
   fresh.code = code;
   fresh.severity = kind_of(code).severity;
   fresh.span = span;
+  fresh.count = times;
   return &fresh;
 }
 
@@ -57,20 +58,20 @@ constexpr size_t kShownText = 640;
 
 }  // namespace
 
-Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group) {
+Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group, uint64_t times) {
   std::string cause(kind_of(code).name);
   cause += group.empty() ? place_key(span) : std::string(group);
   if (const auto known = diagnostics.causes.find(cause); known != diagnostics.causes.end()) {
-    ++diagnostics.list[known->second].count;
+    diagnostics.list[known->second].count += times;
     return nullptr;
   }
-  Diagnostic* fresh = add(diagnostics, code, span);
+  Diagnostic* fresh = add(diagnostics, code, span, times);
   if (fresh != nullptr) diagnostics.causes.emplace(std::move(cause), diagnostics.list.size() - 1);
   return fresh;
 }
 
 Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help) {
-  Diagnostic* fresh = add(diagnostics, code, span);
+  Diagnostic* fresh = add(diagnostics, code, span, 1);
   if (fresh == nullptr) return diagnostics.dropped = {};
   fresh->message = std::move(message);
   fresh->help = std::move(help);

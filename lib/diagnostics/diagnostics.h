@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/source_file.h"
 
 namespace tpplan {
@@ -48,6 +48,13 @@ struct Note {
   Span span;  // where the note points, when it points anywhere
 };
 
+// A run of bytes of an input, and what should stand there.
+struct Edit {
+  Span span;
+  std::string text;
+  bool is_entry = false;  // the lines of the mapping's entry whose key the span is go, and `text` with them
+};
+
 struct Diagnostic {
   Code code{};
   Severity severity = Severity::Error;
@@ -55,11 +62,12 @@ struct Diagnostic {
   std::string message;  // lower case, no full stop, what was observed with its numbers
   std::string label;    // stands under the carets
   std::vector<Note> notes;
-  std::string help;        // one action
-  uint64_t count = 1;      // how often the same cause was seen
-  std::string counted;     // what is counted: "parameter"
-  std::string_view fails;  // of a run under this plan, what would fail first: "apply", "forward", "output", "gradient"
-  uint64_t unlisted = 0;   // how many further findings of the same code are counted here and not listed
+  std::string help;         // one action
+  std::vector<Edit> edits;  // what `help` says, where it can be carried out as it stands: all of them together
+  uint64_t count = 1;       // how often the same cause was seen
+  std::string counted;      // what is counted: "parameter"
+  std::string_view fails;   // of a run under this plan, what would fail first: "apply", "forward", "output", "gradient"
+  uint64_t unlisted = 0;    // how many further findings of the same code are counted here and not listed
 };
 
 // How many findings of one code are listed; an input of a million faults is answered with the first of them.
@@ -75,15 +83,16 @@ struct CodeTally {
 // about findings beyond kMaxListedPerCode.
 struct Diagnostics {
   std::vector<Diagnostic> list;
-  std::unordered_map<std::string, size_t> causes;
+  TextMap<std::string, size_t> causes;
   std::vector<CodeTally> tallies;  // by Code
   Diagnostic dropped;
 };
 
 // Starts a diagnostic, or returns nullptr after raising the count when this cause has been reported before. A cause is
 // a code with a group, or without a group a code at a place: one rule that is wrong on 32 layers is one diagnostic. The
-// caller fills in the message and the rest. The pointer is good until the next report.
-[[nodiscard]] Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group = {});
+// caller fills in the message and the rest. The pointer is good until the next report. `times`: as often in a row.
+[[nodiscard]] Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group = {},
+                                 uint64_t times = 1);
 
 // A diagnostic of its own, whatever was reported before.
 Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::string message, std::string help = {});

@@ -7,18 +7,33 @@
 
 namespace tpplan {
 
-bool supports_kind(const Inference& in, const ParamMatch& match, const Module& module) {
+namespace {
+
+bool fits_kind(const StyleRow& style, ModuleKind kind) {
+  return style.modules == StyleModules::Any || style.modules == StyleModules::WithDims ||
+         (kind == ModuleKind::Linear && style.modules == StyleModules::LinearOrEmbedding) ||
+         kind == ModuleKind::Embedding;
+}
+
+void report_kind(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
-  const bool linear = module.kind == ModuleKind::Linear, embedding = module.kind == ModuleKind::Embedding;
-  const bool fits = style.modules == StyleModules::Any || style.modules == StyleModules::WithDims ||
-                    (linear && style.modules == StyleModules::LinearOrEmbedding) || embedding;
-  if (fits || module.kind == ModuleKind::Other) return true;  // of other modules the dims decide
   report_unsupported(
       in, match, module,
       fmt::format("{} does not fit `{}`, which is {}", style.name, module.path, type_of(in.graph, module)),
       style.modules == StyleModules::EmbeddingOnly
           ? "use colwise or rowwise for linear layers"
           : "leave it without a rule, write `replicate`, or shard it by a spec: [tp]");
+}
+
+}  // namespace
+
+// Of modules of no kind the dims decide, and of experts those that the model file names: cut_by_name looks at each.
+bool supports_kind(const Inference& in, const ParamMatch& match, const Module& module) {
+  const StyleRow& style = *in.plan.rules[match.rule].style;
+  const bool dims_decide =
+      module.kind == ModuleKind::Other || (module.kind == ModuleKind::Experts && !style.cut_dim.empty());
+  if (fits_kind(style, module.kind) || dims_decide) return true;
+  report_kind(in, match, module);
   return false;
 }
 
@@ -26,6 +41,10 @@ Cut cut_by_name(const Inference& in, const ParamMatch& match, const Module& modu
   const PlanRule& rule = in.plan.rules[match.rule];
   const std::span<const std::string_view> dims = dims_of(in.graph, module, param);
   const bool given = param.extras != kNone && !in.graph.extras[param.extras].dims.empty();
+  if (match.by_module && module.kind == ModuleKind::Experts && !given && !fits_kind(*rule.style, module.kind)) {
+    report_kind(in, match, module);
+    return {CutKind::Fault};
+  }
   // The table calls the one dim of a norm `out` too. A style cuts it only where the model file itself has named it.
   if (dims.empty() || (module.kind == ModuleKind::Norm && !given)) {
     if (!dims.empty()) {

@@ -4,8 +4,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
+#include <set>
 
+#include "base/keyed_hash.h"
 #include "dialects/cut_by_name.h"
 #include "match/pattern.h"
 #include "match/rule_scopes.h"
@@ -35,8 +37,9 @@ constexpr std::pair<std::string_view, bool> kOnlyRe2[] = {
     {"\\C", true}, {"\\x{", true}, {"[:", true},  {"(?U", false}, {"{,", false},
 };
 
-// The first such construct of a key, or empty.
+// The first such construct of a key, or empty. Two groups of one name are one: a set of RE2 looks at no names.
 std::string_view only_re2(std::string_view key) {
+  std::set<std::string_view> groups;
   bool in_class = false;
   for (size_t i = 0; i < key.size(); ++i) {
     const std::string_view rest = key.substr(i);
@@ -46,6 +49,10 @@ std::string_view only_re2(std::string_view key) {
     }
     if (rest.starts_with("(?P<") && !in_class && rest.size() > 4 && rest[4] >= '0' && rest[4] <= '9')
       return rest.substr(0, 5);
+    if (rest.starts_with("(?P<") && !in_class) {
+      const std::string_view group = rest.substr(0, rest.find('>'));
+      if (!groups.insert(group).second) return group;
+    }
     if (key[i] == '\\') {
       ++i;
     } else if (!in_class && key[i] == '[') {
@@ -59,9 +66,52 @@ std::string_view only_re2(std::string_view key) {
   return {};
 }
 
+// The first class of a key that Python reads over all of Unicode and RE2 over ASCII: `\w`; empty where it has none.
+std::string_view unicode_class(std::string_view key) {
+  for (size_t i = 0; i + 1 < key.size(); ++i) {
+    if (key[i] != '\\') continue;
+    if (std::string_view("dDwWsSbB").find(key[i + 1]) != std::string_view::npos) return key.substr(i, 2);
+    ++i;
+  }
+  return {};
+}
+
+// The first path with a character that such classes are not agreed upon: beyond ASCII, or a control character, of which
+// Python counts more as space; empty where there is none.
+std::string strange_path(const ModelGraph& graph) {
+  const auto is_strange = [](std::string_view path) {
+    return std::ranges::any_of(path, [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte < 0x20 || byte > 0x7e;
+    });
+  };
+  for (const Module& module : graph.modules) {
+    if (is_strange(module.path)) return std::string(module.path);
+  }
+  for (const Param& param : graph.params) {
+    if (is_strange(param.name)) return path_of(graph, param);
+  }
+  return "";
+}
+
+// Where all paths are of ASCII both mean the same; else nobody is told what Keras would not do.
+void report_unicode_classes(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+  std::optional<std::string> strange;
+  for (const PlanRule& rule : plan.rules) {
+    const std::string_view found = unicode_class(rule.key);
+    if (found.empty()) continue;
+    if (!strange) strange = strange_path(graph);
+    if (strange->empty()) return;
+    report_message(diagnostics, Code::TP3012, rule.key_span,
+                   fmt::format("Keras reads `{}` over all of Unicode, RE2 over ASCII, and the model has the path `{}`",
+                               found, *strange),
+                   "name the characters that are meant, as in [0-9A-Za-z_]");
+  }
+}
+
 struct ScopeKeys {
   std::vector<RuleId> rules;
-  std::unordered_map<std::string_view, RuleId> exact;
+  TextMap<std::string_view, RuleId> exact;
   PatternSetPtr patterns;  // by index into the scope's rules
 };
 
@@ -86,7 +136,8 @@ ScopeKeys make_keys(const TpPlan& plan, const RuleScope& scope, Diagnostics& dia
     if (faults[i].empty()) continue;
     report_message(diagnostics, Code::TP3012, plan.rules[scope.rules[i]].key_span,
                    fmt::format("key is not a regular expression: {}", faults[i]),
-                   "keys are matched by RE2: Python's lookaround and backreferences are not there");
+                   regex_help(plan.rules[scope.rules[i]].key,
+                              "keys are matched by RE2: Python's lookaround and backreferences are not there"));
   }
   return keys;
 }
@@ -136,6 +187,7 @@ void report_ambiguous(const TpPlan& plan, const std::vector<RuleId>& rules, std:
 
 void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
   const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+  report_unicode_classes(plan, graph, diagnostics);
   std::vector<ScopeKeys> scope_keys(scopes.list.size());
   for (size_t i = 0; i < scope_keys.size(); ++i) {
     if (!scopes.list[i].rules.empty()) scope_keys[i] = make_keys(plan, scopes.list[i], diagnostics);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <unordered_map>
 
 #include "match/pattern.h"
 #include "match/rule_scopes.h"
@@ -45,15 +46,16 @@ ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_bl
       continue;
     }
     matcher.patterns.push_back(id);
-    expressions.push_back(globs ? glob_to_regex(key) : key);
+    expressions.push_back(key);
   }
   std::vector<std::string> faults;
-  matcher.set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
+  matcher.set = globs ? compile_globs(expressions) : compile_patterns(expressions, PatternAnchor::Whole, &faults);
   for (size_t i = 0; i < faults.size(); ++i) {
     if (faults[i].empty()) continue;
     report_message(diagnostics, Code::TP3012, plan.rules[matcher.patterns[i]].key_span,
                    fmt::format("pattern cannot be compiled: {}", faults[i]),
-                   globs ? "" : "the regex dialect is RE2's: no lookaround, no backreferences");
+                   regex_help(plan.rules[matcher.patterns[i]].key,
+                              "the regex dialect is RE2's: no lookaround, no backreferences"));
   }
   std::stable_sort(matcher.exact.begin(), matcher.exact.end(),
                    [&](RuleId a, RuleId b) { return plan.rules[a].key < plan.rules[b].key; });
@@ -76,10 +78,41 @@ void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view r
 
 bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
 
+// Pairs of rules that decide over one parameter, each with the first and how often: parameters by the thousand have the
+// same, and plans may have pairs by the million, of which the first are listed (kMaxListedPerCode) and the others
+// counted in one.
+struct Clash {
+  RuleId first, second;
+  bool agree;
+  std::string path;
+  uint64_t times = 0;
+};
+struct Clashes {
+  std::vector<Clash> list;
+  std::unordered_map<uint64_t, size_t> index;  // by the two rules' numbers
+  size_t listed[2] = {};                       // by `agree`
+  size_t others[2] = {};                       // the clash that counts them
+};
+
+void note_clash(Clashes& clashes, RuleId first, RuleId second, bool agree, std::string_view path) {
+  const uint64_t pair = uint64_t{first} << 32 | second;
+  const auto known = clashes.index.find(pair);
+  if (known != clashes.index.end()) {
+    ++clashes.list[known->second].times;
+  } else if (clashes.listed[agree] > kMaxListedPerCode) {
+    ++clashes.list[clashes.others[agree]].times;
+  } else {
+    clashes.index.emplace(pair, clashes.list.size());
+    clashes.others[agree] = clashes.list.size();
+    ++clashes.listed[agree];
+    clashes.list.push_back({first, second, agree, std::string(path), 1});
+  }
+}
+
 // The rule that wins among candidates that are sorted by rank; clashes within the winning rank are reported. Of a rank
 // the rule that was read first, so that phases behind a clash see one result.
 ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view path, MatchTable& table,
-                   Diagnostics& diagnostics) {
+                   Clashes& clashes) {
   for (size_t rank = 0; rank < kRanks; ++rank) {
     RuleId winner = kNoRule;
     for (const RuleId id : found[rank]) {
@@ -90,7 +123,7 @@ ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view
       if (id == winner || !decides(plan.rules[id])) continue;
       const bool agree = same_treatment(plan.rules[winner], plan.rules[id]);
       if (agree) table.rules[id].repeats = true;
-      report_clash(plan, winner, id, path, agree, diagnostics);
+      note_clash(clashes, winner, id, agree, path);
     }
     return {.rule = winner, .by_module = rank == ExactModule || rank == BlockExactModule || rank == ModulePatternRank};
   }
@@ -106,11 +139,10 @@ void clear(Candidates& candidates) {
 }
 
 // A key that matches a module's path is a module key there, also where it would match the parameter's path too.
-void drop_module_keys(Candidates& found, const Candidates& by_module) {
-  std::erase_if(found[ParamPattern], [&](RuleId id) {
-    const auto& modules = by_module[ModulePatternRank];
-    return std::find(modules.begin(), modules.end(), id) != modules.end();
-  });
+// `module_keys` are those of the module, ascending.
+void drop_module_keys(Candidates& found, const std::vector<RuleId>& module_keys) {
+  std::erase_if(found[ParamPattern],
+                [&](RuleId id) { return std::binary_search(module_keys.begin(), module_keys.end(), id); });
 }
 
 // A boundary for each prepare_* rule on the module, and for the style that wins over the module itself, if it decides
@@ -150,6 +182,8 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     return rule.style != nullptr && rule.style->counts_modules;
   });
   Candidates by_module, found;
+  Clashes clashes;
+  std::vector<ParamId> counted_for(plan.rules.size(), kNone);  // the last parameter, by rule
   std::vector<EnclosingScope> enclosing;
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
@@ -161,27 +195,30 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
       collect(matchers[at.scope], plan, relative_path(graph, at, module.path), ExactModule, ModulePatternRank,
               by_module);
     }
+    std::vector<RuleId> module_keys = by_module[ModulePatternRank];
+    std::sort(module_keys.begin(), module_keys.end());
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       assign_path(path, graph, graph.params[param]);
       clear(found);
       for (const EnclosingScope at : enclosing)
         collect(matchers[at.scope], plan, relative_path(graph, at, path), ExactParam, ParamPattern, found);
-      drop_module_keys(found, by_module);
+      drop_module_keys(found, module_keys);
       append(found, by_module);
-      table.params[param] = resolve(plan, found, path, table, diagnostics);
+      table.params[param] = resolve(plan, found, path, table, clashes);
       if (table.params[param].rule != kNoRule) ++table.rules[table.params[param].rule].governed;
       // A rule that matches the module and the parameter is counted once.
-      for (size_t rank = 0; rank < kRanks; ++rank) {
-        for (const RuleId rule : found[rank]) {
-          const bool counted =
-              std::any_of(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(rank),
-                          [rule](const auto& r) { return std::find(r.begin(), r.end(), rule) != r.end(); });
-          if (!counted && decides(plan.rules[rule])) ++table.rules[rule].parameters;
+      for (const auto& rank : found) {
+        for (const RuleId rule : rank) {
+          if (counted_for[rule] == param || !decides(plan.rules[rule])) continue;
+          counted_for[rule] = param;
+          ++table.rules[rule].parameters;
         }
       }
     }
     add_boundaries(plan, graph, id, by_module, table);
   }
+  for (const Clash& clash : clashes.list)
+    report_clash(plan, clash.first, clash.second, clash.path, clash.agree, diagnostics, clash.times);
 }
 
 }  // namespace tpplan

@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <span>
-#include <unordered_map>
-#include <unordered_set>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "dialects/cut_by_name.h"
 #include "infer/sharding_table.h"
@@ -22,7 +21,7 @@ namespace {
 
 // The atoms with stars of all keys, and the names of modules that each of them matches, sorted.
 struct TorchAtoms {
-  std::unordered_map<std::string_view, size_t> index;
+  TextMap<std::string_view, size_t> index;
   std::vector<std::vector<std::string_view>> names;
 };
 
@@ -42,14 +41,13 @@ TorchAtoms match_atoms(const TpPlan& plan, const ModelGraph& graph) {
   std::vector<std::string> expressions;
   for (const PlanRule& rule : plan.rules) {
     for (const std::string_view atom : split(rule.key, '.')) {
-      if (is_glob(atom) && atoms.index.try_emplace(atom, expressions.size()).second)
-        expressions.push_back(glob_to_regex(atom));
+      if (is_glob(atom) && atoms.index.try_emplace(atom, expressions.size()).second) expressions.emplace_back(atom);
     }
   }
   atoms.names.resize(expressions.size());
   if (expressions.empty()) return atoms;
-  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
-  std::unordered_set<std::string_view> seen;
+  const PatternSetPtr set = compile_globs(expressions);
+  TextSet<std::string_view> seen;
   std::vector<int> hits;
   for (const Module& module : graph.modules) {
     const std::string_view name = leaf_of(graph, module.path);

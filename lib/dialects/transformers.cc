@@ -2,8 +2,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <string>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "infer/sharding_table.h"
 #include "infer/style_cut.h"
 #include "match/rule_scopes.h"
@@ -35,7 +35,7 @@ std::string normalised(std::string_view name) {
   return out;
 }
 
-using RulesByKey = std::unordered_map<std::string_view, RuleId>;
+using RulesByKey = TextMap<std::string_view, RuleId>;
 
 void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
   const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
+#include "base/keyed_hash.h"
 #include "emit/emit_text.h"
 #include "emit/path_groups.h"
 #include "manifest/manifest_json.h"
@@ -46,8 +46,7 @@ std::string key_of(std::string_view path, const PathGroup& group) {
 }
 
 // Keras first looks for a key that is the path itself: a key that is another parameter's path needs another form.
-std::string unmistakable(std::string key, const std::unordered_set<std::string_view>& paths,
-                         std::string_view own_path) {
+std::string unmistakable(std::string key, const TextSet<std::string_view>& paths, std::string_view own_path) {
   while (key != own_path && paths.contains(key)) key.insert(0, "(?:)");
   return key;
 }
@@ -77,7 +76,7 @@ bool write_keras(const Manifest& manifest, const Sink& sink) {
     paths.push_back(path_of(manifest, param));
     values.push_back(layout_values[param.layout]);
   }
-  const std::unordered_set<std::string_view> all_paths(paths.begin(), paths.end());
+  const TextSet<std::string_view> all_paths(paths.begin(), paths.end());
   JsonWriter json{.sink = &sink};
   write_head(json, mesh, "shape", "axis_names");
   next_line(json, 1);

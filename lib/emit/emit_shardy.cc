@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "emit/emit_text.h"
 #include "sharding/check_sharding.h"
 #include "sharding/shard_slice.h"
@@ -27,15 +28,15 @@ bool is_cut_axis_by_axis(const ParamLayout& layout, const Mesh& mesh) {
   return false;
 }
 
-// A string of MLIR: control characters, quotes and backslashes as two hexadecimal digits.
+// A string of MLIR: what nobody sees, quotes and backslashes as two hexadecimal digits a byte.
 std::string mlir_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '"' || c == '\\')
-      out += fmt::format("\\{:02X}", byte);
-    else
-      out += c;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view character = text.substr(at, std::max<size_t>(1, utf8_length(text.substr(at, 4))));
+    at += character.size();
+    const bool is_shown = character != "\"" && character != "\\" && escape_for_terminal(character) == character;
+    for (const char c : character)
+      out += is_shown ? std::string(1, c) : fmt::format("\\{:02X}", static_cast<uint8_t>(c));
   }
   return out + "\"";
 }

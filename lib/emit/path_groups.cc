@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
+
+#include "base/keyed_hash.h"
 
 namespace tpplan {
 namespace {
@@ -23,7 +24,7 @@ struct Position {
 
 Position look_at(const Grouping& in, const std::vector<uint32_t>& members, size_t index) {
   constexpr uint32_t kMixed = 0xffffffffu;
-  std::unordered_map<std::string_view, uint32_t> value_of;
+  TextMap<std::string_view, uint32_t> value_of;
   for (const uint32_t i : members) {
     const auto [known, is_new] = value_of.emplace(in.paths[i].numbers[index], in.values[i]);
     if (!is_new && known->second != in.values[i]) known->second = kMixed;
@@ -76,7 +77,7 @@ NumberedPath split_numbers(std::string_view path) {
 // The hash leaves groups in any order; no two share a member, so that the sort by first member decides it.
 std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std::span<const uint32_t> values) {
   Grouping in{.paths = {}, .values = values, .groups = {}};
-  std::unordered_map<std::string, std::vector<uint32_t>> same_texts;
+  TextMap<std::string, std::vector<uint32_t>> same_texts;
   for (uint32_t i = 0; i < paths.size(); ++i) {
     in.paths.push_back(split_numbers(paths[i]));
     std::string key;

@@ -1,7 +1,8 @@
 #include "graph/number_signatures.h"
 
 #include <string>
-#include <unordered_map>
+
+#include "base/keyed_hash.h"
 
 namespace tpplan {
 namespace {
@@ -45,7 +46,7 @@ void append_literals(const OpGraph& graph, uint32_t begin, uint32_t end, std::st
 // A hash of the bytes of each op, so that numbering is linear. The walk and the proof of shapes keep what they found by
 // signature and operands: what a rule looks at beyond its operands must be in these bytes.
 void number_signatures(OpGraph& graph) {
-  std::unordered_map<std::string, uint32_t> numbers;
+  TextMap<std::string, uint32_t> numbers;
   std::string key;
   for (GraphNode& node : graph.nodes) {
     if (node.kind != NodeKind::Op) continue;

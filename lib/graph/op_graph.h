@@ -95,11 +95,10 @@ struct GraphKeyword {
 
 struct GraphNode {
   NodeKind kind = NodeKind::Op;
-  bool no_grad = false;                   // Enter: entered where no gradients are recorded
-  StringId name = 0;                      // the op, or the module's path
-  uint32_t positional = 0;                // Enter: how many positional arguments the module was called with
-  uint32_t results = 0;                   // Exit: how many parts a tuple has that the module returns; 0: not said
-  uint32_t args_begin = 0, args_end = 0;  // into args
+  bool no_grad = false;                           // Enter: entered where no gradients are recorded
+  StringId name = 0;                              // the op, or the module's path
+  uint32_t positional = 0;                        // Enter: how many positional arguments the module was called with
+  uint32_t args_begin = 0, args_end = 0;          // into args
   uint32_t keywords_begin = 0, keywords_end = 0;  // into keywords
   uint32_t out_begin = 0, out_end = 0;            // into outs
   uint32_t crossing_begin = 0, crossing_end = 0;  // into crossings

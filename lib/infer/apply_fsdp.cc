@@ -14,7 +14,7 @@ void report_decision(const TpPlan& plan, const ModelGraph& graph, ParamId id, co
   const Code code = decision == FsdpDecision::AlreadyOnAxis ? Code::TP5014 : policy.no_dim;
   Diagnostic* d = report(diagnostics, code, plan.fsdp->span, "fsdp");
   if (d == nullptr) return;
-  const std::string& axis = plan.mesh.axes[plan.fsdp->axis].name;
+  const std::string& axis = axis_name(plan.mesh, plan.fsdp->axis);
   const std::string path = path_of(graph, graph.params[id]), shape = shape_text(shape_of(graph, graph.params[id]));
   const std::string spec = to_text(sharding.spec, plan.mesh);
   d->counted = "parameter";
@@ -49,9 +49,13 @@ FsdpChoice choose_fsdp_dim(std::span<const int64_t> shape, const Sharding& shard
 void apply_fsdp(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches, ShardingTable& table,
                 Diagnostics& diagnostics) {
   if (!plan.fsdp) return;
-  const std::vector<bool>& selected = matches.patterns.fsdp_params;
+  // One tensor under several names: a pattern that names any of them names it.
+  std::vector<bool> selected = matches.patterns.fsdp_params;
   std::vector<ParamId> leader(graph.ties.empty() ? 0 : graph.params.size(), kNone);
-  for (const auto& [follower, first] : table.followers) leader[follower] = first;
+  for (const auto& [follower, first] : table.followers) {
+    leader[follower] = first;
+    if (!selected.empty() && selected[follower]) selected[first] = true;
+  }
   for (ParamId id = 0; id < table.params.size(); ++id) {
     if (!leader.empty() && leader[id] != kNone) continue;
     ParamSharding& result = table.params[id];

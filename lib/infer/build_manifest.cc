@@ -1,8 +1,8 @@
 #include "infer/build_manifest.h"
 
 #include <tuple>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "infer/grad_reduce.h"
 #include "model/module_kinds.h"
 
@@ -17,7 +17,7 @@ struct Builder {
   const PatternMatches& patterns;
   PlanRuntime runtime;
   Manifest& manifest;
-  std::unordered_map<std::string, uint32_t> layout_index;
+  TextMap<std::string, uint32_t> layout_index;
   std::string key;  // reused
 };
 
@@ -118,6 +118,7 @@ std::vector<ManifestValue> values(const std::vector<ValueBoundary>& boundaries) 
                    .kwarg = v.kwarg,
                    .from = v.from,
                    .to = v.to,
+                   .gradient = v.gradient,
                    .use_local = v.use_local,
                    .forward = v.forward,
                    .backward = v.backward});
@@ -160,7 +161,9 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                               .in_block = rule.block != kNoRule,
                               .key = rule.key,
                               .line = rule.line,
-                              .matches = match_count(rule, matches.rules[id])});
+                              .matches = match_count(rule, matches.rules[id]),
+                              .modules = 0,
+                              .sums = summed_axis(rule)});
   }
   Builder builder{.plan = plan,
                   .graph = graph,
@@ -185,6 +188,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     const bool named = module.param_count > 0;
     const uint64_t begin = named ? manifest.parameters[module.first_param].name_begin : manifest.names.size();
     if (!named) manifest.names += module.path;
+    ++*manifest.rules[manifest.module_layouts[boundary.layout].rule].modules;
     manifest.modules.push_back(
         {.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
   }

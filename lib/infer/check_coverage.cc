@@ -21,7 +21,8 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
     const uint64_t elements = elements_of(shape_of(graph, graph.params[id]));
     const uint64_t size = byte_size(graph.params[id].dtype, elements);
     all_bytes += size;
-    if (table.params[id].rule != kNoRule || elements <= kLargeParameter || !is_replicated(sharding_of(table, id).spec))
+    if (table.params[id].rule != kNoRule || elements <= kLargeParameter ||
+        !is_whole(sharding_of(table, id).spec, plan.mesh))
       continue;
     ++count;
     bytes += size;
@@ -54,7 +55,7 @@ void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const Sha
     const Span place = axis < plan.axis_spans.size() ? plan.axis_spans[axis] : Span{};
     Diagnostic& d = report_message(diagnostics, Code::TP4007, place,
                                    fmt::format("nothing uses mesh axis `{}` ({}): its ranks all hold the same",
-                                               plan.mesh.axes[axis].name, plan.mesh.axes[axis].size));
+                                               axis_name(plan.mesh, axis), plan.mesh.axes[axis].size));
     d.help = "shard something over it, name it in `data.axes`, or remove it";
   }
 }
@@ -65,11 +66,20 @@ bool is_query_key_norm(std::string_view leaf) {
   return std::find(std::begin(names), std::end(names), leaf) != std::end(names);
 }
 
+// Whether the outputs of the rule's modules leave whole, whatever their parameters are cut over.
+bool leaves_whole(const PlanRule& rule) {
+  if (rule.style == nullptr || !rule.style->output.used) return false;
+  const auto& written = rule.options.output_layouts;
+  const Layout layout = written && !written->empty() ? written->front() : Layout(rule.style->output.to);
+  return layout && layout->kind == PlacementKind::Replicate;
+}
+
+// Whether what the module gives is cut over `out`.
 bool is_cut_over_out(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, const Module& module) {
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
     const int dim = find_dim(dims_of(graph, module, graph.params[param]), kDimOut);
     const RuleId rule = table.params[param].rule;
-    if (dim < 0 || rule == kNoRule || plan.rules[rule].axis == kNoAxis) continue;
+    if (dim < 0 || rule == kNoRule || plan.rules[rule].axis == kNoAxis || leaves_whole(plan.rules[rule])) continue;
     const DimAxes& axes = sharding_of(table, param).spec[static_cast<size_t>(dim)];
     if (std::find(axes.begin(), axes.end(), plan.rules[rule].axis) != axes.end()) return true;
   }

@@ -29,11 +29,19 @@ struct HeadCount {
   std::string_view what;
 };
 
-// How the dim of a projection is made up of heads; heads == 0 when its size does not say so. FusedByHead is the layout
-// of GPT-NeoX (transformers, GPTNeoXAttention: a view of [..., heads, 3 * head_size]): q, k and v of a head stand
-// together, and cuts between heads are right.
+int64_t kv_heads(const ModuleAttributes& a) { return a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads; }
+
+// Whether a dim of this size holds q, k and v.
+bool is_fused(const ModuleAttributes& a, int64_t size) {
+  return a.head_dim > 0 && (a.num_heads + 2 * kv_heads(a)) * a.head_dim == size;
+}
+
+// How the dim of a projection is made up of heads; heads == 0 when its size does not say so. FusedInBlocks has parts of
+// q, k and v, and ranks hold heads of each: those of k and v are the fewer. FusedByHead is the layout of GPT-NeoX
+// (transformers, GPTNeoXAttention: a view of [..., heads, 3 * head_size]): q, k and v of a head stand together, and
+// cuts between heads are right. Falcon and Megatron have the heads of one k and v together so.
 HeadCount heads_of(HeadRole role, const ModuleAttributes& a, int64_t size) {
-  const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
+  const int64_t kv = kv_heads(a);
   const auto whole = [size](int64_t heads, int64_t head_dim, std::string_view what) {
     const int64_t granule = head_dim > 0 ? head_dim : heads > 0 && divides(heads, size) ? size / heads : 0;
     return granule > 0 && heads * granule == size ? HeadCount{heads, granule, what} : HeadCount{};
@@ -45,7 +53,11 @@ HeadCount heads_of(HeadRole role, const ModuleAttributes& a, int64_t size) {
     case HeadRole::Key:
     case HeadRole::Value:
       return whole(kv, a.head_dim, "kv heads");
+    case HeadRole::FusedInBlocks:
+      return is_fused(a, size) ? HeadCount{kv, a.head_dim, kv < a.num_heads ? "kv heads" : "heads"} : HeadCount{};
     case HeadRole::FusedByHead:
+      if (kv < a.num_heads)
+        return is_fused(a, size) ? HeadCount{kv, size / kv, "kv heads (each with its queries)"} : HeadCount{};
       return whole(a.num_heads, 3 * a.head_dim, "heads (q, k and v of each together)");
     default:
       return {};
@@ -67,13 +79,13 @@ void report_cut_heads(const HeadCheck& in, ParamId id, size_t dim, ModuleId owne
   Diagnostic* d = report(in.diagnostics, in.fatal ? Code::TP5007 : Code::TP5008, span,
                          fmt::format("heads/{}/{}/{}", rule, count.heads, ways));
   if (d == nullptr) return;
-  const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
+  const int64_t kv = kv_heads(a);
   const int64_t both[] = {a.num_heads, kv};
   std::vector<std::string> sizes;
   for (const int64_t divisor : common_divisors(both, ways)) sizes.push_back(std::to_string(divisor));
   std::vector<std::string> axes;
   for (const AxisId axis : sharding_of(in.table, id).spec[dim])
-    axes.push_back(fmt::format("`{}` ({})", in.plan.mesh.axes[axis].name, in.plan.mesh.axes[axis].size));
+    axes.push_back(fmt::format("`{}` ({})", axis_name(in.plan.mesh, axis), in.plan.mesh.axes[axis].size));
   d->message = fmt::format("{} cuts through the {} {} of dim {} of `{}`", join(axes, " x "), count.heads, count.what,
                            dim, path_of(in.graph, in.graph.params[id]));
   d->label = count.heads < ways ? fmt::format("fewer {} than ranks", count.what)
@@ -99,7 +111,7 @@ void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttri
   Diagnostic* d = report(in.diagnostics, in.fatal ? Code::TP5005 : Code::TP5013,
                          rule == kNoRule ? Span{} : in.plan.rules[rule].value_span, fmt::format("fused/{}", rule));
   if (d == nullptr) return;
-  const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
+  const int64_t kv = kv_heads(a);
   d->message = fmt::format("dim {} of `{}` holds q, k and v, and is cut as one piece", dim,
                            path_of(in.graph, in.graph.params[id]));
   d->counted = "parameter";
@@ -122,10 +134,8 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const auto dim = static_cast<size_t>(found);
   const int64_t ways = shard_count(sharding.spec[dim], in.plan.mesh), size = shape_of(in.graph, param)[dim];
   if (ways == 1) return;
-  if (role == HeadRole::FusedInBlocks) {
-    const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
-    const bool is_fused = a.head_dim > 0 && (a.num_heads + 2 * kv) * a.head_dim == size;
-    if (is_fused && segments_of(sharding, dim).empty()) report_fused(in, id, dim, a);
+  if (role == HeadRole::FusedInBlocks && segments_of(sharding, dim).empty()) {
+    if (is_fused(a, size)) report_fused(in, id, dim, a);
     return;
   }
   const HeadCount count = heads_of(role, a, size);

@@ -2,6 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
+#include "base/text.h"
 #include "manifest/manifest.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
@@ -13,6 +16,37 @@ namespace {
 bool has_many_shapes(const TpPlan& plan, const ModelGraph& graph, ParamId id, const Sharding& sharding) {
   return shard_count(sharding.spec, plan.mesh) > kMaxLocalShapes &&
          !is_even(shape_of(graph, graph.params[id]), sharding, plan.mesh);
+}
+
+// A manifest lists the shape of each uneven piece, whatever the model's size: a small file may ask for a huge one.
+void check_sum_of_shapes(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,
+                         Diagnostics& diagnostics) {
+  int64_t listed = 0;
+  for (ParamId id = 0; id < graph.params.size(); ++id) {
+    const Sharding& sharding = sharding_of(table, id);
+    if (is_even(shape_of(graph, graph.params[id]), sharding, plan.mesh)) continue;
+    listed += shard_count(sharding.spec, plan.mesh);
+    if (listed <= kMaxListedShapes) continue;
+    report_message(diagnostics, Code::TP9001, plan.rules_span,
+                   fmt::format("the parameters are cut into more than {} uneven pieces, and a manifest lists the shape "
+                               "of each",
+                               kMaxListedShapes),
+                   "use smaller axes, or `uneven: error`");
+    return;
+  }
+}
+
+// Elements of less than a byte stand in rows of whole bytes, and so do the pieces of a row: nobody moves half a byte.
+bool ends_inside_byte(const TpPlan& plan, const ModelGraph& graph, ParamId id, const Sharding& sharding) {
+  const unsigned bits = dtypes()[graph.params[id].dtype].bits;
+  const std::span<const int64_t> shape = shape_of(graph, graph.params[id]);
+  if (bits >= 8 || shape.empty() || is_replicated(sharding.spec)) return false;
+  const int64_t in_a_byte = 8 / bits;
+  if (!divides(in_a_byte, shape.back())) return true;
+  const DimGranularity bytes[] = {{shape.size() - 1, in_a_byte}};
+  return !sharding.spec.back().empty() &&
+         std::ranges::any_of(check_sharding(shape, sharding, plan.mesh, plan.uneven, bytes),
+                             [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
 }
 
 // Names of one tensor count once, as in sum_totals.
@@ -35,16 +69,30 @@ bool sum_fits(const ModelGraph& graph, const ShardingTable& table) {
 
 void check_limits(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics) {
   for (ParamId id = 0; id < graph.params.size(); ++id) {
+    if (!ends_inside_byte(plan, graph, id, sharding_of(table, id))) continue;
+    const RuleId rule = table.params[id].rule;
+    const Span place = rule == kNoRule ? plan.rules_span : plan.rules[rule].key_span;
+    Diagnostic* d = report(diagnostics, Code::TP5006, place, fmt::format("bytes/{}", rule));
+    if (d == nullptr) continue;
+    const Param& param = graph.params[id];
+    d->message = fmt::format("the shards of `{}` {} end inside a byte: its elements have {} bits",
+                             path_of(graph, param), shape_text(shape_of(graph, param)), dtypes()[param.dtype].bits);
+    d->counted = "parameter";
+    d->help = "cut another dim, or one into pieces of whole bytes";
+  }
+  for (ParamId id = 0; id < graph.params.size(); ++id) {
     if (!has_many_shapes(plan, graph, id, sharding_of(table, id))) continue;
     const RuleId rule = table.params[id].rule;
     const Span place = rule == kNoRule ? plan.rules_span : plan.rules[rule].key_span;
     Diagnostic* d = report(diagnostics, Code::TP9001, place, fmt::format("shapes/{}", rule));
     if (d == nullptr) continue;
-    d->message =
-        fmt::format("`{}` has more than {} different local shapes", path_of(graph, graph.params[id]), kMaxLocalShapes);
+    d->message = fmt::format("`{}` is cut into {} uneven pieces, and a manifest lists the shapes of {} at most",
+                             path_of(graph, graph.params[id]), shard_count(sharding_of(table, id).spec, plan.mesh),
+                             kMaxLocalShapes);
     d->counted = "parameter";
     d->help = "use smaller axes, or `uneven: error`";
   }
+  if (!has_errors(diagnostics)) check_sum_of_shapes(plan, graph, table, diagnostics);
   if (!sum_fits(graph, table))
     report_message(diagnostics, Code::TP9001, {}, "the model's bytes do not fit into 64 bits");
 }

@@ -6,7 +6,8 @@
 
 namespace tpplan {
 
-// TP9001: parameters whose pieces have too many different shapes, and a model whose bytes do not fit into 64 bits.
+// TP9001: parameters, and a model, cut into too many uneven pieces, and a model whose bytes do not fit into 64 bits.
+// TP5006: shards that would end inside a byte.
 void check_limits(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics);
 
 }  // namespace tpplan

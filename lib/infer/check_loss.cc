@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
 #include "infer/axis_use.h"
 
 namespace tpplan {
@@ -10,7 +11,7 @@ namespace {
 std::string_view joined_text(Reduction joined) { return joined == Reduction::Sum ? "summed" : "averaged"; }
 
 std::string count_text(const Loss& loss, AxisId axis, const Mesh& mesh) {
-  const std::string& name = mesh.axes[axis].name;
+  const std::string& name = axis_name(mesh, axis);
   if (loss.reduction == Reduction::Sum) return "every rank sums its terms";
   if (loss.count == TermCount::PerRank) return "every rank divides by the count of its own terms";
   return is_along(loss, axis)
@@ -55,8 +56,14 @@ void report_repeated(const TpPlan& plan, AxisId axis, std::string_view result, D
                        own.name);
 }
 
-void check_loss(const TpPlan& plan, const Loss& loss, const MatchTable& matches, const ShardingTable& table,
-                Diagnostics& diagnostics) {
+void check_loss(const TpPlan& plan, const ModelGraph& graph, const Loss& loss, const MatchTable& matches,
+                const ShardingTable& table, bool infer, Diagnostics& diagnostics) {
+  const size_t outputs = graph.operations.outputs.size();
+  if (graph.operations.is_there && static_cast<size_t>(loss.output) >= outputs)
+    report_message(
+        diagnostics, Code::TP5120, plan.loss->span,
+        fmt::format("the loss is made of output {}, and the model has {}", loss.output, counted(outputs, "output")));
+  if (infer) return;
   const std::vector<bool> used = used_axes(plan, matches, table);
   for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
     const auto axis = static_cast<AxisId>(i);

@@ -5,15 +5,17 @@
 #include "diagnostics/diagnostics.h"
 #include "infer/sharding_table.h"
 #include "match/match_plan.h"
+#include "model/model_graph.h"
 #include "plan/tp_plan.h"
 
 namespace tpplan {
 
-// `loss` is the plan's, resolved. Reports TP5117 for an axis over which gradients come out as many times too large or
-// too small as it has ranks, TP5119 where they are right only if all ranks count alike, and TP5118 for an axis along
-// which nothing differs between ranks.
-void check_loss(const TpPlan& plan, const Loss& loss, const MatchTable& matches, const ShardingTable& table,
-                Diagnostics& diagnostics);
+// `loss` is the plan's, resolved. Reports TP5120 where the model's operations have no such output; TP5117 for an axis
+// over which gradients come out as many times too large or too small as it has ranks, TP5119 where they are right only
+// if all ranks count alike, and TP5118 for an axis along which nothing differs between ranks. To `infer` needs no
+// gradients: then TP5120 only.
+void check_loss(const TpPlan& plan, const ModelGraph& graph, const Loss& loss, const MatchTable& matches,
+                const ShardingTable& table, bool infer, Diagnostics& diagnostics);
 
 // Reports TP5117 or TP5119 for one axis along which ranks have terms of their own; `joined` is what becomes of their
 // gradients. Nothing where they come out right.

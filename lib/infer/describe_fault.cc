@@ -27,7 +27,7 @@ struct FaultPlace {
 std::string axes_text(const FaultPlace& at) {
   std::vector<std::string> parts;
   for (const AxisId axis : at.sharding.spec[at.fault.dim]) {
-    parts.push_back(fmt::format("`{}` ({})", at.plan.mesh.axes[axis].name, at.plan.mesh.axes[axis].size));
+    parts.push_back(fmt::format("`{}` ({})", axis_name(at.plan.mesh, axis), at.plan.mesh.axes[axis].size));
   }
   return join(parts, " x ");
 }
@@ -171,10 +171,10 @@ void report_sharding_fault(const ShardingFault& fault, const TpPlan& plan, const
       describe_entry_count(at, *d);
       break;
     case ShardingFaultKind::AxisTwice:
-      d->message = fmt::format("axis `{}` cuts dim {} and dim {} of `{}`", plan.mesh.axes[fault.axis].name,
+      d->message = fmt::format("axis `{}` cuts dim {} and dim {} of `{}`", axis_name(plan.mesh, fault.axis),
                                fault.other_dim, fault.dim, path_of(graph, param));
       if (fault.dim == fault.other_dim)
-        d->message = fmt::format("axis `{}` stands twice for dim {} of `{}`", plan.mesh.axes[fault.axis].name,
+        d->message = fmt::format("axis `{}` stands twice for dim {} of `{}`", axis_name(plan.mesh, fault.axis),
                                  fault.dim, path_of(graph, param));
       d->help = "an axis can cut one dim of a tensor, once";
       break;

@@ -14,6 +14,9 @@ namespace tpplan {
 [[nodiscard]] std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& sharding, RuleId rule,
                                                      PlanRuntime runtime);
 
+// The axis over which the modules of a rule sum the gradients of its parameters; kNoAxis where they sum none.
+[[nodiscard]] AxisId summed_axis(const PlanRule& rule);
+
 // What becomes of gradients over data axes: tpplan.torch adds them up; FSDP and DDP, which wrap the models of the
 // others, divide by the number of ranks as well (torch 2.13).
 [[nodiscard]] Reduction data_gradients(PlanRuntime runtime);

@@ -16,7 +16,7 @@ namespace {
 // Layouts of one value on the rule's own axis, before they are put into the mesh.
 struct AxisBoundary {
   Layout from, to;
-  bool gradient_is_partial = false;  // where the module leaves a sum open in the gradient
+  GradientSums sums = GradientSums::None;  // where the module leaves a sum open in the gradient
   bool has_gradient = true;
   std::optional<bool> use_local;
 };
@@ -39,15 +39,10 @@ ValueBoundary make_value(const TpPlan& plan, AxisId axis, const AxisBoundary& bo
   if (boundary.to) value.to = over_mesh(plan, axis, *boundary.to);
   if (!value.from || !value.to) return value;
   // Plans in which this fails were refused when they were read.
-  const auto collectives = redistribute(*value.from, *value.to).value_or(std::vector<Collective>{});
-  value.forward = value_steps(*value.from, collectives, *value.to, plan.mesh);
+  value.forward = steps_between(*value.from, *value.to, plan.mesh).value_or(std::vector<Step>{});
   if (!boundary.has_gradient) return value;
-  std::vector<Placement> arriving = *value.to;
-  for (Placement& placement : arriving) {
-    if (placement.kind == PlacementKind::Partial) placement = {};  // the gradient of a sum is whole on every rank
-  }
-  if (boundary.gradient_is_partial) arriving[axis] = {.kind = PlacementKind::Partial};
-  value.backward = value_steps(arriving, redistribute_gradient(*value.from, arriving), *value.from, plan.mesh);
+  value.gradient = gradient_layouts(*value.from, *value.to, axis, boundary.sums);
+  value.backward = *steps_between(value.gradient->from, value.gradient->to, plan.mesh);
   return value;
 }
 
@@ -82,7 +77,9 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     boundary.inputs.push_back(make_value(plan, rule.axis,
                                          {.from = first_layout(rule.options.input_layouts, input.from),
                                           .to = input.to,
-                                          .gradient_is_partial = input.gradient_is_partial && !around.fed_by_prepared,
+                                          .sums = !input.gradient_is_partial ? GradientSums::None
+                                                  : around.fed_by_prepared   ? GradientSums::Open
+                                                                             : GradientSums::Closed,
                                           .has_gradient = !embedding,
                                           .use_local = {}}));
     if (style.second_input != 0) {
@@ -118,10 +115,13 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
   const bool local_input =
       style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
   const auto input = [&](const Layout& from, const Layout& to) {
-    const bool summed_here = is_whole(to) && !(is_whole(from) && around.fed_by_prepared);
+    const bool passes_on = is_whole(from) && around.fed_by_prepared;
+    const bool open = from && is_whole(to) && around.feeds_products;
     return AxisBoundary{.from = from,
                         .to = to,
-                        .gradient_is_partial = from && summed_here && around.feeds_products,
+                        .sums = !open       ? GradientSums::None
+                                : passes_on ? GradientSums::Open
+                                            : GradientSums::Closed,
                         .use_local = local_input};
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {
@@ -160,7 +160,7 @@ void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Modul
     if (d == nullptr) return;
     d->message = fmt::format(
         "the output of `{}` has {} columns, cut unevenly over `{}` ({}), and leaves as a local tensor", module.path,
-        shape_of(graph, param)[static_cast<size_t>(dim)], plan.mesh.axes[rule.axis].name, ways);
+        shape_of(graph, param)[static_cast<size_t>(dim)], axis_name(plan.mesh, rule.axis), ways);
     d->counted = "module";
     d->notes.push_back(
         {"torch rebuilds the whole size from one rank's piece, and gets another number", span_of(graph, param)});
@@ -176,7 +176,7 @@ void warn_gathered_ids(const TpPlan& plan, const Module& module, const BoundaryL
   Diagnostic* d = report(diagnostics, Code::TP5020, rule.value_span, fmt::format("{}", boundary.rule));
   if (d == nullptr) return;
   d->message =
-      fmt::format("the token ids that enter `{}` are gathered over `{}`", module.path, plan.mesh.axes[rule.axis].name);
+      fmt::format("the token ids that enter `{}` are gathered over `{}`", module.path, axis_name(plan.mesh, rule.axis));
   d->counted = "module";
   d->notes.push_back(
       {"RowwiseParallel takes its input for Shard(-1) unless told otherwise: 8 ids become 8 x ranks ids", {}});

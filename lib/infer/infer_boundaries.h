@@ -18,7 +18,8 @@ struct ValueBoundary {
   int arg = 0;
   std::string kwarg;  // empty: positional
   std::optional<std::vector<Placement>> from, to;
-  std::optional<bool> use_local;  // whether the value goes on as a local tensor
+  std::optional<GradientLayouts> gradient;  // absent: it has none
+  std::optional<bool> use_local;            // whether the value goes on as a local tensor
   std::vector<Step> forward, backward;
 };
 

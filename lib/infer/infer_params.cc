@@ -155,6 +155,26 @@ bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const
                      [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
 }
 
+// A spec that no tensor can have is wrong, though its rule decides over none.
+void check_idle_specs(const Inference& in, const MatchTable& matches) {
+  for (RuleId id = 0; id < in.plan.rules.size(); ++id) {
+    const PlanRule& rule = in.plan.rules[id];
+    if (rule.style != nullptr || matches.rules[id].governed > 0) continue;
+    PartitionSpec spec = rule.spec->before;
+    spec.insert(spec.end(), rule.spec->after.begin(), rule.spec->after.end());
+    const std::vector<int64_t> empty(spec.size());  // which every number of ways divides
+    for (const ShardingFault& fault :
+         check_sharding(empty, {.spec = spec, .segments = {}}, in.plan.mesh, UnevenPolicy::Torch, {})) {
+      if (fault.kind != ShardingFaultKind::AxisTwice) continue;
+      report_message(in.diagnostics, Code::TP5004, rule.value_span,
+                     fmt::format("axis `{}` stands twice in the spec of `{}`, which decides over no parameter",
+                                 axis_name(in.plan.mesh, fault.axis), rule.key),
+                     "an axis can cut one dim of a tensor, once");
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
@@ -180,6 +200,7 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
       result.sharding = intern(table, sharding);
     }
   }
+  check_idle_specs(in, matches);
   if (plan.dialect->check_modules != nullptr) plan.dialect->check_modules(in, matches, table);
   return table;
 }

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
 #include "sharding/partition_spec.h"
@@ -29,7 +29,7 @@ struct ParamSharding {
 // A model has few different shardings: each is kept once.
 struct ShardingTable {
   std::vector<Sharding> shardings;
-  std::unordered_map<std::string, uint32_t> index;
+  TextMap<std::string, uint32_t> index;
   std::vector<ParamSharding> params;                   // by ParamId
   std::vector<std::pair<ParamId, ParamId>> followers;  // tied parameter, the one whose tensor it is
 };

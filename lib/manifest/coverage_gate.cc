@@ -26,7 +26,7 @@ bool parse_share(std::string_view text, double& share) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (error != std::errc() || end != text.data() + text.size()) return false;
   if (percent) share /= 100;
-  return share >= 0 && share <= 1;
+  return share >= 0 && (share < 1 || (percent && share == 1));
 }
 
 // By pattern in the map, then by bytes with a stable sort: groups of equal size stand in one order on every machine.
@@ -36,7 +36,7 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
   for (size_t i = 0; i < manifest.parameters.size(); ++i) {
     const ManifestParam& param = manifest.parameters[i];
     const ParamLayout& layout = layout_of(manifest, param);
-    if (!counted[i] || !is_replicated(layout.sharding.spec)) continue;
+    if (!counted[i] || !is_whole(layout.sharding.spec, manifest.mesh)) continue;
     std::string pattern = path_pattern(path_of(manifest, param));
     ReplicatedGroup& group = groups[pattern];
     group.pattern = std::move(pattern);
@@ -66,7 +66,18 @@ std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limi
     const std::string count = group.count == 1 ? "" : fmt::format(", {} in all", group.count);
     d.notes.push_back({fmt::format("`{}` {}{}", group.pattern, human_bytes(group.bytes), count), {}});
   }
-  d.help = "add rules for these, or raise --max-replicated";
+  // A rule stands for them, and cuts nothing on this mesh: more rules would not help.
+  std::string lone;
+  for (size_t axis = 0; axis < manifest.mesh.axes.size(); ++axis) {
+    const bool is_named = std::ranges::any_of(manifest.layouts, [&](const ParamLayout& layout) {
+      return uses_axis(layout.sharding.spec, static_cast<AxisId>(axis));
+    });
+    if (is_named && manifest.mesh.axes[axis].size == 1)
+      lone += fmt::format("{}`{}`", lone.empty() ? "" : ", ", axis_name(manifest.mesh, axis));
+  }
+  if (!lone.empty()) d.notes.push_back({fmt::format("what is cut over {} alone is whole: its size is 1", lone), {}});
+  d.help = lone.empty() ? "add rules for these, or raise --max-replicated"
+                        : "add rules for these, enlarge the axis of size 1, or raise --max-replicated";
   return d;
 }
 

@@ -11,9 +11,10 @@
 
 namespace tpplan {
 
-// A share of the model's bytes, 0 to 1. Reads "5%", "2.5 %" and "0.05"; false on anything else.
+// A share of the model's bytes, 0 to 1. Reads "5%", "2.5 %" and "0.05"; false on anything else, and on "1", which may
+// be meant as all of it or as one percent.
 [[nodiscard]] bool parse_share(std::string_view text, double& share);
-inline constexpr std::string_view kShareForm = "a share such as 5% or 0.05";
+inline constexpr std::string_view kShareForm = "a share such as 5% or 0.05 (one percent is 1%, all is 100%)";
 
 // Parameters that every rank holds whole, the largest first, names that differ in numbers only taken together.
 struct ReplicatedGroup {

@@ -21,17 +21,18 @@ uint64_t saturated_sum(uint64_t a, int64_t b) {
 // another size is one that changed, not one that went and one that came.
 CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest) {
   CallsDiff diff{.known_before = old_manifest.has_collectives, .known_after = new_manifest.has_collectives};
-  using Key = std::tuple<bool, CollectiveKind, std::string_view, std::string, std::string_view>;
+  using Key = std::tuple<bool, bool, CollectiveKind, std::string_view, std::string, std::string_view>;
   std::map<Key, size_t> index;
   std::vector<CallChange> changes;
   // The new manifest first: changes stand in the order of its step, and what is gone stands behind.
   for (const auto& [manifest, is_new] : {std::pair{&new_manifest, true}, std::pair{&old_manifest, false}}) {
     for (const CollectiveCall& call : manifest->collectives) {
       const std::string& axis = manifest->mesh.axes[call.axis].name;
-      const auto [entry, first] =
-          index.try_emplace(Key(call.backward, call.kind, axis, path_pattern(call.module), call.dtype), changes.size());
+      const auto [entry, first] = index.try_emplace(
+          Key(call.backward, call.hidden, call.kind, axis, path_pattern(call.module), call.dtype), changes.size());
       if (first)
         changes.push_back({.backward = call.backward,
+                           .hidden = call.hidden,
                            .kind = call.kind,
                            .axis = axis,
                            .module = call.module,
@@ -39,7 +40,7 @@ CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest)
                            .shapes_after = {},
                            .dtype = call.dtype});
       CallChange& change = changes[entry->second];
-      if (change.module != call.module) change.module = std::get<3>(entry->first);
+      if (change.module != call.module) change.module = std::get<4>(entry->first);
       ++(is_new ? change.after : change.before);
       ++(is_new ? diff.after : diff.before);
       auto& shapes = is_new ? change.shapes_after : change.shapes_before;

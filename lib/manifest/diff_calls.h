@@ -13,6 +13,7 @@ namespace tpplan {
 // saturate.
 struct CallChange {
   bool backward = false;
+  bool hidden = false;  // as in CollectiveCall
   CollectiveKind kind{};
   std::string axis;
   std::string module;                                             // path_pattern; the path itself where there is one

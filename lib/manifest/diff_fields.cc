@@ -156,6 +156,10 @@ constexpr FieldRow<Manifest> kSettings[] = {
      [](const M&, const M& m) -> FieldWord {
        return {step_words(m.step, m.mesh), text_of(write_step, m.step, m.mesh)};
      }},
+    {"costs",
+     [](const M&, const M& m) -> FieldWord {
+       return {costs_words(m.costs), m.costs.is_there ? text_of(write_step_costs, m.costs) : "null"};
+     }},
     {"loss",
      [](const M&, const M& m) -> FieldWord {
        return {m.loss ? to_text(*m.loss, m.mesh) : "none", text_of(write_loss, m.loss, m.mesh)};

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "manifest/diff_fields.h"
 #include "manifest/path_pattern.h"
 
@@ -19,8 +20,8 @@ constexpr uint32_t kUnchanged = 0xffffffffu;
 // Groups by their fields; families by group and pattern.
 struct Groups {
   std::vector<ChangeGroup>& list;
-  std::unordered_map<std::string, uint32_t> by_fields;
-  std::unordered_map<std::string, size_t> by_pattern;
+  TextMap<std::string, uint32_t> by_fields;
+  TextMap<std::string, size_t> by_pattern;
 };
 
 // The group of things with these fields; kUnchanged for none.
@@ -51,7 +52,7 @@ void add_path(Groups& groups, uint32_t group, std::string_view path) {
 template <typename Thing>
 void count_families(std::vector<ChangeGroup>& groups, const Manifest& manifest, const std::vector<Thing>& list) {
   if (groups.empty()) return;
-  std::unordered_map<std::string, uint64_t> counts;
+  TextMap<std::string, uint64_t> counts;
   for (const Thing& thing : list) ++counts[path_pattern(path_of(manifest, thing))];
   for (ChangeGroup& group : groups) {
     for (PathFamily& family : group.families) family.of = counts[family.pattern];
@@ -66,13 +67,25 @@ struct ListCompare {
   std::span<const FieldRow<Layout>> rows;
   const std::vector<Thing>& before;
   const std::vector<Thing>& after;
+  const RenamedRules& renamed;
   ListDiff& diff;
 };
+
+// What differs between two layouts, but for the name of a rule that is one.
+template <typename Thing, typename Layout>
+std::vector<FieldChange> compare_layouts(const ListCompare<Thing, Layout>& lists, const Layout& before,
+                                         const Layout& after) {
+  std::vector<FieldChange> fields = compare_fields(lists.rows, lists.old_manifest, before, lists.new_manifest, after);
+  if (before.rule < lists.renamed.size() && lists.renamed[before.rule] != kNotRenamed &&
+      lists.renamed[before.rule] == after.rule)
+    std::erase_if(fields, [](const FieldChange& change) { return change.field == "rule"; });
+  return fields;
+}
 
 // Where the old list has each thing of the new one; its size for what it does not have.
 template <typename Thing, typename Layout>
 std::vector<size_t> find_in_old(const ListCompare<Thing, Layout>& lists) {
-  std::unordered_map<std::string_view, size_t> index;
+  TextMap<std::string_view, size_t> index;
   for (size_t i = 0; i < lists.before.size(); ++i) index.emplace(path_of(lists.old_manifest, lists.before[i]), i);
   std::vector<size_t> places;
   for (size_t i = 0; i < lists.after.size(); ++i) {
@@ -98,9 +111,8 @@ void group_changed(const ListCompare<Thing, Layout>& lists, const std::vector<si
     const auto [known, is_new] =
         group_of_pair.emplace(static_cast<uint64_t>(older.layout) << 32 | newer.layout, kUnchanged);
     if (is_new) {
-      known->second =
-          group_of(groups, compare_fields(lists.rows, lists.old_manifest, layout_of(lists.old_manifest, older),
-                                          lists.new_manifest, layout_of(lists.new_manifest, newer)));
+      known->second = group_of(
+          groups, compare_layouts(lists, layout_of(lists.old_manifest, older), layout_of(lists.new_manifest, newer)));
     }
     if (known->second == kUnchanged) continue;
     add_path(groups, known->second, path_of(lists.new_manifest, newer));
@@ -127,9 +139,10 @@ uint64_t group_alone(std::span<const FieldRow<Layout>> rows, const Manifest& man
 
 template <typename Thing, typename Layout>
 ListDiff diff_lists(std::span<const FieldRow<Layout>> rows, const Manifest& old_manifest,
-                    const std::vector<Thing>& before, const Manifest& new_manifest, const std::vector<Thing>& after) {
+                    const std::vector<Thing>& before, const Manifest& new_manifest, const std::vector<Thing>& after,
+                    const RenamedRules& renamed) {
   ListDiff diff{.before = before.size(), .after = after.size()};
-  const ListCompare<Thing, Layout> lists{old_manifest, new_manifest, rows, before, after, diff};
+  const ListCompare<Thing, Layout> lists{old_manifest, new_manifest, rows, before, after, renamed, diff};
   const std::vector<size_t> places = find_in_old(lists);
   std::vector<bool> is_new(after.size()), is_gone(before.size(), true);
   for (size_t i = 0; i < after.size(); ++i) {
@@ -148,12 +161,13 @@ ListDiff diff_lists(std::span<const FieldRow<Layout>> rows, const Manifest& old_
 }  // namespace
 
 ListDiff diff_params(const Manifest& old_manifest, const std::vector<ManifestParam>& before,
-                     const Manifest& new_manifest, const std::vector<ManifestParam>& after) {
-  return diff_lists(param_fields(), old_manifest, before, new_manifest, after);
+                     const Manifest& new_manifest, const std::vector<ManifestParam>& after,
+                     const RenamedRules& renamed) {
+  return diff_lists(param_fields(), old_manifest, before, new_manifest, after, renamed);
 }
 
-ListDiff diff_modules(const Manifest& old_manifest, const Manifest& new_manifest) {
-  return diff_lists(module_fields(), old_manifest, old_manifest.modules, new_manifest, new_manifest.modules);
+ListDiff diff_modules(const Manifest& old_manifest, const Manifest& new_manifest, const RenamedRules& renamed) {
+  return diff_lists(module_fields(), old_manifest, old_manifest.modules, new_manifest, new_manifest.modules, renamed);
 }
 
 }  // namespace tpplan

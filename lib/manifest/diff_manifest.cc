@@ -2,37 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <optional>
-#include <tuple>
 
 #include "manifest/diff_calls.h"
 #include "manifest/diff_collectives.h"
 #include "manifest/diff_fields.h"
 #include "manifest/diff_lists.h"
+#include "manifest/diff_rules.h"
 
 namespace tpplan {
 namespace {
-
-std::vector<RuleChange> compare_rules(const Manifest& old_manifest, const Manifest& new_manifest) {
-  using Name = std::tuple<bool, std::string_view, std::string_view>;
-  const auto name = [](const ManifestRule& rule) { return Name(rule.in_block, rule.block, rule.key); };
-  std::map<Name, const ManifestRule*> old_rules, new_rules;
-  for (const ManifestRule& rule : old_manifest.rules) old_rules.emplace(name(rule), &rule);
-  for (const ManifestRule& rule : new_manifest.rules) new_rules.emplace(name(rule), &rule);
-  std::vector<RuleChange> changes;
-  for (const ManifestRule& rule : new_manifest.rules) {
-    const auto known = old_rules.find(name(rule));
-    std::optional<uint64_t> before;
-    if (known != old_rules.end()) before = known->second->matches;
-    if (before != rule.matches) changes.push_back({.rule = &rule, .before = before, .after = rule.matches});
-  }
-  for (const ManifestRule& rule : old_manifest.rules) {
-    if (new_rules.find(name(rule)) == new_rules.end())
-      changes.push_back({.rule = &rule, .before = rule.matches, .after = {}});
-  }
-  return changes;
-}
 
 RankBytes rank_bytes_of(const Manifest& m) {
   const ManifestTotals& t = m.totals;
@@ -58,10 +36,11 @@ ManifestDiff diff_manifests(const Manifest& old_manifest, const Manifest& new_ma
   // That only one of them lists the calls of a step is said of the calls.
   if (old_manifest.has_collectives != new_manifest.has_collectives)
     std::erase_if(diff.settings, [](const FieldChange& change) { return change.field == "step"; });
-  diff.rules = compare_rules(old_manifest, new_manifest);
-  diff.parameters = diff_params(old_manifest, old_manifest.parameters, new_manifest, new_manifest.parameters);
-  diff.buffers = diff_params(old_manifest, old_manifest.buffers, new_manifest, new_manifest.buffers);
-  diff.modules = diff_modules(old_manifest, new_manifest);
+  const RenamedRules renamed = find_renamed_rules(old_manifest, new_manifest);
+  diff.rules = diff_rules(old_manifest, new_manifest, renamed);
+  diff.parameters = diff_params(old_manifest, old_manifest.parameters, new_manifest, new_manifest.parameters, renamed);
+  diff.buffers = diff_params(old_manifest, old_manifest.buffers, new_manifest, new_manifest.buffers, renamed);
+  diff.modules = diff_modules(old_manifest, new_manifest, renamed);
   diff.collectives = diff_collectives(old_manifest, new_manifest);
   diff.calls = diff_calls(old_manifest, new_manifest);
   diff.bytes_before = rank_bytes_of(old_manifest);

@@ -12,9 +12,10 @@
 
 namespace tpplan {
 
-// One member that differs. `before` and `after` are words for people, in which names stand as they are (escape them);
-// the two are never equal. `_json` is the value as a manifest writes it. What was added has only the after side, what
-// was removed only the before side; the other one is empty.
+// One member that differs. That a renamed rule has another name is said of the rule, and is none. `before` and `after`
+// are words for people, in which names stand as they are (escape them); the two are never equal. `_json` is the value
+// as a manifest writes it. What was added has only the after side, what was removed only the before side; the other one
+// is empty.
 struct FieldChange {
   std::string_view field;  // "spec", "local_shapes", "rule", "mesh", ...
   std::string before, after;
@@ -43,10 +44,12 @@ struct ListDiff {
   std::vector<ChangeGroup> added, removed, changed;
 };
 
-// Rules are one rule when block and key are equal. Absent: the manifest does not have it.
+// Rules are one rule when block and key are equal, or when they decide over the same things under two names
+// (manifest/diff_rules.h). Absent: the manifest does not have it.
 struct RuleChange {
   const ManifestRule* rule = nullptr;
-  std::optional<uint64_t> before, after;  // what it matches
+  const ManifestRule* renamed_from = nullptr;  // of the old manifest; nullptr: it is called so there, too
+  std::optional<uint64_t> before, after;       // what it matches
 };
 
 enum class CommPhase : uint8_t { Forward, Backward, Gather, Gradient };

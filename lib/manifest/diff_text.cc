@@ -91,17 +91,22 @@ std::string list_text(const ListDiff& list, std::string_view title) {
          out;
 }
 
+std::string name_text(const ManifestRule& rule) {
+  return escape_for_terminal(rule.in_block ? rule.block + " / " + rule.key : rule.key);
+}
+
 std::string rules_text(const std::vector<RuleChange>& rules) {
   std::string out;
   for (const RuleChange& change : rules) {
-    const ManifestRule& rule = *change.rule;
-    const std::string name = escape_for_terminal(rule.in_block ? rule.block + " / " + rule.key : rule.key);
+    const std::string name = name_text(*change.rule);
     if (!change.before)
       out += fmt::format("  + {}  matches {}\n", name, *change.after);
     else if (!change.after)
       out += fmt::format("  - {}  matched {}\n", name, *change.before);
     else
-      out += fmt::format("  ~ {}  matches {} -> {}\n", name, *change.before, *change.after);
+      out += fmt::format("  ~ {}  matches {}\n",
+                         change.renamed_from == nullptr ? name : name_text(*change.renamed_from) + " -> " + name,
+                         arrow(std::to_string(*change.before), std::to_string(*change.after)));
   }
   return out.empty() ? out : "\nrules\n" + out;
 }
@@ -137,8 +142,8 @@ std::string calls_text(const CallsDiff& calls) {
                                 arrow(human_bytes(calls.bytes_before), human_bytes(calls.bytes_after)));
   for (const CallChange& c : calls.changes) {
     const char sign = c.before == 0 ? '+' : c.after == 0 ? '-' : '~';
-    out += fmt::format("  {} {:<8}  {} over {}  {}\n", sign, c.backward ? "backward" : "forward", to_text(c.kind),
-                       escape_for_terminal(c.axis), escape_for_terminal(c.module));
+    out += fmt::format("  {} {:<8}  {} over {}  {}{}\n", sign, c.backward ? "backward" : "forward", to_text(c.kind),
+                       escape_for_terminal(c.axis), escape_for_terminal(c.module), c.hidden ? ", hidden" : "");
     out += fmt::format("      {} calls, {}, {} {}\n", arrow(fmt::format("{}", c.before), fmt::format("{}", c.after)),
                        arrow(human_bytes(c.bytes_before), human_bytes(c.bytes_after)),
                        arrow(shapes_text(c.shapes_before), shapes_text(c.shapes_after)), escape_for_terminal(c.dtype));

@@ -2,9 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <unordered_map>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "manifest/path_pattern.h"
 #include "sharding/tensor_size.h"
@@ -69,21 +69,30 @@ std::string step_words(const ManifestStep& step, const Mesh& mesh) {
   std::vector<std::string> words, axes;
   if (step.batch > 0) words.push_back(fmt::format("batch {}", step.batch));
   if (step.sequence > 0) words.push_back(fmt::format("sequence {}", step.sequence));
-  for (const AxisId axis : step.unlisted) axes.push_back(mesh.axes[axis].name);
+  for (const AxisId axis : step.unlisted) axes.push_back(axis_name(mesh, axis));
   if (!axes.empty()) words.push_back(fmt::format("without the calls over {}", list_words(axes)));
   return words.empty() ? "none" : join(words, ", ");
+}
+
+std::string costs_words(const StepCosts& costs) {
+  if (!costs.is_there) return "not known";
+  std::string words =
+      fmt::format("{} bytes kept, {} of logits, {} at most for a moment", costs.kept, costs.logits, costs.transient);
+  for (const MatmulWork& work : work_of(costs))
+    words += fmt::format(", {} operations in {}", work.forward + work.backward + work.again, dtypes()[work.dtype].name);
+  return words;
 }
 
 std::string data_words(const std::optional<ManifestData>& data, const Mesh& mesh) {
   if (!data) return "none";
   std::vector<std::string> axes;
-  for (const AxisId axis : data->axes) axes.push_back(mesh.axes[axis].name);
+  for (const AxisId axis : data->axes) axes.push_back(axis_name(mesh, axis));
   return fmt::format("dim {} over {}", data->dim, list_words(axes));
 }
 
 std::string paths_words(const std::vector<std::string>& paths) {
   std::vector<std::pair<std::string, uint64_t>> patterns;
-  std::unordered_map<std::string, size_t> index;
+  TextMap<std::string, size_t> index;
   for (const std::string& path : paths) {
     const std::string pattern = path_pattern(path);
     const auto [known, is_new] = index.emplace(pattern, patterns.size());
@@ -100,7 +109,7 @@ std::string paths_words(const std::vector<std::string>& paths) {
 
 std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "none";
-  return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, mesh.axes[fsdp->axis].name,
+  return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, axis_name(mesh, fsdp->axis),
                      fsdp->min_weight_size, paths_words(fsdp->units));
 }
 

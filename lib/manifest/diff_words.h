@@ -23,6 +23,7 @@ namespace tpplan {
 [[nodiscard]] std::string rule_words(const ManifestRule* rule);
 [[nodiscard]] std::string style_words(const std::string& style);
 [[nodiscard]] std::string values_words(const std::vector<ManifestValue>& values, const Mesh& mesh);
+[[nodiscard]] std::string costs_words(const StepCosts& costs);
 [[nodiscard]] std::string step_words(const ManifestStep& step, const Mesh& mesh);
 [[nodiscard]] std::string data_words(const std::optional<ManifestData>& data, const Mesh& mesh);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "manifest/model_ways.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 
@@ -11,7 +12,7 @@ std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh) {
   std::string text;
   for (const GradReduce& reduce : reductions) {
     text.append(text.empty() ? "" : ", ").append(to_text(reduce.kind)).append(" over ");
-    text += mesh.axes[reduce.axis].name;
+    text += axis_name(mesh, reduce.axis);
     if (reduce.by != GradSummer::Unknown) text.append(" by ").append(to_text(reduce.by));
   }
   return text;
@@ -154,7 +155,8 @@ bool sum_totals(Manifest& manifest) {
     const uint64_t bytes = bytes_of(layout.dtype, layout.shape);
     totals.parameters += uses[i];
     good = add(totals.elements, uses[i], elements_of(layout.shape)) && add(totals.bytes, uses[i], bytes) && good;
-    if (is_replicated(layout.sharding.spec)) good = add(totals.replicated_bytes_per_rank, uses[i], bytes) && good;
+    if (is_whole(layout.sharding.spec, manifest.mesh))
+      good = add(totals.replicated_bytes_per_rank, uses[i], bytes) && good;
     if (layout.local_shapes.size() == 1)
       good = add(even, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;
     else
@@ -162,8 +164,8 @@ bool sum_totals(Manifest& manifest) {
              good;  // the first piece is the largest
   }
   const int64_t ranks = device_count(manifest.mesh);
-  totals.ideal_bytes_per_rank =
-      totals.bytes / static_cast<uint64_t>(ranks) + (totals.bytes % static_cast<uint64_t>(ranks) != 0);
+  const auto ways = static_cast<uint64_t>(model_ways(manifest));
+  totals.ideal_bytes_per_rank = totals.bytes / ways + (totals.bytes % ways != 0);
   if (ranks <= kMaxListedRanks) {
     totals.bytes_per_rank.assign(static_cast<size_t>(ranks), even);
     good = add_uneven(manifest, uses, totals.bytes_per_rank) && good;

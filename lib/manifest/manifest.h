@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/version.h"
+#include "manifest/step_costs.h"
 #include "sharding/check_sharding.h"
 #include "sharding/collective_call.h"
 #include "sharding/distribution.h"
@@ -30,6 +31,7 @@ inline constexpr uint32_t kNoInit = 0xffffffffu;
 // Above these a list is a resource limit: local shapes of one uneven parameter, ranks whose bytes are listed one by
 // one.
 inline constexpr int64_t kMaxLocalShapes = int64_t{1} << 16;
+inline constexpr int64_t kMaxListedShapes = int64_t{1} << 23;  // of all parameters together; some 150 MB
 inline constexpr int64_t kMaxListedRanks = int64_t{1} << 20;
 
 // Everything that the manifest says of a parameter but its path. Parameters that agree share one.
@@ -67,12 +69,15 @@ struct ManifestRule {
   std::string key;
   uint32_t line = 0;
   uint64_t matches = 0;
+  std::optional<uint64_t> modules;  // at whose boundary it stands; absent in manifests that were written before
+  AxisId sums = kNoAxis;            // over which its modules sum the gradients of its parameters; kNoAxis: none
 };
 
 struct ManifestValue {
   int arg = 0;
   std::string kwarg;
   std::optional<std::vector<Placement>> from, to;
+  std::optional<GradientLayouts> gradient;  // absent: the value has none, as token ids
   std::optional<bool> use_local;
   std::vector<Step> forward, backward;
 };
@@ -141,6 +146,7 @@ struct Manifest {
   bool has_collectives = false;             // the model had a graph of operations
   std::vector<CollectiveCall> collectives;  // of one training step, in order
   ManifestStep step;                        // of these
+  StepCosts costs;                          // of the same step, where all of its operations are known
   ManifestTotals totals;
 };
 

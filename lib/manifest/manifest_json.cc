@@ -15,6 +15,16 @@ void write_collective(JsonWriter& json, const Collective& collective, const Mesh
   if (collective.kind == CollectiveKind::AllToAll) write_member(json, "from_dim", collective.from_dim);
 }
 
+void write_gradient(JsonWriter& json, const GradientLayouts& gradient) {
+  write_key(json, "gradient");
+  begin_object(json);
+  write_key(json, "from");
+  write_placements(json, gradient.from);
+  write_key(json, "to");
+  write_placements(json, gradient.to);
+  end_object(json);
+}
+
 // A value without steps lacks the member: absent means that nothing is communicated.
 void write_value_steps(JsonWriter& json, std::string_view key, const std::vector<Step>& steps, const Mesh& mesh) {
   if (steps.empty()) return;
@@ -52,6 +62,25 @@ void write_spec(JsonWriter& json, const PartitionSpec& spec, const Mesh& mesh) {
 void write_placements(JsonWriter& json, const std::optional<std::vector<Placement>>& placements) {
   if (!placements) return write_value(json, nullptr);
   write_array(json, *placements, [&](const Placement& placement) { write_value(json, to_text(placement)); });
+}
+
+void write_offsets(JsonWriter& json, const std::optional<std::vector<DimOffsets>>& offsets) {
+  if (!offsets) return write_value(json, nullptr);
+  write_array(json, *offsets, [&](const DimOffsets& of_dim) {
+    begin_object(json);
+    write_member(json, "dim", of_dim.dim);
+    write_key(json, "ranks");
+    write_array(json, of_dim.ranks, [&](const RankLevel& level) {
+      write_array(json, std::vector<int64_t>{level.stride, level.count, level.pieces});
+    });
+    write_key(json, "runs");
+    write_array(json, of_dim.runs, [&](const std::vector<PieceRun>& runs) {
+      write_array(json, runs, [&](const PieceRun& run) {
+        write_array(json, std::vector<int64_t>{run.count, run.length});
+      });
+    });
+    end_object(json);
+  });
 }
 
 void write_segments(JsonWriter& json, std::span<const DimSegments> segments) {
@@ -100,6 +129,7 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
     write_placements(json, value.from);
     write_key(json, "to");
     write_placements(json, value.to);
+    if (value.gradient) write_gradient(json, *value.gradient);
     if (value.use_local) write_member(json, "use_local", *value.use_local);
     write_value_steps(json, "forward", value.forward, mesh);
     write_value_steps(json, "backward", value.backward, mesh);
@@ -171,6 +201,55 @@ void write_optional(JsonWriter& json, std::string_view text) {
     write_value(json, nullptr);
   else
     write_value(json, text);
+}
+
+namespace {
+
+void write_work(JsonWriter& json, const MatmulWork& work) {
+  begin_object(json);
+  write_member(json, "dtype", dtypes()[work.dtype].name);
+  write_member(json, "forward", work.forward);
+  write_member(json, "backward", work.backward);
+  write_member(json, "again", work.again);
+  end_object(json);
+}
+
+void write_layer(JsonWriter& json, const LayerCosts& layer) {
+  begin_object(json);
+  write_member(json, "layers", layer.layers);
+  write_member(json, "count", layer.count);
+  write_member(json, "kept", layer.kept);
+  write_key(json, "work");
+  write_array(json, layer.work, [&](const MatmulWork& work) { write_work(json, work); });
+  end_object(json);
+}
+
+void write_kept(JsonWriter& json, const KeptTensors& row) {
+  begin_object(json);
+  write_member(json, "op", row.op);
+  write_member(json, "tensors", row.tensors);
+  write_member(json, "bytes", row.bytes);
+  end_object(json);
+}
+
+}  // namespace
+
+void write_step_costs(JsonWriter& json, const StepCosts& costs) {
+  begin_object(json);
+  write_member(json, "kept", costs.kept);
+  write_member(json, "gathered", costs.gathered);
+  write_member(json, "gathered_weights", costs.gathered_weights);
+  write_member(json, "logits", costs.logits);
+  write_member(json, "transient", costs.transient);
+  write_member(json, "transient_op", costs.transient_op);
+  write_member(json, "transient_module", costs.transient_module);
+  write_key(json, "by_op");
+  write_array(json, costs.by_op, [&](const KeptTensors& row) { write_kept(json, row); });
+  write_key(json, "layers");
+  write_array(json, costs.layers, [&](const LayerCosts& layer) { write_layer(json, layer); });
+  write_key(json, "unknown_ops");
+  write_array(json, costs.unknown_ops);
+  end_object(json);
 }
 
 }  // namespace tpplan

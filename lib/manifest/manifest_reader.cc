@@ -2,6 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
+#include "base/text.h"
+
 namespace tpplan {
 
 // TP7001 is a form that no manifest has; TP7002 is members that contradict each other, which `tpplan compile` never
@@ -21,6 +25,23 @@ bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::st
   if (node.kind == kind) return true;
   return fault(reader, Code::TP7001, node,
                fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
+}
+
+bool unknown_member(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
+                    std::span<const std::string_view> names) {
+  const std::string_view nearest = nearest_name(name, names);
+  return fault(reader, Code::TP7001, span,
+               fmt::format("{} has no member `{}`{}", what, name,
+                           nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest)));
+}
+
+bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
+          std::initializer_list<std::string_view> names) {
+  return for_each(tree, object, [&](uint32_t i) {
+    const JsonNode& node = tree.nodes[i];
+    return std::ranges::find(names, node.key) != names.end() ||
+           unknown_member(reader, key_span(reader.file, node), what, node.key, {names.begin(), names.size()});
+  });
 }
 
 uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/string_index.h"
 #include "diagnostics/diagnostics.h"
 #include "manifest/manifest.h"
@@ -38,8 +40,13 @@ struct ManifestReader {
   uint32_t largest_init = 0;  // that a parameter names, and where it does
   Span init_span;
   Span step_span;
-  std::unordered_map<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
-  StringIndex paths;                                       // of the parameters
+  Span digest_span;                             // of `digest`, from its key on
+  std::string digest;                           // as it is written; empty: it is absent
+  uint64_t digest_end = 0;                      // the byte behind it
+  std::vector<Span> rule_spans;                 // of each rule
+  std::vector<Span> layout_spans;               // of each layout: the first parameter that has it
+  TextMap<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
+  StringIndex paths;                            // of the parameters
   std::vector<bool> is_tied;
   std::vector<WrittenSteps> steps;
 };
@@ -48,7 +55,15 @@ struct ManifestReader {
 bool fault(ManifestReader& reader, Code code, Span span, std::string message);
 bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
+// Reports a member that its object does not have.
+[[nodiscard]] bool unknown_member(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
+                                  std::span<const std::string_view> names);
+
 [[nodiscard]] bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
+
+// True when the object has no members but these; `what` is the object's name.
+[[nodiscard]] bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
+                        std::initializer_list<std::string_view> names);
 
 // The member of an object, of this kind; 0 after reporting that it is not.
 [[nodiscard]] uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,

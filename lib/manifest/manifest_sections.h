@@ -25,11 +25,19 @@ namespace tpplan {
 [[nodiscard]] bool read_module(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_init(ManifestReader& reader, const JsonTree& tree);
 
+// prove_sums.cc: when all is read. Every rule has as many modules as it says, and every gradient is summed over the
+// axes over which the rest of the manifest leaves it open.
+[[nodiscard]] bool prove_boundaries(ManifestReader& reader);
+[[nodiscard]] bool prove_sums(ManifestReader& reader);
+
 // read_collective.cc: one call of the forecast.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree);
 
 // read_step.cc: of which step they are; prove_step looks at it when all is read.
 [[nodiscard]] bool read_step(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool prove_step(ManifestReader& reader);
+
+// read_costs.cc: what that step keeps in memory and computes.
+[[nodiscard]] bool read_step_costs(ManifestReader& reader, const JsonTree& tree);
 
 }  // namespace tpplan

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sharding/placed_runs.h"
+
 namespace tpplan {
 namespace {
 
@@ -43,6 +45,23 @@ bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string
     if (reduce.kind != (cuts ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce) ||
         std::ranges::count(layout.grad_reduce, reduce.axis, &GradReduce::axis) != 1)
       return contradiction("`grad_reduce`");
+  }
+  return true;
+}
+
+// Held against both: shard_slice, by which everybody cuts, and what the placements say of single ranks.
+bool prove_offsets(ManifestReader& reader, const ParamLayout& layout,
+                   const std::optional<std::vector<DimOffsets>>& offsets, std::string_view path, const JsonNode& node) {
+  const Mesh& mesh = reader.manifest.mesh;
+  const Sharding& sharding = layout.sharding;
+  if (!offsets && !is_replicated(sharding.spec))
+    return fault(reader, Code::TP7001, node, fmt::format("`offsets` of `{}` is missing", path));
+  if (offsets.value_or(std::vector<DimOffsets>{}) != offsets_of(layout.shape, sharding, mesh))
+    return fault(reader, Code::TP7002, node,
+                 fmt::format("`offsets` of `{}` are not those of its spec {}", path, to_text(sharding.spec, mesh)));
+  for (const int64_t rank : telling_ranks(mesh)) {
+    if (const std::string why = placing_fault(layout.shape, sharding, mesh, rank); !why.empty())
+      return fault(reader, Code::TP7002, node, fmt::format("`{}` is not cut as its placements say: {}", path, why));
   }
   return true;
 }

@@ -8,6 +8,9 @@ namespace tpplan {
 // A dtype that the table does not know is let through, its bytes unproven.
 bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "an entry of `collectives`")) return false;
+  if (!only(reader, tree, 0, "an entry of `collectives`",
+            {"phase", "kind", "axis", "module", "shape", "dtype", "bytes", "hidden"}))
+    return false;
   const uint32_t phase = member(reader, tree, 0, "phase", JsonKind::String),
                  kind = member(reader, tree, 0, "kind", JsonKind::String),
                  axis = member(reader, tree, 0, "axis", JsonKind::String),
@@ -16,6 +19,8 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
                  dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  bytes = member(reader, tree, 0, "bytes", JsonKind::Integer);
   if (phase == 0 || kind == 0 || axis == 0 || module == 0 || shape == 0 || dtype == 0 || bytes == 0) return false;
+  uint32_t hidden = 0;
+  if (!optional_member(reader, tree, 0, "hidden", JsonKind::Bool, hidden)) return false;
   CollectiveCall call;
   if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")
     return fault(reader, Code::TP7001, tree.nodes[phase], fmt::format("unknown phase `{}`", tree.nodes[phase].text));
@@ -25,6 +30,7 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   call.module = tree.nodes[module].text;
   call.dtype = tree.nodes[dtype].text;
   call.bytes = tree.nodes[bytes].integer;
+  call.hidden = hidden != 0 && tree.nodes[hidden].is_true;
   if (!read_axis(reader, tree.nodes[axis], call.axis)) return false;
   if (!read_sizes(reader, tree, shape, call.shape)) return false;
   DType type{};

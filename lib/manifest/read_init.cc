@@ -55,6 +55,7 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
 // Manifests that were written before name the algorithm only.
 bool read_init(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`init`")) return false;
+  if (!only(reader, tree, 0, "`init`", {"algorithm", "distributions"})) return false;
   const uint32_t algorithm = member(reader, tree, 0, "algorithm", JsonKind::String);
   uint32_t list = 0;
   if (algorithm == 0 || !optional_member(reader, tree, 0, "distributions", JsonKind::Array, list)) return false;

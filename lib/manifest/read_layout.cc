@@ -49,6 +49,52 @@ bool read_summer(ManifestReader& reader, const JsonNode& node, GradSummer& summe
   return true;
 }
 
+// A list of so many numbers.
+bool read_numbers(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t count,
+                  std::vector<int64_t>& numbers) {
+  return read_sizes(reader, tree, at, numbers) &&
+         (numbers.size() == count ||
+          fault(reader, Code::TP7001, tree.nodes[at], fmt::format("{} numbers, not {}", numbers.size(), count)));
+}
+
+bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t object, DimOffsets& offsets) {
+  if (!expect(reader, tree.nodes[object], JsonKind::Object, "the offsets of a dim")) return false;
+  if (!only(reader, tree, object, "the offsets of a dim", {"dim", "ranks", "runs"})) return false;
+  const uint32_t dim = member(reader, tree, object, "dim", JsonKind::Integer),
+                 ranks = member(reader, tree, object, "ranks", JsonKind::Array),
+                 runs = member(reader, tree, object, "runs", JsonKind::Array);
+  if (dim == 0 || ranks == 0 || runs == 0) return false;
+  int number = 0;
+  if (!read_index(reader, tree.nodes[dim], number)) return false;
+  offsets.dim = static_cast<size_t>(number);
+  return for_each(tree, ranks,
+                  [&](uint32_t i) {
+                    std::vector<int64_t> numbers;
+                    if (!read_numbers(reader, tree, i, 3, numbers)) return false;
+                    offsets.ranks.push_back({numbers[0], numbers[1], numbers[2]});
+                    return true;
+                  }) &&
+         for_each(tree, runs, [&](uint32_t s) {
+           std::vector<PieceRun>& segment = offsets.runs.emplace_back();
+           return expect(reader, tree.nodes[s], JsonKind::Array, "the pieces of a segment") &&
+                  for_each(tree, s, [&](uint32_t i) {
+                    std::vector<int64_t> numbers;
+                    if (!read_numbers(reader, tree, i, 2, numbers)) return false;
+                    segment.push_back({numbers[0], numbers[1]});
+                    return true;
+                  });
+         });
+}
+
+// What stands at `offsets`: held against the layout when that is known to be legal.
+bool read_offsets(ManifestReader& reader, const JsonTree& tree, std::optional<std::vector<DimOffsets>>& offsets) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, 0, "offsets", JsonKind::Array, at)) return false;
+  if (at == 0) return true;
+  offsets.emplace();
+  return for_each(tree, at, [&](uint32_t i) { return read_dim_offsets(reader, tree, i, offsets->emplace_back()); });
+}
+
 // Of a parameter: what follows from `replicas`.
 bool read_norm_weight(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   uint32_t at = 0;
@@ -65,6 +111,7 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
   const uint32_t at = member(reader, tree, object, "grad_reduce", JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
+           if (!only(reader, tree, i, "a gradient's reduction", {"axis", "kind", "by"})) return false;
            const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String),
                           kind = member(reader, tree, i, "kind", JsonKind::String);
            if (axis == 0 || kind == 0) return false;
@@ -83,6 +130,8 @@ bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   written.span = value_span(reader.file, tree.nodes[at]);
   return for_each(tree, at, [&](uint32_t i) {
     WrittenStep& step = written.steps.emplace_back();
+    if (!only(reader, tree, i, "a step", {"part", "kind", "axis", "dim", "from_dim", "elements", "bytes", "sent"}))
+      return false;
     if (!read_collective(reader, tree, i, step.collective)) return false;
     const uint32_t part = member(reader, tree, i, "part", JsonKind::String);
     if (part == 0) return false;
@@ -137,7 +186,12 @@ bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& 
 
 }  // namespace
 
-bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
+bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout,
+                 std::optional<std::vector<DimOffsets>>& offsets) {
+  if (!only(reader, tree, 0, "a parameter",
+            {"path", "shape", "dtype", "spec", "placements", "segments", "local_shape", "local_shapes", "offsets",
+             "style", "rule", "reason", "replicas", "norm_weight", "grad_reduce", "steps", "kind", "dims", "init"}))
+    return false;
   const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array),
                  dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  spec = member(reader, tree, 0, "spec", JsonKind::Array),
@@ -161,9 +215,10 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   return read_sizes(reader, tree, shape, layout.shape) && read_spec(reader, tree, spec, layout.sharding.spec) &&
          read_placements(reader, tree, placements, layout.placements) &&
          (segments == 0 || read_segments(reader, tree, segments, layout.shape.size(), layout.sharding.segments)) &&
-         read_local_shapes(reader, tree, 0, layout) && read_norm_weight(reader, tree, layout) &&
-         read_grad_reduce(reader, tree, 0, layout) && (steps == 0 || read_steps(reader, tree, steps)) &&
-         read_kind(reader, tree, layout) && read_init_index(reader, tree, layout);
+         read_local_shapes(reader, tree, 0, layout) && read_offsets(reader, tree, offsets) &&
+         read_norm_weight(reader, tree, layout) && read_grad_reduce(reader, tree, 0, layout) &&
+         (steps == 0 || read_steps(reader, tree, steps)) && read_kind(reader, tree, layout) &&
+         read_init_index(reader, tree, layout);
 }
 
 }  // namespace tpplan

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <tuple>
 
 #include "manifest/manifest_sections.h"
+#include "manifest/text_digest.h"
 
 namespace tpplan {
 namespace {
@@ -18,11 +20,50 @@ bool read_format(ManifestReader& reader, const JsonTree& tree) {
          fault(reader, Code::TP7001, node, fmt::format("format `{}` is not `{}`", node.text, kManifestFormat));
 }
 
+bool read_tool(ManifestReader& reader, const JsonTree& tree) {
+  return expect(reader, tree.nodes[0], JsonKind::String, "`tool`");
+}
+
+bool read_digest(ManifestReader& reader, const JsonTree& tree) {
+  const JsonNode& node = tree.nodes[0];
+  if (!expect(reader, node, JsonKind::String, "`digest`")) return false;
+  reader.digest = node.text;
+  reader.digest_span = key_span(reader.file, node);
+  reader.digest_end = tree.end;
+  return true;
+}
+
+// What a manifest without a digest, written before there was one or by somebody else, says is read: all that it says
+// twice agrees. One whose digest is another is not what was written.
+bool prove_digest(ManifestReader& reader) {
+  if (reader.digest.empty()) {
+    report_message(reader.diagnostics, Code::TP7006, {reader.file, 0, 1},
+                   "the manifest has no `digest`: whether it is as it was written is not known",
+                   "compile the plan again: tpplan compile writes one");
+    return true;
+  }
+  const std::string_view text = reader.text;
+  const size_t comma = text.substr(0, reader.digest_span.offset).find_last_not_of(" \t\r\n");
+  const std::string_view behind = text.substr(std::min<size_t>(reader.digest_end, text.size()));
+  TextDigest digest;
+  if (comma != std::string_view::npos) add(digest, text.substr(0, comma));
+  if (to_text(digest) == reader.digest && behind.find_first_not_of(" \t\r\n}") == std::string_view::npos) return true;
+  report_message(
+      reader.diagnostics, Code::TP7005, reader.digest_span,
+      "the manifest is not as it was written: its text has another digest than it says",
+      "compile the plan again (tpplan compile MODEL PLAN -o MANIFEST); what shall be otherwise is changed in "
+      "the plan");
+  return false;
+}
+
 bool read_inputs(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`inputs`")) return false;
+  if (!only(reader, tree, 0, "`inputs`", {"model", "plan"})) return false;
   const uint32_t model = member(reader, tree, 0, "model", JsonKind::Object),
                  plan = member(reader, tree, 0, "plan", JsonKind::Object);
   if (model == 0 || plan == 0) return false;
+  if (!only(reader, tree, plan, "`inputs.plan`", {"sha256"})) return false;
+  if (!only(reader, tree, model, "`inputs.model`", {"name", "sha256"})) return false;
   const uint32_t name = member(reader, tree, model, "name", JsonKind::String),
                  model_hash = member(reader, tree, model, "sha256", JsonKind::String),
                  plan_hash = member(reader, tree, plan, "sha256", JsonKind::String);
@@ -46,6 +87,10 @@ constexpr std::pair<std::string_view, uint64_t ManifestTotals::*> kTotals[] = {
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   reader.totals_span = value_span(reader.file, tree.nodes[0]);
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`totals`")) return false;
+  if (!only(reader, tree, 0, "`totals`",
+            {"parameters", "elements", "bytes", "bytes_per_rank", "max_bytes_per_rank", "ideal_bytes_per_rank",
+             "replicated_bytes_per_rank"}))
+    return false;
   for (const auto& [key, total] : kTotals) {
     const uint32_t at = member(reader, tree, 0, key, JsonKind::Integer);
     if (at == 0) return false;
@@ -77,7 +122,8 @@ constexpr MemberRow kMembers[] = {
     {"data", JsonMember::Whole, read_data},           {"loss", JsonMember::Whole, read_loss},
     {"fsdp", JsonMember::Whole, read_fsdp},           {"remat", JsonMember::Whole, read_remat},
     {"totals", JsonMember::Whole, read_totals, true}, {"collectives", JsonMember::Elements, read_collective},
-    {"step", JsonMember::Whole, read_step},
+    {"step", JsonMember::Whole, read_step},           {"costs", JsonMember::Whole, read_step_costs},
+    {"tool", JsonMember::Whole, read_tool},           {"digest", JsonMember::Whole, read_digest},
 };
 
 const MemberRow* row_of(std::string_view key) {
@@ -93,13 +139,20 @@ bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const st
   });
 }
 
-// The steps follow from all the rest; manifests that were written before do not say them.
+// The steps follow from all the rest. A buffer has none.
 bool prove_steps(ManifestReader& reader) {
   Manifest& manifest = reader.manifest;
-  for (ParamLayout& layout : manifest.layouts) layout.steps = steps_of(manifest, layout);
-  for (const WrittenSteps& written : reader.steps) {
-    if (is_as_written(manifest, manifest.layouts[written.layout], written.steps)) continue;
-    return fault(reader, Code::TP7002, written.span, "`steps` are not what the spec, `grad_reduce` and `fsdp` say");
+  std::vector<const WrittenSteps*> written(manifest.layouts.size());
+  for (const WrittenSteps& steps : reader.steps) written[steps.layout] = &steps;
+  std::vector<bool> is_param(manifest.layouts.size());
+  for (const ManifestParam& param : manifest.parameters) is_param[param.layout] = true;
+  for (size_t i = 0; i < manifest.layouts.size(); ++i) {
+    ParamLayout& layout = manifest.layouts[i];
+    if (is_param[i]) layout.steps = steps_of(manifest, layout);
+    if (is_as_written(manifest, layout, written[i] == nullptr ? std::vector<WrittenStep>{} : written[i]->steps))
+      continue;
+    return fault(reader, Code::TP7002, written[i] == nullptr ? reader.layout_spans[i] : written[i]->span,
+                 "`steps` are not what the spec, `grad_reduce` and `fsdp` say");
   }
   return true;
 }
@@ -110,13 +163,14 @@ void finish(ManifestReader& reader) {
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
-  if (!prove_steps(reader) || !prove_step(reader)) return;
+  if (!prove_boundaries(reader) || !prove_sums(reader) || !prove_steps(reader) || !prove_step(reader)) return;
   if (!sum_totals(manifest)) {
     fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");
   } else if (manifest.totals != reader.written) {
     fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
   }
   manifest.totals = reader.written;
+  if (!has_errors(reader.diagnostics)) std::ignore = prove_digest(reader);
 }
 
 }  // namespace
@@ -131,6 +185,10 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
                         .totals_span = {},
                         .init_span = {},
                         .step_span = {},
+                        .digest_span = {},
+                        .digest = {},
+                        .rule_spans = {},
+                        .layout_spans = {},
                         .layout_index = {},
                         .paths = {},
                         .is_tied = {},
@@ -138,9 +196,14 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   std::array<bool, std::size(kMembers)> is_there{};
   const JsonVisitor visitor{
       .member =
-          [&](std::string_view key, Span) {
+          [&](std::string_view key, Span span) {
             const MemberRow* row = row_of(key);
-            if (row == nullptr) return JsonMember::Skip;
+            if (row == nullptr) {
+              std::vector<std::string_view> names;
+              for (const MemberRow& known : kMembers) names.push_back(known.key);
+              std::ignore = unknown_member(reader, span, "a manifest", key, names);
+              return JsonMember::Skip;
+            }
             is_there[static_cast<size_t>(row - kMembers)] = true;
             return row->mode;
           },

@@ -13,6 +13,7 @@ bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at,
   if (!expect(reader, tree.nodes[at], JsonKind::Array, "collectives")) return false;
   return for_each(tree, at, [&](uint32_t i) {
     Step& step = steps.emplace_back();
+    if (!only(reader, tree, i, "a step", {"kind", "axis", "dim", "from_dim", "pieces"})) return false;
     uint32_t pieces = 0;
     if (!read_collective(reader, tree, i, step.collective) ||
         !optional_member(reader, tree, i, "pieces", JsonKind::Integer, pieces)) {
@@ -23,32 +24,44 @@ bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at,
   });
 }
 
-// The steps are those that bring `from` to `to`, and its gradient back. Token ids have none.
+// The steps are those that bring `from` to `to`, and its gradient back. Token ids have no gradient.
 bool prove_value(ManifestReader& reader, const JsonNode& node, ManifestValue& value) {
   const auto wrong = [&](std::string_view what) {
     return fault(reader, Code::TP7002, node, fmt::format("{} is not what the value's layouts say", what));
   };
-  if (!value.from || !value.to) {
-    return (value.forward.empty() && value.backward.empty()) || wrong("a step");
-  }
+  if (!value.from || !value.to)
+    return (value.forward.empty() && value.backward.empty() && !value.gradient) || wrong("a step or `gradient`");
   const Mesh& mesh = reader.manifest.mesh;
   if (value.from->size() != mesh.axes.size() || value.to->size() != mesh.axes.size())
     return fault(reader, Code::TP7002, node, "a layout has another number of placements than the mesh has axes");
-  const auto prove = [&](std::vector<Step>& written, std::span<const Placement> from,
-                         const std::vector<Collective>& collectives, std::span<const Placement> target) {
-    std::vector<Step> steps = value_steps(from, collectives, target, mesh);
-    const bool same = std::ranges::equal(written, steps, [](const Step& a, const Step& b) {
-      return a.collective == b.collective && (a.pieces == 0 || a.pieces == b.pieces);
-    });
-    written = std::move(steps);
+  const auto prove = [&](std::vector<Step>& written, std::span<const Placement> from, std::span<const Placement> to) {
+    std::optional<std::vector<Step>> steps = steps_between(from, to, mesh);
+    const bool same = steps && std::ranges::equal(written, *steps, [](const Step& a, const Step& b) {
+                        return a.collective == b.collective && (a.pieces == 0 || a.pieces == b.pieces);
+                      });
+    if (same) written = std::move(*steps);
     return same;
   };
-  const auto forward = redistribute(*value.from, *value.to);
-  if (!forward || !prove(value.forward, *value.from, *forward, *value.to)) return wrong("`forward`");
-  if (value.backward.empty()) return true;
-  const std::vector<Placement> arriving = arriving_gradient(*value.to, value.backward);
-  return prove(value.backward, arriving, redistribute_gradient(*value.from, arriving), *value.from) ||
-         wrong("`backward`");
+  if (!prove(value.forward, *value.from, *value.to)) return wrong("`forward`");
+  if (!value.gradient) return value.backward.empty() || wrong("`backward` without `gradient`");
+  if (!is_gradient_of(*value.gradient, *value.from, *value.to)) return wrong("`gradient`");
+  return prove(value.backward, value.gradient->from, value.gradient->to) || wrong("`backward`");
+}
+
+bool read_gradient(ManifestReader& reader, const JsonTree& tree, uint32_t value,
+                   std::optional<GradientLayouts>& gradient) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, value, "gradient", JsonKind::Object, at)) return false;
+  if (at == 0) return true;
+  std::optional<std::vector<Placement>> from, to;
+  if (!only(reader, tree, at, "`gradient`", {"from", "to"})) return false;
+  const uint32_t from_at = member(reader, tree, at, "from", JsonKind::Array),
+                 to_at = member(reader, tree, at, "to", JsonKind::Array);
+  if (from_at == 0 || to_at == 0 || !read_placements(reader, tree, from_at, from) ||
+      !read_placements(reader, tree, to_at, to))
+    return false;
+  gradient = {.from = std::move(*from), .to = std::move(*to)};
+  return true;
 }
 
 bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view key,
@@ -56,6 +69,9 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
   const uint32_t at = member(reader, tree, 0, key, JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a boundary value")) return false;
+           if (!only(reader, tree, i, "a boundary value",
+                     {"arg", "kwarg", "from", "to", "gradient", "use_local", "forward", "backward"}))
+             return false;
            ManifestValue& value = values.emplace_back();
            uint32_t arg = 0, kwarg = 0, local = 0;
            if (!optional_member(reader, tree, i, "arg", JsonKind::Integer, arg) ||
@@ -70,6 +86,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
            const uint32_t forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
            return (from == 0 || read_placements(reader, tree, from, value.from)) &&
                   (to == 0 || read_placements(reader, tree, to, value.to)) &&
+                  read_gradient(reader, tree, i, value.gradient) &&
                   read_value_steps(reader, tree, forward, value.forward) &&
                   read_value_steps(reader, tree, backward, value.backward) && prove_value(reader, tree.nodes[i], value);
          });
@@ -79,6 +96,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
 
 bool read_module(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a module")) return false;
+  if (!only(reader, tree, 0, "a module", {"path", "style", "rule", "inputs", "outputs"})) return false;
   const uint32_t path = member(reader, tree, 0, "path", JsonKind::String),
                  style = member(reader, tree, 0, "style", JsonKind::String);
   if (path == 0 || style == 0) return false;

@@ -22,9 +22,13 @@ bool find_layout(ManifestReader& reader, const JsonTree& tree, uint32_t path, ui
     }
   }
   ParamLayout read;
-  if (!read_layout(reader, tree, read) || !prove_layout(reader, read, path_node.text, path_node)) return false;
+  std::optional<std::vector<DimOffsets>> offsets;
+  if (!read_layout(reader, tree, read, offsets) || !prove_layout(reader, read, path_node.text, path_node) ||
+      !prove_offsets(reader, read, offsets, path_node.text, path_node))
+    return false;
   layout = static_cast<uint32_t>(reader.manifest.layouts.size());
   reader.manifest.layouts.push_back(std::move(read));
+  reader.layout_spans.push_back(value_span(reader.file, path_node));
   if (!key.empty()) reader.layout_index.emplace(std::move(key), layout);
   return true;
 }

@@ -14,6 +14,7 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
   unsigned __int128 devices = 1;
   return for_each(tree, 0, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::Object, "a mesh axis")) return false;
+    if (!only(reader, tree, i, "a mesh axis", {"name", "size"})) return false;
     const uint32_t name = member(reader, tree, i, "name", JsonKind::String),
                    size = member(reader, tree, i, "size", JsonKind::Integer);
     if (name == 0 || size == 0) return false;
@@ -40,6 +41,7 @@ bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
 
 bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
+  if (!only(reader, tree, 0, "a rule", {"block", "key", "line", "matches", "modules", "sums"})) return false;
   const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
                  line = member(reader, tree, 0, "line", JsonKind::Integer),
                  matches = member(reader, tree, 0, "matches", JsonKind::Integer), block = find_member(tree, 0, "block");
@@ -50,12 +52,19 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   rule.matches = static_cast<uint64_t>(tree.nodes[matches].integer);
   rule.in_block = block != 0;
   if (block != 0) rule.block = tree.nodes[block].text;
-  return true;
+  uint32_t modules = 0, sums = 0;
+  if (!optional_member(reader, tree, 0, "modules", JsonKind::Integer, modules) ||
+      !optional_member(reader, tree, 0, "sums", JsonKind::String, sums))
+    return false;
+  if (modules != 0) rule.modules = static_cast<uint64_t>(tree.nodes[modules].integer);
+  reader.rule_spans.push_back(value_span(reader.file, tree.nodes[0]));
+  return sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums);
 }
 
 bool read_data(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`data`")) return false;
+  if (!only(reader, tree, 0, "`data`", {"axes", "dim"})) return false;
   const uint32_t axes = member(reader, tree, 0, "axes", JsonKind::Array),
                  dim = member(reader, tree, 0, "dim", JsonKind::Integer);
   if (axes == 0 || dim == 0) return false;
@@ -67,6 +76,7 @@ bool read_data(ManifestReader& reader, const JsonTree& tree) {
 bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`fsdp`")) return false;
+  if (!only(reader, tree, 0, "`fsdp`", {"axis", "policy", "min_weight_size", "units"})) return false;
   const uint32_t axis = member(reader, tree, 0, "axis", JsonKind::String),
                  units = member(reader, tree, 0, "units", JsonKind::Array);
   if (axis == 0 || units == 0) return false;

@@ -19,6 +19,7 @@ bool read_step_size(ManifestReader& reader, const JsonTree& tree, std::string_vi
 
 bool read_step(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`step`")) return false;
+  if (!only(reader, tree, 0, "`step`", {"batch", "sequence", "unlisted"})) return false;
   ManifestStep& step = reader.manifest.step;
   const uint32_t unlisted = member(reader, tree, 0, "unlisted", JsonKind::Array);
   if (unlisted == 0 || !read_step_size(reader, tree, "batch", step.batch) ||
@@ -44,11 +45,11 @@ bool prove_step(ManifestReader& reader) {
     if (std::ranges::find(data, axis) == data.end())
       return fault(reader, Code::TP7002, reader.step_span,
                    fmt::format("`unlisted` names {}, and batches are cut over `data` and `fsdp` only",
-                               manifest.mesh.axes[axis].name));
+                               axis_name(manifest.mesh, axis)));
     if (std::ranges::any_of(manifest.collectives, is_it))
       return fault(
           reader, Code::TP7002, reader.step_span,
-          fmt::format("`unlisted` names {}, and `collectives` lists calls over it", manifest.mesh.axes[axis].name));
+          fmt::format("`unlisted` names {}, and `collectives` lists calls over it", axis_name(manifest.mesh, axis)));
   }
   return true;
 }

@@ -78,10 +78,20 @@ void write_side(JsonWriter& json, std::string_view key, const std::optional<uint
     write_value(json, nullptr);
 }
 
+void write_rule_name(JsonWriter& json, const ManifestRule& rule) {
+  if (rule.in_block) write_member(json, "block", rule.block);
+  write_member(json, "key", rule.key);
+}
+
 void write_rule_change(JsonWriter& json, const RuleChange& change) {
   begin_object(json);
-  if (change.rule->in_block) write_member(json, "block", change.rule->block);
-  write_member(json, "key", change.rule->key);
+  write_rule_name(json, *change.rule);
+  if (change.renamed_from != nullptr) {
+    write_key(json, "renamed_from");
+    begin_object(json);
+    write_rule_name(json, *change.renamed_from);
+    end_object(json);
+  }
   write_side(json, "before", change.before);
   write_side(json, "after", change.after);
   end_object(json);
@@ -111,6 +121,7 @@ void write_call_change(JsonWriter& json, const CallChange& c) {
     write_array(json, *shapes, [&json](const std::vector<int64_t>& shape) { write_array(json, shape); });
   }
   write_member(json, "dtype", c.dtype);
+  if (c.hidden) write_member(json, "hidden", true);
   write_member(json, "before", c.before);
   write_member(json, "after", c.after);
   write_member(json, "bytes_before", c.bytes_before);

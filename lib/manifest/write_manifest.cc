@@ -1,6 +1,7 @@
 #include "manifest/write_manifest.h"
 
 #include "manifest/manifest_json.h"
+#include "manifest/text_digest.h"
 
 namespace tpplan {
 namespace {
@@ -25,6 +26,10 @@ void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh)
     write_value(json, nullptr);
     write_key(json, "local_shapes");
     write_shapes(json, layout.local_shapes);
+  }
+  if (!is_replicated(layout.sharding.spec)) {
+    write_key(json, "offsets");
+    write_offsets(json, offsets_of(layout.shape, layout.sharding, mesh));
   }
   write_key(json, "style");
   write_optional(json, layout.style);
@@ -64,12 +69,14 @@ void write_layout(JsonWriter& json, const ModuleLayout& module, const Mesh& mesh
   write_values(json, module.outputs, mesh);
 }
 
-void write_rule(JsonWriter& json, const ManifestRule& rule) {
+void write_rule(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
   begin_object(json);
   if (rule.in_block) write_member(json, "block", rule.block);
   write_member(json, "key", rule.key);
   write_member(json, "line", rule.line);
   write_member(json, "matches", rule.matches);
+  if (rule.modules) write_member(json, "modules", *rule.modules);
+  if (rule.sums != kNoAxis) write_member(json, "sums", mesh.axes[rule.sums].name);
   end_object(json);
 }
 
@@ -157,17 +164,23 @@ void write_collective(JsonWriter& json, const CollectiveCall& call, const Mesh& 
   write_array(json, call.shape);
   write_member(json, "dtype", call.dtype);
   write_member(json, "bytes", call.bytes);
+  if (call.hidden) write_member(json, "hidden", true);
   end_object(json);
 }
 
 }  // namespace
 
 // Members stand where a reader needs them: mesh and rules before the parameters that name them, ties behind these, sums
-// at the end (kMembers of read_manifest.cc).
+// at the end (kMembers of read_manifest.cc), and behind all the digest of it.
 bool write_manifest(const Manifest& manifest, const Sink& sink) {
+  TextDigest digest;
+  const Sink hashed = [&](std::string_view text) {
+    add(digest, text);
+    return sink(text);
+  };
   const std::vector<std::string> layouts = layout_texts(manifest.layouts, manifest.mesh);
   const std::vector<std::string> module_layouts = layout_texts(manifest.module_layouts, manifest.mesh);
-  JsonWriter json{.sink = &sink};
+  JsonWriter json{.sink = &hashed};
   const auto write_param = [&](const ManifestParam& p) { write_path(json, path_of(manifest, p), layouts[p.layout]); };
   begin_object(json);
   write_top_key(json, "format");
@@ -180,7 +193,7 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_mesh(json, manifest.mesh);
   write_top_key(json, "uneven");
   write_value(json, to_text(manifest.uneven));
-  write_lines(json, "rules", manifest.rules, [&](const ManifestRule& rule) { write_rule(json, rule); });
+  write_lines(json, "rules", manifest.rules, [&](const ManifestRule& rule) { write_rule(json, rule, manifest.mesh); });
   write_lines(json, "parameters", manifest.parameters, write_param);
   write_lines(json, "modules", manifest.modules,
               [&](const ManifestModule& m) { write_path(json, path_of(manifest, m), module_layouts[m.layout]); });
@@ -193,6 +206,10 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
                 [&](const CollectiveCall& call) { write_collective(json, call, manifest.mesh); });
     write_top_key(json, "step");
     write_step(json, manifest.step, manifest.mesh);
+    if (manifest.costs.is_there) {
+      write_top_key(json, "costs");
+      write_step_costs(json, manifest.costs);
+    }
   }
   write_top_key(json, "data");
   write_data(json, manifest.data, manifest.mesh);
@@ -206,6 +223,11 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_init(json, manifest.distributions);
   write_top_key(json, "totals");
   write_totals(json, manifest.totals);
+  // What is not sent yet is counted here, and what follows not at all.
+  add(digest, json.out);
+  json.sink = &sink;
+  write_top_key(json, "digest");
+  write_value(json, to_text(digest));
   next_line(json, 0);
   end_object(json);
   return finish(json);

@@ -19,11 +19,9 @@ struct ParamPatterns {
   ModuleId module = kNone;  // of `module_hits`
 };
 
-ParamPatterns compile_globs(const std::vector<std::string_view>& globs) {
-  std::vector<std::string> expressions;
-  for (const std::string_view glob : globs) expressions.push_back(glob_to_regex(glob));
-  return {
-      .set = compile_patterns(expressions, PatternAnchor::Whole, nullptr), .path = {}, .hits = {}, .module_hits = {}};
+ParamPatterns compile_param_globs(const std::vector<std::string_view>& globs) {
+  const std::vector<std::string> texts(globs.begin(), globs.end());
+  return {.set = compile_globs(texts), .path = {}, .hits = {}, .module_hits = {}};
 }
 
 // The patterns that name the parameter or buffer, each once and ascending. What names the module is asked once: its
@@ -46,7 +44,7 @@ void report_dead_param_pattern(PathHints& hints, Code code, const ModulePattern&
                                Diagnostics& diagnostics) {
   Diagnostic& d = report_message(diagnostics, code, pattern.span, std::move(message));
   if (&d == &diagnostics.dropped) return;
-  d.help = nearest_path_help(hints, pattern.text, PathsOf::ModulesAndParameters);
+  d.help = nearest_path_help(hints, {.key = pattern.text});
   if (d.help.empty()) d.help = "patterns are globs over whole paths of parameters or their modules, such as `*.weight`";
 }
 
@@ -57,7 +55,7 @@ void match_fsdp_params(const FsdpSettings& fsdp, const ModelGraph& graph, Patter
   matches.of_fsdp_patterns.resize(fsdp.patterns.size());
   std::vector<std::string_view> globs;
   for (const ModulePattern& pattern : fsdp.patterns) globs.push_back(pattern.text);
-  ParamPatterns patterns = compile_globs(globs);
+  ParamPatterns patterns = compile_param_globs(globs);
   for (ParamId id = 0; id < graph.params.size(); ++id) {
     for (const int hit : find_patterns(patterns, graph, graph.params[id])) {
       ++matches.of_fsdp_patterns[static_cast<size_t>(hit)].matched;
@@ -79,7 +77,7 @@ void match_init(const TpPlan& plan, const ModelGraph& graph, PatternMatches& mat
   matches.of_init.resize(plan.init.size());
   std::vector<std::string_view> globs;
   for (const InitEntry& entry : plan.init) globs.push_back(entry.pattern.text);
-  ParamPatterns patterns = compile_globs(globs);
+  ParamPatterns patterns = compile_param_globs(globs);
   const auto match_all = [&](const std::vector<Param>& params, std::vector<uint32_t>& entries) {
     for (const Param& param : params) {
       const std::vector<int>& hits = find_patterns(patterns, graph, param);

@@ -3,69 +3,232 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
+#include "model/attention_names.h"
 
 namespace tpplan {
 namespace {
 
-// A hint is worth the work of a moment: so many different ends are kept, and so many bytes of paths gone through.
+// A hint is worth the work of a moment: so many different shapes are kept, and so many bytes of paths gone through.
 // Models with a million paths, and plans with thousands of dead keys, are answered as quickly as others.
-constexpr size_t kMaxCandidates = 20'000;
+constexpr size_t kMaxShapes = 4'000;
+constexpr size_t kMaxParts = 40;
 constexpr uint64_t kMaxPassedBytes = 64'000'000;
 
-bool is_number(std::string_view atom) {
-  return !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
+// What it takes to turn the parts of a key into those of a path, in hundredths of a part.
+constexpr int kMissingInFront = 30, kMissing = 60, kTooMany = 60, kTooManyInFront = 40, kOther = 100, kOtherName = 250,
+              kLastTooMany = 150;
+constexpr int kUnderStar = 15;                 // a part that a `*` of the key stands for
+constexpr int kNear = 150, kNearPerPart = 10;  // up to so much a path is near
+
+bool is_number(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// "layers.3.wq" -> "layers.*.wq", so that 32 layers are one candidate.
-std::string without_numbers(std::string_view path, char mark) {
+// Keras numbers its layers inside a name: "layer_12". The bytes before the number, or npos.
+size_t numbered_stem(std::string_view part) {
+  const size_t stem = part.find_last_not_of("0123456789");
+  return stem != std::string_view::npos && stem + 1 < part.size() && part[stem] == '_' ? stem + 1
+                                                                                       : std::string_view::npos;
+}
+
+std::string without_number(std::string_view part, Framework framework) {
+  if (is_number(part)) return "*";
+  const size_t stem = framework == Framework::Keras ? numbered_stem(part) : std::string_view::npos;
+  return stem == std::string_view::npos ? std::string(part) : std::string(part.substr(0, stem)) + '*';
+}
+
+// ---- the paths of a model ----
+
+template <typename Visit>
+void for_each_path(const ModelGraph& graph, Visit visit) {
+  std::string path;
+  for (const Module& module : graph.modules) {
+    visit(module.path, false);
+    for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+      assign_path(path, graph, graph.params[param]);
+      visit(std::string_view(path), true);
+    }
+  }
+}
+
+const PathShapes* shapes_below(PathHints& hints, ModuleId base) {
+  const auto known = std::find_if(hints.shapes.begin(), hints.shapes.end(),
+                                  [base](const PathShapes& shapes) { return shapes.base == base; });
+  if (known != hints.shapes.end()) return &*known;
+  if (!spend_pass(hints)) return nullptr;
+  const ModelGraph& graph = hints.graph;
+  const char mark = separator(graph.framework);
+  PathShapes& shapes = hints.shapes.emplace_back();
+  shapes.base = base;
+  const std::string_view scope = base == kNone ? std::string_view{} : graph.modules[base].path;
+  TextMap<std::string, size_t> at;
+  for_each_path(graph, [&](std::string_view path, bool is_parameter) {
+    if (!scope.empty()) {
+      if (path.size() <= scope.size() || !path.starts_with(scope) || path[scope.size()] != mark) return;
+      path.remove_prefix(scope.size() + 1);
+    }
+    if (path.empty() || std::count(path.begin(), path.end(), mark) >= static_cast<std::ptrdiff_t>(kMaxParts)) return;
+    PathShape shape{.parts = {}, .paths = 1, .is_parameter = is_parameter};
+    std::string whole;
+    for (const std::string_view part : split(path, mark)) {
+      shape.parts.push_back(without_number(part, graph.framework));
+      whole += shape.parts.back() + mark;
+    }
+    const auto [found, is_new] = at.try_emplace(std::move(whole), shapes.list.size());
+    if (!is_new)
+      ++shapes.list[found->second].paths;
+    else if (shapes.list.size() < kMaxShapes)
+      shapes.list.push_back(std::move(shape));
+    else
+      at.erase(found);
+  });
+  return &shapes;
+}
+
+// ---- the parts of a key ----
+
+// Ways to write "any number" that other notations have, longest first.
+constexpr std::string_view kAnyNumber[] = {"[0-9]+", "[0-9]*", "(\\d+)", "\\d+", "\\d*", "{i}", "{}", ".*", ".+"};
+
+// What a key is made of, whatever notation it is in: separators of either kind, regular expressions taken for what they
+// stand for.
+std::vector<std::string> parts_of_key(std::string_view key, Framework framework) {
+  std::string plain;
+  for (size_t i = 0; i < key.size();) {
+    const std::string_view rest = key.substr(i);
+    const auto* any = std::find_if(std::begin(kAnyNumber), std::end(kAnyNumber),
+                                   [rest](std::string_view form) { return rest.starts_with(form); });
+    // `.*` in a glob is a separator and a star.
+    const bool is_regex = any != std::end(kAnyNumber) &&
+                          (!any->starts_with('.') || i == 0 || key[i - 1] == '.' || key[i - 1] == '/' ||
+                           rest.substr(any->size()).starts_with('\\') || rest.substr(any->size()).starts_with('/'));
+    if (is_regex) {
+      plain += '*';
+      i += any->size();
+    } else if (rest.starts_with("\\.") || rest.starts_with("\\/")) {
+      plain += '.';
+      i += 2;
+    } else {
+      if (key[i] == '/')
+        plain += '.';
+      else if (std::string_view("^$ \\\"'").find(key[i]) == std::string_view::npos)
+        plain += key[i];
+      ++i;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const std::string_view part : split(plain, '.')) {
+    if (!part.empty()) parts.push_back(part == "N" || part == "i" ? "*" : without_number(part, framework));
+  }
+  return parts;
+}
+
+std::string folded(std::string_view name) {
   std::string text;
-  for (const std::string_view atom : split(path, mark)) {
-    if (!text.empty()) text += mark;
-    text += is_number(atom) ? "*" : atom;
+  for (const char c : name) {
+    if (c != '_' && c != '-') text += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   }
   return text;
 }
 
-// The last `count` parts of a path.
-std::string_view tail(std::string_view path, size_t count, char mark) {
-  size_t at = path.size();
-  while (count-- > 0) {
-    at = path.substr(0, at).rfind(mark);
-    if (at == std::string_view::npos) return path;
-  }
-  return path.substr(at + 1);
+// Leaves that frameworks call differently.
+bool is_same_leaf(std::string_view a, std::string_view b) {
+  static constexpr std::string_view weights[] = {"weight", "weights", "kernel", "kernels", "embeddings", "embedding"};
+  const auto is_weight = [](std::string_view name) {
+    return std::find(std::begin(weights), std::end(weights), name) != std::end(weights);
+  };
+  if (is_weight(a) && is_weight(b)) return true;
+  const HeadRole role = role_of(a);
+  return role != HeadRole::None && role == role_of(b);
 }
 
-template <typename Visit>
-void for_each_path(const ModelGraph& graph, PathsOf paths, Visit visit) {
-  for (const Module& module : graph.modules) visit(module.path);
-  if (paths == PathsOf::Modules) return;
-  std::string path;
-  for (const Param& param : graph.params) {
-    assign_path(path, graph, param);
-    visit(std::string_view(path));
-  }
+int part_cost(std::string_view wanted, std::string_view part, bool is_last) {
+  if (wanted == part) return 0;
+  if (wanted == "*") return kUnderStar;
+  const std::string a = folded(wanted), b = folded(part);
+  if (a == b) return 10;
+  if (is_same_leaf(wanted, part)) return 50;
+  const size_t limit = std::max<size_t>(1, std::min(a.size(), b.size()) / 3);
+  const size_t distance = edit_distance(a, b, limit);
+  if (distance <= limit && std::max(a.size(), b.size()) > 1)
+    return 20 + static_cast<int>(100 * distance / std::max<size_t>(1, b.size()));
+  return is_last ? kOtherName : kOther;
 }
 
-// Adds what one pass over the paths finds out about their last `parts` parts.
-void read_ends(const ModelGraph& graph, PathsOf paths, size_t parts, PathEnds& ends) {
-  const char mark = separator(graph.framework);
-  for_each_path(graph, paths, [&](std::string_view path) {
-    if (const std::string_view end = tail(path, parts, mark); end.size() < path.size())
-      // A hash, for there is an end of each path: two ends with one hash would only make a hint wrong.
-      ends.of_longer.push_back(std::hash<std::string_view>{}(end));
-    if (ends.candidates.size() >= kMaxCandidates) return;
-    const std::string whole = without_numbers(path, mark);
-    const std::string_view end = tail(whole, parts, mark);
-    PathEnds::Candidate& candidate = ends.candidates[std::string(end)];
-    ++candidate.paths;
-    candidate.is_whole = candidate.is_whole && end.size() == whole.size();
+// The cheapest way from the key's parts to the path's.
+int distance_of(const std::vector<std::string>& key, const std::vector<std::string>& path) {
+  std::vector<int> last(path.size() + 1), current(path.size() + 1);
+  for (size_t j = 1; j <= path.size(); ++j) last[j] = last[j - 1] + kMissingInFront / (j == 1 ? 1 : 2);
+  for (size_t i = 1; i <= key.size(); ++i) {
+    const bool star = key[i - 1] == "*";
+    const int left_over = star ? kUnderStar : i == key.size() ? kLastTooMany : kTooMany;
+    current[0] = last[0] + (star ? kUnderStar : kTooManyInFront);
+    for (size_t j = 1; j <= path.size(); ++j) {
+      const bool is_last = i == key.size() && j == path.size();
+      const int missing = current[j - 1] + (star ? kUnderStar : kMissing);
+      const int too_many = last[j] + left_over;
+      current[j] = std::min({last[j - 1] + part_cost(key[i - 1], path[j - 1], is_last), missing, too_many});
+    }
+    std::swap(last, current);
+  }
+  return last[path.size()];
+}
+
+// What matches under stars alone is not meant.
+bool share_a_name(const std::vector<std::string>& key, const std::vector<std::string>& path) {
+  return std::ranges::any_of(key, [&path](const std::string& wanted) {
+    return wanted != "*" && std::ranges::any_of(path, [&](const std::string& part) {
+             return part != "*" && part_cost(wanted, part, false) < kOther;
+           });
   });
-  std::sort(ends.of_longer.begin(), ends.of_longer.end());
-  for (const auto& [name, candidate] : ends.candidates) ends.names.push_back(name);
+}
+
+// ---- what is proposed ----
+
+std::string written(const PathShape& shape, char mark, KeySyntax syntax) {
+  std::string text;
+  for (const std::string& part : shape.parts) {
+    if (!text.empty()) text += syntax == KeySyntax::Regex && mark == '.' ? "\\." : std::string(1, mark);
+    if (syntax == KeySyntax::Regex && part.ends_with('*'))
+      text += part.substr(0, part.size() - 1) + "\\d+";
+    else
+      text += part;
+  }
+  return text;
+}
+
+PathHint end_of_paths(const PathShapes& shapes, const std::vector<std::string>& parts, const HintFor& search,
+                      char mark) {
+  PathHint hint;
+  size_t found = 0;
+  for (const PathShape& shape : shapes.list) {
+    if (shape.parts.size() <= parts.size() || (shape.is_parameter && !search.parameters)) continue;
+    if (!std::equal(parts.rbegin(), parts.rend(), shape.parts.rbegin())) continue;
+    ++found;
+    hint.paths += shape.paths;
+  }
+  if (found < 2) return {};
+  hint.key = (search.syntax == KeySyntax::Regex ? mark == '.' ? ".*\\." : ".*/" : std::string("*") + mark) +
+             written({.parts = parts}, mark, search.syntax);
+  return hint.key == search.key ? PathHint{} : hint;
+}
+
+// What stands in front of all of the key in the proposal, or in other places of it.
+std::string change_of(std::string_view key, const std::string& proposal) {
+  if (proposal.size() > key.size() && proposal.ends_with(key))
+    return fmt::format("`{}` before them", proposal.substr(0, proposal.size() - key.size()));
+  if (key.size() > proposal.size() && key.ends_with(proposal))
+    return fmt::format("no `{}` before them", key.substr(0, key.size() - proposal.size()));
+  std::string dotted(key);
+  std::replace(dotted.begin(), dotted.end(), '/', '.');
+  if (dotted == proposal) return "`.` for `/`";
+  std::replace(dotted.begin(), dotted.end(), '.', '/');
+  if (dotted == proposal) return "`/` for `.`";
+  return {};
 }
 
 }  // namespace
@@ -73,44 +236,66 @@ void read_ends(const ModelGraph& graph, PathsOf paths, size_t parts, PathEnds& e
 bool spend_pass(PathHints& hints) {
   if (hints.passed_bytes >= kMaxPassedBytes) return false;
   if (hints.bytes == 0)
-    for_each_path(hints.graph, PathsOf::ModulesAndParameters,
-                  [&](std::string_view path) { hints.bytes += path.size() + 1; });
+    for_each_path(hints.graph, [&](std::string_view path, bool) { hints.bytes += path.size() + 1; });
   hints.passed_bytes += hints.bytes;
   return true;
 }
 
-// The sure answer first: keys are whole paths, and a key that is the end of longer ones lacks its beginning. Then
-// spelling. One pass over all paths serves every key of as many parts.
-std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf paths) {
-  const char mark = separator(hints.graph.framework);
-  // A key such as "*.wq" says nothing about what stands before the first literal part.
-  std::string_view literal = key;
-  while (literal.starts_with('*') || literal.starts_with(mark)) literal.remove_prefix(1);
-  if (literal.empty()) return "";
-  const std::string wanted = without_numbers(literal, mark);
-  const size_t parts = split(wanted, mark).size();
-  PathEnds& ends = hints.ends[{paths, parts}];
-  if (ends.names.empty()) {
-    if (!spend_pass(hints)) return "";
-    read_ends(hints.graph, paths, parts, ends);
+PathHint nearest_key(PathHints& hints, const HintFor& search) {
+  const ModelGraph& graph = hints.graph;
+  const std::vector<std::string> parts = parts_of_key(search.key, graph.framework);
+  const bool says_nothing = std::all_of(parts.begin(), parts.end(), [](const std::string& p) { return p == "*"; });
+  if (parts.empty() || says_nothing || parts.size() > kMaxParts) return {};
+  const PathShapes* shapes = shapes_below(hints, search.base);
+  if (shapes == nullptr) return {};
+  // A key that is the end of paths of several shapes means all of them.
+  const PathHint ends = end_of_paths(*shapes, parts, search, separator(graph.framework));
+  if (!ends.key.empty()) return ends;
+  const PathShape* nearest = nullptr;
+  int best = kNear + kNearPerPart * static_cast<int>(parts.size()) + 1;
+  for (const PathShape& shape : shapes->list) {
+    if (shape.is_parameter && !search.parameters) continue;
+    const uint64_t work = parts.size() * shape.parts.size();
+    if (hints.compared_left < work) {
+      hints.compared_left = 0;
+      return {};
+    }
+    hints.compared_left -= work;
+    const int distance = distance_of(parts, shape.parts);
+    if (distance >= best || !share_a_name(parts, shape.parts)) continue;
+    best = distance;
+    nearest = &shape;
   }
-  const auto [first, last] =
-      std::equal_range(ends.of_longer.begin(), ends.of_longer.end(), std::hash<std::string_view>{}(literal));
-  const auto endings = last - first;
-  if (endings > 0 && paths != PathsOf::Block)
-    return fmt::format("{} in `{}{}`: keys are whole paths, `*{}{}` matches them",
-                       endings == 1 ? "one path ends" : fmt::format("{} paths end", endings), mark, literal, mark,
-                       literal);
-  const auto [known, is_new] = ends.nearest.try_emplace(wanted);
-  if (is_new) known->second = nearest_name(wanted, ends.names, hints.compared_left);
-  const std::string_view nearest = known->second;
-  if (nearest.empty() || nearest == wanted) return "";
-  const PathEnds::Candidate& meant = ends.candidates.find(nearest)->second;
-  const std::string_view prefix = literal.size() < key.size() ? key.substr(0, key.size() - literal.size()) : "";
-  const std::string lead = meant.is_whole || paths == PathsOf::Block ? ""
-                           : prefix.empty()                          ? std::string("*") + mark
-                                                                     : std::string(prefix);
-  return fmt::format("did you mean `{}{}`? ({})", lead, nearest, counted(meant.paths, "path"));
+  if (nearest == nullptr) return {};
+  // A key that begins with a star names ends of paths, and so does what is proposed.
+  if (parts.front() == "*" && search.key.starts_with('*') && nearest->parts.size() >= parts.size()) {
+    const std::vector<std::string> end(nearest->parts.end() - static_cast<std::ptrdiff_t>(parts.size() - 1),
+                                       nearest->parts.end());
+    if (PathHint ending = end_of_paths(*shapes, end, search, separator(graph.framework)); !ending.key.empty())
+      return ending;
+  }
+  PathHint hint{
+      .key = written(*nearest, separator(graph.framework), search.syntax), .paths = nearest->paths, .change = {}};
+  if (hint.key == search.key) return {};
+  hint.change = change_of(search.key, hint.key);
+  return hint;
+}
+
+std::string examples_of_paths(PathHints& hints, KeySyntax syntax) {
+  constexpr size_t kExamples = 3;
+  const PathShapes* shapes = shapes_below(hints, kNone);
+  if (shapes == nullptr) return {};
+  std::vector<std::string> examples;
+  const char mark = separator(hints.graph.framework);
+  for (const PathShape& shape : shapes->list) {
+    if (shape.is_parameter && examples.size() < kExamples) examples.push_back(written(shape, mark, syntax));
+  }
+  return fmt::format("`{}`", join(examples, "`, `"));
+}
+
+std::string nearest_path_help(PathHints& hints, const HintFor& search) {
+  const PathHint hint = nearest_key(hints, search);
+  return hint.key.empty() ? "" : fmt::format("did you mean `{}`? ({})", hint.key, counted(hint.paths, "path"));
 }
 
 }  // namespace tpplan

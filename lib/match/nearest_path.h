@@ -2,48 +2,64 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "model/model_graph.h"
+#include "plan/dialects.h"
 
 namespace tpplan {
 
-// Which paths a key is compared with. A key inside a block is relative: the ends of paths are what it can name.
-enum class PathsOf : uint8_t { Modules, ModulesAndParameters, Block };
+// Paths that are alike but for their numbers: "model.layers.*.mlp.up_proj".
+struct PathShape {
+  std::vector<std::string> parts;  // `*` for a number
+  uint64_t paths = 0;
+  bool is_parameter = false;
+};
 
-// The last so many parts of all paths.
-struct PathEnds {
-  struct Candidate {
-    size_t paths = 0;
-    bool is_whole = true;  // every such path is no longer than this
-  };
-  std::vector<uint64_t> of_longer;                            // hashes of the ends of longer paths, ascending
-  std::map<std::string, Candidate, std::less<>> candidates;   // numbers written as `*`
-  std::vector<std::string_view> names;                        // of the candidates
-  std::unordered_map<std::string, std::string_view> nearest;  // what was found for a name
+// Which paths a key may mean: those of the whole model, or those below a module, relative to it (a block's).
+struct PathShapes {
+  ModuleId base = kNone;
+  std::vector<PathShape> list;  // in file order
 };
 
 // What searches for near paths share: what they have read, and what they may still do. A plan of thousands of dead keys
 // gets as many hints as the work of a moment yields, and none for the rest.
 struct PathHints {
   const ModelGraph& graph;
-  uint64_t compared_left = 100'000'000;                      // letters times letters
-  uint64_t passed_bytes = 0;                                 // of paths, by passes over all of them
-  uint64_t bytes = 0;                                        // of one pass; 0: not counted yet
-  std::map<std::pair<PathsOf, size_t>, PathEnds> ends = {};  // by the number of parts
+  uint64_t compared_left = 1'000'000;   // parts times parts
+  uint64_t passed_bytes = 0;            // of paths, by passes over all of them
+  uint64_t bytes = 0;                   // of one pass; 0: not counted yet
+  std::vector<PathShapes> shapes = {};  // by base
 };
 
 // True when one more pass over all paths may be made for a hint.
 [[nodiscard]] bool spend_pass(PathHints& hints);
 
-// A help line for a key that matches no path: that the key is the end of longer paths, or the nearest path by spelling
-// (numbers written as `*`), with how many there are. Empty when nothing is near, or nobody may look any further.
-[[nodiscard]] std::string nearest_path_help(PathHints& hints, std::string_view key, PathsOf paths);
+// A search for what a key means.
+struct HintFor {
+  std::string_view key;
+  KeySyntax syntax = KeySyntax::Glob;  // of the key, and of what is proposed
+  bool parameters = true;              // it may name parameters, not modules alone
+  ModuleId base = kNone;               // it is relative to this module
+  size_t bases = 1;                    // and to so many like it: the modules of a block
+};
+
+// The nearest key that matches, for all layers at once, in the notation of the search. `key` is empty when nothing is
+// near, or nobody may look any further.
+struct PathHint {
+  std::string key;
+  uint64_t paths = 0;  // how many it matches below the base
+  std::string change;  // what the two differ in, where that is said in a few words: "`model.` before them"
+};
+[[nodiscard]] PathHint nearest_key(PathHints& hints, const HintFor& search);
+
+// The first parameters of the model as a plan would write them: "`embed.weight`, `layers.*.wq.weight`".
+[[nodiscard]] std::string examples_of_paths(PathHints& hints, KeySyntax syntax);
+
+// "did you mean `model.layers.*`? (32 paths)", or empty.
+[[nodiscard]] std::string nearest_path_help(PathHints& hints, const HintFor& search);
 
 }  // namespace tpplan

@@ -3,10 +3,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 #include "match/nearest_path.h"
 #include "match/pattern.h"
+#include "match/rule_scopes.h"
 
 namespace tpplan {
 namespace {
@@ -88,22 +90,75 @@ std::string misplaced_key_help(const TpPlan& plan, PathHints& hints, const PlanR
   return named == kNone || modules_alone ? "" : module_key_help(plan, hints.graph, rule, named);
 }
 
-void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule, Diagnostics& diagnostics) {
-  const ModelGraph& graph = hints.graph;
-  if (plan.dialect->dead_rule == Code::TP4002) {
-    // Shipped plans carry rules for other configurations of the model: one warning for all of them.
-    Diagnostic* d = report(diagnostics, Code::TP4002, rule.key_span, "dead rules");
-    if (d == nullptr) {
-      const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(),
-                                      [](const Diagnostic& other) { return other.code == Code::TP4002; });
-      first->notes.push_back({fmt::format("and so does `{}`", rule.key), rule.key_span});
-      first->count = 1;
-      return;
+// ---- notations ----
+
+// Whether a key, read in the other notation, matches a path.
+bool matches_as(PathHints& hints, const std::string& expression) {
+  if (!spend_pass(hints)) return false;
+  std::vector<std::string> faults;
+  const PatternSetPtr set = compile_patterns(std::span(&expression, 1), PatternAnchor::Whole, &faults);
+  if (!faults[0].empty()) return false;
+  std::string path;
+  for (const Module& module : hints.graph.modules) {
+    if (matches_any(*set, module.path)) return true;
+    for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+      assign_path(path, hints.graph, hints.graph.params[param]);
+      if (matches_any(*set, path)) return true;
     }
-    d->message = fmt::format("rule `{}` matches nothing in this model", rule.key);
-    d->help = "if the model should have it, check the spelling; otherwise mark the rule `optional: true`";
+  }
+  return false;
+}
+
+// Help for a key in the notation of another dialect; empty when it is not.
+std::string notation_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule, const PathHint& hint) {
+  if (rule.block == kNoRule && plan.dialect->keys == KeySyntax::Regex) {
+    const std::string regex = glob_as_regex(rule.key);
+    return is_glob(rule.key) && regex != rule.key && matches_as(hints, regex)
+               ? fmt::format("keys are regular expressions here, and this is a glob: write `{}`", regex)
+               : "";
+  }
+  const size_t brace = rule.key.find('{');
+  if (brace != std::string::npos && rule.key.find(',', brace) < rule.key.find('}', brace))
+    return "a glob has no `{a,b}`: write one rule for each";
+  if (rule.key.find_first_of("\\()|^$+") == std::string::npos || !matches_as(hints, rule.key)) return "";
+  return rule.key.find('|') != std::string::npos ? "keys are globs here: write one rule for each, or `dialect: regex`"
+         : hint.key.empty()
+             ? "keys are globs here, and this is a regular expression: `dialect: regex`"
+             : fmt::format("keys are globs here, and this is a regular expression: write `{}`", hint.key);
+}
+
+HintFor hint_for(const TpPlan& plan, const RuleScopes& scopes, const PlanRule& rule) {
+  const std::vector<ModuleId>* block = rule.block == kNoRule ? nullptr : &scopes.list[1 + rule.block].modules;
+  return {.key = rule.key,
+          .syntax = rule.block == kNoRule ? plan.dialect->keys : KeySyntax::Glob,
+          .parameters = plan.dialect->targets != KeyTargets::Modules,
+          .base = block == nullptr || block->empty() ? kNone : block->front(),
+          .bases = block == nullptr || block->empty() ? 1 : block->size()};
+}
+
+// Shipped plans carry rules for other configurations of the model: one warning for all of them.
+void report_dead_shipped_rule(const PlanRule& rule, Diagnostics& diagnostics) {
+  Diagnostic* d = report(diagnostics, Code::TP4002, rule.key_span, "dead rules");
+  if (d == nullptr) {
+    const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(),
+                                    [](const Diagnostic& other) { return other.code == Code::TP4002; });
+    first->notes.push_back({fmt::format("and so does `{}`", rule.key), rule.key_span});
+    first->count = 1;
     return;
   }
+  d->message = fmt::format("rule `{}` matches nothing in this model", rule.key);
+  d->help = "if the model should have it, check the spelling; otherwise mark the rule `optional: true`";
+}
+
+// The key in the quotes that its notation needs.
+Edit rewrite_key(const PlanRule& rule, const std::string& key) {
+  const char quote = key.find('\\') == std::string::npos ? '"' : '\'';
+  return {rule.key_span, quote + key + quote};
+}
+
+void report_dead_rule(const TpPlan& plan, PathHints& hints, const RuleScopes& scopes, const PlanRule& rule,
+                      Diagnostics& diagnostics) {
+  const ModelGraph& graph = hints.graph;
   Diagnostic& d = report_message(diagnostics, plan.dialect->dead_rule, rule.key_span,
                                  fmt::format("rule `{}` matches nothing", rule.key));
   if (&d == &diagnostics.dropped) return;
@@ -111,12 +166,79 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule
                 ? fmt::format("0 of {}", counted(graph.params.size(), "parameter"))
                 : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
-  const PathsOf paths = rule.block != kNoRule                          ? PathsOf::Block
-                        : plan.dialect->targets == KeyTargets::Modules ? PathsOf::Modules
-                                                                       : PathsOf::ModulesAndParameters;
   d.help = misplaced_key_help(plan, hints, rule);
-  if (d.help.empty()) d.help = nearest_path_help(hints, rule.key, paths);
-  if (d.help.empty()) d.help = "mark it `optional: true` if the model may lack it";
+  if (!d.help.empty()) return;
+  const HintFor search = hint_for(plan, scopes, rule);
+  PathHint hint = nearest_key(hints, search);
+  hint.paths *= search.bases;
+  d.help = notation_help(plan, hints, rule, hint);
+  if (!d.help.empty()) return;
+  if (!hint.key.empty()) {
+    d.help = fmt::format("did you mean `{}`? ({})", hint.key, counted(hint.paths, "path"));
+    d.edits.push_back(rewrite_key(rule, hint.key));
+  } else {
+    d.help = "remove it, or write `optional: true` where other models have it";
+    if (const std::string paths = examples_of_paths(hints, plan.dialect->keys); !paths.empty())
+      d.notes.push_back({"the model's paths are such as " + paths, {}});
+  }
+}
+
+// Rules that are dead for one cause, from so many on, are one finding.
+constexpr size_t kOneCause = 3;
+
+// Keys that all differ from the model's paths in the same way: a prefix, the separator.
+void report_changed_paths(const std::vector<const PlanRule*>& rules, const std::vector<PathHint>& keys,
+                          Diagnostics& diagnostics) {
+  Diagnostic& d =
+      report_message(diagnostics, Code::TP4001, rules[0]->key_span,
+                     fmt::format("{} rules match nothing: the model's paths have {}", rules.size(), keys[0].change));
+  d.label = "the first of them";
+  d.help = fmt::format("write `{}`, and the others alike", keys[0].key);
+  d.count = rules.size();
+  d.counted = "rule";
+  for (size_t i = 0; i < rules.size(); ++i) d.edits.push_back(rewrite_key(*rules[i], keys[i].key));
+}
+
+void report_other_model(const TpPlan& plan, PathHints& hints, size_t rules, Diagnostics& diagnostics) {
+  const std::string_view name = hints.graph.name;
+  Diagnostic& d = report_message(diagnostics, Code::TP4001, plan.rules_span,
+                                 fmt::format("none of the plan's {} rules matches anything in {}", rules,
+                                             name.empty() ? "the model" : fmt::format("`{}`", name)));
+  d.label = "the plan of another model?";
+  if (const std::string paths = examples_of_paths(hints, plan.dialect->keys); !paths.empty())
+    d.notes.push_back({"the model's paths are such as " + paths, {}});
+  d.help = "give the plan of this model, or name its paths";
+}
+
+void report_dead_rules(const TpPlan& plan, PathHints& hints, const RuleScopes& scopes,
+                       std::vector<const PlanRule*> dead, Diagnostics& diagnostics) {
+  if (dead.size() >= kOneCause) {
+    std::map<std::string, std::pair<std::vector<const PlanRule*>, std::vector<PathHint>>> alike;
+    for (const PlanRule* rule : dead) {
+      PathHint hint = nearest_key(hints, hint_for(plan, scopes, *rule));
+      if (hint.change.empty()) continue;
+      auto& [rules, keys] = alike[hint.change];
+      rules.push_back(rule);
+      keys.push_back(std::move(hint));
+    }
+    for (const auto& [change, group] : alike) {
+      const auto& [rules, keys] = group;
+      if (rules.size() < kOneCause) continue;
+      report_changed_paths(rules, keys, diagnostics);
+      std::erase_if(dead,
+                    [&r = rules](const PlanRule* rule) { return std::find(r.begin(), r.end(), rule) != r.end(); });
+    }
+    if (dead.size() == plan.rules.size()) return report_other_model(plan, hints, dead.size(), diagnostics);
+  }
+  for (const PlanRule* rule : dead) report_dead_rule(plan, hints, scopes, *rule, diagnostics);
+}
+
+// A rule that says nothing which another does not say may go.
+void propose_removal(const PlanRule& rule, Diagnostics& diagnostics) {
+  const auto found = std::find_if(diagnostics.list.begin(), diagnostics.list.end(), [&rule](const Diagnostic& d) {
+    return d.code == Code::TP4004 && d.span.offset == rule.key_span.offset;
+  });
+  if (found != diagnostics.list.end()) found->edits.push_back({.span = rule.key_span, .text = {}, .is_entry = true});
 }
 
 }  // namespace
@@ -126,11 +248,13 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const PlanRule& rule
 void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table,
                          Diagnostics& diagnostics) {
   PathHints hints{.graph = graph};
+  std::vector<const PlanRule*> dead;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
     const RuleMatches& matches = table.rules[id];
     const bool used = matches.addressed || matches.parameters + matches.modules > 0;
-    if (!used && !rule.optional) report_dead_rule(plan, hints, rule, diagnostics);
+    if (!used && !rule.optional) dead.push_back(&rule);
+    if (matches.repeats && matches.governed == 0) propose_removal(rule, diagnostics);
     const bool decides = rule.style == nullptr || rule.style->touches_parameters;
     if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0)
       continue;
@@ -140,7 +264,15 @@ void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const Matc
                                                         ? "on its one parameter"
                                                         : fmt::format("on all {} parameters", matches.parameters));
     d.help = "remove it";
+    d.edits.push_back({.span = rule.key_span, .text = {}, .is_entry = true});
   }
+  if (dead.empty()) return;
+  if (plan.dialect->dead_rule == Code::TP4002) {
+    for (const PlanRule* rule : dead) report_dead_shipped_rule(*rule, diagnostics);
+    return;
+  }
+  Diagnostics unheard;  // what is wrong with blocks has been said
+  report_dead_rules(plan, hints, rule_scopes(plan, graph, unheard), std::move(dead), diagnostics);
 }
 
 }  // namespace tpplan

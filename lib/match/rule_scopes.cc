@@ -50,10 +50,10 @@ std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, st
 }
 
 void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
-                  Diagnostics& diagnostics) {
+                  Diagnostics& diagnostics, uint64_t times) {
   const PlanRule &a = plan.rules[first], &b = plan.rules[second];
   Diagnostic* d =
-      report(diagnostics, agree ? Code::TP4004 : Code::TP4003, b.key_span, fmt::format("{}/{}", first, second));
+      report(diagnostics, agree ? Code::TP4004 : Code::TP4003, b.key_span, fmt::format("{}/{}", first, second), times);
   if (d == nullptr) return;
   d->counted = "parameter";
   d->message = agree ? fmt::format("rule `{}` repeats `{}`, for `{}`", b.key, a.key, path)

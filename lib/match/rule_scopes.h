@@ -37,6 +37,6 @@ void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<Enc
 
 // Two rules that decide over the same parameter differently (TP4003) or alike (TP4004).
 void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
-                  Diagnostics& diagnostics);
+                  Diagnostics& diagnostics, uint64_t times = 1);
 
 }  // namespace tpplan

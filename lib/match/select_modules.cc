@@ -22,13 +22,13 @@ std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, co
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (is_glob(patterns[i].text)) {
       globs.push_back(i);
-      expressions.push_back(glob_to_regex(patterns[i].text));
+      expressions.push_back(patterns[i].text);
     } else if (const ModuleId id = find_module(graph, patterns[i].text); id != kNone) {
       matches[i].push_back(id);
     }
   }
   if (globs.empty()) return matches;
-  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
+  const PatternSetPtr set = compile_globs(expressions);
   std::vector<int> hits;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     find_matches(*set, graph.modules[id].path, hits);
@@ -54,7 +54,7 @@ void report_dead_pattern(PathHints& hints, const ModulePattern& pattern, std::st
   Diagnostic& d = report_message(diagnostics, Code::TP4009, pattern.span,
                                  fmt::format("{} `{}` matches no module", what, pattern.text));
   if (&d == &diagnostics.dropped) return;
-  d.help = nearest_path_help(hints, pattern.text, PathsOf::Modules);
+  d.help = nearest_path_help(hints, {.key = pattern.text, .parameters = false});
   if (d.help.empty()) d.help = "patterns are globs over whole module paths, such as `model.layers.*`";
 }
 

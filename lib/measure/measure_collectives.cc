@@ -8,52 +8,12 @@
 
 #include "base/text.h"
 #include "measure/checked_sum.h"
+#include "measure/layer_path.h"
 #include "sharding/dtype.h"
 #include "sharding/steps.h"
 
 namespace tpplan {
 namespace {
-
-// Ranges of numbers that are shown before the rest is counted.
-constexpr size_t kMaxRanges = 6;
-
-// A path as the layer that it is in, and what stands below.
-struct LayerPath {
-  std::string_view stack;  // "model.layers"
-  int64_t number = -1;     // -1: in no layer
-  std::string_view below;  // "self_attn.o_proj"; of what is in no layer the path
-};
-
-// The first number of a path is its layer. Later ones, as those of experts, stay in `below`.
-LayerPath layer_path(std::string_view path) {
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    int64_t number = 0;
-    if (parse_decimal(path.substr(begin, end - begin), number))
-      return {path.substr(0, begin == 0 ? 0 : begin - 1), number, path.substr(std::min(end + 1, path.size()))};
-    begin = end + 1;
-  }
-  return {{}, -1, path};
-}
-
-// "[0-3,5]" of ascending numbers.
-std::string ranges_text(const std::vector<int64_t>& numbers) {
-  std::string out = "[";
-  size_t ranges = 0;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t end = i;
-    while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
-    if (ranges++ == kMaxRanges) return out + fmt::format(",... {} more]", numbers.size() - i);
-    out += fmt::format("{}{}", i == 0 ? "" : ",", numbers[i]);
-    if (end > i) out += fmt::format("-{}", numbers[end]);
-    i = end + 1;
-  }
-  return out + "]";
-}
-
-std::string joined(std::string_view stack, std::string_view below) {
-  return stack.empty() ? std::string(below) : below.empty() ? std::string(stack) : fmt::format("{}.{}", stack, below);
-}
 
 // Modules that differ in their first number: one name with ranges.
 struct Family {
@@ -67,7 +27,7 @@ std::string text_of(Family& family) {
   family.numbers.erase(std::unique(family.numbers.begin(), family.numbers.end()), family.numbers.end());
   const std::string numbers =
       family.numbers.size() == 1 ? std::to_string(family.numbers[0]) : ranges_text(family.numbers);
-  return joined(joined(family.stack, numbers), family.below);
+  return join_path(join_path(family.stack, numbers), family.below);
 }
 
 // "self_attn" of "self_attn.o_proj"; "experts" of "experts.7.w2".
@@ -79,7 +39,8 @@ std::string_view parent_of(std::string_view path) {
 }
 
 bool same_but_module(const CollectiveCall& a, const CollectiveCall& b) {
-  return a.backward == b.backward && a.kind == b.kind && a.axis == b.axis && a.shape == b.shape && a.dtype == b.dtype;
+  return a.backward == b.backward && a.hidden == b.hidden && a.kind == b.kind && a.axis == b.axis &&
+         a.shape == b.shape && a.dtype == b.dtype;
 }
 
 struct Summing {
@@ -149,7 +110,8 @@ std::vector<CallRow> rows_of(Summing& summing, const std::vector<LayerCall>& cal
 std::string signature_of(const std::vector<LayerCall>& calls) {
   std::string key;
   for (const LayerCall& c : calls) {
-    key += fmt::format("{} {} {} {} ", c.call->backward, static_cast<int>(c.call->kind), c.call->axis, c.call->dtype);
+    key += fmt::format("{} {} {} {} {} ", c.call->backward, c.call->hidden, static_cast<int>(c.call->kind),
+                       c.call->axis, c.call->dtype);
     for (const int64_t size : c.call->shape) key += fmt::format("{},", size);
     key.append(c.below).push_back('\n');
   }
@@ -157,6 +119,13 @@ std::string signature_of(const std::vector<LayerCall>& calls) {
 }
 
 }  // namespace
+
+CallSums sum_calls(std::span<const CollectiveCall> calls, const Mesh& mesh) {
+  CallSums sums;
+  Summing summing{mesh};
+  for (const CollectiveCall& call : calls) add(summing, sums, sums_of(summing, call), 1);
+  return summing.overflow ? CallSums{calls.size(), kTooManyBytes, kTooManyBytes} : sums;
+}
 
 // Layers of two stacks, as an encoder's and a decoder's, are never one group, even where their calls are alike. Rows
 // are made of the first layer of a group only.
@@ -171,7 +140,9 @@ CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, con
     const auto [entry, is_new] = index.try_emplace({path.stack, path.number}, layers.size());
     if (is_new) layers.push_back({path, {}});
     layers[entry->second].second.push_back({&call, path.below});
-    add(summing, call.backward ? measure.backward : measure.forward, sums_of(summing, call), 1);
+    const CallSums sums = sums_of(summing, call);
+    add(summing, call.backward ? measure.backward : measure.forward, sums, 1);
+    if (call.hidden) add(summing, measure.hidden, sums, 1);
   }
   std::stable_partition(layers.begin(), layers.end(), [](const auto& layer) { return layer.first.number < 0; });
   struct Equal {
@@ -197,7 +168,7 @@ CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, con
     std::sort(same.numbers.begin(), same.numbers.end());
     group.count = same.numbers.size();
     group.layers =
-        joined(key.first, same.numbers.size() == 1 ? std::to_string(same.numbers[0]) : ranges_text(same.numbers));
+        join_path(key.first, same.numbers.size() == 1 ? std::to_string(same.numbers[0]) : ranges_text(same.numbers));
   }
   for (const CallSums& pass : {measure.forward, measure.backward}) add(summing, measure.total, pass, 1);
   measure.overflow = summing.overflow;

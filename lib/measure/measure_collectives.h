@@ -39,11 +39,15 @@ struct CollectiveMeasure {
   std::vector<CallGroup> groups;  // by their first call; what stands in no layer comes first
   CallSums forward, backward;     // of all calls
   CallSums total;                 // of both
+  CallSums hidden;                // of those that no rule asks for
   bool overflow = false;          // a sum leaves 64 bits: nothing above is to be used
 };
 
 // The rows point into `calls`.
 [[nodiscard]] CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, const Mesh& mesh);
+
+// What all calls move; kTooManyBytes where a sum leaves 64 bits.
+[[nodiscard]] CallSums sum_calls(std::span<const CollectiveCall> calls, const Mesh& mesh);
 
 // "o_proj", "self_attn.{q,k}_proj": the modules of a row in few words.
 [[nodiscard]] std::string modules_text(std::span<const std::string> modules);

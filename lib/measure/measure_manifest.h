@@ -14,6 +14,6 @@ struct ManifestMeasure {
   bool overflow = false;          // a sum leaves 64 bits: nothing above is to be used
 };
 
-[[nodiscard]] ManifestMeasure measure_manifest(const Manifest& manifest, const Optimizer& optimizer);
+[[nodiscard]] ManifestMeasure measure_manifest(const Manifest& manifest, const Recipe& recipe);
 
 }  // namespace tpplan

@@ -3,89 +3,118 @@
 #include <algorithm>
 #include <map>
 
+#include "manifest/model_ways.h"
 #include "measure/checked_sum.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
 
-// Optimizer bytes of each listed rank; of the fullest alone where ranks are not listed.
+struct TrainingSums {
+  CheckedSum gradients, masters, optimizer;
+};
+
+void add_bytes(CheckedSum& sum, uint64_t bytes, uint64_t times) {
+  sum.overflow |= bytes == kTooManyBytes;
+  add(sum, bytes, times);
+}
+
+// `times` tensors of so many elements.
+void add_tensors(TrainingSums& sums, const Recipe& recipe, DType dtype, uint64_t elements, uint64_t times) {
+  const TrainedBytes bytes = trained_bytes(recipe, dtype, elements);
+  add_bytes(sums.gradients, bytes.gradient, times);
+  add_bytes(sums.masters, bytes.master, times);
+  CheckedSum states;
+  add_bytes(states, bytes.state, static_cast<uint64_t>(recipe.states));
+  sums.optimizer.overflow |= states.overflow;
+  add(sums.optimizer, states.value, times);
+}
+
+void add_sums(TrainingSums& sums, const TrainingSums& more) {
+  for (CheckedSum TrainingSums::*part : {&TrainingSums::gradients, &TrainingSums::masters, &TrainingSums::optimizer}) {
+    add((sums.*part), (more.*part).value, 1);
+    (sums.*part).overflow |= (more.*part).overflow;
+  }
+}
+
+TrainingBytes bytes_of(const TrainingSums& sums, bool& overflow) {
+  overflow |= sums.gradients.overflow || sums.masters.overflow || sums.optimizer.overflow;
+  return {sums.gradients.value, sums.masters.value, sums.optimizer.value};
+}
+
+// Of each listed rank; of the fullest alone where ranks are not listed.
 // As sum_totals does it: even layouts once for all ranks, uneven ones rank by rank. Rank 0 has the first piece of
 // everything, so that it stands for the fullest.
-std::vector<CheckedSum> optimizer_per_rank(const Manifest& manifest, const std::vector<uint64_t>& uses,
-                                           uint64_t per_element, bool listed) {
+std::vector<TrainingSums> training_per_rank(const Manifest& manifest, const std::vector<uint64_t>& uses,
+                                            const Recipe& recipe, bool listed) {
   const std::vector<int64_t> first(manifest.mesh.axes.size(), 0);
-  CheckedSum even;
-  std::vector<CheckedSum> ranks(listed ? manifest.totals.bytes_per_rank.size() : 1);
+  TrainingSums even;
+  std::vector<TrainingSums> ranks(listed ? manifest.totals.bytes_per_rank.size() : 1);
   for (size_t i = 0; i < uses.size(); ++i) {
     const ParamLayout& layout = manifest.layouts[i];
-    if (uses[i] == 0 || per_element == 0 || !is_trained(layout.dtype)) continue;
-    CheckedSum state;
-    add(state, uses[i], per_element);
-    even.overflow |= state.overflow;
+    if (uses[i] == 0 || !is_trained(layout.dtype)) continue;
     if (layout.local_shapes.size() == 1) {
-      add(even, elements_of(layout.local_shapes[0]), state.value);
+      add_tensors(even, recipe, layout.dtype, elements_of(layout.local_shapes[0]), uses[i]);
       continue;
     }
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       const std::vector<int64_t> coordinate =
           rank == 0 ? first : coordinate_of(manifest.mesh, static_cast<int64_t>(rank));
-      add(ranks[rank], elements_of(local_shape_of(layout, manifest.mesh, coordinate)), state.value);
+      add_tensors(ranks[rank], recipe, layout.dtype, elements_of(local_shape_of(layout, manifest.mesh, coordinate)),
+                  uses[i]);
     }
   }
-  for (CheckedSum& rank : ranks) {
-    add(rank, even.value, 1);
-    rank.overflow |= even.overflow;
-  }
+  for (TrainingSums& rank : ranks) add_sums(rank, even);
   return ranks;
+}
+
+uint64_t share_of(uint64_t bytes, uint64_t ranks) { return bytes / ranks + (bytes % ranks != 0); }
+
+uint64_t total_of(uint64_t parameters, const TrainingBytes& training, uint64_t buffers, bool& overflow) {
+  CheckedSum total;
+  for (const uint64_t part : {parameters, training.gradients, training.masters, training.optimizer, buffers})
+    add(total, part, 1);
+  overflow |= total.overflow;
+  return total.value;
 }
 
 }  // namespace
 
 // Ranks with the same bytes are one group: even plans on a million ranks have a single one.
-MemoryMeasure measure_memory(const Manifest& manifest, const Optimizer& optimizer_row) {
-  MemoryMeasure measure{.optimizer = &optimizer_row};
+MemoryMeasure measure_memory(const Manifest& manifest, const Recipe& recipe) {
+  MemoryMeasure measure{.recipe = &recipe};
   const ManifestTotals& totals = manifest.totals;
-  const uint64_t per_element = measure.optimizer->bytes_per_element;
   const std::vector<uint64_t> uses = tensors_by_layout(manifest);
-  CheckedSum state, buffers;
-  for (size_t i = 0; i < uses.size(); ++i) {
-    const ParamLayout& layout = manifest.layouts[i];
-    CheckedSum whole;
-    add(whole, elements_of(layout.shape), is_trained(layout.dtype) ? per_element : 0);
-    add(state, whole.value, uses[i]);
-    state.overflow |= whole.overflow;
-  }
+  TrainingSums whole;
+  for (size_t i = 0; i < uses.size(); ++i)
+    add_tensors(whole, recipe, manifest.layouts[i].dtype, elements_of(manifest.layouts[i].shape), uses[i]);
+  measure.whole_training = bytes_of(whole, measure.overflow);
+  CheckedSum buffers;
   for (const ManifestParam& buffer : manifest.buffers) add(buffers, whole_bytes(layout_of(manifest, buffer)), 1);
-  measure.ranks_listed = totals.bytes_per_rank.size() == static_cast<size_t>(device_count(manifest.mesh));
-  const std::vector<CheckedSum> optimizer = optimizer_per_rank(manifest, uses, per_element, measure.ranks_listed);
-  measure.optimizer_bytes = state.value;
   measure.buffer_bytes = buffers.value;
-  measure.overflow |= state.overflow || buffers.overflow;
+  measure.overflow |= buffers.overflow;
+  measure.ranks_listed = totals.bytes_per_rank.size() == static_cast<size_t>(device_count(manifest.mesh));
   const int64_t ranks = device_count(manifest.mesh);
-  const uint64_t divisor = static_cast<uint64_t>(ranks);
-  measure.ideal_optimizer = state.value / divisor + (state.value % divisor != 0);
-  CheckedSum ideal;
-  for (const uint64_t part : {totals.ideal_bytes_per_rank, measure.ideal_optimizer, buffers.value}) add(ideal, part, 1);
-  measure.ideal = ideal.value;
+  const auto divisor = static_cast<uint64_t>(model_ways(manifest));
+  measure.ideal_training = {share_of(measure.whole_training.gradients, divisor),
+                            share_of(measure.whole_training.masters, divisor),
+                            share_of(measure.whole_training.optimizer, divisor)};
+  measure.ideal = total_of(totals.ideal_bytes_per_rank, measure.ideal_training, buffers.value, measure.overflow);
 
-  std::map<std::pair<uint64_t, uint64_t>, size_t> known;
-  for (size_t rank = 0; rank < optimizer.size(); ++rank) {
+  const std::vector<TrainingSums> sums = training_per_rank(manifest, uses, recipe, measure.ranks_listed);
+  std::map<std::pair<uint64_t, TrainingBytes>, size_t> known;
+  for (size_t rank = 0; rank < sums.size(); ++rank) {
     const uint64_t parameters = measure.ranks_listed ? totals.bytes_per_rank[rank] : totals.max_bytes_per_rank;
-    measure.overflow |= optimizer[rank].overflow;
-    const auto [group, is_new] = known.emplace(std::pair(parameters, optimizer[rank].value), measure.ranks.size());
-    if (is_new) {
-      CheckedSum total;
-      for (const uint64_t part : {parameters, optimizer[rank].value, buffers.value}) add(total, part, 1);
-      measure.overflow |= total.overflow;
+    const TrainingBytes training = bytes_of(sums[rank], measure.overflow);
+    const auto [group, is_new] = known.emplace(std::pair(parameters, training), measure.ranks.size());
+    if (is_new)
       measure.ranks.push_back({.ranks = {},
                                .rank_count = 0,
                                .parameters = parameters,
                                .replicated = totals.replicated_bytes_per_rank,
-                               .optimizer = optimizer[rank].value,
+                               .training = training,
                                .buffers = buffers.value,
-                               .total = total.value});
-    }
+                               .total = total_of(parameters, training, buffers.value, measure.overflow)});
     RankMemory& memory = measure.ranks[group->second];
     const int64_t begin = static_cast<int64_t>(rank), end = measure.ranks_listed ? begin + 1 : ranks;
     if (!memory.ranks.empty() && memory.ranks.back().end == begin)
@@ -103,7 +132,9 @@ std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory) {
   const uint64_t whole = std::min(memory.parameters, memory.replicated);
   return {{{"parameters cut", memory.parameters - whole},
            {"parameters kept whole", whole},
-           {"optimizer state", memory.optimizer},
+           {"gradients", memory.training.gradients},
+           {"master weights", memory.training.masters},
+           {"optimizer state", memory.training.optimizer},
            {"buffers", memory.buffers}}};
 }
 

@@ -37,7 +37,9 @@ constexpr AttentionName kRoles[] = {
     {"c_attn", HeadRole::FusedInBlocks},
     {"qkv", HeadRole::FusedInBlocks},
     {"wqkv", HeadRole::FusedInBlocks},
+    {"to_qkv", HeadRole::FusedInBlocks},
     {"query_key_value", HeadRole::FusedByHead},
+    {"linear_qkv", HeadRole::FusedByHead},
     {"o_proj", HeadRole::Output},
     {"out_proj", HeadRole::Output},
     {"wo", HeadRole::Output},
@@ -46,6 +48,8 @@ constexpr AttentionName kRoles[] = {
     {"to_out", HeadRole::Output},
     {"dense", HeadRole::Output},
     {"c_proj", HeadRole::Output},
+    {"proj", HeadRole::Output},
+    {"linear_proj", HeadRole::Output},
     {"output_proj", HeadRole::Output},
     {"output_dense", HeadRole::Output},
 };

@@ -13,7 +13,7 @@ enum class HeadRole : uint8_t {
   Key,
   Value,
   FusedInBlocks,  // its rows are q, k and v one after the other, each by heads
-  FusedByHead,    // its rows are q, k and v of the first head, then of the next
+  FusedByHead,    // its rows are q, k and v of the first head, or of the first group with one k and v, then of the next
   Output,
 };
 

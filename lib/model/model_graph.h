@@ -20,6 +20,9 @@ namespace tpplan {
 enum class Framework : uint8_t { Torch, Jax, Keras };
 inline constexpr std::string_view kFrameworkNames[] = {"torch", "jax", "keras"};  // by Framework
 static_assert(std::size(kFrameworkNames) == static_cast<size_t>(Framework::Keras) + 1);
+[[nodiscard]] inline std::string_view to_text(Framework framework) {
+  return kFrameworkNames[static_cast<size_t>(framework)];
+}
 
 // What a module computes, as far as styles care.
 enum class ModuleKind : uint8_t { Other, Linear, Embedding, Norm, Experts };

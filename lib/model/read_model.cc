@@ -7,6 +7,7 @@
 
 #include "graph/read_graph.h"
 #include "model/complete_graph.h"
+#include "model/other_files.h"
 #include "model/prove_graph.h"
 #include "model/read_module.h"
 
@@ -145,7 +146,9 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                 },
                             .inner = &inner,
                             .kind_help = "a model starts with `{\"format\": ...`"};
-  if (!read_json(file, visitor, graph.strings, diagnostics)) return graph;
+  const bool is_json = read_json(file, visitor, graph.strings, diagnostics);
+  if (!is_there[find_row("format")] && report_other_file(file, diagnostics)) return graph;
+  if (!is_json) return graph;
   check_required(reader, is_there);
   if (!has_errors(diagnostics)) complete_graph(reader);
   graph.operations.is_there =

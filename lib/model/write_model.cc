@@ -89,7 +89,7 @@ bool write_model(const ModelGraph& graph, std::string_view operations, const Sin
   begin_object(json);
   write_member(json, "format", kModelFormat);
   write_member(json, "name", graph.name);
-  write_member(json, "framework", kFrameworkNames[static_cast<size_t>(graph.framework)]);
+  write_member(json, "framework", to_text(graph.framework));
   write_key(json, "modules");
   begin_array(json);
   size_t first = 0;  // of the module's buffers: they stand in the order of their modules

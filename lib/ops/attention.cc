@@ -1,6 +1,8 @@
 // scaled_dot_product_attention: softmax makes it non-linear in query and key; heads may be grouped.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "ops/factor_rules.h"
 #include "ops/op_rules.h"
 
@@ -66,6 +68,20 @@ void need_whole_dims(OpCall& call, OpResult& result, const Operand& x, std::stri
   }
 }
 
+// What is added to, or masks, the products of queries and keys: [batch .., queries, keys], any of them 1. A bias of all
+// heads meets only the query heads that the rank has.
+void check_mask(OpCall& call, OpResult& result, const Operand& query, const Operand& key) {
+  const auto mask = tensor_at(call, 3, "attn_mask");
+  if (!mask) return;
+  if (mask->layout->partial != 0) make_wrong(result, Code::TP5108, "attention with a mask that is a sum still open");
+  const std::vector<MapId>&dims = mask->layout->dims, &queries = query.layout->dims, &keys = key.layout->dims;
+  for (size_t behind = 0; behind < std::min(dims.size(), queries.size()); ++behind) {
+    const MapId met = behind == 0 ? keys[keys.size() - 2] : queries[queries.size() - 1 - behind];
+    const size_t dim = dims.size() - 1 - behind;
+    join(call, result, met, dims[dim], true, fmt::format("dim {} of the mask", dim));
+  }
+}
+
 }  // namespace
 
 // torch's MultiheadAttention as one call: (query, key, value, width, heads, weights ...), the sequence before the
@@ -118,6 +134,7 @@ void rule_attention(OpCall& call, OpResult& result) {
   }
   if (operands[0].layout->partial || operands[1].layout->partial)
     make_wrong(result, Code::TP5108, "attention of a sum that is still open");
+  check_mask(call, result, operands[0], operands[1]);
   const bool grouped = bool_at(call, 100, "enable_gqa", false) && operands[0].shape.size() == 4 &&
                        operands[1].shape[1] != operands[0].shape[1];
   if (grouped) return grouped_attention(call, result, operands);

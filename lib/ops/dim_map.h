@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "sharding/shard_slice.h"
 
 namespace tpplan {
@@ -40,7 +40,7 @@ struct MapTable {
   std::vector<size_t> axes{1};  // their sizes, major to minor: a rank is the row-major index of its coordinate
   size_t ranks = 1;             // their product
   std::deque<DimMap> maps;      // what points at one stays right while others are added
-  std::unordered_map<std::string, MapId> index;
+  TextMap<std::string, MapId> index;
 };
 
 // More runs than this on one rank are not followed: a layout as fine as that is no layout that a plan makes.

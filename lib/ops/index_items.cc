@@ -9,7 +9,7 @@ namespace {
 
 bool given(const GraphArg* arg) { return arg != nullptr && arg->kind != ArgKind::None; }
 
-std::string_view dtype_of(const OpCall& call, ValueId value) {
+std::string_view operand_dtype(const OpCall& call, ValueId value) {
   return call.graph.strings[call.graph.values[value].dtype];
 }
 
@@ -29,7 +29,7 @@ size_t dims_of(const OpCall& call, std::span<const uint32_t> parts) {
   for (const uint32_t i : parts) {
     const GraphArg& arg = call.graph.args[i];
     if (arg.kind == ArgKind::None || arg.kind == ArgKind::Ellipsis) continue;
-    const bool mask = arg.kind == ArgKind::Value && dtype_of(call, arg.id) == "bool";
+    const bool mask = arg.kind == ArgKind::Value && operand_dtype(call, arg.id) == "bool";
     dims += mask ? shape_of(call.graph, arg.id).size() : 1;
   }
   return dims;
@@ -54,7 +54,7 @@ IndexItem item_of(const OpCall& call, uint32_t index, size_t dim) {
     }
     case ArgKind::Value:
       item.tensor = operand_of(call, arg.id);
-      item.kind = dtype_of(call, arg.id) == "bool" ? IndexKind::Mask : IndexKind::Tensor;
+      item.kind = operand_dtype(call, arg.id) == "bool" ? IndexKind::Mask : IndexKind::Tensor;
       if (item.kind == IndexKind::Mask) item.dims = item.tensor->shape.size();
       break;
     case ArgKind::Tuple:

@@ -49,6 +49,19 @@ bool adds_number(const OpCall& call) {
   return false;
 }
 
+// A factor that a rank counts on its own piece is another one than in the whole model.
+void check_factors(OpCall& call, OpResult& result) {
+  for (const uint32_t at : call.args) {
+    const GraphArg& arg = call.graph.args[at];
+    if (arg.kind != ArgKind::Size) continue;
+    const RankNumber factor = number_of(call, arg);
+    if (std::any_of(factor.local.begin(), factor.local.end(), [&](int64_t n) { return n != factor.traced; }))
+      make_wrong(result, Code::TP5113,
+                 fmt::format("{} by a size that each rank asks of its own piece: {}, and {} in the whole model",
+                             name_of(call), rank_sizes_text(factor.local), factor.traced));
+  }
+}
+
 }  // namespace
 
 bool find_pointwise(std::string_view name, Linearity& linearity) {
@@ -103,6 +116,7 @@ void rule_pointwise(OpCall& call, OpResult& result) {
     }
   }
   if (call.name == "copy") summed = std::span(operands).subspan(operands.size() > 1 ? 1 : 0);
+  if (linearity == Linearity::Mul || linearity == Linearity::Div) check_factors(call, result);
   combine_sums(call, result, summed, linearity, number_added, out);
   if (call.name == "contiguous" || call.name == "to" || call.name == "dropout" || call.name == "type" ||
       call.name == "float")

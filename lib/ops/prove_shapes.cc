@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <string>
-#include <unordered_set>
 
+#include "base/keyed_hash.h"
 #include "ops/notation.h"
 #include "ops/op_rules.h"
 
@@ -89,7 +89,7 @@ bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics) {
     return false;
   }
   WholeStep whole = whole_step(graph);
-  std::unordered_set<std::string> proven;
+  TextSet<std::string> proven;
   for (const GraphNode& node : graph.nodes) {
     if (node.kind != NodeKind::Op || !proven.insert(key_of(graph, node)).second) continue;
     const std::string reason = contradiction(whole, node);

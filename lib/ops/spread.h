@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "graph/op_graph.h"
 #include "ops/dim_map.h"
 #include "sharding/placement.h"
@@ -38,7 +38,7 @@ struct SpreadTable {
   MapTable maps;
   std::deque<Spread> layouts;     // what points at one stays right while others are added
   std::vector<uint8_t> is_plain;  // whole, complete and no DTensor: nothing is different from the recorded run
-  std::unordered_map<std::string, SpreadId> index;
+  TextMap<std::string, SpreadId> index;
 };
 
 [[nodiscard]] SpreadId intern(SpreadTable& table, const Spread& layout);

@@ -100,7 +100,8 @@ void check_single_layouts(OptionCheck& check) {
   const Layout& wanted = (*options.output_layouts)[0];
   if (wanted && !can_be_brought(made, *wanted)) {
     say(check, Code::TP3016,
-        fmt::format("the output of {} is {} and cannot be brought to {}", style.name, to_text(made), to_text(*wanted)));
+        fmt::format("the output of {} is {} and cannot be brought to {}", style.name, to_text(made), to_text(*wanted)),
+        "write Replicate or Shard(d), or leave `output_layouts` out", "output_layouts");
   }
 }
 

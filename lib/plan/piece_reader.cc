@@ -14,7 +14,14 @@ std::string take_until(PieceReader& in, size_t end) {
   return taken;
 }
 
-std::string take_comment(PieceReader& in) { return in.comments.emplace_back(take_line(in)); }
+// Each is kept by itself, several times: as many as a plan may have values.
+std::string take_comment(PieceReader& in) {
+  constexpr size_t kMaxComments = YamlLimits{}.nodes;
+  if (in.comments.size() == kMaxComments)
+    refuse(in, fmt::format("the formatter keeps {} comments at most, and the file has more", kMaxComments),
+           "the file is left as it is");
+  return in.comments.emplace_back(take_line(in));
+}
 
 }  // namespace
 

@@ -33,8 +33,8 @@ Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message,
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known) {
   const std::string_view nearest = nearest_name(node_at(reader, key).text, known);
   fault(reader, Code::TP3004, key, fmt::format("unknown key `{}` in {}", node_at(reader, key).text, where),
-        nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", "))
-                        : fmt::format("did you mean `{}`?", nearest));
+        nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", ")) : did_you_mean(nearest));
+  propose(reader, key, nearest);
 }
 
 bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what) {
@@ -54,12 +54,12 @@ bool is_yaml_number(const YamlNode& node) {
          node.text.find_first_of("0123456789") != std::string::npos;
 }
 
-bool expect_name(PlanReader& reader, YamlId id, std::string_view what) {
+bool expect_name(PlanReader& reader, YamlId id, std::string_view what, std::string_view help) {
   if (!expect(reader, id, YamlKind::Scalar, what)) return false;
   if (!is_yaml_word(node_at(reader, id))) return true;
   fault(reader, Code::TP3003, id,
         fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
-        "quote it if it is meant as a name");
+        std::string(help));
   return false;
 }
 
@@ -100,30 +100,55 @@ bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value
     value = node.text == "true";
     return true;
   }
-  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not true or false", what, describe(node)),
-        is_word ? "remove the quotes" : "");
+  static constexpr std::string_view yes[] = {"yes", "on", "1", "y"}, no[] = {"no", "off", "0", "n"};
+  std::string lower = node.text;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto is_in = [&lower](const auto& list) {
+    return std::find(std::begin(list), std::end(list), lower) != std::end(list);
+  };
+  const std::string_view meant = lower == "true" || is_in(yes) ? "true" : lower == "false" || is_in(no) ? "false" : "";
+  Diagnostic& d = fault(reader, Code::TP3003, id, fmt::format("{} is {}, not true or false", what, describe(node)),
+                        is_word         ? "remove the quotes"
+                        : meant.empty() ? "write `true` or `false`"
+                                        : fmt::format("write `{}`", meant));
+  if (!meant.empty()) d.edits.push_back({span_at(reader, id), std::string(meant)});
   return false;
 }
 
 bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span<const std::string_view> names,
                  size_t& choice) {
-  if (!expect_name(reader, id, what)) return false;
+  if (!expect(reader, id, YamlKind::Scalar, what)) return false;
   const std::string_view text = node_at(reader, id).text;
   const auto found = std::find(names.begin(), names.end(), text);
   choice = static_cast<size_t>(found - names.begin());
   if (found != names.end()) return true;
   const std::string_view nearest = nearest_name(text, names);
-  fault(reader, Code::TP3013, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
-        nearest.empty() ? "" : fmt::format("did you mean `{}`?", nearest));
+  const Code code = is_yaml_word(node_at(reader, id)) ? Code::TP3003 : Code::TP3013;
+  fault(reader, code, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
+        !nearest.empty()    ? did_you_mean(nearest)
+        : names.size() == 2 ? fmt::format("write `{}` or `{}`", names[0], names[1])
+                            : fmt::format("write one of them; without it `{}` is taken", names[0]));
+  propose(reader, id, nearest);
   return false;
 }
+
+void propose(PlanReader& reader, YamlId id, std::string_view text) {
+  if (!text.empty()) reader.diagnostics.list.back().edits.push_back({span_at(reader, id), std::string(text)});
+}
+
+std::string did_you_mean(std::string_view text) { return fmt::format("did you mean `{}`?", text); }
 
 bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axis) {
   if (!expect_name(reader, id, what)) return false;
   axis = find_axis(reader.plan.mesh, node_at(reader, id).text);
   if (axis != kNoAxis) return true;
+  std::vector<std::string_view> names;
+  for (const MeshAxis& known : reader.plan.mesh.axes) names.push_back(known.name);
+  const std::string_view nearest = nearest_name(node_at(reader, id).text, names);
   fault(reader, Code::TP3006, id, fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
-        axes_help(reader));
+        nearest.empty() ? axes_help(reader) : fmt::format("did you mean `{}`? {}", nearest, axes_help(reader)));
+  propose(reader, id, nearest);
   return false;
 }
 

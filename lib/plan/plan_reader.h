@@ -30,6 +30,10 @@ Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message,
 // `known` are the keys that stand where `key` does.
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known);
 
+// Adds to the last finding that `text` should stand in place of a value; nothing for an empty text.
+void propose(PlanReader& reader, YamlId id, std::string_view text);
+[[nodiscard]] std::string did_you_mean(std::string_view text);
+
 // The readers of values: each returns false after reporting that the value is not what it should be. `what` is how
 // messages call it.
 
@@ -39,7 +43,8 @@ void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::sp
 [[nodiscard]] bool is_yaml_number(const YamlNode& node);
 
 // A name: a scalar that no YAML reader takes for a boolean or a number.
-[[nodiscard]] bool expect_name(PlanReader& reader, YamlId id, std::string_view what);
+[[nodiscard]] bool expect_name(PlanReader& reader, YamlId id, std::string_view what,
+                               std::string_view help = "quote it if it is meant as a name");
 
 // Plain decimal integer from `minimum` to `maximum`.
 bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value,

@@ -7,8 +7,10 @@
 
 namespace tpplan {
 
-// read_mesh.cc. Every other key may name an axis and is read after it.
+// read_mesh.cc. Every other key may name an axis and is read after it. A plan without a mesh takes the one that is
+// given beside it; findings about its axes point at `id`.
 void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced);
+void take_mesh(PlanReader& reader, YamlId id, const MeshSizes& given);
 
 // read_rules.cc: `tp_plan`, and rules inside `blocks`.
 void read_rules(PlanReader& reader, YamlId id);

@@ -2,9 +2,60 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "plan/plan_sections.h"
 
 namespace tpplan {
+namespace {
+
+// Completes the last finding, which is about the size of an axis.
+void explain_size(PlanReader& reader, YamlId id, std::string_view axis) {
+  Diagnostic& d = reader.diagnostics.list.back();
+  if (!d.help.empty()) return;
+  const std::string& text = node_at(reader, id).text;
+  const size_t point = text.find('.');
+  int64_t whole = 0;
+  const bool is_whole = point != std::string::npos && text.find_first_not_of('0', point + 1) == std::string::npos &&
+                        parse_decimal(std::string_view(text).substr(0, point), whole);
+  d.help = is_whole ? fmt::format("write `{}`", whole)
+                    : fmt::format("a size is how many ranks the axis has, from 1 up: `{}: 4`", axis);
+  if (is_whole) propose(reader, id, std::to_string(whole));
+}
+
+// Completes the last finding, which says that the mesh is no mapping.
+void explain_mesh(PlanReader& reader, YamlId id) {
+  Diagnostic& d = reader.diagnostics.list.back();
+  std::string axes;  // of a mesh as the command line has it: `fsdp=2,tp=4`
+  for (const std::string_view part : split(node_at(reader, id).text, ',')) {
+    const size_t equals = part.find('=');
+    int64_t size = 0;
+    if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size)) {
+      d.help = "name the axes with their sizes: `mesh: {tp: 8}`";
+      return;
+    }
+    axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", part.substr(0, equals), size);
+  }
+  d.help = fmt::format("write `mesh: {{{}}}`", axes);
+  propose(reader, id, fmt::format("{{{}}}", axes));
+}
+
+// Of all axes of the mesh at `id`; `nodes` are the places of their sizes. A mesh that is too large is left without
+// axes.
+void check_sizes(PlanReader& reader, YamlId id, const std::vector<YamlId>& nodes) {
+  Mesh& mesh = reader.plan.mesh;
+  if (mesh.axes.size() > kMaxAxes)
+    fault(reader, Code::TP3009, id, fmt::format("{} axes are more than {}", mesh.axes.size(), kMaxAxes));
+  constexpr int64_t kMaxDevices = int64_t{1} << 31;
+  int64_t devices = 1;
+  for (size_t i = 0; i < mesh.axes.size() && devices < kMaxDevices; ++i) {
+    if (__builtin_mul_overflow(devices, std::max<int64_t>(mesh.axes[i].size, 1), &devices)) devices = kMaxDevices;
+    if (devices >= kMaxDevices)
+      fault(reader, Code::TP3009, nodes[i], "the axis sizes up to here multiply to 2^31 devices or more");
+  }
+  if (devices >= kMaxDevices) mesh.axes.clear();
+}
+
+}  // namespace
 
 void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
   Mesh& mesh = reader.plan.mesh;
@@ -14,23 +65,25 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
     const auto other =
         std::find_if(replaced.begin(), replaced.end(), [&](const auto& r) { return r.first == axis.name; });
     if (axis.name.empty()) fault(reader, Code::TP3009, key, "a mesh axis has an empty name");
-    read_integer(reader, value, fmt::format("the size of axis `{}`", axis.name), 1, axis.size, Code::TP3009);
+    if (!read_integer(reader, value, fmt::format("the size of axis `{}`", axis.name), 1, axis.size, Code::TP3009))
+      explain_size(reader, value, axis.name);
     if (other != replaced.end()) axis.size = other->second;
     mesh.axes.push_back(std::move(axis));
     sizes.push_back(value);
     reader.plan.axis_spans.push_back(span_at(reader, key));
   });
-  if (mesh.axes.empty() && is_map) fault(reader, Code::TP3009, id, "the mesh has no axes", "mesh: {tp: 8}");
-  if (mesh.axes.size() > kMaxAxes)
-    fault(reader, Code::TP3009, id, fmt::format("{} axes are more than {}", mesh.axes.size(), kMaxAxes));
-  constexpr int64_t kMaxDevices = int64_t{1} << 31;
-  int64_t devices = 1;
-  for (size_t i = 0; i < mesh.axes.size() && devices < kMaxDevices; ++i) {
-    if (__builtin_mul_overflow(devices, std::max<int64_t>(mesh.axes[i].size, 1), &devices)) devices = kMaxDevices;
-    if (devices >= kMaxDevices)
-      fault(reader, Code::TP3009, sizes[i], "the axis sizes up to here multiply to 2^31 devices or more");
+  if (!is_map) explain_mesh(reader, id);
+  if (mesh.axes.empty() && is_map)
+    fault(reader, Code::TP3009, id, "the mesh has no axes", "write the axes and their sizes: `mesh: {tp: 8}`");
+  check_sizes(reader, id, sizes);
+}
+
+void take_mesh(PlanReader& reader, YamlId id, const MeshSizes& given) {
+  for (const auto& [name, size] : given) {
+    reader.plan.mesh.axes.push_back({.name = name, .size = size});
+    reader.plan.axis_spans.push_back(span_at(reader, id));
   }
-  if (devices >= kMaxDevices) mesh.axes.clear();
+  check_sizes(reader, id, std::vector<YamlId>(given.size(), id));
 }
 
 }  // namespace tpplan

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "plan/plan_sections.h"
 
 namespace tpplan {
@@ -18,11 +19,15 @@ void read_format(PlanReader& reader, YamlId id) {
   if (!expect(reader, id, YamlKind::Scalar, "`format`")) return;
   const std::string& text = node_at(reader, id).text;
   if (text == kPlanFormat) return;
-  const bool is_newer = text.starts_with("tpplan.plan/"), is_other = text.starts_with("tpplan.");
+  int64_t version = 0;
+  const std::string_view family = kPlanFormat.substr(0, kPlanFormat.find('/') + 1);
+  const bool is_plan = text.starts_with(family), is_other = !is_plan && text.starts_with("tpplan.");
+  const bool is_newer = is_plan && parse_decimal(std::string_view(text).substr(family.size()), version) && version > 1;
   fault(reader, Code::TP3001, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
         is_newer   ? "a newer tpplan reads this version"
         : is_other ? "the model comes first, then the plan: tpplan compile MODEL PLAN"
-                   : "");
+                   : fmt::format("write `format: {}`", kPlanFormat));
+  if (!is_newer && !is_other) propose(reader, id, kPlanFormat);
 }
 
 void read_dialect(PlanReader& reader, YamlId id) {
@@ -92,12 +97,15 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
     read_format(reader, format);
   else
     fault(reader, Code::TP3001, root, "the plan has no `format`", fmt::format(kFormatHelp, kPlanFormat));
-  if (mesh == kNoYaml) {
-    fault(reader, Code::TP3002, root, "the plan has no `mesh`", "mesh: {tp: 8}");
+  if (mesh == kNoYaml && mesh_sizes.empty()) {
+    fault(reader, Code::TP3002, root, "the plan has no `mesh`", "write the axes and their sizes: `mesh: {tp: 8}`");
     return;  // every axis would be unknown
   }
   const size_t faults = reader.diagnostics.list.size();
-  read_mesh(reader, mesh, mesh_sizes);
+  if (mesh == kNoYaml)
+    take_mesh(reader, root, mesh_sizes);
+  else
+    read_mesh(reader, mesh, mesh_sizes);
   if (reader.diagnostics.list.size() > faults) return;
   reader.axis = find_axis(reader.plan.mesh, reader.axis_name);
   reader.plan.rules_span = rules_span(reader);
@@ -108,8 +116,9 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
     const std::string_view keep_whole = reader.plan.dialect->keep_whole;
     fault(reader, Code::TP3010, rules != kNoYaml ? rules : root,
           "the plan has no rules: every parameter would be replicated",
-          keep_whole.empty() ? "tp_plan: {\"layers.*.wq\": colwise}"
-                             : fmt::format("to keep one whole on purpose, write a rule for it: `{}`", keep_whole));
+          keep_whole.empty()
+              ? "write rules under `tp_plan:`, such as `\"layers.*.wq\": colwise`"
+              : fmt::format("write rules under `tp_plan:`; `{}` keeps a parameter whole on purpose", keep_whole));
   }
 }
 

@@ -17,7 +17,7 @@ inline constexpr std::string_view kPlanFormat = "tpplan.plan/1";
 // The place of a key of a plan's top level in the order in which keys are written; behind all of them for other names.
 [[nodiscard]] size_t plan_key_rank(std::string_view name);
 
-// Axis sizes from the command line, which replace those in the file.
+// Axis sizes from the command line, which replace those in the file, and are the mesh of a file that has none.
 using MeshSizes = std::vector<std::pair<std::string, int64_t>>;
 
 // Reads a plan file (schemas/plan.schema.json). Reports every fault with its place; the plan is only meaningful when no

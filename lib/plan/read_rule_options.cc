@@ -2,10 +2,37 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace tpplan {
 namespace {
+
+// What modules take and return has fewer dims than this everywhere.
+constexpr int kMostDims = 6;
+
+// Reports a dim that no value has.
+bool check_value_dim(PlanReader& reader, YamlId id, int64_t dim) {
+  if (dim >= -kMostDims && dim < kMostDims) return true;
+  fault(reader, Code::TP3007, id,
+        fmt::format("dim {} would need a value of {} dims: modules take and return {} at most", dim,
+                    dim < 0 ? -dim : dim + 1, kMostDims),
+        "dims count from 0, or from the end: -1 is the last; a sequence is mostly dim 1");
+  return false;
+}
+
+// `Shard[1]`, `shard(dim=1)` and words that a slip explains, as a layout is written; empty when nothing is near.
+std::string nearest_layout(std::string_view text) {
+  static constexpr std::string_view examples[] = {"Replicate", "Partial", "Shard(0)", "Shard(1)", "Shard(-1)"};
+  const size_t digit = text.find_first_of("0123456789");
+  if ((text.starts_with("Shard") || text.starts_with("shard")) && digit != std::string_view::npos) {
+    const size_t begin = text[digit - 1] == '-' ? digit - 1 : digit;
+    const size_t end = std::min(text.find_first_not_of("0123456789", digit), text.size());
+    return fmt::format("Shard({})", text.substr(begin, end - begin));
+  }
+  return std::string(nearest_name(text, examples));
+}
 
 bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
   const YamlNode& node = node_at(reader, id);
@@ -15,13 +42,12 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
   Placement placement;
   if (parse_placement(node.text, placement) && placement.kind != PlacementKind::StridedShard) {
     layout = placement;
-    return true;
+    return placement.kind != PlacementKind::Shard || check_value_dim(reader, id, placement.dim);
   }
-  static constexpr std::string_view examples[] = {"Replicate", "Partial", "Shard(0)", "Shard(1)", "Shard(-1)"};
-  const std::string_view nearest = nearest_name(node.text, examples);
+  const std::string nearest = nearest_layout(node.text);
   fault(reader, Code::TP3007, id, fmt::format("unknown layout `{}`", node.text),
-        nearest.empty() ? "layouts are Replicate, Shard(0), Shard(-1), Partial and null"
-                        : fmt::format("did you mean `{}`?", nearest));
+        nearest.empty() ? "layouts are Replicate, Shard(0), Shard(-1), Partial and null" : did_you_mean(nearest));
+  propose(reader, id, nearest);
   return false;
 }
 
@@ -83,7 +109,8 @@ void read_option(PlanReader& reader, YamlId key, YamlId value, uint16_t option, 
       break;
     case kSequenceDim: {
       int64_t dim = 0;
-      if (read_integer(reader, value, "`sequence_dim`", -64, dim, Code::TP3003, 63))
+      if (read_integer(reader, value, "`sequence_dim`", -64, dim, Code::TP3003, 63) &&
+          check_value_dim(reader, value, dim))
         options.sequence_dim = static_cast<int>(dim);
       break;
     }

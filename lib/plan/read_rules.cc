@@ -20,8 +20,43 @@ std::vector<std::string_view> style_names(StyleSet set) {
   return names;
 }
 
+constexpr std::string_view kStyleHelp = "a style is a name such as `colwise`, a spec a list such as `[tp, null]`";
+
+// JAX's `P('tp', None)`, or a tuple, as the list that a plan has; empty when the text is neither.
+std::string spec_of_tuple(std::string_view text) {
+  for (const std::string_view name : {"PartitionSpec", "P"}) {
+    if (text.starts_with(name) && text.substr(name.size()).starts_with('(')) text.remove_prefix(name.size());
+  }
+  if (!text.starts_with('(') || !text.ends_with(')')) return {};
+  std::string spec;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("None")) {
+      spec += "null";
+      i += 3;
+    } else if (text[i] != '\'' && text[i] != '"') {
+      spec += text[i] == '(' ? '[' : text[i] == ')' ? ']' : text[i];
+    }
+  }
+  return spec;
+}
+
+// What to write for a name that is no style, and in `meant` the name or spec alone, where it is clear.
+std::string style_help(const std::string& name, const std::vector<std::string_view>& names, StyleSet set,
+                       std::string& meant) {
+  if (meant = spec_of_tuple(name); !meant.empty()) return fmt::format("write the spec as a list: `{}`", meant);
+  if (Placement placement; parse_placement(name, placement))
+    return fmt::format("`{}` is a layout of values: name a style, or an axis for each dim, `[tp, null]`", name);
+  const size_t hash = name.find('#');
+  const std::string_view said = std::string_view(name).substr(0, hash);
+  const std::string_view of_class = style_of_class(said);
+  meant = find_style(of_class, set) != nullptr ? of_class : nearest_name(said, names);
+  if (meant.empty()) return fmt::format("styles are {}", fmt::join(names, ", "));
+  if (hash != std::string_view::npos) return fmt::format("write `{}`, and a space before the `#` of a comment", meant);
+  return did_you_mean(meant);
+}
+
 void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
-  if (!expect_name(reader, id, "the style")) return;
+  if (!expect_name(reader, id, "the style", kStyleHelp)) return;
   const std::string& name = node_at(reader, id).text;
   rule.style = find_style(name, reader.plan.dialect->styles);
   if (rule.style != nullptr) return;
@@ -32,12 +67,15 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
           fmt::format("its styles are {}", fmt::join(names, ", ")));
     return;
   }
-  const std::string_view of_class = style_of_class(name);
-  const std::string_view nearest =
-      find_style(of_class, reader.plan.dialect->styles) != nullptr ? of_class : nearest_name(name, names);
-  fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name),
-        nearest.empty() ? fmt::format("styles are {}", fmt::join(names, ", "))
-                        : fmt::format("did you mean `{}`?", nearest));
+  if (find_axis(reader.plan.mesh, name) != kNoAxis) {
+    fault(reader, Code::TP3005, id, fmt::format("`{}` is an axis of the mesh, not a style", name),
+          std::string(kStyleHelp));
+    return;
+  }
+  std::string meant;
+  std::string help = style_help(name, names, reader.plan.dialect->styles, meant);
+  fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name), std::move(help));
+  propose(reader, id, meant);
 }
 
 // Appends the names of the options in a mask.

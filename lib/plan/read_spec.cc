@@ -2,8 +2,27 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include "base/text.h"
+
 namespace tpplan {
 namespace {
+
+// Completes the last finding where the entry is two axes without the comma between them.
+void explain_entry(PlanReader& reader, YamlId id) {
+  const std::string& text = node_at(reader, id).text;
+  if (text.find(' ') == std::string::npos) return;
+  std::string commas;
+  for (const std::string_view part : split(text, ' ')) {
+    if (!part.empty()) commas += (commas.empty() ? "" : ", ") + std::string(part);
+  }
+  reader.diagnostics.list.back().help = fmt::format("no comma stands between them: write `{}`", commas);
+  propose(reader, id, commas);
+}
+
+bool is_placement(const YamlNode& node) {
+  Placement placement;
+  return node.kind == YamlKind::Scalar && parse_placement(node.text, placement);
+}
 
 bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   const YamlNode& node = node_at(reader, id);
@@ -17,7 +36,11 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
           axes_help(reader));
     return false;
   }
-  if (node.kind != YamlKind::Sequence) return read_axis(reader, id, "a spec entry", axes.emplace_back());
+  if (node.kind != YamlKind::Sequence) {
+    if (read_axis(reader, id, "a spec entry", axes.emplace_back())) return true;
+    if (node.kind == YamlKind::Scalar) explain_entry(reader, id);
+    return false;
+  }
   bool good = true;
   for (const YamlId item : node.children) {
     const YamlNode& inner = node_at(reader, item);
@@ -41,6 +64,12 @@ std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id) {
   bool good = true;
   for (const YamlId item : node_at(reader, id).children) {
     const YamlNode& node = node_at(reader, item);
+    if (is_placement(node) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
+      fault(reader, Code::TP3006, item,
+            fmt::format("`{}` is a placement, and a spec has an axis for each dim", node.text),
+            "write the axis where a dim is cut, null where it is not: `[tp, null]`");
+      return std::nullopt;
+    }
     if (node.kind == YamlKind::Scalar && node.text == "...") {
       if (spec.has_ellipsis) {
         fault(reader, Code::TP3007, item, "`...` stands twice in one spec");

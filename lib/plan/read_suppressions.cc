@@ -29,9 +29,11 @@ void read_suppression(PlanReader& reader, YamlId id) {
     if (kind != nullptr && kind->severity == Severity::Warning)
       suppression.code = kind->code;
     else if (kind != nullptr)
-      fault(reader, Code::TP3013, value, fmt::format("{} is an error, and errors are not suppressed", text));
+      fault(reader, Code::TP3013, value, fmt::format("{} is an error, and errors are not suppressed", text),
+            "mend what it says; a rule that other models need may be `optional: true`");
     else
-      fault(reader, Code::TP3013, value, fmt::format("there is no diagnostic `{}`", text));
+      fault(reader, Code::TP3013, value, fmt::format("there is no diagnostic `{}`", text),
+            "`tpplan rules` lists the codes, such as TP4006");
   });
   if (is_map && (!has_code || suppression.reason.empty())) {
     fault(reader, Code::TP3002, id, fmt::format("a suppression has no `{}`", has_code ? "reason" : "code"),

@@ -147,7 +147,7 @@ std::string dump(const TpPlan& plan) {
     out += "rule ";
     if (rule.block != kNoRule) out += fmt::format("{} / ", plan.blocks[rule.block].text);
     out += fmt::format("{}: {}", rule.key, treatment_text(rule, plan.mesh));
-    if (rule.axis != kNoAxis) out += fmt::format(" over {}", plan.mesh.axes[rule.axis].name);
+    if (rule.axis != kNoAxis) out += fmt::format(" over {}", axis_name(plan.mesh, rule.axis));
     if (rule.optional) out += " optional";
     if (rule.contiguous) out += " contiguous";
     dump_options(out, rule.options);
@@ -155,7 +155,7 @@ std::string dump(const TpPlan& plan) {
   }
   if (plan.data) {
     out += "data";
-    for (const AxisId axis : plan.data->axes) out += " " + plan.mesh.axes[axis].name;
+    for (const AxisId axis : plan.data->axes) out += " " + axis_name(plan.mesh, axis);
     out += fmt::format(" dim {}\n", plan.data->dim);
   }
   if (plan.loss) {
@@ -163,13 +163,13 @@ std::string dump(const TpPlan& plan) {
     out += fmt::format("loss {} of output {}", to_text(loss.reduction), loss.output);
     if (loss.reduction == Reduction::Mean) out += fmt::format(" count {}", to_text(loss.count));
     if (plan.loss->names_axes) out += " over";
-    for (const AxisId axis : loss.axes) out += " " + plan.mesh.axes[axis].name;
+    for (const AxisId axis : loss.axes) out += " " + axis_name(plan.mesh, axis);
     if (plan.loss->names_gradients) out += fmt::format(" gradients {}", to_text(loss.gradients));
     out += '\n';
   }
   if (plan.fsdp) {
-    out += fmt::format("fsdp {} {} min_weight_size {}\n", plan.mesh.axes[plan.fsdp->axis].name, plan.fsdp->policy->name,
-                       plan.fsdp->min_weight_size);
+    out += fmt::format("fsdp {} {} min_weight_size {}\n", axis_name(plan.mesh, plan.fsdp->axis),
+                       plan.fsdp->policy->name, plan.fsdp->min_weight_size);
     dump_patterns(out, "fsdp pattern", plan.fsdp->patterns);
     dump_patterns(out, "fsdp unit", plan.fsdp->units);
   }

@@ -120,13 +120,21 @@ struct RulePieces {
   PlanPiece blocks = block_map();  // by block
 };
 
-RulePieces rule_pieces(const TpPlan& plan, AxisId default_axis) {
+std::vector<std::string> comment_lines(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) lines.push_back(text.empty() ? "#" : fmt::format("# {}", text));
+  return lines;
+}
+
+RulePieces rule_pieces(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
   RulePieces pieces;
   for (const ModulePattern& block : plan.blocks)
     add_entry(pieces.blocks, block.text, json_text(block.text), block_map());
-  for (const PlanRule& rule : plan.rules) {
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    const PlanRule& rule = plan.rules[id];
     PlanPiece& map = rule.block == kNoRule ? pieces.whole : pieces.blocks.entries[rule.block].value;
     add_entry(map, rule.key, json_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
+    if (id < comments.rules.size()) map.entries.back().leading = comment_lines(comments.rules[id]);
   }
   return pieces;
 }
@@ -204,11 +212,11 @@ PlanPiece suppressions_piece(const std::vector<Suppression>& suppressions) {
 
 }  // namespace
 
-std::string write_plan(const TpPlan& plan, std::string_view comment) {
+std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   static const TpPlan standard;
   const AxisId axis = default_axis_of(plan);
   PlanPieces pieces;
-  if (!comment.empty()) pieces.header.push_back(fmt::format("# {}", comment));
+  pieces.header = comment_lines(comments.header);
   PlanPiece& root = pieces.root;
   root.kind = PieceKind::Map;
   add_entry(root, "format", std::string(kPlanFormat));
@@ -219,7 +227,7 @@ std::string write_plan(const TpPlan& plan, std::string_view comment) {
   if (axis != kNoAxis && plan.mesh.axes[axis].name != "tp")
     add_entry(root, "axis", axis_text(plan.mesh.axes[axis].name));
   if (plan.uneven != standard.uneven) add_entry(root, "uneven", std::string(to_text(plan.uneven)));
-  RulePieces rules = rule_pieces(plan, axis);
+  RulePieces rules = rule_pieces(plan, comments, axis);
   add_entry(root, "tp_plan", std::move(rules.whole));
   if (!plan.blocks.empty()) add_entry(root, "blocks", std::move(rules.blocks));
   if (plan.data) add_entry(root, "data", data_piece(*plan.data, plan.mesh));

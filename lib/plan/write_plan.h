@@ -2,16 +2,21 @@
 #pragma once
 
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "plan/tp_plan.h"
 
 namespace tpplan {
 
-// The plan in the layout of format_plan.h, without what is as a plan has it that does not say it. `comment` stands
-// above it, on a line of its own; empty: none.
+// Lines of comment without their `#`; an empty one is a line with nothing else.
+struct PlanComments {
+  std::vector<std::string> header;              // above the plan
+  std::vector<std::vector<std::string>> rules;  // above the rule of that number; may end sooner
+};
+
+// The plan in the layout of format_plan.h, without what is as a plan has it that does not say it.
 // @pre The plan is one that a file can say: rules of whole paths before those of blocks, block by block, each key once
 // in its block; texts are UTF-8; styles are of its dialect, and a style without an axis does its work without one.
-[[nodiscard]] std::string write_plan(const TpPlan& plan, std::string_view comment = {});
+[[nodiscard]] std::string write_plan(const TpPlan& plan, const PlanComments& comments = {});
 
 }  // namespace tpplan

@@ -65,16 +65,18 @@ struct Comm {
   std::vector<int> process;  // ranks of this process, ascending: all of them with `local`
   const Backend* backend = nullptr;
   const Device* device = nullptr;
-  double deadline = 60;  // seconds that a step may wait for another rank
-  RankStep step;         // set by begin_step
-  uint64_t calls = 0;    // of the backend, that this rank has entered; who has fewer than others is who they wait for
+  double deadline = 60;        // seconds that a step may wait for another rank
+  double start_deadline = 60;  // that a library may take to connect a group of ranks
+  RankStep step;               // set by begin_step
+  uint64_t calls = 0;  // of the backend, that this rank has entered; who has fewer than others is who they wait for
   std::optional<Fault> fault;        // the first failure of the job, with rank and step
   std::shared_ptr<void> state;       // the backend's own
   std::shared_ptr<Control> control;  // to ranks in other processes; null with `local`
 };
 
 // Names what comes next; numbers count up from 1. Cheap enough for every step. For tests, the environment variable
-// TPPLAN_EXEC_FAULT="rank=2,step=5,kind=exit|hang|throw" makes that rank die, sleep or throw as it begins that step.
+// TPPLAN_EXEC_FAULT="rank=2,step=5,kind=exit|hang|stuck|throw" makes that rank die, sleep, sleep in a call to the
+// system (base/long_calls.h) or throw as it begins that step.
 void begin_step(Comm& comm, std::string what);
 
 // Makes this rank's failure known, with this rank and its step where the fault names none: the other ranks' calls fail

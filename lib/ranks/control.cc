@@ -16,19 +16,20 @@ namespace {
 constexpr double kReplySeconds = 1;  // that rank 0's word may take
 
 // The wait of a rank is over: asks rank 0 whom it waited for. Rank 0 alone knows where everybody stands.
-void report_timeout(Comm& comm) {
+void report_timeout(Comm& comm, double seconds) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   if (is_coordinator(control)) {
-    set_fault(control, late_fault(control.ranks, 0, control.deadline));
+    set_fault(control, late_fault(control.ranks, 0, seconds));
   } else {
-    control.outbox.push_back(
-        {.type = FrameType::Late, .numbers = {comm.step.number, comm.calls}, .texts = {comm.step.what}});
+    control.outbox.push_back({.type = FrameType::Late,
+                              .numbers = {comm.step.number, comm.calls, static_cast<uint64_t>(seconds * 1e6)},
+                              .texts = {comm.step.what}});
     wake(control);
     control.changed.wait_until(lock, after(kReplySeconds), [&] { return control.fault.has_value(); });
     set_fault(control, {.code = Code::TP8008,
                         .message = fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not answer",
-                                               comm.rank, control.deadline, to_text(comm.step)),
+                                               comm.rank, seconds, to_text(comm.step)),
                         .help = "see to rank 0 and the network, or give --deadline more seconds",
                         .rank = 0});
   }
@@ -47,7 +48,7 @@ bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
     return false;
   }
   lock.unlock();
-  report_timeout(comm);
+  report_timeout(comm, comm.deadline);
   return false;
 }
 
@@ -100,15 +101,15 @@ bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std:
   return true;
 }
 
-bool may_wait(Comm& comm, Clock::time_point start) {
+bool may_wait(Comm& comm, Clock::time_point start, double seconds) {
   Control& control = *comm.control;
   if (control.has_fault) {
     const std::lock_guard lock(control.mutex);
     comm.fault = control.fault;
     return false;
   }
-  if (seconds_since(start) < comm.deadline) return true;
-  report_timeout(comm);
+  if (seconds_since(start) < seconds) return true;
+  report_timeout(comm, seconds);
   return false;
 }
 

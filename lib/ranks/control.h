@@ -22,8 +22,8 @@ void publish_state_by_control(Comm& comm);
 [[nodiscard]] bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std::string>& all);
 
 // For a loop that waits for something since `start`: false when the wait is over for want of it, after which comm.fault
-// names who is gone, failed, or late. Costs next to nothing.
-[[nodiscard]] bool may_wait(Comm& comm, std::chrono::steady_clock::time_point start);
+// names who is gone, failed, or late by `seconds`. Costs next to nothing.
+[[nodiscard]] bool may_wait(Comm& comm, std::chrono::steady_clock::time_point start, double seconds);
 
 // Every rank's last call: waits until all have come, or failed, or none moves on for comm.deadline seconds. True when
 // all have come with status 0.

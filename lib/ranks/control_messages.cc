@@ -22,7 +22,7 @@ bool take_fault(Control& control, const Frame& frame) {
 // At rank 0: what another rank says. False for a message that it cannot say.
 bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
   RankState& state = control.ranks[rank];
-  const bool has_step = frame.numbers.size() == 2 && frame.texts.size() == 1;
+  const bool has_step = frame.numbers.size() == (frame.type == FrameType::Late ? 3 : 2) && frame.texts.size() == 1;
   switch (frame.type) {
     case FrameType::State:
     case FrameType::Late:
@@ -31,7 +31,8 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
       state.calls = frame.numbers[1];
       control.last_change = Clock::now();
       if (frame.type == FrameType::Late)
-        set_fault(control, late_fault(control.ranks, static_cast<int>(rank), control.deadline));
+        set_fault(control,
+                  late_fault(control.ranks, static_cast<int>(rank), static_cast<double>(frame.numbers[2]) / 1e6));
       return true;
     case FrameType::Fault:
       return take_fault(control, frame);

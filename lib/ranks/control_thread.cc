@@ -85,8 +85,25 @@ void run_control_loop(Control& control) {
   }
 }
 
+// The channel of this process, while there is one.
+struct OpenControl {
+  std::mutex mutex;
+  Control* control = nullptr;
+};
+
+OpenControl& open_channel() {
+  static auto* const open = new OpenControl;  // lives to the end: who tells a fault may be the last thread
+  return *open;
+}
+
+void note_open(Control* control) {
+  const std::lock_guard lock(open_channel().mutex);
+  open_channel().control = control;
+}
+
 // Sends what is left, and lets the others read it: closing with unread bytes would take it back.
 void close_control(Control* control) {
+  note_open(nullptr);
   {
     const std::lock_guard lock(control->mutex);
     control->stop = true;
@@ -126,6 +143,24 @@ void wake(Control& control) {
   if (write(control.wake, &one, sizeof one) < 0) return;  // full: it is awake
 }
 
+void tell_job(const Fault& fault) {
+  const std::lock_guard open(open_channel().mutex);
+  Control* control = open_channel().control;
+  if (control == nullptr) return;
+  const Clock::time_point start = Clock::now();
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  std::unique_lock lock(control->mutex);
+  set_fault(*control, fault);
+  while (!control->is_fault_sent && seconds_since(start) < kLingerSeconds) {
+    lock.unlock();
+    pause();  // behind it the thread has begun to send
+    lock.lock();
+  }
+  lock.unlock();
+  std::unique_lock sending(control->send_mutex, std::try_to_lock);
+  for (; !sending.owns_lock() && seconds_since(start) < 2 * kLingerSeconds; pause()) sending.try_lock();
+}
+
 void send_state_now(Control& control) {
   const std::unique_lock sending(control.send_mutex, std::try_to_lock);
   if (!sending.owns_lock() || is_coordinator(control)) return;  // the thread is at it
@@ -154,6 +189,7 @@ std::shared_ptr<Control> open_control(RankConnections connections, double deadli
   control->statuses.assign(world, -1);
   if (const auto before = std::signal(SIGTERM, note_termination); before != SIG_DFL) std::signal(SIGTERM, before);
   control->thread = std::thread(run_control_loop, std::ref(*control));
+  note_open(control);
   return {control, close_control};
 }
 

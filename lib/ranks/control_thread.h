@@ -56,6 +56,10 @@ struct Control {
 // Lets the thread look at what there is to send.
 void wake(Control& control);
 
+// Makes a fault known to the job that this process is a rank of, if it is one, whatever its rank is at; returns when it
+// is sent, or cannot be.
+void tell_job(const Fault& fault);
+
 // Tells rank 0 where this rank stands, from the rank's own thread: a rank may be gone before its other thread gets to
 // it.
 void send_state_now(Control& control);

@@ -2,6 +2,16 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <future>
+#include <new>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/unfinished.h"
 #include "render/render.h"
 
 namespace tpplan {
@@ -14,12 +24,58 @@ void say_to_people(const Fault& fault) {
 
 void (*last_word)(const Fault&) = say_to_people;
 
+constexpr auto kRemovalTime = std::chrono::seconds(1);
+
+// By a thread that nobody waits for longer: what is unfinished may stand on the disk that does not answer.
+void remove_in_time() try {
+  std::promise<void> promise;
+  const std::future<void> done = promise.get_future();
+  std::thread([promise = std::move(promise)]() mutable {
+    remove_all_unfinished();
+    promise.set_value();
+  }).detach();
+  done.wait_for(kRemovalTime);
+} catch (const std::exception&) {  // no thread, or no memory for one
+  remove_all_unfinished();
+}
+
+// Known before: the table of codes takes memory when it is first asked.
+int status_without_memory = 3;
+std::terminate_handler end_as_ever = std::abort;
+
+// An exception that nobody catches. Memory may run out anywhere, in what handles a fault too: that is said, with no
+// more memory than there is. All else is a defect of ours.
+[[noreturn]] void end_terminated() {
+  static constexpr std::string_view kText = "tpplan-exec: error[TP8012]: out of memory\n  = help: see ulimit -v\n";
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const std::bad_alloc&) {
+    [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());
+    try {
+      remove_all_unfinished();
+    } catch (const std::exception&) {  // no memory for a name: the file stays, with the name of one that is unfinished
+    }
+    _exit(status_without_memory);
+  } catch (...) {  // said by who is asked next, as it is still the current one
+    end_as_ever();
+  }
+  end_as_ever();
+  std::abort();
+}
+
 }  // namespace
 
 void set_last_word(void (*say)(const Fault& fault)) { last_word = say; }
 
+void end_without_memory() {
+  status_without_memory = exit_status(Fault{.code = Code::TP8012});
+  if (const std::terminate_handler before = std::set_terminate(end_terminated); before != end_terminated)
+    end_as_ever = before;
+}
+
 void end_process(const Fault& fault) {
   last_word(fault);
+  remove_in_time();
   _exit(exit_status(fault));
 }
 

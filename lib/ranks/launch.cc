@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "ranks/backends.h"
 #include "ranks/control.h"
+#include "ranks/end_process.h"
 
 namespace tpplan {
 namespace {
@@ -104,7 +105,8 @@ JobEnd run_process_rank(const BackendRow& row, const RankIdentity& who, const La
             .local_rank = who.local_rank,
             .backend = &backend,
             .device = &device,
-            .deadline = options.deadline};
+            .deadline = options.deadline,
+            .start_deadline = std::max(options.deadline, options.start_deadline)};
   row.connect(comm, who, options);
   if (!start_together(comm)) return {.status = 1, .fault = comm.fault};
   JobEnd end = run_rank(comm, body);
@@ -115,6 +117,7 @@ JobEnd run_process_rank(const BackendRow& row, const RankIdentity& who, const La
 }  // namespace
 
 JobEnd run_ranks(const LaunchOptions& options, const RankBody& body) {
+  end_without_memory();
   try {
     const BackendRow& row = row_of(options.backend);
     if (options.world < 1) throw Fault{.code = Code::TP8003, .message = "a job needs at least one rank"};

@@ -15,6 +15,7 @@ struct LaunchOptions {
   std::string device = "auto";    // cpu, cuda; auto: a GPU for nccl, the CPU otherwise
   int world = 1;                  // ranks that the manifest's mesh needs
   double deadline = 60;           // seconds
+  double start_deadline = 300;    // seconds that NCCL may take to connect ranks: minutes where there are thousands
   std::string agreement;  // what all ranks must agree on before the first step: manifest hash, program version, command
 };
 

@@ -18,6 +18,15 @@ int ended_member(const Board& board, const Group& group, const BoardGroup& point
   return -1;
 }
 
+// Members that have entered the call, or not even that, and are not here: one may be stuck in what it does before.
+std::vector<int> absent_members(const Group& group, const BoardGroup& point) {
+  std::vector<int> absent;
+  for (size_t i = 0; i < group.ranks.size(); ++i) {
+    if (!point.here[i]) absent.push_back(group.ranks[i]);
+  }
+  return absent;
+}
+
 }  // namespace
 
 const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Group& group, const BoardSlot* slot) {
@@ -44,7 +53,7 @@ const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Gro
   const bool in_time = board.changed.wait_until(lock, deadline, is_over);
   if (!board.fault && point.round == round) {
     if (!in_time) {
-      board.fault = late_fault(board.ranks, comm.rank, comm.deadline);
+      board.fault = late_fault(board.ranks, comm.rank, comm.deadline, absent_members(group, point));
     } else {
       board.fault = ended_fault(board.ranks, ended, board.statuses[static_cast<size_t>(ended)], comm.rank);
     }

@@ -70,7 +70,7 @@ bool finish(Comm& comm, std::vector<MpiRequest>& requests) {
       idle = 0;
       continue;
     }
-    if (!may_wait(comm, start)) return false;
+    if (!may_wait(comm, start, comm.deadline)) return false;
     if (++idle < 2000) {
       sched_yield();
     } else {
@@ -282,6 +282,7 @@ void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
                              .address = who.address,
                              .port = who.has_address ? who.port : 0,
                              .deadline = options.deadline,
+                             .job = who.job,
                              .agreement = options.agreement};
   if (who.has_address) join_job(comm, endpoint);
   int provided = 0;

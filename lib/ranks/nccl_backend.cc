@@ -190,6 +190,7 @@ void connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& opti
       .address = who.address,
       .port = who.port,
       .deadline = options.deadline,
+      .job = who.job,
       .agreement = fmt::format("{}\n{} {}", options.agreement, library.name, nccl_version_text(library.version))};
   join_job(comm, endpoint);
   require(comm, open_nccl(comm, library));

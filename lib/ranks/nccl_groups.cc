@@ -25,6 +25,8 @@ constexpr auto kPause = std::chrono::microseconds(50);
 
 struct NcclState {
   const NcclLibrary* library = nullptr;
+  const Device* device = nullptr;
+  int index = 0;                                       // of the GPU
   std::map<std::vector<int>, NcclComm> communicators;  // by their ranks
 };
 
@@ -47,7 +49,11 @@ bool abort_communicators(NcclState& state) {
   std::promise<void> promise;
   std::future<void> done = promise.get_future();
   std::thread([abort = state.library->functions.comm_abort, communicators = std::exchange(state.communicators, {}),
-               promise = std::move(promise)]() mutable {
+               device = state.device, index = state.index, promise = std::move(promise)]() mutable {
+    try {
+      device->use(index);     // a new thread is at GPU 0
+    } catch (const Fault&) {  // the GPU's own failure, which this is for: it is known
+    }
     for (const auto& [ranks, communicator] : communicators) abort(communicator);
     promise.set_value();
   }).detach();
@@ -73,7 +79,7 @@ bool fail_nccl(Comm& comm, NcclComm communicator, const char* what, NcclResult r
 }
 
 // Waits until the communicator has taken in what was queued and the GPU has done it.
-bool wait(Comm& comm, NcclComm communicator, const char* what) {
+bool wait(Comm& comm, NcclComm communicator, const char* what, double seconds) {
   const Clock::time_point start = Clock::now();
   for (;; pause_since(start)) {
     NcclResult state = NcclResult::Success;
@@ -81,7 +87,7 @@ bool wait(Comm& comm, NcclComm communicator, const char* what) {
     if (asked != NcclResult::Success) return fail_nccl(comm, communicator, what, asked);
     if (!is_accepted(state)) return fail_nccl(comm, communicator, what, state);
     if (state == NcclResult::Success && comm.device->done()) return true;
-    if (may_wait(comm, start)) continue;
+    if (may_wait(comm, start, seconds)) continue;
     abort_all(comm);
     return false;
   }
@@ -98,7 +104,7 @@ NcclComm join(Comm& comm, const Group& group, const NcclUniqueId& id) {
     fail_nccl(comm, communicator, "ncclCommInitRankConfig", result);
     return nullptr;
   }
-  return wait(comm, communicator, "ncclCommInitRankConfig") ? communicator : nullptr;
+  return wait(comm, communicator, "ncclCommInitRankConfig", comm.start_deadline) ? communicator : nullptr;
 }
 
 bool make_id(Comm& comm, NcclUniqueId& id) {
@@ -144,10 +150,12 @@ bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
 const NcclLibrary& nccl_of(const Comm& comm) { return *state_of(comm).library; }
 
 bool open_nccl(Comm& comm, const NcclLibrary& library) {
-  comm.state = std::shared_ptr<void>(new NcclState{.library = &library, .communicators = {}}, [](void* memory) {
-    const std::unique_ptr<NcclState> state(static_cast<NcclState*>(memory));
-    abort_communicators(*state);
-  });
+  comm.state = std::shared_ptr<void>(
+      new NcclState{.library = &library, .device = comm.device, .index = comm.local_rank, .communicators = {}},
+      [](void* memory) {
+        const std::unique_ptr<NcclState> state(static_cast<NcclState*>(memory));
+        abort_communicators(*state);
+      });
   if (comm.world == 1) return true;
   NcclUniqueId id = {};
   if (comm.rank == 0 && !make_id(comm, id)) return false;
@@ -192,7 +200,7 @@ bool run_nccl(Comm& comm, NcclComm communicator, const char* what, const std::fu
   const NcclResult ended = nccl(comm).group_end();  // also after an error: groups are counted
   if (!is_accepted(result)) return fail_nccl(comm, communicator, what, result);
   if (!is_accepted(ended)) return fail_nccl(comm, communicator, what, ended);
-  return wait(comm, communicator, what);
+  return wait(comm, communicator, what, comm.deadline);
 }
 
 }  // namespace tpplan

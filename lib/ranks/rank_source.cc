@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/text.h"
@@ -29,6 +30,9 @@ constexpr SourceRow kSources[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", "SLURM_STEP_ID", true},
 };
 
+// What launchers call a job, the same on all of its ranks.
+constexpr const char* kJobVariables[] = {"TPPLAN_JOB_ID", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"};
+constexpr const char* kNodeVariables[] = {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"};
 constexpr const char* kAddressVariables[] = {"MASTER_ADDR", "MASTER_PORT", "TPPLAN_EXEC_PORT"};
 
 struct Found {
@@ -97,6 +101,34 @@ void check_agreement(const Found& first, const Found& other) {
   compare(first.row->local_rank, first.identity.local_rank, other.row->local_rank, other.identity.local_rank);
 }
 
+// "gpu-[003-007,9],login" begins with gpu-003; empty where that cannot be said.
+std::string first_node(std::string_view list) {
+  std::string node;
+  while (!list.empty() && list[0] != ',') {
+    const size_t plain = list[0] == '[' ? 0 : std::min(list.find_first_of("[,"), list.size());
+    node += list.substr(0, plain);
+    list.remove_prefix(plain);
+    if (plain != 0) continue;
+    const size_t close = list.find(']');
+    if (close == std::string_view::npos) return "";
+    node += list.substr(1, list.find_first_of("-,]") - 1);
+    list.remove_prefix(close + 1);
+  }
+  return node;
+}
+
+// Where srun runs rank 0, when nobody says where it listens. On one node it is found without a name.
+void read_nodes(const Environment& environment, RankIdentity& identity) {
+  if (is_set(environment, "MASTER_ADDR") || !is_set(environment, "SLURM_STEP_ID")) return;
+  for (const char* name : kNodeVariables) {
+    if (!is_set(environment, name)) continue;
+    const std::string nodes = environment(name);
+    if (const std::string first = first_node(nodes); first != nodes && !first.empty() && first.size() <= 255)
+      identity.address = first;
+    return;
+  }
+}
+
 void read_address(const Environment& environment, RankIdentity& identity) {
   if (is_set(environment, "MASTER_ADDR")) {
     identity.address = environment("MASTER_ADDR");
@@ -132,6 +164,10 @@ RankIdentity find_rank(const Environment& environment) {
     if (identity.local_world < 0) identity.local_world = found.identity.local_world;
   }
   read_address(environment, identity);
+  read_nodes(environment, identity);
+  for (const char* name : kJobVariables) {
+    if (identity.job.empty() && is_set(environment, name)) identity.job = std::string(environment(name)).substr(0, 255);
+  }
   return identity;
 }
 
@@ -145,6 +181,7 @@ std::string describe_rank_variables(const Environment& environment) {
     for (const char* name : {row.rank, row.world, row.local_rank, row.local_world, row.only_with}) add(name);
   }
   for (const char* name : kAddressVariables) add(name);
+  for (const char* name : kNodeVariables) add(name);
   return join(parts, " ");
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/file_limit.h"
 #include "base/text.h"
 #include "manifest/manifest.h"
 #include "ranks/deadline.h"
@@ -21,8 +22,9 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kMagic = 0x32'6b'6e'61'72'70'70'74;  // "tpprank2"
+constexpr uint64_t kMagic = 0x33'6b'6e'61'72'70'70'74;  // "tpprank3"
 constexpr size_t kMaxUnidentified = 256;                // connections that have not said who they are
+constexpr uint64_t kOtherFiles = 16;                    // that a rank may open beside, until its job is done
 constexpr double kAnswerSeconds = 1;                    // that rank 0's answer may come after the deadline
 
 double seconds_until(Clock::time_point end) { return std::chrono::duration<double>(end - Clock::now()).count(); }
@@ -35,11 +37,11 @@ Frame hello_of(const RendezvousOptions& options) {
   return {.type = FrameType::Hello,
           .numbers = {kMagic, static_cast<uint64_t>(options.rank), static_cast<uint64_t>(options.world),
                       static_cast<uint64_t>(getpid())},
-          .texts = {std::string(kToolVersion), options.agreement, host_identity()}};
+          .texts = {std::string(kToolVersion), options.agreement, host_identity(), options.job}};
 }
 
 bool is_hello(const Frame& frame) {
-  return frame.type == FrameType::Hello && frame.numbers.size() == 4 && frame.texts.size() == 3 &&
+  return frame.type == FrameType::Hello && frame.numbers.size() == 4 && frame.texts.size() == 4 &&
          frame.numbers[0] == kMagic;
 }
 
@@ -122,6 +124,17 @@ void read_hello(PendingJob& pending, PendingConnection& connection) {
     connection.socket = -1;
     return;
   }
+  // Two jobs that were given one port: a rank of the other one is no rank here, whatever it calls itself.
+  if (hello.texts[3] != pending.own.texts[3]) {
+    reject(connection.socket,
+           {.code = Code::TP8006,
+            .message = fmt::format("rank {} is of the job {}, and who answers it is rank 0 of the job {}",
+                                   hello.numbers[1], in_quotes(hello.texts[3]), in_quotes(pending.own.texts[3])),
+            .help = "give each job a MASTER_PORT of its own",
+            .rank = static_cast<int>(hello.numbers[1])});
+    close(std::exchange(connection.socket, -1));
+    return;
+  }
   if (const std::optional<Fault> fault = find_disagreement(pending.own, hello, pending.present)) {
     reject(connection.socket, *fault);
     throw *fault;
@@ -173,8 +186,23 @@ void accept_ranks(PendingJob& pending, int listener, const RendezvousOptions& op
   }
 }
 
+// Before anybody comes: at the limit the last ones would be told that rank 0 does not answer.
+void check_files(uint64_t ranks) {
+  const FileCount files = count_files();
+  const uint64_t needed = files.open + ranks + kOtherFiles;
+  if (needed <= files.limit) return;
+  throw Fault{.code = Code::TP8005,
+              .message = fmt::format("rank 0 speaks with {} and needs {} open files for it, and may have {}",
+                                     counted(ranks - 1, "other rank"), needed, files.limit),
+              .help =
+                  "raise the hard limit where rank 0 runs (ulimit -Hn; LimitNOFILE= of a service; --ulimit nofile of "
+                  "a container)",
+              .rank = 0};
+}
+
 RankConnections accept_job(const RendezvousOptions& options) {
   RankConnections connections{.rank = options.rank, .world = options.world};
+  check_files(static_cast<uint64_t>(options.world));
   int port = options.port;
   const int listener = options.listener >= 0 ? options.listener : listen_at(options.address, port);
   const auto world = static_cast<size_t>(options.world);

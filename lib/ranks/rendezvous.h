@@ -13,6 +13,7 @@ struct RendezvousOptions {
   int port = 0;
   int listener = -1;      // rank 0: a socket that listens already, and is closed here
   double deadline = 60;   // seconds
+  std::string job;        // ranks of another job are sent away, and are not part of this one's failure
   std::string agreement;  // lines; a rank with another text is refused, and the lines that differ are named
 };
 

@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "base/text.h"
 
@@ -24,13 +23,14 @@ std::string list_ranks(std::span<const int> ranks) {
                                        : fmt::format(" and {}", ranks.back()));
 }
 
-Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds) {
+Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds, const std::vector<int>& absent) {
   const RankState& own = ranks[static_cast<size_t>(waiter)];
   const uint64_t fewest = std::ranges::min(ranks, {}, &RankState::calls).calls;
   std::vector<int> late;
   for (size_t i = 0; i < ranks.size() && fewest < own.calls; ++i) {
     if (ranks[i].calls == fewest) late.push_back(static_cast<int>(i));
   }
+  if (late.empty()) late = absent;
   const std::string waits = fmt::format("rank {} has waited {:.3g} s at {}", waiter, seconds, to_text(own.step));
   if (late.empty())
     return {

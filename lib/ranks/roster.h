@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ranks/backend.h"
 
@@ -22,8 +23,10 @@ struct RankState {
 [[nodiscard]] std::string list_ranks(std::span<const int> ranks);
 
 // Whom `waiter` has waited for in vain. Ranks make the same calls in the same order, so it is those who have made the
-// fewest, wherever a chain of waiting ranks begins.
-[[nodiscard]] Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds);
+// fewest, wherever a chain of waiting ranks begins; where all have made the same, those that are `absent` from the
+// call.
+[[nodiscard]] Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds,
+                               const std::vector<int>& absent = {});
 
 // Rank `ended` has left its work with `status`, and `waiter` still waits for it.
 [[nodiscard]] Fault ended_fault(std::span<const RankState> ranks, int ended, int64_t status, int waiter);

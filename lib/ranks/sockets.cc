@@ -15,6 +15,7 @@
 #include <fstream>
 #include <memory>
 
+#include "base/file_limit.h"
 #include "base/text.h"
 #include "diagnostics/fault.h"
 
@@ -22,6 +23,10 @@ namespace tpplan {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Of accept: the caller is gone again, or its network. All others are of this machine.
+constexpr int kCallersErrors[] = {EINTR,  ECONNABORTED, ENETDOWN,   EPROTO,      ENOPROTOOPT, EHOSTDOWN,
+                                  ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM};
 
 Addresses resolve(const char* address, int port, int flags, std::string& reason) {
   addrinfo hints{};
@@ -133,9 +138,19 @@ int connect_to(const std::string& address, int port, double seconds, std::string
 }
 
 int accept_caller(int listener) {
-  const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd >= 0) prepare(fd);
-  return fd;
+  for (;;) {
+    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      prepare(fd);
+      return fd;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return -1;
+    if (std::ranges::find(kCallersErrors, errno) != std::end(kCallersErrors)) continue;
+    throw Fault{.code = Code::TP8005,
+                .message = fmt::format("rank 0 cannot take in another rank: {}", error_text(errno)),
+                .help = "raise that limit where rank 0 runs, or start fewer ranks there",
+                .rank = 0};
+  }
 }
 
 std::string host_identity() {

@@ -15,7 +15,8 @@ namespace tpplan {
 // Connects within `seconds`, to one address of the name after the other; -1 with the last reason.
 [[nodiscard]] int connect_to(const std::string& address, int port, double seconds, std::string& reason);
 
-// The next caller of a listening socket; -1 when there is none.
+// The next caller of a listening socket; -1 when there is none. Throws TP8005 where the system cannot take one in: too
+// many files are open, or memory is short.
 [[nodiscard]] int accept_caller(int listener);
 
 // The machine's name and its boot: equal on two processes of one machine.

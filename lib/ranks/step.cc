@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/long_calls.h"
 #include "base/text.h"
 #include "ranks/backend.h"
 #include "ranks/roster.h"
@@ -38,6 +39,10 @@ void inject_fault(const Comm& comm) {
   if (kind == "hang") {
     for (;;) pause();
   }
+  if (kind == "stuck") {
+    begin_call("pause", "");
+    for (;;) pause();
+  }
   throw Fault{.code = Code::TP8014, .message = "TPPLAN_EXEC_FAULT asks for this failure", .help = "unset it"};
 }
 
@@ -45,6 +50,7 @@ void inject_fault(const Comm& comm) {
 
 void begin_step(Comm& comm, std::string what) {
   comm.step = {.number = comm.step.number + 1, .what = std::move(what)};
+  set_call_place({.rank = comm.rank, .step = to_text(comm.step)});
   if (comm.backend != nullptr) comm.backend->publish_state(comm);
   inject_fault(comm);
 }

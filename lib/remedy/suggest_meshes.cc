@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "infer/build_manifest.h"
-#include "judge.h"
-#include "measure/measure_collectives.h"
+#include "price.h"
 
 namespace tpplan {
 namespace {
@@ -22,7 +20,7 @@ std::vector<AxisId> axes_of_rule(const PlanRule& rule) {
   return axes;
 }
 
-MeshTrial try_mesh(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk) {
+MeshTrial try_mesh(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, const Recipe& recipe) {
   MeshTrial trial{.mesh = plan.mesh};
   Diagnostics diagnostics;
   const Judgement j = judge(graph, plan, diagnostics, Phase::Manifest, walk);
@@ -34,11 +32,11 @@ MeshTrial try_mesh(const ModelGraph& graph, const TpPlan& plan, const WalkOption
     trial.reason = error->message;
     return trial;
   }
-  const PlanRuntime runtime = walk.runtime.value_or(plan.dialect->runtime);
-  trial.parameter_bytes =
-      build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init, runtime).totals.max_bytes_per_rank;
+  const Price price = price_plan(graph, plan, j, walk, recipe);
   trial.gap = j.forecast.gap;
-  if (trial.gap == ForecastGap::None) trial.wire_bytes = measure_collectives(j.forecast.calls, plan.mesh).total.wire;
+  trial.parameter_bytes = price.parameter_bytes;
+  trial.wire_bytes = price.sent.wire;
+  if (price.memory.has_step && !price.memory.overflow) trial.memory_bytes = price.memory.total;
   return trial;
 }
 
@@ -67,7 +65,7 @@ AxisId main_axis(const TpPlan& plan) {
 }
 
 std::vector<MeshTrial> suggest_meshes(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk,
-                                      int64_t most_ranks) {
+                                      int64_t most_ranks, const Recipe& recipe) {
   const AxisId axis = main_axis(plan), fsdp = plan.fsdp ? plan.fsdp->axis : kNoAxis;
   const auto own = [&plan](AxisId id) { return id == kNoAxis ? int64_t{1} : plan.mesh.axes[id].size; };
   std::vector<MeshTrial> trials;
@@ -78,7 +76,7 @@ std::vector<MeshTrial> suggest_meshes(const ModelGraph& graph, const TpPlan& pla
       if (fsdp != kNoAxis) other.mesh.axes[fsdp].size = groups;
       const bool is_own = size == own(axis) && groups == own(fsdp);
       if (!is_own && device_count(other.mesh) > most_ranks) continue;
-      trials.push_back(try_mesh(graph, other, walk));
+      trials.push_back(try_mesh(graph, other, walk, recipe));
       trials.back().is_own = is_own;
       if (!trials.back().is_right && groups == 1) break;
     }

@@ -5,6 +5,7 @@
 #include "render/render_github.h"
 #include "render/render_gitlab.h"
 #include "render/render_junit.h"
+#include "render/render_markdown.h"
 
 namespace tpplan {
 namespace {
@@ -16,6 +17,7 @@ constexpr Format kPrintFormats[] = {
     {"sarif", false, false, [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
     {"github", false, false, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
     {"gitlab", false, false, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
+    {"markdown", false, false, [](const Report& r) { return render_markdown(r.diagnostics, r.sources); }},
     {"junit", false, false, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
 };
 

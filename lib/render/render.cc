@@ -5,18 +5,12 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "diagnostics/text_edits.h"
 #include "render/render_parts.h"
 #include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
-
-constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m",
-                           kBlue = "\x1b[1;34m", kGreen = "\x1b[1;32m";
-
-std::string paint(std::string_view text, std::string_view color, bool enabled) {
-  return enabled ? fmt::format("{}{}{}", color, text, kReset) : std::string(text);
-}
 
 // The part of a long line around the span: what lies outside becomes "...". Tabs become single spaces, so that the
 // carets stand where they point.
@@ -110,6 +104,32 @@ void write_place(JsonWriter& json, const Span& span, const Sources& sources) {
   end_object(json);
 }
 
+// The edits that carry out the help, as bytes of their file.
+void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
+  const SourceFile* file = d.edits.empty() ? nullptr : find_file(sources, d.edits[0].span.file);
+  if (file == nullptr) return;
+  const std::vector<TextEdit> edits = text_edits(*file, d);
+  if (edits.empty()) return;
+  write_key(json, "fixes");
+  begin_array(json);
+  begin_object(json);
+  write_member(json, "applicability", is_sure(d.code) ? "sure" : "likely");
+  write_key(json, "edits");
+  write_array(json, edits, [&](const TextEdit& edit) {
+    const LineColumn begin = line_column(*file, edit.offset), end = line_column(*file, edit.offset + edit.length);
+    begin_object(json);
+    write_member(json, "file", file->name);
+    write_member(json, "line", begin.line);
+    write_member(json, "column", begin.column);
+    write_member(json, "end_line", end.line);
+    write_member(json, "end_column", end.column);
+    write_member(json, "text", edit.text);
+    end_object(json);
+  });
+  end_object(json);
+  end_array(json);
+}
+
 // One finding as a JSON object on one line.
 void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   begin_object(json);
@@ -132,6 +152,7 @@ void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources
   });
   if (!d.help.empty()) write_member(json, "help", d.help);
   if (!d.fails.empty()) write_member(json, "fails", d.fails);
+  write_fixes(json, d, sources);
   end_object(json);
 }
 

@@ -76,6 +76,12 @@ void append_rest(std::string& out, const Diagnostics& rest, const Sources& sourc
 std::string render_github(const Diagnostics& diagnostics, const Sources& sources) {
   const Sources located = locate(diagnostics, sources);
   std::string out;
+  if (diagnostics.list.empty()) {
+    // A name may begin with `::`, which would be a command.
+    const SourceFile* plan = sources.files.empty() ? nullptr : sources.files.back();
+    out = plan == nullptr ? "no findings\n"
+                          : plain_line(fmt::format("no findings in {}\n", escape_for_terminal(plan->name)));
+  }
   Diagnostics rest;
   for (const Severity severity : {Severity::Error, Severity::Warning}) {
     size_t shown = 0;

@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -182,7 +182,7 @@ std::string whole_text(const Diagnostic& d, const Sources& sources, std::string_
 // Findings that nothing else tells apart are numbered, for consumers take two equal fingerprints for one finding.
 std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sources& sources) {
   std::vector<std::string> prints;
-  std::unordered_map<std::string, size_t> seen;
+  TextMap<std::string, size_t> seen;
   for (const Diagnostic& d : diagnostics.list) {
     std::string key = identity(d, sources);
     const size_t number = ++seen[key];
@@ -195,10 +195,6 @@ std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sour
 std::string_view repository_path(std::string_view name) {
   while (name.starts_with("./") && name.size() > 2) name.remove_prefix(2);
   return name;
-}
-
-size_t count_code_points(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 std::string valid_utf8(std::string_view text) {

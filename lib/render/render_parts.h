@@ -61,8 +61,6 @@ struct Remark {
 // The name of a file as repositories write paths: without `./` before it.
 [[nodiscard]] std::string_view repository_path(std::string_view name);
 
-[[nodiscard]] size_t count_code_points(std::string_view text);
-
 // `text` with U+FFFD for every byte that is not UTF-8: file names may hold any bytes.
 [[nodiscard]] std::string valid_utf8(std::string_view text);
 

@@ -82,19 +82,27 @@ void write_rule(JsonWriter& json, const DiagnosticKind& kind, PageOfCode page_of
   end_object(json);
 }
 
-// All codes, used or not: `ruleIndex` of a result is a position in this list, which is in the order of Code.
-void write_driver(JsonWriter& json, std::string_view tool, PageOfCode page) {
+// The codes that occur, ascending: `ruleIndex` of a result is a position in this list.
+std::vector<Code> codes_of(const Diagnostics& diagnostics) {
+  std::vector<Code> codes;
+  for (const Diagnostic& d : diagnostics.list) codes.push_back(d.code);
+  std::ranges::sort(codes);
+  codes.erase(std::unique(codes.begin(), codes.end()), codes.end());
+  return codes;
+}
+
+void write_driver(JsonWriter& json, const std::vector<Code>& codes, std::string_view tool, PageOfCode page) {
   const size_t space = tool.rfind(' ');
   begin_object(json);
   write_member(json, "name", tool.substr(0, space));
   write_member(json, "version", tool.substr(space + 1));
   write_key(json, "rules");
   begin_array(json);
-  for (const DiagnosticKind& kind : diagnostic_kinds()) {
+  for (const Code code : codes) {
     next_line(json, 2);
-    write_rule(json, kind, page);
+    write_rule(json, kind_of(code), page);
   }
-  next_line(json, 1);
+  if (!codes.empty()) next_line(json, 1);
   end_array(json);
   end_object(json);
 }
@@ -149,10 +157,11 @@ void write_related_locations(JsonWriter& json, const Diagnostic& d, const Source
   end_array(json);
 }
 
-void write_result(JsonWriter& json, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
+void write_result(JsonWriter& json, const Diagnostic& d, size_t rule, const Sources& sources,
+                  std::string_view fingerprint) {
   begin_object(json);
   write_member(json, "ruleId", kind_of(d.code).name);
-  write_member(json, "ruleIndex", static_cast<size_t>(d.code));
+  write_member(json, "ruleIndex", rule);
   write_member(json, "level", severity_name(d.severity));
   write_text(json, "message", without_links(whole_text(d, sources, "\n")));
   write_locations(json, d, sources);
@@ -165,12 +174,14 @@ void write_result(JsonWriter& json, const Diagnostic& d, const Sources& sources,
   end_object(json);
 }
 
-void write_results(JsonWriter& json, const Diagnostics& diagnostics, const Sources& sources) {
+void write_results(JsonWriter& json, const Diagnostics& diagnostics, const std::vector<Code>& codes,
+                   const Sources& sources) {
   const std::vector<std::string> prints = fingerprints(diagnostics, sources);
   begin_array(json);
   for (size_t i = 0; i < diagnostics.list.size(); ++i) {
     next_line(json, 2);
-    write_result(json, diagnostics.list[i], sources, prints[i]);
+    const auto rule = std::ranges::lower_bound(codes, diagnostics.list[i].code) - codes.begin();
+    write_result(json, diagnostics.list[i], static_cast<size_t>(rule), sources, prints[i]);
   }
   next_line(json, 1);
   end_array(json);
@@ -189,6 +200,7 @@ void write_invocation(JsonWriter& json, const Diagnostics& diagnostics) {
 
 std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
                          PageOfCode page) {
+  const std::vector<Code> codes = codes_of(diagnostics);
   JsonWriter json;
   begin_object(json);
   write_member(json, "$schema", kSchema);
@@ -200,7 +212,7 @@ std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources,
   write_key(json, "tool");
   begin_object(json);
   write_key(json, "driver");
-  write_driver(json, tool, page);
+  write_driver(json, codes, tool, page);
   end_object(json);
   next_line(json, 1);
   write_member(json, "columnKind", "unicodeCodePoints");
@@ -211,7 +223,7 @@ std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources,
   end_array(json);
   next_line(json, 1);
   write_key(json, "results");
-  write_results(json, diagnostics, locate(diagnostics, sources));
+  write_results(json, diagnostics, codes, locate(diagnostics, sources));
   end_object(json);
   end_array(json);
   end_object(json);

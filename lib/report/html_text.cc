@@ -93,6 +93,10 @@ std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t mos
   return rank_runs_text(ranks, count, most, "–");
 }
 
+std::string pass_text(bool backward, bool hidden) {
+  return fmt::format("{}{}", backward ? "backward" : "forward", hidden ? ", hidden" : "");
+}
+
 std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun) {
   std::string out = "<ul class=\"paths\">\n";
   uint64_t rest = 0;

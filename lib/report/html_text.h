@@ -34,6 +34,9 @@ inline constexpr size_t kMaxShownName = 240;
 // "0–7, 12": the first `most` runs, then how many ranks more; `count` ranks in all.
 [[nodiscard]] std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t most);
 
+// "backward, hidden": the pass of a call, and whether no rule asks for it.
+[[nodiscard]] std::string pass_text(bool backward, bool hidden);
+
 // <ul> of patterns with their counts; those beyond `most` are counted in a sentence below.
 [[nodiscard]] std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun);
 

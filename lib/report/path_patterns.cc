@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "emit/path_groups.h"
 
@@ -65,7 +65,7 @@ PathPattern pattern_of(const Family& family) {
 
 // Families are found by a hash of their texts, so that the list is gone through once.
 std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) {
-  std::unordered_map<std::string, size_t> known;
+  TextMap<std::string, size_t> known;
   std::vector<Family> families;
   for (const std::string_view path : paths) {
     const bool is_long = path.size() > kMaxSplitPath;

@@ -112,6 +112,11 @@ std::string list_html(const ListDiff& list, std::string_view noun) {
   return out;
 }
 
+std::string rule_name_html(const ManifestRule& rule) {
+  return rule.in_block ? fmt::format("{} <span class=\"muted\">in</span> {}", code(rule.key), code(rule.block))
+                       : code(rule.key);
+}
+
 std::string rules_html(const std::vector<RuleChange>& rules) {
   static constexpr std::string_view heads[] = {"Rule", "#Matched", "#Matches"};
   if (rules.empty()) return "";
@@ -120,13 +125,13 @@ std::string rules_html(const std::vector<RuleChange>& rules) {
     const auto side = [](const std::optional<uint64_t>& matches) {
       return matches ? grouped(*matches) : std::string("not there");
     };
-    const std::string block =
-        change.rule->in_block
-            ? fmt::format("{} <span class=\"muted\">in</span> ", code(change.rule->key)) + code(change.rule->block)
-            : code(change.rule->key);
-    rows += row_html(heads, std::vector<std::string>{block, side(change.before), side(change.after)});
+    std::string name = rule_name_html(*change.rule);
+    if (change.renamed_from != nullptr)
+      name += fmt::format(" <span class=\"muted\">was</span> {}", rule_name_html(*change.renamed_from));
+    rows += row_html(heads, std::vector<std::string>{name, side(change.before), side(change.after)});
   }
-  std::string out = "<h3>Rules</h3>\n" + table_html("Rules that are new, gone, or match another number", heads, rows);
+  std::string out =
+      "<h3>Rules</h3>\n" + table_html("Rules that are new, gone, renamed, or match another number", heads, rows);
   if (rules.size() > kMaxRuleChanges)
     out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRuleChanges, "rule"));
   return out;
@@ -159,7 +164,7 @@ std::string calls_html(const CallsDiff& calls) {
     rows += row_html(
         heads,
         std::vector<std::string>{
-            code(c.module), c.backward ? "backward" : "forward", std::string(to_text(c.kind)), code(c.axis),
+            code(c.module), pass_text(c.backward, c.hidden), std::string(to_text(c.kind)), code(c.axis),
             fmt::format("{} {}", shape_text(c.after > 0 ? c.shapes_after[0] : c.shapes_before[0]), html(c.dtype)),
             grouped(c.before), grouped(c.after), bytes_html(c.bytes_before), bytes_html(c.bytes_after)});
   }

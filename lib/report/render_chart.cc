@@ -22,8 +22,8 @@ struct Marks {
   std::string_view ideal;
 };
 // Parts are told apart by their marks alone: the chart has no colors, so that it reads the same in a log.
-constexpr Marks kBlocks = {{"█", "▓", "▒", "░"}, "▲"};
-constexpr Marks kAscii = {{"#", "!", "=", "+"}, "^"};
+constexpr Marks kBlocks = {{"█", "▓", "▒", "▚", "░", "·"}, "▲"};
+constexpr Marks kAscii = {{"#", "!", "=", "%", "+", "."}, "^"};
 
 std::string shown_name(std::string_view name) {
   const std::string_view shown = cut_name(name, kMaxName);
@@ -42,12 +42,12 @@ std::string repeated(std::string_view mark, size_t times) {
 std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::string_view indent) {
   std::string out, line(indent);
   for (std::string_view phrase : phrases) {
-    if (line.size() > indent.size() && line.size() + 2 + phrase.size() <= width) {
+    if (line.size() > indent.size() && count_code_points(line) + 2 + count_code_points(phrase) <= width) {
       line += fmt::format("  {}", phrase);
       continue;
     }
     if (line.size() > indent.size()) out += line + "\n";
-    while (indent.size() + phrase.size() > width) {
+    while (indent.size() + count_code_points(phrase) > width) {
       const size_t blank = phrase.rfind(' ', width - indent.size());
       if (blank == std::string_view::npos) break;
       out += fmt::format("{}{}\n", indent, phrase.substr(0, blank));
@@ -101,8 +101,7 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
   out += wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
                   fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
-                  fmt::format("optimizer {}, {} an element", measure.memory.optimizer->name,
-                              counted(measure.memory.optimizer->bytes_per_element, "byte"))},
+                  fmt::format("recipe {}", measure.memory.recipe->name)},
                  width, "");
   if (!measure.memory.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
   out += "\n";
@@ -128,7 +127,7 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   for (size_t i = 0; i < names.size(); ++i) {
     if (has_part(measure.memory, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
   }
-  return out + wrapped(legend, width, "") + wrapped({"not counted: activations, gradients"}, width, "");
+  return out + wrapped(legend, width, "") + wrapped({"not counted: activations"}, width, "");
 }
 
 }  // namespace tpplan

@@ -23,7 +23,8 @@ std::string totals_table(const CollectiveMeasure& measure) {
   static constexpr std::string_view heads[] = {"Pass", "#Calls", "#Payload", "#Sent by a rank"};
   return table_html("The whole step", heads,
                     sums_row("Forward", measure.forward) + sums_row("Backward", measure.backward) +
-                        sums_row("Together", measure.total));
+                        sums_row("Together", measure.total) +
+                        (measure.hidden.calls > 0 ? sums_row("Hidden among them", measure.hidden) : std::string()));
 }
 
 std::string layer_table(const CallGroup& group, const Mesh& mesh) {
@@ -35,7 +36,7 @@ std::string layer_table(const CallGroup& group, const Mesh& mesh) {
     for (const CallRow& row : *list) {
       if (++count > kMaxCallRows) continue;
       rows += row_html(heads, std::vector<std::string>{
-                                  code(modules_text(row.modules)), row.call->backward ? "backward" : "forward",
+                                  code(modules_text(row.modules)), pass_text(row.call->backward, row.call->hidden),
                                   std::string(to_text(row.call->kind)), code(mesh.axes[row.call->axis].name),
                                   fmt::format("{} {}", shape_text(row.call->shape), html(row.call->dtype)),
                                   grouped(row.sums.calls), bytes_html(row.sums.payload), bytes_html(row.sums.wire)});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "report/render_step.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -14,9 +15,7 @@ namespace {
 
 std::string_view phase_name(bool backward) { return backward ? "backward" : "forward"; }
 
-std::string bold(std::string_view text, const CostsLook& look) {
-  return look.color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
-}
+std::string bold(std::string_view text, const CostsLook& look) { return paint(text, kBold, look.color); }
 
 // Words that are the same in all rows are said once, in the heading.
 struct Common {
@@ -39,7 +38,7 @@ Common common_of(const CollectiveMeasure& measure) {
 }
 
 std::string axis_text(const Mesh& mesh, AxisId axis) {
-  return fmt::format("{}={}", escape_for_terminal(mesh.axes[axis].name), mesh.axes[axis].size);
+  return fmt::format("{}={}", axis_name(mesh, axis), mesh.axes[axis].size);
 }
 
 std::string heading(const Costs& costs, const Common& common) {
@@ -71,7 +70,7 @@ struct CostsTable {
 Cells cells_of(const CallRow& row, const Costs& costs, const Common& common) {
   Cells cells;
   cells[kPhase] = row.call->backward ? "bwd" : "fwd";
-  cells[kKind] = to_text(row.call->kind);
+  cells[kKind] = fmt::format("{}{}", to_text(row.call->kind), row.call->hidden ? " (hidden)" : "");
   if (!common.one_axis) cells[kAxis] = axis_text(costs.mesh, row.call->axis);
   cells[kModules] = escape_for_terminal(modules_text(row.modules));
   if (row.sums.calls != row.modules.size()) cells[kModules] += fmt::format(" x{}", row.sums.calls);
@@ -153,6 +152,20 @@ void write_sums(JsonWriter& json, const CallSums& sums) {
   write_member(json, "wire", sums.wire);
 }
 
+// What is known beside the collectives.
+void write_step_numbers(JsonWriter& json, const Costs& costs) {
+  if (costs.memory != nullptr && !costs.memory->overflow) {
+    next_line(json, 1);
+    write_key(json, "memory");
+    write_memory(json, *costs.memory);
+  }
+  if (costs.time != nullptr) {
+    next_line(json, 1);
+    write_key(json, "time");
+    write_time(json, *costs.time, costs.mesh, *costs.topology);
+  }
+}
+
 void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
   begin_object(json);
   write_member(json, "phase", phase_name(row.call->backward));
@@ -164,6 +177,7 @@ void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
   write_array(json, row.call->shape);
   write_member(json, "dtype", row.call->dtype);
   write_member(json, "bytes", row.call->bytes);
+  if (row.call->hidden) write_member(json, "hidden", true);
   write_sums(json, row.sums);
   end_object(json);
 }
@@ -212,6 +226,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
   fit(table, look.width);
   std::string out = bold(heading(costs, common), look) + '\n';
   out += "wire: in a ring, 2(n-1)/n for all_reduce, (n-1)/n for the others (nccl-tests)\n";
+  if (measure.hidden.calls > 0) out += "hidden: no rule asks for it; DTensor makes it where operands do not fit\n";
   out += unlisted_lines(costs);
   out += bytes_line(table, "", heads, look.width);
   size_t at = 0;
@@ -231,6 +246,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
   if (measure.backward.calls > 0)
     out += sums_line(table, "backward  ", measure.backward, "", look.width) +
            sums_line(table, "together  ", measure.total, "", look.width);
+  if (measure.hidden.calls > 0) out += sums_line(table, "hidden    ", measure.hidden, "", look.width);
   return out;
 }
 
@@ -239,6 +255,7 @@ void write_costs(JsonWriter& json, const Costs& costs) {
   if (!costs.reason.empty() || costs.measure.overflow) {
     write_member(json, "reason", costs.reason.empty() ? "the sums of bytes leave 64 bits" : costs.reason);
     if (!costs.help.empty()) write_member(json, "help", costs.help);
+    write_step_numbers(json, costs);
     return end_object(json);
   }
   if (costs.batch > 0) write_member(json, "batch", costs.batch);
@@ -269,13 +286,14 @@ void write_costs(JsonWriter& json, const Costs& costs) {
   end_array(json);
   for (const auto& [name, sums] :
        {std::pair{"forward", costs.measure.forward}, std::pair{"backward", costs.measure.backward},
-        std::pair{"total", costs.measure.total}}) {
+        std::pair{"total", costs.measure.total}, std::pair{"hidden", costs.measure.hidden}}) {
     next_line(json, 1);
     write_key(json, name);
     begin_object(json);
     write_sums(json, sums);
     end_object(json);
   }
+  write_step_numbers(json, costs);
   end_object(json);
 }
 

@@ -13,6 +13,10 @@
 
 namespace tpplan {
 
+struct TrainingMemory;
+struct StepTime;
+struct Topology;
+
 // What is shown. Where there is no forecast, `reason` says why, `help` how to get one, and the rest counts for nothing.
 struct Costs {
   const CollectiveMeasure& measure;
@@ -23,6 +27,9 @@ struct Costs {
   std::span<const AxisId> unlisted{};  // as in ManifestStep
   std::string_view reason{};
   std::string_view help{};
+  const TrainingMemory* memory = nullptr;  // nullptr: nobody counted it
+  const StepTime* time = nullptr;          // of `topology`; nullptr: nobody gave one
+  const Topology* topology = nullptr;
 };
 
 struct CostsLook {

@@ -20,7 +20,7 @@ constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRuns = 6;
 constexpr double kMinPart = 0.5;
 
 // The parts of memory_parts in the style sheet.
-constexpr std::string_view kPartStyles[kMemoryParts] = {"cut", "whole", "opt", "buf"};
+constexpr std::string_view kPartStyles[kMemoryParts] = {"cut", "whole", "grad", "master", "opt", "buf"};
 
 std::string ranks_label(const RankMemory& memory) {
   return (memory.rank_count == 1 ? "rank " : "ranks ") + ranks_text(memory.ranks, memory.rank_count, kMaxRankRuns);
@@ -105,39 +105,50 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   rows += row("part", "cut", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
   rows += row("part", "whole on every rank", bytes_html(t.replicated_bytes_per_rank), "",
               bytes_html(t.replicated_bytes_per_rank));
-  rows += row("", fmt::format("Optimizer state, {}", measure.memory.optimizer->name), bytes_html(full.optimizer),
-              bytes_html(measure.memory.ideal_optimizer), bytes_html(measure.memory.optimizer_bytes));
+  static constexpr std::pair<std::string_view, uint64_t TrainingBytes::*> parts[] = {
+      {"Gradients", &TrainingBytes::gradients},
+      {"Master weights", &TrainingBytes::masters},
+      {"Optimizer state", &TrainingBytes::optimizer}};
+  for (const auto& [name, part] : parts)
+    rows += row("", std::string(name), bytes_html(full.training.*part), bytes_html(measure.memory.ideal_training.*part),
+                bytes_html(measure.memory.whole_training.*part));
   rows += row("", "Buffers, whole on every rank", bytes_html(measure.memory.buffer_bytes),
               bytes_html(measure.memory.buffer_bytes), bytes_html(measure.memory.buffer_bytes));
   rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.memory.ideal), "");
-  rows +=
-      "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the "
-      "batch</td></tr>\n";
-  rows +=
-      "<tr><th scope=\"row\">Gradients</th><td colspan=\"3\">not counted: as much as the parameters where all are kept "
-      "at once</td></tr>\n";
+  const StepCosts& costs = manifest.costs;
+  if (costs.is_there)
+    rows += row("", "Activations kept for the backward pass, rank 0", bytes_html(costs.kept), "", "") +
+            row("", "Largest transient of a step, rank 0", bytes_html(costs.transient), "", "");
+  else
+    rows +=
+        "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the "
+        "batch</td></tr>\n";
   return table_html("What the fullest rank holds", heads, rows);
 }
 
-std::string optimizer_table() {
-  static constexpr std::string_view heads[] = {"--optimizer", "#Bytes an element", "Assumes"};
+std::string recipe_table() {
+  static constexpr std::string_view heads[] = {"--recipe", "#Bytes for an element of bfloat16", "Assumes"};
   std::string rows;
-  for (const Optimizer& row : optimizers())
-    rows += row_html(
-        heads, std::vector<std::string>{code(row.name), std::to_string(row.bytes_per_element), html(row.assumption)});
-  return table_html("Optimizers to choose from", heads, rows);
+  for (const Recipe& row : recipes()) {
+    const TrainedBytes bytes = trained_bytes(row, dtype_of("bfloat16"), 1);
+    const uint64_t all = bytes.gradient + bytes.master + static_cast<uint64_t>(row.states) * bytes.state;
+    rows += row_html(heads, std::vector<std::string>{code(row.name), std::to_string(all), html(row.assumption)});
+  }
+  return table_html("Recipes to choose from", heads, rows);
 }
 
 std::string rank_table(const ManifestMeasure& measure) {
-  static constexpr std::string_view heads[] = {"Ranks",      "#How many", "#Parameters", "#Of these whole",
-                                               "#Optimizer", "#Buffers",  "#Together"};
+  static constexpr std::string_view heads[] = {"Ranks",           "#How many",  "#Parameters",
+                                               "#Of these whole", "#Gradients", "#Master weights",
+                                               "#Optimizer",      "#Buffers",   "#Together"};
   std::string rows;
   for (size_t i = 0; i < std::min(kMaxRankRows, measure.memory.ranks.size()); ++i) {
     const RankMemory& m = measure.memory.ranks[i];
-    rows += row_html(heads, std::vector<std::string>{ranks_text(m.ranks, m.rank_count, kMaxRankRuns),
-                                                     grouped(static_cast<uint64_t>(m.rank_count)),
-                                                     grouped(m.parameters), grouped(m.replicated), grouped(m.optimizer),
-                                                     grouped(m.buffers), grouped(m.total)});
+    rows += row_html(
+        heads, std::vector<std::string>{
+                   ranks_text(m.ranks, m.rank_count, kMaxRankRuns), grouped(static_cast<uint64_t>(m.rank_count)),
+                   grouped(m.parameters), grouped(m.replicated), grouped(m.training.gradients),
+                   grouped(m.training.masters), grouped(m.training.optimizer), grouped(m.buffers), grouped(m.total)});
   }
   std::string out = table_html("Bytes of one rank of each group", heads, rows);
   if (measure.memory.ranks.size() > kMaxRankRows)
@@ -150,16 +161,16 @@ std::string rank_table(const ManifestMeasure& measure) {
 
 std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure) {
   std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
-  out += fmt::format("<p>Assumed for the optimizer: {}, cut as its parameter is.</p>\n",
-                     html(measure.memory.optimizer->assumption));
+  out += fmt::format("<p>Trained by the recipe {}: {}. Each is cut as its parameter is.</p>\n",
+                     code(measure.memory.recipe->name), html(measure.memory.recipe->assumption));
   if (!measure.memory.ranks_listed)
     out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
   out += bars_html(measure) + breakdown_html(manifest, measure);
   out +=
-      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the optimizers to choose "
+      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the recipes to choose "
       "from</span></summary>\n<div "
       "class=\"body\">\n" +
-      rank_table(measure) + optimizer_table() + "</div>\n</details>\n";
+      rank_table(measure) + recipe_table() + "</div>\n</details>\n";
   return out + "</section>\n";
 }
 

@@ -19,6 +19,10 @@ std::string bytes_moved(const MeshTrial& trial) {
   return trial.gap == ForecastGap::None ? human_bytes(trial.wire_bytes) : std::string("not known");
 }
 
+std::string memory_held(const MeshTrial& trial) {
+  return trial.memory_bytes ? human_bytes(*trial.memory_bytes) : std::string("not known");
+}
+
 // Sizes that do not work for one and the same reason.
 struct Refusal {
   std::string meshes;
@@ -79,18 +83,23 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
           : fmt::format("{}: the plan is right with none of the sizes that were tried\n",
                         escape_for_terminal(suggestion.model));
   if (any)
-    out += fmt::format("  {:<{}}  {:>5}  {:>18}  {:>14}\n", "mesh", mesh_width, "ranks", "parameters a rank",
+    out += fmt::format("  {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", "mesh", mesh_width, "ranks", "parameters", "memory",
                        "sent a step");
   ForecastGap gap = ForecastGap::None;
   for (const MeshTrial& trial : suggestion.trials) {
     if (!trial.is_right) continue;
     if (trial.gap != ForecastGap::None) gap = trial.gap;
-    out += fmt::format("{} {:<{}}  {:>5}  {:>18}  {:>14}\n", trial.is_own ? '*' : ' ',
+    out += fmt::format("{} {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", trial.is_own ? '*' : ' ',
                        escape_for_terminal(mesh_words(trial.mesh)), mesh_width, device_count(trial.mesh),
-                       human_bytes(trial.parameter_bytes), bytes_moved(trial));
+                       human_bytes(trial.parameter_bytes), memory_held(trial), bytes_moved(trial));
   }
   if (gap != ForecastGap::None)
-    out += wrapped(fmt::format("sent a step is not known: {}; {}", to_text(gap), remedy_of(gap)), 0, width);
+    out += wrapped(fmt::format("memory and sent a step are not known: {}; {}", to_text(gap), remedy_of(gap)), 0, width);
+  else if (any)
+    out +=
+        wrapped(fmt::format("memory is that of rank 0 in a step with recipe {}; check --costs says of what it is made",
+                            suggestion.recipe),
+                0, width);
   const auto rows = refusals(suggestion);
   if (!rows.empty()) out += "does not work:\n";
   for (const Refusal& row : rows) {
@@ -107,6 +116,7 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
   write_member(json, "format", kSuggestionFormat);
   write_member(json, "tool", tool);
   write_member(json, "model", suggestion.model);
+  write_member(json, "recipe", suggestion.recipe);
   write_key(json, "meshes");
   begin_array(json);
   for (const MeshTrial& trial : suggestion.trials) {
@@ -121,6 +131,11 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
     write_member(json, "right", trial.is_right);
     if (trial.is_right) {
       write_member(json, "parameter_bytes", trial.parameter_bytes);
+      write_key(json, "memory_bytes");
+      if (trial.memory_bytes)
+        write_value(json, *trial.memory_bytes);
+      else
+        write_value(json, nullptr);
       write_key(json, "sent_bytes");
       if (trial.gap == ForecastGap::None)
         write_value(json, trial.wire_bytes);

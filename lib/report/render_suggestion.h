@@ -17,7 +17,8 @@ inline constexpr std::string_view kSuggestionFormat = "tpplan.suggestion/1";
 
 struct Suggestion {
   std::string_view model;
-  AxisId axis = kNoAxis;  // whose sizes were tried, beside FSDP's
+  std::string_view recipe;  // by which memory is counted
+  AxisId axis = kNoAxis;    // whose sizes were tried, beside FSDP's
   std::span<const MeshTrial> trials;
   const Diagnostics& findings;  // with the plan's own mesh
 };

@@ -25,7 +25,7 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure)
   const ManifestTotals& t = manifest.totals;
   uint64_t whole = 0;
   for (const ManifestParam& param : manifest.parameters)
-    whole += is_replicated(layout_of(manifest, param).sharding.spec);
+    whole += is_whole(layout_of(manifest, param).sharding.spec, manifest.mesh);
   const auto ranks = static_cast<uint64_t>(device_count(manifest.mesh));
   std::string out = "<dl class=\"tiles\">\n";
   out += tile(
@@ -39,13 +39,11 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure)
               fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
                           grouped(whole), grouped(manifest.parameters.size(), "parameter")),
               ranks > 1 && t.replicated_bytes_per_rank > t.bytes / 20);
-  const Optimizer& optimizer = *measure.memory.optimizer;
-  out += tile(optimizer.bytes_per_element == 0 ? "Without an optimizer" : "With the optimizer",
-              bytes_html(measure.memory.fullest.total),
-              optimizer.bytes_per_element == 0
-                  ? "nothing but parameters and buffers"
-                  : fmt::format("{}, {} for each element, on the fullest rank", optimizer.name,
-                                counted(optimizer.bytes_per_element, "byte")));
+  const Recipe& recipe = *measure.memory.recipe;
+  const bool trains = recipe.gradient != KeptAs::None;
+  out += tile(trains ? "In training" : "Without training", bytes_html(measure.memory.fullest.total),
+              trains ? fmt::format("by {}, on the fullest rank, without activations", recipe.name)
+                     : std::string("nothing but parameters and buffers"));
   return out + "</dl>\n";
 }
 

@@ -8,12 +8,14 @@ std::string_view style_sheet() {
   return R"css(
 :root { color-scheme: light dark;
   --bg: #ffffff; --fg: #1b2027; --muted: #59636e; --line: #d9dfe5; --panel: #f5f7f9; --link: #1d5fa8;
-  --cut: #2f6db5; --whole: #c2500c; --whole-gap: #f4a261; --opt: #9fb0c6; --buf: #12776d; --ideal: #1b2027;
+  --cut: #2f6db5; --whole: #c2500c; --whole-gap: #f4a261;
+  --grad: #8aa83c; --master: #7b5ea7; --opt: #9fb0c6; --buf: #12776d; --ideal: #1b2027;
   --t0: #dbe9fa; --t1: #fbe3d2; --t2: #d8f0e3; --t3: #efe0f7; --t4: #fbf0c4; --t5: #d5eff3; --t6: #fadfe8; --t7: #e6ebcf;
   --less: #1a6b37; --more: #a3231d; }
 @media (prefers-color-scheme: dark) { :root {
   --bg: #14171b; --fg: #e4e8ed; --muted: #9aa5b1; --line: #313840; --panel: #1d2126; --link: #7db4f0;
-  --cut: #5b9ae2; --whole: #f08a4b; --whole-gap: #8a4016; --opt: #55657c; --buf: #3cb8a9; --ideal: #f5f7f9;
+  --cut: #5b9ae2; --whole: #f08a4b; --whole-gap: #8a4016;
+  --grad: #a9c65a; --master: #a488d0; --opt: #55657c; --buf: #3cb8a9; --ideal: #f5f7f9;
   --t0: #1f3a5a; --t1: #56341d; --t2: #1d4534; --t3: #432e54; --t4: #4b4115; --t5: #17434b; --t6: #542b3b; --t7: #3c4420;
   --less: #6fce8f; --more: #ff9088; } }
 * { box-sizing: border-box; }
@@ -53,7 +55,8 @@ figure { margin: 1rem 0; }
 .bars .bar { grid-area: bar; }
 svg.bar { display: block; width: 100%; height: 1.5rem; background: var(--panel); border-radius: 0.1875rem; }
 svg rect { stroke: var(--bg); stroke-width: 1; }
-svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .opt { fill: var(--opt); } svg .buf { fill: var(--buf); }
+svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .grad { fill: var(--grad); } svg .master { fill: var(--master); }
+svg .opt { fill: var(--opt); } svg .buf { fill: var(--buf); }
 svg .ideal { stroke: var(--ideal); stroke-width: 2; }
 svg.hidden { position: absolute; width: 0; height: 0; }
 .hatch-a { fill: var(--whole); stroke: none; } .hatch-b { stroke: var(--whole-gap); stroke-width: 2; }

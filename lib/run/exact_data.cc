@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <type_traits>
 
@@ -22,6 +23,7 @@ uint64_t mixed(uint64_t x) {
 struct NumberType {
   void (*put)(char* out, int value) = nullptr;
   int lowest = -2;
+  uint64_t exact = 0;  // whole numbers up to this are exact; 0: however large, sums wrap alike in every order
 };
 
 template <typename T>
@@ -35,11 +37,25 @@ void put_number(char* out, int value) {
   std::memcpy(out, &number, sizeof number);
 }
 
+// 2 to the digits of the mantissa.
+template <typename T>
+constexpr uint64_t exact_up_to() {
+  if constexpr (std::is_integral_v<T>) {
+    return 0;
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return uint64_t{1} << 8;
+  } else if constexpr (std::is_same_v<T, Half>) {
+    return uint64_t{1} << 11;
+  } else {
+    return uint64_t{1} << std::numeric_limits<T>::digits;
+  }
+}
+
 std::optional<NumberType> number_type(DType dtype) {
   NumberType type;
   const bool has = visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
     using T = decltype(zero);
-    type = {put_number<T>, std::is_unsigned_v<T> ? 0 : -2};
+    type = {put_number<T>, std::is_unsigned_v<T> ? 0 : -2, exact_up_to<T>()};
   });
   return has ? std::optional(type) : std::nullopt;
 }
@@ -63,15 +79,34 @@ std::vector<uint64_t> parts_of(const ExactTensor& tensor, const Mesh& mesh, std:
   return parts;
 }
 
-int reduced_value(const ExactTensor& tensor, uint64_t index, std::span<const uint64_t> parts, int lowest, int scale) {
-  int result = exact_value(tensor.salt, index, parts[0]) + 2 + lowest;
+// Of how many contributions one is not zero, element by element in turn: with all of them a sum of many would leave the
+// numbers that the type holds exactly. (Averages multiply, and are of one.)
+uint64_t turns(const ExactTensor& tensor, const NumberType& number, uint64_t contributions) {
+  const bool adds = tensor.op == ReduceOp::Sum || tensor.op == ReduceOp::Avg;
+  if (!adds || number.exact == 0 || contributions <= number.exact / 2) return 1;
+  const uint64_t together = tensor.op == ReduceOp::Avg ? 1 : number.exact / 2;
+  return (contributions + together - 1) / together;
+}
+
+int reduced_value(const ExactTensor& tensor, uint64_t index, std::span<const uint64_t> parts, const NumberType& number,
+                  uint64_t contributions) {
+  const uint64_t in_turn = turns(tensor, number, contributions);
+  const auto value_of = [&](uint64_t part) {
+    if ((index + part) % in_turn != 0) return 0;
+    const int value = exact_value(tensor.salt, index, part) + 2 + number.lowest;
+    return value == 0 && in_turn > 1 ? 1 : value;  // who contributes seldom is heard when it does
+  };
+  int64_t result = value_of(parts[0]);
   for (const uint64_t part : parts.subspan(1)) {
-    const int value = exact_value(tensor.salt, index, part) + 2 + lowest;
+    const int64_t value = value_of(part);
     result = tensor.op == ReduceOp::Max   ? std::max(result, value)
              : tensor.op == ReduceOp::Min ? std::min(result, value)
                                           : result + value;
   }
-  return tensor.op == ReduceOp::Avg ? result * scale / static_cast<int>(parts.size()) : result;
+  // An average stays whole when every contribution is a multiple of the number of contributions.
+  if (tensor.op == ReduceOp::Avg)
+    result = result * static_cast<int64_t>(contributions) / static_cast<int64_t>(parts.size());
+  return static_cast<int>(result);
 }
 
 }  // namespace
@@ -87,9 +122,8 @@ std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::
   const std::optional<NumberType> number = number_type(tensor.dtype);
   const size_t width = dtypes()[tensor.dtype].bits / 8;
   const std::vector<uint64_t> parts = parts_of(tensor, mesh, coordinate, open);
-  // An average stays whole when every contribution is a multiple of the number of contributions.
-  int scale = 1;
-  for (const AxisId axis : tensor.partial) scale *= static_cast<int>(mesh.axes[axis].size);
+  uint64_t contributions = 1;
+  for (const AxisId axis : tensor.partial) contributions *= static_cast<uint64_t>(mesh.axes[axis].size);
   uint64_t count = 1;
   for (const std::vector<Interval>& runs : slice) {
     uint64_t length_of_dim = 0;
@@ -101,7 +135,7 @@ std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::
   const std::function<void(size_t, uint64_t)> fill = [&](size_t dim, uint64_t index) {
     if (dim == slice.size()) {
       if (number) {
-        number->put(out, reduced_value(tensor, index, parts, number->lowest, scale));
+        number->put(out, reduced_value(tensor, index, parts, *number, contributions));
       } else {
         for (size_t i = 0; i < width; ++i) out[i] = static_cast<char>(mixed(tensor.salt + index * width + i));
       }

@@ -1,5 +1,8 @@
 // Test data as a function of the global index: whole numbers so small that their sums are exact in every order, so that
-// what a rank should hold after any redistribution is known without communication and compared to the bit.
+// what a rank should hold after any redistribution is known without communication and compared to the bit. However many
+// ranks contribute: where all of their numbers together would pass what the type holds exactly, only so many of them
+// contribute to an element, others to the next. (Averages of many ranks are exact where the odd part of their number
+// and two bits are.)
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <unordered_map>
-
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "manifest/path_pattern.h"
 
@@ -24,6 +23,7 @@ std::string key_of(const Manifest& manifest, const std::string& pattern, const M
     key += " |";
     for (const ManifestValue& value : *values) {
       for (const auto* placements : {&value.from, &value.to}) key += *placements ? layout_text(**placements) : "null";
+      if (value.gradient) key += layout_text(value.gradient->from) + layout_text(value.gradient->to);
       for (const auto* steps : {&value.forward, &value.backward}) {
         key += " :";
         for (const auto& [c, after, pieces] : *steps)
@@ -42,10 +42,28 @@ std::string layout_text(const std::vector<Placement>& placements) {
   return "[" + join(parts, ", ") + "]";
 }
 
+bool is_closed_above(const Manifest& manifest, std::string_view path, AxisId axis, bool gradient) {
+  for (const ManifestModule& module : manifest.modules) {
+    const std::string_view above = path_of(manifest, module);
+    const bool around = above.empty() || (path.size() > above.size() && path.starts_with(above) &&
+                                          std::string_view("./").find(path[above.size()]) != std::string_view::npos);
+    if (!around || path == above) continue;
+    const ModuleLayout& layout = layout_of(manifest, module);
+    for (const ManifestValue& value : gradient ? layout.inputs : layout.outputs) {
+      const std::vector<Placement>*from = nullptr, *to = nullptr;
+      if (gradient && value.gradient) from = &value.gradient->from, to = &value.gradient->to;
+      if (!gradient && value.from && value.to) from = &*value.from, to = &*value.to;
+      if (from != nullptr && (*from)[axis].kind == PlacementKind::Partial && (*to)[axis].kind != PlacementKind::Partial)
+        return true;
+    }
+  }
+  return false;
+}
+
 std::vector<ModuleProduct> list_products(const Manifest& manifest) {
   const auto weights = module_weights(manifest);
   std::vector<ModuleProduct> products;
-  std::unordered_map<std::string, size_t> known;
+  TextMap<std::string, size_t> known;
   for (const ManifestModule& module : manifest.modules) {
     const std::string_view path = path_of(manifest, module);
     const auto weight = weights.find(path);

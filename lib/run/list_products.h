@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "manifest/manifest.h"
@@ -20,6 +21,10 @@ struct ModuleProduct {
 
 // In the manifest's order: modules with a boundary and a weight.
 [[nodiscard]] std::vector<ModuleProduct> list_products(const Manifest& manifest);
+
+// True when a module around `path` takes a sum over the axis that is open there: an output, or the gradient of an
+// input, that is Partial where it comes to that module's boundary.
+[[nodiscard]] bool is_closed_above(const Manifest& manifest, std::string_view path, AxisId axis, bool gradient);
 
 // "[Shard(0), Partial(sum)]"
 [[nodiscard]] std::string layout_text(const std::vector<Placement>& placements);

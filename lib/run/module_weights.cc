@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "base/keyed_hash.h"
+
 namespace tpplan {
 
-std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest& manifest) {
-  std::unordered_map<std::string_view, ModuleWeight> weights;
+TextMap<std::string_view, ModuleWeight> module_weights(const Manifest& manifest) {
+  TextMap<std::string_view, ModuleWeight> weights;
   for (const ManifestParam& param : manifest.parameters) {
     const ParamLayout& layout = layout_of(manifest, param);
     if (layout.shape.size() != 2 || layout.dims.size() != 2 || (layout.kind != "linear" && layout.kind != "embedding"))

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "manifest/manifest.h"
 
 namespace tpplan {
@@ -19,6 +19,6 @@ struct ModuleWeight {
 
 // By module path: each two-dimensional parameter that is not empty of a linear or embedding module. A module with
 // several has the first one.
-[[nodiscard]] std::unordered_map<std::string_view, ModuleWeight> module_weights(const Manifest& manifest);
+[[nodiscard]] TextMap<std::string_view, ModuleWeight> module_weights(const Manifest& manifest);
 
 }  // namespace tpplan

@@ -102,6 +102,8 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   const int ndim = weight.is_embedding ? 2 : 3;
   w.x_from = input != nullptr ? from_front(*input->from, ndim) : std::vector<Placement>(axis_count);
   w.x_to = input != nullptr ? from_front(*input->to, ndim) : std::vector<Placement>(axis_count);
+  if (input != nullptr && input->gradient)
+    w.dx = {.from = from_front(input->gradient->from, ndim), .to = from_front(input->gradient->to, ndim)};
   std::vector<Placement> rows = rows_of(w.x_to);
   // Boundaries speak of one data rank's sequences: the axes of the batch cut these all the same.
   for (size_t i = 0; i < axis_count; ++i) {
@@ -109,7 +111,10 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
     const bool open =
         rows[i].kind == PlacementKind::Replicate && cuts_batch(w, axis) && !uses_axis(w.weight_spec, axis);
     if (open) rows[i] = shard(0);
-    if (open && w.x_from[i].kind == PlacementKind::Replicate) w.x_from[i] = w.x_to[i] = shard(0);
+    if (open && w.x_from[i].kind == PlacementKind::Replicate) {
+      w.x_from[i] = w.x_to[i] = shard(0);
+      if (w.dx) w.dx->from[i] = w.dx->to[i] = shard(0);
+    }
     if (is_shard(rows[i]) && rows[i].dim == 0) w.batch *= w.mesh.axes[i].size;
   }
   const std::vector<Placement> needed = weight.is_embedding ? rows : x_needed(w, rows), given = y_given(w, rows);
@@ -124,10 +129,14 @@ bool lay_out_product(ProductWork& w, ProductResult& result) {
   if (output != nullptr) {
     w.y_from = from_front(*output->from, 3);
     w.y_to = from_front(*output->to, 3);
+    if (output->gradient)
+      w.dy = {.from = from_front(output->gradient->from, 3), .to = from_front(output->gradient->to, 3)};
     for (size_t i = 0; i < axis_count; ++i) {
       if (given[i] == shard(0) && w.y_from[i].kind == PlacementKind::Replicate &&
-          w.y_to[i].kind == PlacementKind::Replicate)
+          w.y_to[i].kind == PlacementKind::Replicate) {
         w.y_from[i] = w.y_to[i] = shard(0);
+        if (w.dy) w.dy->from[i] = w.dy->to[i] = shard(0);
+      }
     }
   }
   if (w.y_from != given) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct ProductWork {
   PartitionSpec weight_spec;                         // without FSDP's axis
   std::vector<Placement> x_from, x_to;               // of x
   std::vector<Placement> y_from, y_to;               // of y
+  std::optional<GradientLayouts> dx, dy;             // of their gradients, as the boundary says
   std::vector<std::vector<int64_t>> weight_indices;  // by the weight's dims: global indices of the rank's part
 };
 

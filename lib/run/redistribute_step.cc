@@ -43,9 +43,8 @@ bool starts_from(CollectiveKind kind, const Placement& placement) {
 bool refuse_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective,
                  const std::string& why) {
   fail(comm, Code::TP8061,
-       fmt::format(
-           "{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
-           collective.axis < mesh.axes.size() ? escape_for_terminal(mesh.axes[collective.axis].name) : "no axis", why));
+       fmt::format("{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
+                   collective.axis < mesh.axes.size() ? axis_name(mesh, collective.axis) : "no axis", why));
   return false;
 }
 
@@ -127,6 +126,7 @@ struct Exchange {
   const StepPlan& plan;
   const LocalTensor& tensor;
   void* result;
+  StepTiming timing;
   StepMeasure& measure;
   std::string why;  // the step cannot be done
 
@@ -139,18 +139,33 @@ struct Exchange {
 constexpr const char* kNotWhole =
     "its runs are not whole bytes: shard another dim, or a multiple of the elements in a byte";
 
-// Runs one call of the backend and times it: behind what the device still had to do, so that this is not counted, and
-// to the end of what the call has only queued.
-template <typename Call>
-bool talk(Exchange& exchange, uint64_t bytes, Call call) {
-  exchange.comm.device->synchronize();
-  const Clock::time_point start = Clock::now();
-  const bool fine = call();
-  if (fine) exchange.comm.device->synchronize();
-  exchange.measure.exchange_seconds = seconds_since(start);
-  exchange.measure.exchange_bytes = bytes;
-  return fine;
+// Makes one call: `prepare` and `call`. Before it, where it is to be timed, the call alone as often as that takes:
+// behind what the device still had to do, and to the end of what the calls have only queued.
+template <typename Prepare, typename Call>
+bool talk(Exchange& exchange, uint64_t bytes, Prepare prepare, Call call) {
+  const Device& device = *exchange.comm.device;
+  exchange.measure.bytes = bytes;
+  if (exchange.timing.iterations > 0) {
+    prepare();
+    for (int i = 0; i < exchange.timing.warmup; ++i) {
+      if (!call()) return false;
+    }
+    device.synchronize();
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < exchange.timing.iterations; ++i) {
+      if (!call()) return false;
+    }
+    device.synchronize();
+    exchange.measure.seconds = seconds_since(start) / exchange.timing.iterations;
+  }
+  prepare();
+  device.synchronize();
+  if (!call()) return false;
+  device.synchronize();
+  return true;
 }
+
+constexpr auto kNothing = [] {};
 
 // The parts of the own region that the members will hold, packed into a block.
 bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
@@ -190,7 +205,7 @@ bool run_all_gather(Exchange& exchange) {
   const std::shared_ptr<void> block = allocate_block(exchange.comm, received.total);
   if (!has_block(block, received.total)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, received.total,
+  return talk(exchange, received.total, kNothing,
               [&] {
                 return comm.backend->all_gather(comm, exchange.plan.group, exchange.tensor.data.get(), block.get(),
                                                 received.bytes);
@@ -208,7 +223,7 @@ bool run_all_to_all(Exchange& exchange) {
   const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
   if (!has_block(in, received.total)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, sent.total,
+  return talk(exchange, sent.total, kNothing,
               [&] {
                 return comm.backend->all_to_all(comm, exchange.plan.group, out.get(), sent.bytes, in.get(),
                                                 received.bytes);
@@ -222,7 +237,7 @@ bool run_reduce_scatter(Exchange& exchange) {
   std::shared_ptr<void> out;
   if (!pack(exchange, sent, out)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, sent.total, [&] {
+  return talk(exchange, sent.total, kNothing, [&] {
     return comm.backend->reduce_scatter(comm, exchange.plan.group, out.get(), exchange.result, sent.counts,
                                         exchange.tensor.dtype, exchange.plan.op);
   });
@@ -232,8 +247,10 @@ bool run_reduce_scatter(Exchange& exchange) {
 bool run_all_reduce(Exchange& exchange) {
   const uint64_t bytes = exchange.tensor.bytes, elements = elements_in(own(exchange.plan.before, exchange.plan));
   Comm& comm = exchange.comm;
-  if (bytes != 0) comm.device->copy(exchange.result, exchange.tensor.data.get(), bytes);
-  return talk(exchange, bytes, [&] {
+  const auto fill = [&] {
+    if (bytes != 0) comm.device->copy(exchange.result, exchange.tensor.data.get(), bytes);
+  };
+  return talk(exchange, bytes, fill, [&] {
     return comm.backend->all_reduce(comm, exchange.plan.group, exchange.result, elements, exchange.tensor.dtype,
                                     exchange.plan.op);
   });
@@ -241,9 +258,12 @@ bool run_all_reduce(Exchange& exchange) {
 
 bool run_slice(Exchange& exchange) {
   const StepPlan& plan = exchange.plan;
-  return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result,
-                   own(plan.after, plan), own(plan.after, plan), plan.bits) ||
-         exchange.refuse(kNotWhole);
+  const uint64_t bytes = (elements_in(own(plan.after, plan)) * plan.bits + 7) / 8;
+  return talk(exchange, bytes, kNothing, [&] {
+    return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result,
+                     own(plan.after, plan), own(plan.after, plan), plan.bits) ||
+           exchange.refuse(kNotWhole);
+  });
 }
 
 struct KindRow {
@@ -287,9 +307,8 @@ bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
 }
 
 bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
-                       std::optional<Placement> after, StepMeasure* measure) {
+                       std::optional<Placement> after, StepMeasure* measure, const StepTiming& timing) {
   if (comm.fault) return false;
-  const Clock::time_point start = Clock::now();
   const auto refuse = [&](const std::string& why) { return refuse_step(comm, tensor, mesh, collective, why); };
   if (collective.axis >= mesh.axes.size() || tensor.placements.size() != mesh.axes.size())
     return refuse("the mesh has no such axis");
@@ -317,12 +336,12 @@ bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collectiv
   StepMeasure local;
   local.group = plan.group.ranks.size();
   if (!allocate_local(comm, mesh, result)) return false;
-  Exchange exchange{.comm = comm, .plan = plan, .tensor = tensor, .result = result.data.get(), .measure = local};
+  Exchange exchange{
+      .comm = comm, .plan = plan, .tensor = tensor, .result = result.data.get(), .timing = timing, .measure = local};
   const auto* row = std::ranges::find(kKinds, collective.kind, &KindRow::kind);
   if (!row->run(exchange)) return exchange.why.empty() ? false : refuse(exchange.why);
   comm.device->synchronize();
   tensor = std::move(result);
-  local.total_seconds = seconds_since(start);
   if (measure != nullptr) *measure = local;
   return true;
 }

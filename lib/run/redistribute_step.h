@@ -27,13 +27,19 @@ struct LocalTensor {
   std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
 };
 
-// How long the ranks talked, and about how much, as nccl-tests counts it: the larger side of one rank's exchange
-// (all_gather: what it ends up with; reduce_scatter, all_to_all: what it starts with; all_reduce: the buffer). Zero for
-// slice.
+// How often a step's call is made to be timed, beside the one whose result counts: `warmup` times untimed, then
+// `iterations` times.
+struct StepTiming {
+  int warmup = 0, iterations = 0;
+};
+
+// How long the ranks talked, and about how much, as nccl-tests counts it: the calls alone, in memory that stands ready,
+// one behind the other with one wait for the device at the end; bytes of the larger side of one rank's exchange
+// (all_gather: what it ends up with; reduce_scatter, all_to_all: what it starts with; all_reduce: the buffer). Of a
+// slice, the copy and what it leaves.
 struct StepMeasure {
-  double exchange_seconds = 0;  // in the backend's call, from this rank's point of view
-  double total_seconds = 0;     // with packing and unpacking
-  uint64_t exchange_bytes = 0;
+  double seconds = 0;  // of one call, from this rank's point of view; 0 where nothing was to be timed
+  uint64_t bytes = 0;
   uint64_t group = 1;  // ranks that took part: the size of the axis
 };
 
@@ -53,6 +59,7 @@ struct StepMeasure {
 // when the runs of a type below 8 bits are not whole bytes, when a sum is asked of a type without arithmetic, or when
 // the backend fails.
 [[nodiscard]] bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
-                                     std::optional<Placement> after = std::nullopt, StepMeasure* measure = nullptr);
+                                     std::optional<Placement> after = std::nullopt, StepMeasure* measure = nullptr,
+                                     const StepTiming& timing = {});
 
 }  // namespace tpplan

@@ -24,7 +24,30 @@ bool redistribute_all(ProductWork& w, LocalTensor& tensor, const std::vector<Ste
   return true;
 }
 
-// What is still open is summed, for the comparison only.
+// True when the tensor has reached the layout that the manifest promises; else the result says what it has.
+bool keeps_promise(const LocalTensor& tensor, const std::vector<Placement>& promised, ProductFault fault,
+                   std::string_view what, ProductResult& result) {
+  if (tensor.placements == promised) return true;
+  result.fault = fault;
+  result.reason =
+      fmt::format("{} ends as {}, and {} is promised", what, layout_text(tensor.placements), layout_text(promised));
+  return false;
+}
+
+// True when a module around this one takes every sum that the tensor leaves open here: an output of it, or the gradient
+// of an input, that starts Partial there.
+bool is_summed_above(const ProductWork& w, const LocalTensor& tensor, bool gradient, ProductResult& result) {
+  for (const AxisId axis : open_axes(tensor.placements)) {
+    if (is_closed_above(w.manifest, w.product.path, axis, gradient)) continue;
+    result.fault = gradient ? ProductFault::GradientLayout : ProductFault::OutputLayout;
+    result.reason = fmt::format("{} leaves a sum over {} open, and no module around it closes it",
+                                gradient ? "the gradient of its input" : "its output", axis_name(w.mesh, axis));
+    return false;
+  }
+  return true;
+}
+
+// What is promised to stay open is summed, for the comparison only.
 bool close_sums(ProductWork& w, LocalTensor& tensor) {
   for (const AxisId axis : open_axes(tensor.placements)) {
     if (!redistribute_step(w.comm, w.mesh, {.kind = CollectiveKind::AllReduce, .axis = axis}, tensor)) return false;
@@ -97,6 +120,8 @@ bool forward(ProductWork& w, const DeviceFloats& weight, LocalTensor& x, Product
            {.m = rows, .n = count(w, shape.out), .k = count(w, shape.in), .transpose_b = shape.out == 0}, result);
   const ManifestValue* output = first_value(w.product.layout->outputs);
   if (output != nullptr && !redistribute_all(w, y, output->forward, w.y_to)) return false;
+  if (!keeps_promise(y, w.y_to, ProductFault::OutputLayout, "its output", result)) return true;
+  if (output == nullptr && !is_summed_above(w, y, false, result)) return true;
   if (!close_sums(w, y)) return false;
   result.elements = y.bytes / sizeof(float);
   result.wrong = wrong_products(w, y, shape.out, x_value, w.in, kFactorV, kFactorU);
@@ -105,12 +130,16 @@ bool forward(ProductWork& w, const DeviceFloats& weight, LocalTensor& x, Product
 
 // dy where the product takes it: cut as y is, and the same on every rank over which y's sums were open.
 bool gradient_of_output(ProductWork& w, LocalTensor& dy, ProductResult& result) {
-  std::vector<Placement> arriving = w.y_to, target = w.y_from;
-  for (Placement& p : arriving) p = p.kind == PlacementKind::Partial ? Placement{} : p;
-  for (Placement& p : target) p = p.kind == PlacementKind::Partial ? Placement{} : p;
-  dy = make_tensor(w, w.product.path + " gradient of output", w.out, arriving);
+  const GradientLayouts needed = gradient_layouts(w.y_from, w.y_to, 0, GradientSums::None);
+  const std::vector<Placement>& target = needed.to;
+  dy = make_tensor(w, w.product.path + " gradient of output", w.out, w.dy ? w.dy->from : needed.from);
   const ManifestValue* output = first_value(w.product.layout->outputs);
   if (!make_filled(w, dy, dy_value, w.product.weight.out)) return false;
+  if (output != nullptr && !w.dy) {
+    result.fault = ProductFault::GradientLayout;
+    result.reason = "the boundary says of no gradient of its output";
+    return true;
+  }
   if (output != nullptr && !redistribute_all(w, dy, output->backward, target)) return false;
   if (dy.placements == target) return true;
   result.fault = ProductFault::GradientLayout;
@@ -134,7 +163,17 @@ bool gradient_of_input(ProductWork& w, const DeviceFloats& weight, const LocalTe
             .transpose_b = shape.in == 0},
            result);
   const ManifestValue* input = first_value(w.product.layout->inputs);
-  if (input != nullptr && !redistribute_all(w, dx, input->backward, w.x_from)) return false;
+  if (input != nullptr && (!w.dx || w.dx->from != dx.placements)) {
+    result.fault = ProductFault::GradientLayout;
+    result.reason = fmt::format("the gradient of its input comes as {}, the boundary {}", layout_text(dx.placements),
+                                w.dx ? "takes it for " + layout_text(w.dx->from) : "says of none");
+    return true;
+  }
+  if (input != nullptr && !redistribute_all(w, dx, input->backward, w.dx->to)) return false;
+  if (input != nullptr &&
+      !keeps_promise(dx, w.dx->to, ProductFault::GradientLayout, "the gradient of its input", result))
+    return true;
+  if (!is_summed_above(w, dx, true, result)) return true;
   if (!close_sums(w, dx)) return false;
   result.input_elements = dx.bytes / sizeof(float);
   result.input_wrong = wrong_products(w, dx, shape.in, dy_value, w.out, kFactorU, kFactorV);
@@ -262,11 +301,16 @@ bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& prod
   }
   DeviceFloats weight;
   LocalTensor x, dy;
-  if (!fill_weight(w, weight) || !make_input(w, x) || !forward(w, weight, x, result) ||
-      !gradient_of_output(w, dy, result))
-    return false;
+  if (!fill_weight(w, weight) || !make_input(w, x)) return false;
+  if (!keeps_promise(x, product.weight.is_embedding ? x_needed(w, w.x_to) : w.x_to, ProductFault::InputLayout,
+                     "its input", result))
+    return true;
+  if (!forward(w, weight, x, result)) return false;
+  if (result.fault != ProductFault::None) return true;
+  if (!gradient_of_output(w, dy, result)) return false;
   if (result.fault != ProductFault::None) return true;
   if (!product.weight.is_embedding && !gradient_of_input(w, weight, dy, result)) return false;
+  if (result.fault != ProductFault::None) return true;
   return gradient_of_weight(w, x, dy, result);
 }
 

@@ -26,10 +26,10 @@ struct ProductResult {
 
 // y = x W, dx = dy W', dW = x' dy in float32, on whole numbers so small that every order of summation gives the same: x
 // arrives as the boundary's `from` says and is redistributed, each rank multiplies what it holds, y leaves as `to`
-// says; the gradients travel back the same way, and dW through grad_reduce. What is still open (Partial) at the
-// boundary is summed for the comparison. The axes of the batch (data, FSDP) cut the sequences even where the boundary
-// does not say so; FSDP's cut of the weight is gathered before. All ranks call it with the same product. False after a
-// fault in `comm`.
+// says; the gradients travel back the same way, and dW through grad_reduce. Each must end in the layout that is
+// promised; a sum that a boundary promises to leave open is closed by a module around it, or is a fault. The axes of
+// the batch (data, FSDP) cut the sequences even where the boundary does not say so; FSDP's cut of the weight is
+// gathered before. All ranks call it with the same product. False after a fault in `comm`.
 [[nodiscard]] bool run_product(Comm& comm, const Manifest& manifest, const ModuleProduct& product, int64_t tokens,
                                ProductResult& result);
 

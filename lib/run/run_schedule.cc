@@ -28,23 +28,23 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
                      .placements = entry.from};
   if (!make_exact(comm, mesh, data, tensor)) return false;
   for (size_t i = 0; i < entry.steps.size(); ++i) {
-    LocalTensor next;
-    CollectiveResult seen{.entry = id, .collective = entry.steps[i].collective};
-    double seconds = 0;
-    for (int repetition = 0; repetition < options.warmup + options.iterations; ++repetition) {
-      next = tensor;
-      StepMeasure measure;
-      if (!redistribute_step(comm, mesh, entry.steps[i].collective, next, entry.steps[i].after, &measure)) return false;
-      if (repetition >= options.warmup) seconds += measure.total_seconds;
-      seen.bytes = entry.steps[i].collective.kind == CollectiveKind::LocalSlice ? next.bytes : measure.exchange_bytes;
-      seen.ranks = measure.group;
-    }
-    seen.seconds = seconds / options.iterations;
-    result.collectives.push_back(seen);
-    tensor = std::move(next);
+    const Collective& collective = entry.steps[i].collective;
+    StepMeasure measure;
+    if (!redistribute_step(comm, mesh, collective, tensor, entry.steps[i].after, &measure,
+                           {.warmup = options.warmup, .iterations = options.iterations}))
+      return false;
+    result.collectives.push_back({.entry = id,
+                                  .collective = collective,
+                                  .bytes = measure.bytes,
+                                  .ranks = measure.group,
+                                  .seconds = measure.seconds});
   }
-  result.entries[id] = {.elements = tensor.bytes * 8 / dtypes()[tensor.dtype].bits,
-                        .wrong = count_wrong(comm, mesh, data, tensor)};
+  EntryResult& seen = result.entries[id];
+  seen.elements = tensor.bytes * 8 / dtypes()[tensor.dtype].bits;
+  seen.wrong = count_wrong(comm, mesh, data, tensor);
+  if (tensor.placements == entry.to) return true;
+  seen.fault = fmt::format("it ends as {}, and {} is promised", to_text(tensor.placements), to_text(entry.to));
+  seen.wrong = std::max<uint64_t>(seen.elements, 1);
   return true;
 }
 

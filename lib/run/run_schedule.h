@@ -30,6 +30,7 @@ struct EntryResult {
   uint64_t elements = 0;  // this rank holds at the end
   uint64_t wrong = 0;     // that differ from the unsharded tensor
   std::string not_run;    // why it was not run, the same on every rank; empty: it was
+  std::string fault;      // it ends in another layout than the manifest promises, the same on every rank; all is wrong
 };
 
 struct ScheduleResult {

@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "manifest/path_pattern.h"
 #include "run/exact_tensor.h"
 #include "run/module_weights.h"
@@ -17,12 +17,13 @@ constexpr int64_t kUnknownFeatures = 64;
 struct Builder {
   const Manifest& manifest;
   const ScheduleOptions& options;
-  std::unordered_map<std::string_view, ModuleWeight> weights;
-  std::unordered_map<std::string_view, std::pair<int64_t, int64_t>>
+  TextMap<std::string_view, ModuleWeight> weights;
+  TextMap<std::string_view, std::pair<int64_t, int64_t>>
       inner;  // of a container: `in` of the first linear inside it, `out` of the last
+  TextMap<std::string_view, const ModuleLayout*> inputs;  // of a module whose input has a layout
   DType float32 = 0, int64 = 0;
   std::vector<ScheduleEntry> schedule;
-  std::unordered_map<std::string, size_t> known;  // what an entry does -> its place
+  TextMap<std::string, size_t> known;  // what an entry does -> its place
 };
 
 std::string key_of(const ScheduleEntry& entry) {
@@ -30,7 +31,7 @@ std::string key_of(const ScheduleEntry& entry) {
       fmt::format("{} {} {} {}", static_cast<int>(entry.part), entry.pattern, fmt::join(entry.shape, ","), entry.dtype);
   for (const DimSegments& segments : entry.segments)
     key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
-  for (const Placement& placement : entry.from) key += ' ' + to_text(placement);
+  for (const auto* layout : {&entry.from, &entry.to}) key += ' ' + to_text(*layout);
   for (const Step& step : entry.steps) {
     const Collective& c = step.collective;
     key += fmt::format(" {}.{}.{}.{}", static_cast<int>(c.kind), c.axis, c.dim, c.from_dim);
@@ -39,7 +40,7 @@ std::string key_of(const ScheduleEntry& entry) {
 }
 
 void add(Builder& b, ScheduleEntry entry) {
-  if (entry.steps.empty()) return;
+  if (entry.from == entry.to && entry.steps.empty()) return;
   entry.pattern = path_pattern(entry.path);
   const auto [place, is_new] = b.known.try_emplace(key_of(entry), b.schedule.size());
   if (is_new) b.schedule.push_back(std::move(entry));
@@ -107,12 +108,14 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
                       .path = std::string(module),
                       .dtype = ids ? b.int64 : b.float32,
                       .from = *value.from,
+                      .to = *value.to,
                       .steps = value.forward};
   entry.shape = value_shape(b, *value.from, *value.to, ids ? 2 : 3, features_of(b, module, part));
   add(b, entry);
-  if (ids) return;  // ids have no gradient
+  if (!value.gradient) return;
   entry.part = SchedulePart::Gradient;
-  entry.from = arriving_gradient(*value.to, value.backward);
+  entry.from = value.gradient->from;
+  entry.to = value.gradient->to;
   entry.steps = value.backward;
   add(b, std::move(entry));
 }
@@ -120,11 +123,36 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
 void add_modules(Builder& b) {
   for (const ManifestModule& module : b.manifest.modules) {
     const ModuleLayout& layout = layout_of(b.manifest, module);
+    if (!layout.inputs.empty() && layout.inputs[0].to) b.inputs.emplace(path_of(b.manifest, module), &layout);
     for (const ManifestValue& value : layout.inputs)
       add_value(b, path_of(b.manifest, module), value, SchedulePart::Input);
     for (const ManifestValue& value : layout.outputs)
       add_value(b, path_of(b.manifest, module), value, SchedulePart::Output);
   }
+}
+
+// A parameter's spec once it is gathered for its module: no axis of the batch cuts it.
+PartitionSpec gathered(const Manifest& manifest, PartitionSpec spec) {
+  for (const AxisId axis : data_axes_of(manifest)) spec = without_axis(std::move(spec), axis);
+  return spec;
+}
+
+// The axes over which every rank has tokens of its own, and a summand of the parameter's gradient: those of the batch,
+// and those over which its own rule cuts the input of its module along the batch or the sequence.
+std::vector<AxisId> open_axes_of(const Builder& b, const ManifestParam& param) {
+  std::vector<AxisId> axes = data_axes_of(b.manifest);
+  const ParamLayout& layout = layout_of(b.manifest, param);
+  const std::string_view path = path_of(b.manifest, param);
+  const auto inputs = b.inputs.find(path.substr(0, std::min(path.find_last_of("./"), path.size())));
+  if (inputs == b.inputs.end() || inputs->second->rule != layout.rule) return axes;
+  const std::vector<Placement>& input = *inputs->second->inputs[0].to;
+  for (size_t i = 0; i < input.size(); ++i) {
+    const Placement& placement = input[i];
+    const auto axis = static_cast<AxisId>(i);
+    const bool cuts_tokens = is_shard(placement) && placement.dim >= 0 && placement.dim < 2;
+    if (cuts_tokens && !uses_axis(layout.sharding.spec, axis)) axes.push_back(axis);
+  }
+  return axes;
 }
 
 void add_param(Builder& b, const ManifestParam& param) {
@@ -136,10 +164,13 @@ void add_param(Builder& b, const ManifestParam& param) {
                        .shape = layout.shape,
                        .segments = layout.sharding.segments,
                        .dtype = layout.dtype,
-                       .from = plain_placements(spec, mesh)};
+                       .from = plain_placements(spec, mesh),
+                       .to = plain_placements(gathered(b.manifest, spec), mesh)};
   ScheduleEntry reduce = gather;
   reduce.part = SchedulePart::Reduce;
   reduce.from = unreduced_gradient(spec, layout.grad_reduce, mesh);
+  for (const AxisId axis : open_axes_of(b, param)) reduce.from[axis] = {.kind = PlacementKind::Partial};
+  reduce.to = plain_placements(spec, mesh);
   for (const ParamStep& step : layout.steps)
     (step.part == StepPart::Gather ? gather : reduce).steps.push_back(step.step);
   add(b, std::move(gather));

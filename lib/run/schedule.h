@@ -25,8 +25,8 @@ struct ScheduleEntry {
   std::vector<int64_t> shape;         // of the whole tensor; an activation's is [batch, tokens, features]
   std::vector<DimSegments> segments;  // of a packed parameter
   DType dtype = 0;
-  std::vector<Placement> from;
-  std::vector<Step> steps;  // as the manifest says them
+  std::vector<Placement> from, to;  // where it starts, and where the manifest promises that it ends
+  std::vector<Step> steps;          // as the manifest says them
 };
 
 struct ScheduleOptions {

@@ -47,16 +47,22 @@ void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& ax
   faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
 }
 
-// Major axis first, each cuts the first piece of the one before: pieces of an axis are equal but for the last ones, so
-// every boundary is on a granule if and only if the first piece of each axis' cut is a whole number of granules, or the
-// run is not cut at all.
+// Major axis first, each cuts every piece of the one before. Pieces begin on granules as long as no boundary was inside
+// one, so that only their lengths matter: of a run those of an axis are all alike but for the last one, which an axis
+// behind it may cut elsewhere.
 bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
-  Interval run{0, size};
+  std::vector<int64_t> lengths{size};
   for (const AxisId axis : axes) {
-    const int64_t ways = mesh.axes[axis].size;
-    const Interval first = chunk(run, ways, 0);
-    if (length(first) != length(run) && length(first) % granule != 0) return true;
-    run = first;
+    std::vector<int64_t> pieces;
+    for (const int64_t whole : lengths) {
+      const int64_t piece = length(chunk({0, whole}, mesh.axes[axis].size, 0));
+      if (piece != whole && piece % granule != 0) return true;
+      pieces.push_back(piece);
+      if (piece != 0 && whole % piece != 0) pieces.push_back(whole % piece);
+    }
+    std::ranges::sort(pieces);
+    pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+    lengths = std::move(pieces);
   }
   return false;
 }

@@ -17,7 +17,8 @@ struct CollectiveCall {
   std::string module;
   std::vector<int64_t> shape;  // of its input
   std::string dtype;
-  int64_t bytes = 0;  // of its input
+  int64_t bytes = 0;    // of its input
+  bool hidden = false;  // no rule asks for it: DTensor makes it inside of an operation whose operands do not fit
   bool operator==(const CollectiveCall&) const = default;
 };
 

@@ -21,7 +21,7 @@ LossScale scale_along(const Loss& loss, AxisId axis, Reduction joined) {
 
 std::string to_text(const Loss& loss, const Mesh& mesh) {
   std::string axes;
-  for (const AxisId axis : loss.axes) axes += (axes.empty() ? "" : ", ") + mesh.axes[axis].name;
+  for (const AxisId axis : loss.axes) axes += (axes.empty() ? "" : ", ") + axis_name(mesh, axis);
   std::string text(to_text(loss.reduction));
   text += " of output " + std::to_string(loss.output);
   if (loss.reduction == Reduction::Mean)

@@ -1,5 +1,7 @@
 #include "sharding/mesh.h"
 
+#include "base/text.h"
+
 namespace tpplan {
 
 int64_t device_count(const Mesh& mesh) {
@@ -30,11 +32,13 @@ int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate) {
   return rank;
 }
 
+std::string axis_name(const Mesh& mesh, AxisId axis) { return escape_for_terminal(mesh.axes[axis].name); }
+
 std::string to_text(const Mesh& mesh) {
   std::string text = "[";
-  for (const MeshAxis& axis : mesh.axes) {
-    if (text.size() > 1) text += ", ";
-    text += axis.name + "=" + std::to_string(axis.size);
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += axis_name(mesh, static_cast<AxisId>(i)) + "=" + std::to_string(mesh.axes[i].size);
   }
   return text + "]";
 }

@@ -34,6 +34,9 @@ struct Mesh {
 [[nodiscard]] std::vector<int64_t> coordinate_of(const Mesh& mesh, int64_t rank);
 [[nodiscard]] int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate);
 
+// The name of an axis as it is printed: escaped, so that it is one word of one line. All prints take it.
+[[nodiscard]] std::string axis_name(const Mesh& mesh, AxisId axis);
+
 // "[fsdp=2, tp=4]"
 [[nodiscard]] std::string to_text(const Mesh& mesh);
 

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/text.h"
+
 namespace tpplan {
 
 bool is_replicated(const PartitionSpec& spec) {
   return std::all_of(spec.begin(), spec.end(), [](const DimAxes& axes) { return axes.empty(); });
 }
+
+bool is_whole(const PartitionSpec& spec, const Mesh& mesh) { return shard_count(spec, mesh) == 1; }
 
 bool uses_axis(const PartitionSpec& spec, AxisId axis) {
   return std::any_of(spec.begin(), spec.end(),
@@ -54,14 +58,13 @@ bool is_plain(std::string_view name) {
 
 std::string axis_text(std::string_view name) {
   if (is_plain(name)) return std::string(name);
-  constexpr std::string_view digits = "0123456789abcdef";
+  // What is written for unseen characters on a terminal is what YAML reads in double quotes.
   std::string text = "\"";
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      text.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15u]);
-    else
-      text.append(c == '"' || c == '\\' ? "\\" : "").append(1, c);
+  for (size_t from = 0; from < name.size();) {
+    const size_t next = std::min(name.find_first_of("\"\\", from), name.size());
+    text += escape_for_terminal(name.substr(from, next - from));
+    if (next < name.size()) text.append("\\").append(1, name[next]);
+    from = next + 1;
   }
   return text + "\"";
 }

@@ -33,7 +33,10 @@ struct Sharding {
 };
 
 [[nodiscard]] inline PartitionSpec replicated_spec(size_t ndim) { return PartitionSpec(ndim); }
+// Whether it names no axis; whether every rank of this mesh holds all, which is also so where all axes that it names
+// have size 1.
 [[nodiscard]] bool is_replicated(const PartitionSpec& spec);
+[[nodiscard]] bool is_whole(const PartitionSpec& spec, const Mesh& mesh);
 [[nodiscard]] bool uses_axis(const PartitionSpec& spec, AxisId axis);
 
 // A spec without one of its axes.

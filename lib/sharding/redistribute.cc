@@ -27,7 +27,7 @@ std::string to_text(const Collective& collective, const Mesh& mesh) {
     text += " dim " + std::to_string(collective.from_dim) + " to " + std::to_string(collective.dim);
   else if (collective.kind != CollectiveKind::AllReduce)
     text += " dim " + std::to_string(collective.dim);
-  return text + " over " + mesh.axes[collective.axis].name;
+  return text + " over " + axis_name(mesh, collective.axis);
 }
 
 namespace {

@@ -36,6 +36,17 @@ std::optional<size_t> dim_of(const PartitionSpec& spec, AxisId axis) {
   return std::nullopt;
 }
 
+constexpr Placement kOpen{.kind = PlacementKind::Partial};
+
+// The gradient of a sum is the same on every rank.
+std::vector<Placement> whole_sums(std::span<const Placement> layout) {
+  std::vector<Placement> whole(layout.begin(), layout.end());
+  for (Placement& placement : whole) {
+    if (placement.kind == PlacementKind::Partial) placement = {};
+  }
+  return whole;
+}
+
 // A parameter, or its gradient, on its way: `spec` is how it is cut now.
 struct Walk {
   std::span<const int64_t> shape;
@@ -151,17 +162,31 @@ std::vector<Step> value_steps(std::span<const Placement> from, std::span<const C
   return steps;
 }
 
-std::vector<Placement> arriving_gradient(std::span<const Placement> to, std::span<const Step> backward) {
-  std::vector<Placement> placements(to.begin(), to.end());
-  for (Placement& placement : placements) {
-    if (placement.kind == PlacementKind::Partial) placement = {};
+std::optional<std::vector<Step>> steps_between(std::span<const Placement> from, std::span<const Placement> to,
+                                               const Mesh& mesh) {
+  const auto collectives = redistribute(from, to);
+  if (!collectives) return std::nullopt;
+  return value_steps(from, *collectives, to, mesh);
+}
+
+GradientLayouts gradient_layouts(std::span<const Placement> from, std::span<const Placement> to, AxisId axis,
+                                 GradientSums sums) {
+  GradientLayouts gradient{.from = whole_sums(to), .to = whole_sums(from)};
+  if (sums != GradientSums::None) gradient.from[axis] = kOpen;
+  if (sums == GradientSums::Open) gradient.to[axis] = kOpen;
+  return gradient;
+}
+
+bool is_gradient_of(const GradientLayouts& gradient, std::span<const Placement> from, std::span<const Placement> to) {
+  const std::vector<Placement> arrives = whole_sums(to), leaves = whole_sums(from);
+  if (gradient.from.size() != arrives.size() || gradient.to.size() != leaves.size()) return false;
+  for (size_t axis = 0; axis < arrives.size(); ++axis) {
+    const bool open = gradient.from[axis] == kOpen && arrives[axis].kind == PlacementKind::Replicate;
+    const bool stays = open && gradient.to[axis] == kOpen && leaves[axis].kind == PlacementKind::Replicate;
+    if (!open && gradient.from[axis] != arrives[axis]) return false;
+    if (!stays && gradient.to[axis] != leaves[axis]) return false;
   }
-  for (const Step& step : backward) {
-    const CollectiveKind kind = step.collective.kind;
-    if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter)
-      placements[step.collective.axis] = {.kind = PlacementKind::Partial};
-  }
-  return placements;
+  return true;
 }
 
 std::string_view to_text(StepPart part) { return kPartNames[static_cast<size_t>(part)]; }

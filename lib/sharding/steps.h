@@ -41,9 +41,29 @@ struct Step {
 [[nodiscard]] std::vector<Step> value_steps(std::span<const Placement> from, std::span<const Collective> collectives,
                                             std::span<const Placement> target, const Mesh& mesh);
 
-// How the gradient of a value lies when it comes back to the boundary, by the steps that bring it on from there: as the
-// redistribution left the value, but Partial on the axes over which a step sums. A Partial value's is whole.
-[[nodiscard]] std::vector<Placement> arriving_gradient(std::span<const Placement> to, std::span<const Step> backward);
+// The steps that bring a value, or a gradient, from one layout to another, with an entry for every axis of the mesh:
+// what a manifest says, and what its readers hold it to. Nothing where no steps do: to Partial from anything else.
+[[nodiscard]] std::optional<std::vector<Step>> steps_between(std::span<const Placement> from,
+                                                             std::span<const Placement> to, const Mesh& mesh);
+
+// How the gradient of a value lies when it comes back to a boundary, and how it goes on from there.
+struct GradientLayouts {
+  std::vector<Placement> from, to;
+  bool operator==(const GradientLayouts&) const = default;
+};
+
+// What a boundary does to sums that what stands behind it leaves open in the gradient. Open ones stay so, for a module
+// around it to sum.
+enum class GradientSums : uint8_t { None, Closed, Open };
+
+// The gradient of a value that goes from `from` to `to`, whose sums over `axis` are open or not: cut as the value is,
+// and whole on every rank where the value is Partial (torch 2.13, Redistribute.backward).
+[[nodiscard]] GradientLayouts gradient_layouts(std::span<const Placement> from, std::span<const Placement> to,
+                                               AxisId axis, GradientSums sums);
+
+// True for the layouts of a gradient of such a value, whatever sums are open.
+[[nodiscard]] bool is_gradient_of(const GradientLayouts& gradient, std::span<const Placement> from,
+                                  std::span<const Placement> to);
 
 // What a parameter is gathered for, or its gradient reduced for.
 enum class StepPart : uint8_t {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <tuple>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "base/read_file.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -113,7 +113,7 @@ std::vector<Fault> compare_checksums(const std::string& path, const Manifest& ma
   const ReadResult result = read_file(path, kMaxBytes);
   if (result.fault != ReadFault::None)
     return unusable(result.fault == ReadFault::TooLarge ? "the file is too large" : result.reason);
-  std::unordered_map<std::string_view, size_t> numbers;
+  TextMap<std::string_view, size_t> numbers;
   std::vector<bool> seen(checksums.front().size());
   for (size_t t = 0; t < seen.size(); ++t) numbers[path_of(manifest, tensor_of(manifest, t))] = t;
   std::string format, written_by;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "ranks/deadline.h"
 
 namespace tpplan {
 namespace {
@@ -61,7 +62,8 @@ const char* unpack(const ReadTo& to, const ReadItem& item, int rank, const char*
 
 // Rounds of one item a member: member i reads the i-th of them and sends everybody its part. All ranks have the same
 // list of cells and cut it by the same block, so each knows what comes from whom without being told.
-uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells, uint64_t staging) {
+uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells, uint64_t staging,
+                        ProgressKind progress) {
   if (cells.empty()) return 0;
   const Device& device = *comm.device;
   const uint64_t members = comm.node.size();
@@ -76,7 +78,11 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
                               : take(device.allocate(members * block), device.release, members * block);
   const Memory receive = take(device.allocate(members * block), device.release, members * block);
 
-  uint64_t read_bytes = 0;
+  const Clock::time_point start = Clock::now();
+  Progress shows{.title = "loading what ranks share", .kind = progress};
+  for (const ReadCell* cell : cells) shows.total_bytes += bytes_of(*cell);
+  double shown = 0;
+  uint64_t read_bytes = 0, done = 0;
   std::vector<ReadItem> round;  // at most one item a member
   std::optional<Fault> fault;
   const auto finish_round = [&] {
@@ -105,6 +111,8 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
     const char* in = static_cast<const char*>(receive.get());
     for (const ReadItem& item : round) in = unpack(to, item, comm.rank, in);
     device.synchronize();
+    for (const ReadItem& item : round) done += packed_bytes(item);
+    show_progress(shows, done, shows.total_bytes, seconds_since(start), shown);
     round.clear();
   };
   for (const ReadCell* cell : cells) {
@@ -115,6 +123,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
     }
   }
   if (!round.empty()) finish_round();
+  if (progress == ProgressKind::Bar) clear_bar();
   if (fault) throw *fault;
   return read_bytes;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <thread>
 
 #include "base/text.h"
@@ -106,10 +105,7 @@ DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
     else if (alone || cell.segments.front().targets.front().rank == comm.rank)
       dealt.own.push_back(&cell);
   }
-  for (const ReadCell* cell : dealt.own) {
-    dealt.own_bytes += std::accumulate(cell->outer_counts.begin(), cell->outer_counts.end(),
-                                       cell->lines * cell->line_bytes, std::multiplies<>());
-  }
+  for (const ReadCell* cell : dealt.own) dealt.own_bytes += bytes_of(*cell);
   return dealt;
 }
 
@@ -160,10 +156,10 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
     use_device(comm);
     comm.device->is_host_memory ? read_on_host(to, list, block, work) : read_through_staging(to, list, block, work);
   });
-  finish_together(comm, queue, {.title = options.progress ? "loading" : "", .total_bytes = dealt.own_bytes});
+  finish_together(comm, queue, {.title = "loading", .total_bytes = dealt.own_bytes, .kind = options.progress});
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
-  if (!alone) result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging);
+  if (!alone) result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging, options.progress);
   if (!stores.empty()) check_unchanged(source);
   result.seconds = seconds_since(start);
   return result;

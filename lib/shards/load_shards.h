@@ -8,13 +8,14 @@
 #include "ranks/backend.h"
 #include "shards/open_weights.h"
 #include "shards/shard_store.h"
+#include "shards/work_together.h"
 
 namespace tpplan {
 
 struct LoadOptions {
   uint64_t staging = uint64_t{256} << 20;  // bytes of host memory beside the shards
   int threads = 0;                         // that read; 0: a processor each, shared between the ranks of a node
-  bool progress = false;                   // a bar on standard error
+  ProgressKind progress{};                 // on standard error
 };
 
 struct LoadResult {

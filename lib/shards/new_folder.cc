@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +12,10 @@
 #include <filesystem>
 #include <optional>
 #include <tuple>
+#include <vector>
 
+#include "base/file_limit.h"
+#include "base/long_calls.h"
 #include "base/text.h"
 #include "base/unfinished.h"
 #include "base/write_file.h"
@@ -24,11 +28,12 @@ namespace {
 namespace fs = std::filesystem;
 
 Fault failure(const std::string& path, int error) {
-  return {.code = Code::TP8032, .message = std::strerror(error), .place = path};
+  return {.code = Code::TP8032, .message = error_text(error), .place = path};
 }
 
 OutputFile open_output(const std::string& path, int flags) {
-  const int fd = open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666);
+  const int fd =
+      noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666); });
   if (fd < 0) throw failure(path, errno);
   return {path, std::shared_ptr<int>(new int(fd), [](int* open_fd) {
             close(*open_fd);
@@ -37,12 +42,16 @@ OutputFile open_output(const std::string& path, int flags) {
 }
 
 void sync_folder(const fs::path& folder) {
-  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::string path = folder.empty() ? "." : folder.string();
+  const int fd =
+      noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) throw failure(folder.string(), errno);
-  const int error = fsync(fd) == 0 ? 0 : errno;
+  const int error = noted_call("fsync", path, kNoOffset, [&] { return fsync(fd); }) == 0 ? 0 : errno;
   close(fd);
   if (error != 0 && error != EINVAL) throw failure(folder.string(), error);
 }
+
+constexpr std::string_view kTemporary = ".tmp-";
 
 // Path without a slash at its end, so that a name can be put behind it; a symbolic link stays, and what it names is
 // replaced.
@@ -65,12 +74,45 @@ std::string name_beside(const std::string& path, bool is_folder) {
     throw Fault{.code = Code::TP8031, .message = "it is no regular file", .help = "name another one", .place = path};
   uint32_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) throw failure(path, errno);
-  return fmt::format("{}.tmp-{:08x}", path, number);
+  return fmt::format("{}{}{:08x}", path, kTemporary, number);
+}
+
+// Held for as long as the job writes, by rank 0; the system lets go of it with the process, however that ends. null
+// where the file system knows no such locks.
+using Lock = std::shared_ptr<int>;
+
+Lock lock_name(const std::string& name) {
+  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  Lock lock(new int(fd), [](int* open_fd) {
+    close(*open_fd);
+    delete open_fd;
+  });
+  return flock(fd, LOCK_EX | LOCK_NB) == 0 ? lock : nullptr;
+}
+
+// What a job that was killed left beside `path`: it bears a name of name_beside, and nobody holds its lock.
+void remove_leftovers(const std::string& path) {
+  const std::string begin = fs::path(path).filename().string() + std::string(kTemporary);
+  const fs::path folder = fs::path(path).parent_path();
+  std::vector<std::string> left;
+  std::error_code error;
+  for (fs::directory_iterator at(folder.empty() ? "." : folder, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    const std::string number = name.starts_with(begin) ? name.substr(begin.size(), 8) : "";
+    if (number.size() == 8 && number.find_first_not_of("0123456789abcdef") == std::string::npos)
+      left.push_back(at->path().string());
+  }
+  for (const std::string& name : left) {
+    if (const Lock lock = lock_name(name)) remove_unfinished(name);
+  }
 }
 
 void make(const std::string& name, bool is_folder) {
   if (is_folder) {
-    if (mkdir(name.c_str(), 0777) != 0) throw failure(name, errno);
+    if (noted_call("mkdir", name, kNoOffset, [&] { return mkdir(name.c_str(), 0777); }) != 0)
+      throw failure(name, errno);
   } else {
     std::ignore = create_file(name);  // empty; it is opened again by its ranks
   }
@@ -101,6 +143,7 @@ std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
 // Files are synced by those who write them, then the folder, so that their names last, then the rename by its own
 // folder: after a loss of power the final name stands for all of it, or is not there.
 void fill(Comm& comm, const std::string& name, const std::string& path, bool is_folder, const FolderSteps& steps) {
+  Lock lock;
   const auto step = [&](const char* what, const std::function<void(const std::string&)>& function, bool by_all) {
     if (!function) return;
     const auto work = [&] { function(name); };
@@ -110,7 +153,9 @@ void fill(Comm& comm, const std::string& name, const std::string& path, bool is_
   step(
       "preparing",
       [&](const std::string& made) {
+        remove_leftovers(path);
         make(made, is_folder);
+        lock = lock_name(made);
         if (steps.prepare) steps.prepare(made);
       },
       false);
@@ -120,7 +165,8 @@ void fill(Comm& comm, const std::string& name, const std::string& path, bool is_
       "renaming",
       [&](const std::string& made) {
         if (is_folder) sync_folder(made);
-        if (rename(made.c_str(), path.c_str()) != 0) throw failure(path, errno);
+        if (noted_call("rename", path, kNoOffset, [&] { return rename(made.c_str(), path.c_str()); }) != 0)
+          throw failure(path, errno);
         sync_folder(fs::path(path).parent_path());
       },
       false);
@@ -148,16 +194,30 @@ OutputFile open_for_writing(const std::string& path) { return open_output(path, 
 
 void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset) {
   for (uint64_t done = 0; done < count;) {
-    const ssize_t put = pwrite(*file.fd, static_cast<const char*>(bytes) + done,
-                               std::min<uint64_t>(count - done, 1u << 30), static_cast<off_t>(offset + done));
+    const ssize_t put = noted_call("a write", file.path, offset + done, [&] {
+      return pwrite(*file.fd, static_cast<const char*>(bytes) + done, std::min(count - done, kBytesACall),
+                    static_cast<off_t>(offset + done));
+    });
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) throw failure(file.path, put == 0 ? ENOSPC : errno);
     done += static_cast<uint64_t>(put);
   }
 }
 
+// In pieces: fsync of a file that is larger than a disk takes within the deadline would look like one that hangs. What
+// they tell of an error fsync does not tell again.
 void sync_file(const OutputFile& file) {
-  if (fsync(*file.fd) != 0) throw failure(file.path, errno);
+  struct stat now {};
+  if (fstat(*file.fd, &now) != 0) throw failure(file.path, errno);
+  constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  for (uint64_t offset = 0; offset < static_cast<uint64_t>(now.st_size); offset += kBytesACall) {
+    const int done = noted_call("fsync", file.path, offset, [&] {
+      return sync_file_range(*file.fd, static_cast<off64_t>(offset), kBytesACall, kAll);
+    });
+    if (done != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) throw failure(file.path, errno);
+    if (done != 0) break;  // this file system has no such thing
+  }
+  if (noted_call("fsync", file.path, kNoOffset, [&] { return fsync(*file.fd); }) != 0) throw failure(file.path, errno);
 }
 
 void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) {

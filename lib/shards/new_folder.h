@@ -22,9 +22,11 @@ void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_
 void sync_file(const OutputFile& file);
 
 // Lets all ranks write into a new folder beside `path`, and renames it to `path` when every rank has succeeded; else
-// removes it. `prepare` runs on rank 0 before the others write, `write` on every rank, `finish` on rank 0 when all have
-// written; they are given the new folder and throw what is wrong. A `path` that is there is refused unless it is an
-// empty folder (TP8031). Throws, the same on every rank, when `path` is not there then.
+// removes it. What a job that was killed has left of the same `path` is removed first: rank 0 holds a lock (flock) on
+// what it writes, and a leftover is what nobody holds one on. `prepare` runs on rank 0 before the others write, `write`
+// on every rank, `finish` on rank 0 when all have written; they are given the new folder and throw what is wrong. A
+// `path` that is there is refused unless it is an empty folder (TP8031). Throws, the same on every rank, when `path` is
+// not there then.
 struct FolderSteps {
   std::function<void(const std::string&folder)> prepare, write, finish;
 };

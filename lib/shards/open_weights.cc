@@ -9,7 +9,6 @@ namespace tpplan {
 bool open_files(const std::string& path, WeightSource& source) {
   const ChosenWeights chosen = choose_weights(path);
   source.is_folder_of_shards = chosen.path.empty() && !chosen.shards.empty();
-  raise_file_limit();
   return source.is_folder_of_shards ? read_shard_headers(path, chosen.shards, source.weights, source.offsets)
                                     : read_weight_files(chosen.path, source.weights, AfterHeader::StayOpen);
 }

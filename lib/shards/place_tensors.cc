@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "sharding/tensor_size.h"
 #include "shards/byte_boxes.h"
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxFindings = 100;
 constexpr size_t kNamed = 3;  // extra tensors that a warning names
 
-using StoredIndex = std::unordered_map<std::string_view, std::vector<WeightPlace>>;
+using StoredIndex = TextMap<std::string_view, std::vector<WeightPlace>>;
 
 // Notes a finding; false, as what could not be done.
 bool note(WeightSource& source, Code code, std::string place, std::string message, std::string help = {}) {

@@ -1,7 +1,9 @@
 #include "shards/plan_reads.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 
 #include "shards/shard_store.h"
 
@@ -216,6 +218,11 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
   // Items are taken in this order, so that each file is read from its beginning to its end.
   std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });
   return plan;
+}
+
+uint64_t bytes_of(const ReadCell& cell) {
+  return std::accumulate(cell.outer_counts.begin(), cell.outer_counts.end(), cell.lines * cell.line_bytes,
+                         std::multiplies<>());
 }
 
 uint64_t item_count(const ReadCell& cell, uint64_t block) {

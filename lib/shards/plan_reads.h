@@ -57,6 +57,8 @@ struct ReadItem {
   uint64_t begin = 0, end = 0;  // of each line: all of it when there are several
 };
 
+[[nodiscard]] uint64_t bytes_of(const ReadCell& cell);
+
 // How many items of at most `block` bytes a cell has, and item number `index` of them.
 [[nodiscard]] uint64_t item_count(const ReadCell& cell, uint64_t block);
 [[nodiscard]] ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index);

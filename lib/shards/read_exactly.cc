@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/long_calls.h"
 #include "base/text.h"
 
 namespace tpplan {
-
 void check_unchanged(const WeightSource& source) {
   for (const InputFile& file : source.weights.files) {
     if (is_unchanged(file)) continue;
@@ -23,8 +23,10 @@ void check_unchanged(const WeightSource& source) {
 
 void read_exactly(const InputFile& file, uint64_t offset, void* to, uint64_t bytes, std::string_view tensor) {
   for (uint64_t done = 0; done < bytes;) {
-    const ssize_t got = pread(*file.fd, static_cast<char*>(to) + done, std::min<uint64_t>(bytes - done, 1u << 30),
-                              static_cast<off_t>(offset + done));
+    const ssize_t got = noted_call("a read", file.name, offset + done, [&] {
+      return pread(*file.fd, static_cast<char*>(to) + done, std::min(bytes - done, kBytesACall),
+                   static_cast<off_t>(offset + done));
+    });
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
       throw Fault{.code = Code::TP8029,

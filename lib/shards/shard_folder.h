@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "sharding/mesh.h"
 #include "weights/weight_files.h"
 
@@ -21,7 +21,7 @@ inline constexpr std::string_view kFolderNote = "tpplan.json";
 inline constexpr size_t kMaxShardFiles = 100000;
 
 // Where the pieces of a file begin, by tensor.
-using SavedOffsets = std::unordered_map<std::string, std::vector<uint64_t>>;
+using SavedOffsets = TextMap<std::string, std::vector<uint64_t>>;
 
 // Reads the headers of these files of `folder`, and of each where its pieces begin. False when a header is wrong: see
 // files.diagnostics. Throws TP8021 for a folder that cannot be used as one of shards.

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "ranks/deadline.h"
 #include "ranks/memory_sharers.h"
+#include "sharding/placed_runs.h"
 #include "shards/byte_boxes.h"
 #include "shards/load_shards.h"
 #include "shards/read_exactly.h"
@@ -195,6 +196,13 @@ std::vector<Fault> tiling_faults(const Manifest& manifest) {
                                             shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate)))
         boxes.push_back(held.box);
     }
+    std::string misplaced;
+    for (int64_t rank = 0; rank < ranks && misplaced.empty(); ++rank)
+      misplaced = placing_fault(layout.shape, layout.sharding, manifest.mesh, rank);
+    if (!misplaced.empty())
+      faults.push_back({.code = Code::TP8041,
+                        .message = fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), misplaced),
+                        .help = "this program and the manifest's do not cut alike: install one version everywhere"});
     const std::string fault = tiling_fault(byte_sizes(layout.shape, layout.dtype), boxes);
     if (!fault.empty())
       faults.push_back({.code = Code::TP8041,
@@ -206,7 +214,7 @@ std::vector<Fault> tiling_faults(const Manifest& manifest) {
 }
 
 VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores, int threads,
-                           bool progress) {
+                           ProgressKind progress) {
   const Clock::time_point start = Clock::now();
   Verifier verifier{.source = source, .blocks = {}, .mutex = {}, .first = {}};
   const auto list = [&] {
@@ -223,7 +231,7 @@ VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<con
     use_device(comm);
     verify_blocks(verifier, stores, work);
   });
-  finish_together(comm, queue, {.title = progress ? "verifying" : "", .total_bytes = total});
+  finish_together(comm, queue, {.title = "verifying", .total_bytes = total, .kind = progress});
   if (!stores.empty()) check_unchanged(source);
   return {.difference = verifier.first.fault, .compared_bytes = verifier.compared, .seconds = seconds_since(start)};
 }

@@ -10,6 +10,7 @@
 #include "ranks/backend.h"
 #include "shards/open_weights.h"
 #include "shards/shard_store.h"
+#include "shards/work_together.h"
 
 namespace tpplan {
 
@@ -27,6 +28,6 @@ struct VerifyResult {
 // compares it with what the ranks of this process hold of it. A tied tensor is compared with all the names under which
 // it is stored. Called by all ranks of the job, with shards as load_shards. Throws as that does.
 [[nodiscard]] VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores,
-                                         int threads, bool progress);
+                                         int threads, ProgressKind progress);
 
 }  // namespace tpplan

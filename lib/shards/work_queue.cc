@@ -8,15 +8,18 @@
 #include <chrono>
 #include <exception>
 
+#include "base/long_calls.h"
 #include "base/text.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(2);
 
-void run_worker(WorkQueue& queue, const Worker& worker) {
+void run_worker(WorkQueue& queue, const Worker& worker, const CallPlace& place) {
   try {
+    set_call_place(place);
     worker(queue);
   } catch (...) {
     stop_work(queue, current_fault());
@@ -30,7 +33,7 @@ void start_work(WorkQueue& queue, int threads, const Worker& worker) {
   queue.running = threads;
   for (int i = 0; i < threads; ++i) {
     try {
-      queue.threads.emplace_back(run_worker, std::ref(queue), worker);
+      queue.threads.emplace_back(run_worker, std::ref(queue), worker, call_place());
     } catch (const std::exception& error) {  // no more threads: those that run do the work
       queue.running -= threads - i;
       if (i == 0)
@@ -84,6 +87,19 @@ void show_bar(std::string_view title, uint64_t done, uint64_t total, double seco
   line += right;
   line.resize(std::min(line.size(), width - 1));
   line = "\r\x1b[2K" + line;
+  [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void show_line(std::string_view title, uint64_t done, uint64_t total, double seconds) {
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "progress", title);
+  write_member(json, "done_bytes", done);
+  write_member(json, "total_bytes", total);
+  write_key(json, "seconds");
+  write_number(json, seconds, 1);
+  end_object(json);
+  const std::string line = json.out + '\n';
   [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -45,4 +45,8 @@ void join_work(WorkQueue& queue);
 void show_bar(std::string_view title, uint64_t done, uint64_t total, double seconds);
 void clear_bar();
 
+// The same as a line of JSON on standard error: {"progress": "loading", "done_bytes": 1, "total_bytes": 2,
+// "seconds": 3.0}
+void show_line(std::string_view title, uint64_t done, uint64_t total, double seconds);
+
 }  // namespace tpplan

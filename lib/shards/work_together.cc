@@ -6,6 +6,7 @@
 
 #include "ranks/deadline.h"
 #include "ranks/gather.h"
+#include "ranks/memory_sharers.h"
 
 namespace tpplan {
 namespace {
@@ -13,48 +14,69 @@ namespace {
 // Seconds between signs of life, well within the deadline. All hear all, so that many ranks say it less often.
 double heartbeat(const Comm& comm) { return std::min(0.1 * std::max(1.0, comm.world / 32.0), comm.deadline / 4); }
 
+constexpr double kSecondsALine = 1, kSecondsABar = 0.05;
+
 // What a rank says of its work.
 struct WorkState {
   bool is_busy = false;
+  uint64_t done_bytes = 0, total_bytes = 0;
   std::optional<Fault> fault;
 };
-auto members(WorkState& state) { return std::tie(state.is_busy, state.fault); }
+auto members(WorkState& state) { return std::tie(state.is_busy, state.done_bytes, state.total_bytes, state.fault); }
 
-WorkState state_of(const Comm& comm, WorkQueue& queue) {
-  WorkState state{.is_busy = !wait_for_work(queue, heartbeat(comm)), .fault = {}};
+WorkState state_of(const Comm& comm, WorkQueue& queue, const Progress& progress) {
+  WorkState state{.is_busy = !wait_for_work(queue, heartbeat(comm)), .total_bytes = progress.total_bytes, .fault = {}};
+  state.done_bytes = queue.done_bytes;
   if (!state.is_busy && queue.fault) state.fault = located(comm, *queue.fault);
   return state;
 }
 
 }  // namespace
 
+void show_progress(const Progress& progress, uint64_t done, uint64_t total, double seconds, double& shown) {
+  if (progress.kind == ProgressKind::None) return;
+  if (seconds < shown + (progress.kind == ProgressKind::Bar ? kSecondsABar : kSecondsALine)) return;
+  progress.kind == ProgressKind::Bar ? show_bar(progress.title, done, total, seconds)
+                                     : show_line(progress.title, done, total, seconds);
+  shown = seconds;
+}
+
 void finish_together(Comm& comm, WorkQueue& queue, const Progress& progress) {
   const Clock::time_point start = Clock::now();
   std::optional<Fault> fault;
+  double shown = 0;
   for (bool busy = true; busy;) {
     std::vector<WorkState> all;
     try {
-      all = gather(comm, state_of(comm, queue));
+      all = gather(comm, state_of(comm, queue, progress));
     } catch (...) {
       stop_work(queue);
       join_work(queue);
       throw;
     }
-    if (!progress.title.empty()) show_bar(progress.title, queue.done_bytes, progress.total_bytes, seconds_since(start));
+    uint64_t done = 0, total = 0;
+    for (const WorkState& state : all) {
+      done += state.done_bytes;
+      total += state.total_bytes;
+    }
+    show_progress(progress, done, total, seconds_since(start), shown);
     busy = std::ranges::any_of(all, &WorkState::is_busy);
     const auto failed = std::ranges::find_if(all, [](const WorkState& state) { return state.fault.has_value(); });
     if (!fault && failed != all.end()) fault = failed->fault;
     if (fault) stop_work(queue);
   }
   join_work(queue);
-  if (!progress.title.empty()) clear_bar();
+  if (progress.kind == ProgressKind::Bar) clear_bar();
   if (fault) throw *fault;
 }
 
 void work_together(Comm& comm, std::string step, const std::function<void()>& work) {
   begin_step(comm, std::move(step));
   WorkQueue queue;
-  start_work(queue, work ? 1 : 0, [&work](WorkQueue&) { work(); });
+  start_work(queue, work ? 1 : 0, [&](WorkQueue&) {
+    use_device(comm);
+    work();
+  });
   finish_together(comm, queue);
 }
 

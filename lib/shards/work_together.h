@@ -11,11 +11,18 @@
 
 namespace tpplan {
 
-// A bar for people (show_bar) while the work goes on; without a title there is none.
+enum class ProgressKind { None, Bar, Lines };
+
+// How far the ranks are together, while the work goes on: a bar for people (show_bar), or a line of JSON a second.
+// Every rank says what it has to do; who has a kind shows it.
 struct Progress {
   std::string_view title;
-  uint64_t total_bytes = 0;
+  uint64_t total_bytes = 0;  // of this process
+  ProgressKind kind = ProgressKind::None;
 };
+
+// Shows it, not too often: `shown` says when that was, in seconds since the work began.
+void show_progress(const Progress& progress, uint64_t done, uint64_t total, double seconds, double& shown);
 
 // Waits until the threads of every rank's queue have ended, while the ranks tell each other that they are alive: a rank
 // that does not is late by the deadline, however long the work takes. Called by all ranks; who has nothing to do brings

@@ -302,8 +302,10 @@ struct TreeBuilder {
     const uint64_t offset = at > position.begin && at != position.end ? offset_of(at) - 1 : offset_of(at);
     return fail(Code::TP1003, offset, 1, error_words(error.what()),
                 at == position.end ? "the file ends before its last value does: was it cut off while it was copied?"
-                : follows_comma()  ? "remove the comma before it"
-                                   : "");
+                : offset < offset_of(position.end) && position.begin[offset] == '\''
+                    ? "JSON has double quotes only: write it with json.dump, not as Python prints it"
+                : follows_comma() ? "remove the comma before it"
+                                  : "");
   }
 };
 

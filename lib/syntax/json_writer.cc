@@ -75,21 +75,21 @@ Escape escape_of(std::string_view text) {
   for (size_t i = 0; i < letters.size(); i += 2) {
     if (letters[i] == text[0]) return {.text = {'\\', letters[i + 1]}};
   }
+  if (byte == '#' && !text.starts_with("##[")) return {};  // a command to who runs a job, where this is in its log
   if (byte < 0x80) return {.text = fmt::format("\\u{:04x}", byte)};
   const size_t length = utf8_length(text.substr(0, 4));
   if (length == 0) return {.text = std::string(kReplacement)};
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> line_ends = {
-      {{"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}}};
-  for (const auto& [character, escape] : line_ends) {
-    if (text.starts_with(character)) return {.text = std::string(escape), .bytes = length};
-  }
-  return {.text = {}, .bytes = length};
+  const auto point = static_cast<uint32_t>(code_point(text.substr(0, length)));
+  if (!is_unseen(point)) return {.text = {}, .bytes = length};
+  if (point < 0x10000) return {.text = fmt::format("\\u{:04x}", point), .bytes = length};
+  const uint32_t low = point - 0x10000;  // a pair of surrogates
+  return {.text = fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (low >> 10), 0xdc00 + (low & 0x3ff)), .bytes = length};
 }
 
 // Bytes that stand for themselves. Others are looked at one by one: nearly all names are of these alone.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
-  for (size_t byte = 0x20; byte < 0x7f; ++byte) plain[byte] = byte != '"' && byte != '\\';
+  for (size_t byte = 0x20; byte < 0x7f; ++byte) plain[byte] = byte != '"' && byte != '\\' && byte != '#';
   return plain;
 }();
 

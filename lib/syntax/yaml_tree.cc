@@ -9,14 +9,19 @@
 #include <algorithm>
 #include <functional>
 #include <istream>
+#include <optional>
 #include <streambuf>
 
 #include "base/string_index.h"
 #include "base/text.h"
 #include "syntax/check_text.h"
+#include "syntax/yaml_slips.h"
 
 namespace tpplan {
 namespace {
+
+// A slip as a finding of its file.
+void report_slip(const SourceFile& file, YamlSlip slip, Diagnostics& diagnostics);
 
 // Ends the parse after a fault has been reported. yaml-cpp's event interface has no other way out.
 struct Stop {};
@@ -233,6 +238,12 @@ struct YamlBuilder : YAML::EventHandler {
     close();
   }
 
+  static std::optional<YamlSlip> key_slip(const YamlNode& key, const YamlNode& value) {
+    // A value that is not written stands where its key does.
+    const bool has_value = value.kind != YamlKind::Null || value.offset != key.offset;
+    return key.is_plain ? find_key_slip(key.text, has_value, key.offset) : std::nullopt;
+  }
+
   void check_keys(const YamlNode& map) {
     StringIndex index;
     const auto key_of = [&](uint32_t i) -> std::string_view { return tree.nodes[map.children[i]].text; };
@@ -243,6 +254,10 @@ struct YamlBuilder : YAML::EventHandler {
              "is a bracket, a brace or a quote left open above?");
       if (key.is_plain && key.text == "<<")
         stop(Code::TP1011, key.offset, "merge keys (`<<`) are not read", "write the merged keys out");
+      if (std::optional<YamlSlip> slip = key_slip(key, tree.nodes[map.children[i + 1]])) {
+        report_slip(file, std::move(*slip), diagnostics);
+        throw Stop{};
+      }
       const uint32_t earlier = insert(index, key.text, i, key_of);
       if (earlier == kNotFound) continue;
       Diagnostic& d = report_message(diagnostics, Code::TP1006, span_of(file.id, key),
@@ -272,25 +287,23 @@ struct SecondDocument : YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
+void report_slip(const SourceFile& file, YamlSlip slip, Diagnostics& diagnostics) {
+  Diagnostic& d = report_message(diagnostics, Code::TP1004, {file.id, slip.offset, static_cast<uint32_t>(slip.length)},
+                                 std::move(slip.message), std::move(slip.help));
+  for (YamlEdit& edit : slip.edits)
+    d.edits.push_back({{file.id, edit.offset, static_cast<uint32_t>(edit.length)}, std::move(edit.text)});
+}
+
 void report_syntax(const YamlBuilder& builder, const YAML::Exception& error) {
   const uint64_t offset = builder.offset_of(error.mark);
-  const bool alias =
-      error.msg.find("anchor is not defined") != std::string::npos || error.msg.find("alias") != std::string::npos;
-  // The parser stops behind the alias: the place that helps is its asterisk.
-  const std::string_view line = line_at(builder.file, offset);
-  const size_t star = line.find('*');
-  uint64_t place = offset;
-  if (alias && star != std::string_view::npos)
-    place = static_cast<uint64_t>(line.data() - builder.file.text.data()) + star;
-  const bool tab = line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string_view::npos;
-  // yaml-cpp 0.8 says the alias too, which the line below shows.
-  const std::string said = alias ? error.msg.substr(0, error.msg.find(": ")) : error.msg;
-  report_message(builder.diagnostics, Code::TP1004, {builder.file.id, place, 1}, said,
+  if (std::optional<YamlSlip> slip = find_yaml_slip(builder.file.text, offset)) {
+    report_slip(builder.file, std::move(*slip), builder.diagnostics);
+    return;
+  }
+  report_message(builder.diagnostics, Code::TP1004, {builder.file.id, offset, 1}, error.msg,
                  offset >= builder.file.text.find_last_not_of(" \n\r\t") + 1
                      ? "a bracket, a brace or a quote is left open above"
-                 : alias ? "quote patterns that start with `*`: an unquoted `*` is a YAML alias"
-                 : tab   ? "indent with spaces: YAML does not allow tabs"
-                         : "");
+                     : "look at this line and the one above it");
 }
 
 }  // namespace
@@ -312,6 +325,11 @@ bool read_yaml(const SourceFile& file, YamlTree& tree, Diagnostics& diagnostics,
     } catch (const Stop&) {
     }
     if (second.found) {
+      // What begins with `%` reads as the head of another document.
+      if (std::optional<YamlSlip> slip = find_yaml_slip(file.text, builder.offset_of(second.mark))) {
+        report_slip(file, std::move(*slip), diagnostics);
+        return false;
+      }
       builder.stop(Code::TP3011, builder.offset_of(second.mark),
                    "the plan goes on after its end: only one YAML document is read", "keep one plan in a file");
     }

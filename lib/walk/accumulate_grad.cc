@@ -1,20 +1,48 @@
 #include "walk/accumulate_grad.h"
 
+#include "sharding/dtype.h"
+#include "walk/dtensor_ways.h"
 #include "walk/redistribute_grad.h"
 #include "walk/slots.h"
 
 namespace tpplan {
 namespace {
 
-// The layout in which torch adds two gradients that are DTensors: a cut decides, and an open sum is closed where the
-// other is none.
-Claim common_claim(const Claim& a, const Claim& b) {
-  Claim common = a;
-  for (size_t axis = 0; axis < a.size(); ++axis) {
-    if (a[axis] == b[axis] || is_shard(a[axis])) continue;
-    common[axis] = is_shard(b[axis]) ? b[axis] : Placement{};
+// A whole gradient may become a term of an open sum: each rank divides it.
+Grad bring_to_add(Backward& b, const TapeEntry& entry, Grad grad, Claim to, SlotId slot) {
+  AxisMask terms = 0;
+  for (size_t axis = 0; axis < to.size(); ++axis) {
+    if (to[axis].kind != PlacementKind::Partial || grad.claim[axis].kind != PlacementKind::Replicate) continue;
+    to[axis] = {};
+    terms |= axis_bit(axis);
   }
-  return common;
+  grad = redistribute_claim(b, entry, std::move(grad), to, slot, true);
+  grad.has_claim = true;
+  each_state(grad, [terms](GradState& state) {
+    if (state.kind == GradKind::Known) state.open |= terms;
+  });
+  return grad;
+}
+
+// The layouts in which torch adds two gradients that are DTensors: an addition like another (walk/dtensor_ways.h).
+void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeEntry& entry) {
+  Walk& walk = b.walk;
+  const auto shape = shape_of(walk, slot);
+  DType type{};
+  const double bytes = find_dtype(dtype_of(walk, slot), type) ? static_cast<double>(dtypes()[type].bits) / 8 : 8;
+  Claim have_to = have.claim, add_to = add.claim, sum = have.claim;
+  for (size_t axis = 0; axis < sum.size(); ++axis) {
+    const std::vector<int64_t> sizes(shape.begin(), shape.end());
+    const std::vector<Face> faces{{sizes, have.claim[axis], bytes}, {sizes, add.claim[axis], bytes}};
+    const auto way = choose_way(pointwise_ways(faces, Linearity::Add, false), faces,
+                                {.ranks = static_cast<int64_t>(walk.table.maps.axes[axis]), .takes_uneven = true});
+    have_to[axis] = way ? way->ins[0] : Placement{};
+    add_to[axis] = way ? way->ins[1] : Placement{};
+    sum[axis] = way ? way->out : Placement{};
+  }
+  have = bring_to_add(b, entry, std::move(have), have_to, slot);
+  add = bring_to_add(b, entry, std::move(add), add_to, slot);
+  have.claim = sum;
 }
 
 // A gradient in the place of another, which keeps its claim.
@@ -57,12 +85,7 @@ void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
     have = std::move(add);
     return;
   }
-  if (have.has_claim && add.has_claim && have.claim != add.claim) {
-    const Claim common = common_claim(have.claim, add.claim);
-    have = redistribute_claim(b, entry, std::move(have), common, slot);
-    add = redistribute_claim(b, entry, std::move(add), common, slot);
-    have.has_claim = add.has_claim = true;
-  }
+  if (have.has_claim && add.has_claim && have.claim != add.claim) bring_together(b, slot, have, add, entry);
   if (have.state == kWrongGrad) return;
   if (add.state == kWrongGrad) return replace(have, std::move(add));
   const bool fits = add_states(have, add, shape_of(b.walk, slot));

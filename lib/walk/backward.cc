@@ -7,6 +7,7 @@
 #include "walk/judge_grad.h"
 #include "walk/judge_loss.h"
 #include "walk/operation_back.h"
+#include "walk/refused_back.h"
 #include "walk/report_cause.h"
 #include "walk/slots.h"
 #include "walk/step_back.h"
@@ -16,7 +17,7 @@ namespace {
 
 // The outputs' gradients, and which entries lead to them.
 Backward begin_backward(Walk& walk) {
-  Backward b{.walk = walk, .grads = {}, .first_use = {}};
+  Backward b{.walk = walk, .grads = {}, .first_use = {}, .as_claimed = {}};
   b.grads.resize(walk.slots.size());
   b.first_use.assign(walk.slots.size(), kNoId);
   std::vector<bool> reached(walk.slots.size(), false);
@@ -82,6 +83,19 @@ void judge_untied(Walk& walk) {
   }
 }
 
+// No gradient comes behind it: the first training step fails.
+void report_refused(Walk& walk, const TapeEntry& entry, std::string reason) {
+  const SlotId result = walk.tape_slots[entry.out_begin].slot;
+  report_cause(walk,
+               {.code = Code::TP5105,
+                .reason = std::move(reason),
+                .op = std::string(walk.graph.strings[walk.graph.nodes[entry.node].name]),
+                .module = entry.module,
+                .rule = walk.slots[result].origin,
+                .layouts = {}},
+               "gradient");
+}
+
 }  // namespace
 
 void walk_backward(Walk& walk, bool report_findings) {
@@ -97,6 +111,10 @@ void walk_backward(Walk& walk, bool report_findings) {
   }
   for (size_t i = walk.tape.size(); i-- > 0;) {
     const TapeEntry& entry = walk.tape[i];
+    if (std::string reason = refused_back(b, entry); !reason.empty()) {
+      if (report_findings) report_refused(walk, entry, std::move(reason));
+      return;
+    }
     (is_operation(entry.kind) ? operation_back : step_back)(b, entry);
     for (uint32_t in = entry.in_begin; in < entry.in_end; ++in) {
       const SlotId slot = walk.tape_slots[in].slot;

@@ -14,6 +14,7 @@
 #include "walk/finish_op.h"
 #include "walk/node_args.h"
 #include "walk/slots.h"
+#include "walk/trace_step.h"
 
 namespace tpplan {
 namespace {
@@ -297,6 +298,7 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
   if (walk.crash != kNoId) return;
   const MemoEntry entry = entry_of(run);
   finish_op(walk, node, index, entry, tape_slots(run));
+  trace_operation(walk, node, index, run.slots);
 }
 
 }  // namespace tpplan

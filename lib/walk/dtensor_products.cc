@@ -6,40 +6,17 @@
 
 #include "walk/causes.h"
 #include "walk/dtensor_views.h"
+#include "walk/product_folds.h"
 #include "walk/slots.h"
 
 namespace tpplan {
 namespace {
-
-// Each operand as the product sees it, and the result.
-struct Folds {
-  std::vector<std::vector<int64_t>> operands;
-  std::vector<int64_t> out;
-  std::vector<ProductDim> dims;
-  bool bias = false;
-};
-
-std::vector<int64_t> folded(std::span<const int64_t> shape, size_t kept) {
-  std::vector<int64_t> out(shape.end() - static_cast<std::ptrdiff_t>(kept), shape.end());
-  int64_t rows = 1;
-  for (size_t i = 0; i + kept < shape.size(); ++i) rows *= shape[i];
-  out.insert(out.begin(), rows);
-  return out;
-}
 
 void refuse_fold(DtensorRun& run, size_t operand, const std::string& fault) {
   crash_at(run.walk, Code::TP5103,
            fmt::format("{} views its operand, a DTensor that is {}, as a matrix: {}", run.name,
                        to_text(std::span<const Placement>(claim_of(run, operand))), fault),
            run.rule, kNoRule, std::string(run.name));
-}
-
-// The placement behind the view, or its reverse; whole where none is.
-Placement folded_placement(const Placement& at, std::span<const int64_t> from, std::span<const int64_t> to,
-                           int64_t ranks) {
-  std::string ignored;
-  const auto one = viewed(at, from, to, ranks, ignored);
-  return one ? one->out : Placement{};
 }
 
 // Chooses a way along one axis in terms of the folded operands, and says it in terms of the operands themselves.
@@ -71,6 +48,12 @@ std::optional<Way> product_way(DtensorRun& run, const Folds& folds, size_t axis)
   return way;
 }
 
+std::vector<std::vector<int64_t>> claimed_shapes(const DtensorRun& run) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (size_t i = 0; i < run.slots.size(); ++i) shapes.push_back(claimed_shape(run, i));
+  return shapes;
+}
+
 void run_product(DtensorRun& run, const Folds& folds) {
   std::vector<std::optional<Way>> ways;
   for (size_t axis = 0; axis < run.claim.size(); ++axis) {
@@ -82,33 +65,9 @@ void run_product(DtensorRun& run, const Folds& folds) {
 
 }  // namespace
 
-void run_linear(DtensorRun& run) {
-  Folds folds{.operands = {folded(claimed_shape(run, 0), 1), claimed_shape(run, 1)},
-              .out = folded(claimed_out_shape(run), 1),
-              .dims = {{.a = 1, .b = 1}, {.a = 0, .out = 0}, {.b = 0, .out = 1}},
-              .bias = run.slots.size() > 2};
-  if (folds.bias) folds.operands.push_back(claimed_shape(run, 2));
-  run_product(run, folds);
-}
+void run_linear(DtensorRun& run) { run_product(run, linear_folds(claimed_shapes(run), claimed_out_shape(run))); }
 
-void run_matmul(DtensorRun& run) {
-  const std::vector<int64_t> a = claimed_shape(run, 0), b = claimed_shape(run, 1);
-  Folds folds{.operands = {a, b}, .out = claimed_out_shape(run), .dims = {}};
-  if (a.size() >= 2 && b.size() == 2) {
-    folds.operands[0] = folded(a, 1);
-    folds.out = folded(folds.out, 1);
-    folds.dims = {{.a = 1, .b = 0}, {.a = 0, .out = 0}, {.b = 1, .out = 1}};
-  } else {
-    // Batch dims are expanded to be alike before they are folded.
-    std::vector<int64_t> batch_a = folds.out, batch_b = folds.out;
-    std::copy(a.end() - 2, a.end(), batch_a.end() - 2);
-    std::copy(b.end() - 2, b.end(), batch_b.end() - 2);
-    folds.operands = {folded(batch_a, 2), folded(batch_b, 2)};
-    folds.out = folded(folds.out, 2);
-    folds.dims = {{.a = 0, .b = 0, .out = 0}, {.a = 2, .b = 1}, {.a = 1, .out = 1}, {.b = 2, .out = 2}};
-  }
-  run_product(run, folds);
-}
+void run_matmul(DtensorRun& run) { run_product(run, matmul_folds(claimed_shapes(run), claimed_out_shape(run))); }
 
 void run_embedding(DtensorRun& run) {
   Walk& walk = run.walk;

@@ -116,7 +116,7 @@ void run_rms_norm(DtensorRun& run) {
                       run.rule, kNoRule, std::string(run.name));
     if (at.kind == PlacementKind::Partial) {  // of its square
       record_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), claimed_shape(run, 0),
-                  dtype_of(walk, run.slots[0]));
+                  dtype_of(walk, run.slots[0]), true);
       if (!run.exact) bring(run, 0, whole_claim(walk));
     }
   }
@@ -143,7 +143,7 @@ void run_normalize(DtensorRun& run) {
     std::vector<int64_t> shape = local_shape(walk.table, layout_of(walk, run.slots[0]), 0);
     for (size_t dim = 0; dim < along.size() && is_along; ++dim) shape[dim] = along[dim] ? 1 : shape[dim];
     record_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), std::move(shape),
-                dtype_of(walk, run.slots[0]));
+                dtype_of(walk, run.slots[0]), true);
   }
   if (walk.crash == kNoId) settle(run);
 }

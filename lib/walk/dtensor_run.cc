@@ -105,7 +105,8 @@ OpResult run_on(DtensorRun& run, std::span<const SpreadId> layouts) {
   for (const ValueId value : run.values) before.push_back(run.walk.layout_of[value]);
   for (size_t i = 0; i < run.values.size(); ++i) run.walk.layout_of[run.values[i]] = layouts[i];
   OpCall call = call_of(run.walk, run.node);
-  call.size_numbers = run.held_sizes;
+  // What elements are reckoned with is the number that the code got.
+  if (Linearity ignored{}; !find_pointwise(run.name, ignored)) call.size_numbers = run.held_sizes;
   OpResult result = run_rule(call);
   for (size_t i = 0; i < run.values.size(); ++i) run.walk.layout_of[run.values[i]] = before[i];
   return result;

@@ -68,6 +68,7 @@ SlotId gather_segments(Walk& walk, SlotId in, ModuleId id, RuleId rule) {
   layout.local_view = false;
   const RuleId before = walk.slots[in].origin;
   const SlotId out = derived(walk, in, layout, rule);
+  walk.slots[out].memory = SlotMemory::Gathered;
   record_step(walk, TapeKind::Gather, in, out, {}, rule);
   if (!right && !layout.wrong)
     spoil(walk, out, Code::TP5107, "gathers a result that is no piece of the module's", rule, before, "all_gather");

@@ -21,7 +21,7 @@ AxisMask loss_axes(const Walk& walk) {
 std::string names_of(const Walk& walk, AxisMask mask) {
   std::vector<std::string> names;
   for (size_t i = 0; i < walk.axes.size(); ++i) {
-    if ((mask & axis_bit(i)) != 0) names.push_back(fmt::format("`{}`", walk.plan.mesh.axes[walk.axes[i]].name));
+    if ((mask & axis_bit(i)) != 0) names.push_back(fmt::format("`{}`", axis_name(walk.plan.mesh, walk.axes[i])));
   }
   return fmt::format("{}", fmt::join(names, " and "));
 }

@@ -29,7 +29,7 @@ void list_axes(Walk& walk) {
   if (walk.listing == nullptr) return;
   std::vector<std::string> axes;
   for (const AxisId axis : walk.axes)
-    axes.push_back(fmt::format("{}={}", walk.plan.mesh.axes[axis].name, walk.plan.mesh.axes[axis].size));
+    axes.push_back(fmt::format("{}={}", axis_name(walk.plan.mesh, axis), walk.plan.mesh.axes[axis].size));
   *walk.listing += fmt::format("over {}\n", fmt::join(axes, ", "));
 }
 
@@ -66,9 +66,10 @@ void list_operation(Walk& walk, const GraphNode& node) {
 
 void list_call(Walk& walk, const CollectiveCall& call) {
   if (walk.listing == nullptr) return;
-  *walk.listing += fmt::format("{}  {} over {}{}  {} {}\n", call.module.empty() ? "<root>" : call.module,
-                               to_text(call.kind), walk.plan.mesh.axes[call.axis].name,
-                               call.backward ? ", backward" : "", shape_text(call.shape), call.dtype);
+  *walk.listing +=
+      fmt::format("{}  {} over {}{}{}  {} {}\n", call.module.empty() ? "<root>" : call.module, to_text(call.kind),
+                  axis_name(walk.plan.mesh, call.axis), call.backward ? ", backward" : "",
+                  call.hidden ? ", hidden" : "", shape_text(call.shape), call.dtype);
 }
 
 void list_gradient(Walk& walk, ParamId param, std::string_view state) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "walk/accumulate_grad.h"
+#include "walk/dtensor_back.h"
 #include "walk/redistribute_grad.h"
 
 namespace tpplan {
@@ -116,6 +117,7 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
   Walk& walk = b.walk;
   const TapeSlot &in = walk.tape_slots[entry.in_begin + i], &result = walk.tape_slots[entry.out_begin + o];
   if (!walk.slots[in.slot].requires_grad) return;
+  if (Grad grad; dtensor_grad(b, entry, i, o, grad)) return accumulate(b, in.slot, std::move(grad), entry);
   const Grad& out = b.grads[result.slot];
   const BackStep step{.entry = entry,
                       .op = op_name(walk, entry),
@@ -144,12 +146,11 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
 
 void operation_back(Backward& b, const TapeEntry& entry) {
   const Walk& walk = b.walk;
-  const auto ins = std::span(walk.tape_slots).subspan(entry.in_begin, entry.in_end - entry.in_begin);
   for (size_t o = 0; o < entry.out_end - entry.out_begin; ++o) {
     const TapeSlot& result = walk.tape_slots[entry.out_begin + o];
     if (is_none(b.grads[result.slot])) continue;
-    close_before(b, entry, ins, result);
-    for (size_t i = 0; i < ins.size(); ++i) pass_to_operand(b, entry, i, o);
+    bring_result_grad(b, entry, o);
+    for (size_t i = 0; i < entry.in_end - entry.in_begin; ++i) pass_to_operand(b, entry, i, o);
   }
 }
 

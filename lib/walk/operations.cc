@@ -6,6 +6,7 @@
 #include "walk/finish_op.h"
 #include "walk/node_args.h"
 #include "walk/slots.h"
+#include "walk/trace_step.h"
 
 namespace tpplan {
 namespace {
@@ -89,6 +90,10 @@ void run_shown(Walk& walk, const GraphNode& node, uint32_t index) {
   if (found == walk.memo.end())
     found = walk.memo.emplace(std::move(seen.key), remember(walk, ask_rule(walk, node, seen))).first;
   finish_op(walk, node, index, found->second, seen.ins);
+  if (walk.trace == nullptr) return;
+  std::vector<SlotId> ins;
+  for (const TapeSlot& in : seen.ins) ins.push_back(in.slot);
+  trace_operation(walk, node, index, ins);
 }
 
 }  // namespace

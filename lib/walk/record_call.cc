@@ -7,14 +7,15 @@
 namespace tpplan {
 
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
-                 std::vector<int64_t> shape, std::string_view dtype) {
+                 std::vector<int64_t> shape, std::string_view dtype, bool hidden) {
   CollectiveCall call{.backward = backward,
                       .kind = kind,
                       .axis = walk.axes[axis],
                       .module = {},
                       .shape = std::move(shape),
                       .dtype = std::string(dtype),
-                      .bytes = 0};
+                      .bytes = 0,
+                      .hidden = hidden};
   DType type{};
   call.bytes =
       static_cast<int64_t>(find_dtype(call.dtype, type) ? bytes_of(type, call.shape) : elements_of(call.shape));

@@ -8,9 +8,9 @@
 
 namespace tpplan {
 
-// `axis` is one of the walk's; `shape` is what rank 0 hands in.
+// `axis` is one of the walk's; `shape` is what rank 0 hands in; `hidden` as in CollectiveCall.
 void record_call(Walk& walk, bool backward, CollectiveKind kind, size_t axis, ModuleId module,
-                 std::vector<int64_t> shape, std::string_view dtype);
+                 std::vector<int64_t> shape, std::string_view dtype, bool hidden = false);
 // A call that is known but for its module's path.
 void record_call(Walk& walk, CollectiveCall call, ModuleId module);
 

@@ -8,8 +8,9 @@
 namespace tpplan {
 
 void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout,
-                      SlotId slot) {
-  record_call(b.walk, true, kind, axis, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot));
+                      SlotId slot, bool hidden) {
+  record_call(b.walk, true, kind, axis, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot),
+              hidden);
 }
 
 Grad close_sum(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
@@ -59,7 +60,7 @@ bool is_open_along(const Grad& grad, size_t axis) {
 
 }  // namespace
 
-Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot) {
+Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot, bool hidden) {
   const Claim from = grad.claim;
   grad.claim = to;
   if (from == to) return grad;
@@ -68,7 +69,7 @@ Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Cl
   const auto steps = redistribute(from, to);
   for (const Collective& step : steps.value_or(std::vector<Collective>{})) {
     if (step.kind != CollectiveKind::LocalSlice)
-      record_grad_call(b, entry, step.kind, step.axis, claimed_pieces(b.walk, layout, current), slot);
+      record_grad_call(b, entry, step.kind, step.axis, claimed_pieces(b.walk, layout, current), slot, hidden);
     if (current[step.axis].kind == PlacementKind::Partial)
       grad = close_sum(b, entry, std::move(grad), step.axis);
     else if (grad.state != kWrongGrad && is_open_along(grad, step.axis))
@@ -82,24 +83,34 @@ Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Cl
   return grad;
 }
 
-void close_before(Backward& b, const TapeEntry& entry, std::span<const TapeSlot> ins, const TapeSlot& result) {
+namespace {
+
+// Operations whose result is cut as their operand is, and whose gradient is summed piece by piece, where it is wanted:
+// by elements because it is cheaper, norms because their strategy is the operand's (_ops/_math_ops.py).
+bool goes_back_by_piece(std::string_view op) {
+  Linearity ignored{};
+  return op == "layer_norm" || op == "rms_norm" || find_pointwise(op, ignored);
+}
+
+}  // namespace
+
+void close_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, SpreadId held) {
   Grad& grad = b.grads[result.slot];
   const Spread& y = b.walk.table.layouts[result.layout];
   if (!grad.has_claim || !y.is_dtensor) return;
   AxisMask pieces = y.partial;
-  for (const TapeSlot& in : ins) pieces |= cut_axes(b.walk.table, b.walk.table.layouts[in.layout]);
-  Linearity ignored{};
-  const bool by_elements =
-      entry.kind == TapeKind::Op && find_pointwise(b.walk.graph.strings[b.walk.graph.nodes[entry.node].name], ignored);
+  for (uint32_t in = entry.in_begin; in < entry.in_end; ++in)
+    pieces |= cut_axes(b.walk.table, b.walk.table.layouts[b.walk.tape_slots[in].layout]);
+  const bool keeps_cut =
+      entry.kind == TapeKind::Op && goes_back_by_piece(b.walk.graph.strings[b.walk.graph.nodes[entry.node].name]);
   Claim closed = grad.claim;
   for (size_t axis = 0; axis < closed.size(); ++axis) {
     if (closed[axis].kind != PlacementKind::Partial || (pieces & axis_bit(axis)) == 0) continue;
-    // By elements it is cheaper to sum each piece where it is wanted.
-    closed[axis] = by_elements && is_shard(y.claim[axis]) ? y.claim[axis] : Placement{};
+    closed[axis] = keeps_cut && is_shard(y.claim[axis]) ? y.claim[axis] : Placement{};
   }
   if (closed == grad.claim) return;
-  grad.layout = result.layout;
-  grad = redistribute_claim(b, entry, std::move(grad), closed, result.slot);
+  grad.layout = held;
+  grad = redistribute_claim(b, entry, std::move(grad), closed, result.slot, true);
   grad.has_claim = true;
 }
 

@@ -5,9 +5,9 @@
 
 namespace tpplan {
 
-// A collective of the backward pass, on what rank 0 holds of `layout`.
+// A collective of the backward pass, on what rank 0 holds of `layout`; `hidden` as in CollectiveCall.
 void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout,
-                      SlotId slot);
+                      SlotId slot, bool hidden = false);
 
 // The ranks along one axis add up what they have: an open sum is closed. What is complete becomes too large, and that
 // nobody notices at run time.
@@ -15,10 +15,11 @@ void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, 
 
 // DTensor's redistribution of a gradient from the layout that it claims (torch 2.13, tensor/_redistribute.py). Ranks do
 // what the claim asks for; whether that is right the truth says. `slot` has its dtype.
-[[nodiscard]] Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot);
+[[nodiscard]] Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Claim& to, SlotId slot,
+                                      bool hidden);
 
 // What DTensor does before it goes back through an operation: a gradient that claims to be an open sum is closed where
-// the operation takes pieces, or left a sum open itself.
-void close_before(Backward& b, const TapeEntry& entry, std::span<const TapeSlot> ins, const TapeSlot& result);
+// the operation takes pieces, or left a sum open itself. `held`: what ranks hold of the gradient.
+void close_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, SpreadId held);
 
 }  // namespace tpplan

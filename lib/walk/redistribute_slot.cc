@@ -110,14 +110,17 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
     else if (change.from.kind == PlacementKind::Partial)
       sum_axis(walk, layout, change, fault);
     if (step.kind != CollectiveKind::LocalSlice)
-      record_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape), dtype_of(walk, in));
+      record_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape), dtype_of(walk, in), !on_tape);
     if (is_shard(change.to) && !cut_axis(walk, layout, change, rule, fault)) return in;
     current[step.axis] = change.to;
   }
   layout.claim = to;
   // Gathering and summing make something new; a slice of a whole value stays the plan's.
   const SlotId out = derived(walk, in, layout, rule);
-  if (on_tape) record_step(walk, TapeKind::Redistribute, in, out, for_gradient(from), rule);
+  const bool gathers = std::any_of(steps->begin(), steps->end(),
+                                   [](const Collective& step) { return step.kind == CollectiveKind::AllGather; });
+  walk.slots[out].memory = gathers ? SlotMemory::Gathered : SlotMemory::Copy;
+  if (on_tape) record_step(walk, TapeKind::Redistribute, in, out, from, rule);
   if (!fault.reason.empty() && !was_wrong) {
     const std::string who = rule == kNoRule ? "an operation on DTensors" : style_name(walk, rule);
     spoil(walk, out, fault.code, fmt::format("{} {}", who, fault.reason), rule, before, who);

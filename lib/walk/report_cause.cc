@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "walk/example.h"
 
@@ -43,7 +43,7 @@ uint64_t count_alike(const Walk& walk, ModuleId id) {
   const std::string_view path = walk.model.modules[id].path;
   const std::string kind = kind_of_path(path);
   if (kind == path) return 1;  // in no layer
-  std::unordered_map<std::string_view, std::string> alike;
+  TextMap<std::string_view, std::string> alike;
   for (const Module& module : walk.model.modules) {
     if (kind_of_path(module.path) == kind) alike.emplace(module.path, "");
   }

@@ -12,9 +12,17 @@ void set_slot(Walk& walk, ValueId value, SlotId slot) {
   walk.layout_of[value] = walk.slots[slot].layout;
 }
 
+void show_hidden(Walk& walk, const ModuleFrame& frame) {
+  for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
+    set_slot(walk, hidden->first, hidden->second);
+}
+
 SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule) {
   Slot slot = walk.slots[from];
   slot.layout = intern(walk.table, layout);
+  slot.from = from;
+  slot.memory = SlotMemory::Same;
+  slot.is_leaf = false;
   slot.requires_grad = slot.requires_grad && records_gradients(walk);
   if (rule != kNoRule) slot.origin = rule;
   return new_slot(walk, slot);

@@ -11,6 +11,8 @@ namespace tpplan {
 [[nodiscard]] SlotId new_slot(Walk& walk, Slot slot);
 // From here on the value is what the slot says.
 void set_slot(Walk& walk, ValueId value, SlotId slot);
+// What a module saw otherwise is again what it was.
+void show_hidden(Walk& walk, const ModuleFrame& frame);
 // What a step made of a value: another layout, whose origin is `rule` where there is one.
 [[nodiscard]] SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule);
 

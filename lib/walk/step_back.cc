@@ -55,10 +55,17 @@ Grad sum_tail_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   return grad;
 }
 
-// DTensor brings what it has to the layout that the step began with.
-Grad bring_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in, bool keeps_claim) {
-  grad = redistribute_claim(b, entry, std::move(grad), entry.gradient, in);
-  grad.has_claim = keeps_claim;
+// DTensor brings what it has to the layout that the step began with. One that was redistributed from an open sum stays
+// what it is, as long as it is no piece (torch 2.13, _redistribute.py, _redistribute_backward).
+Grad bring_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
+  Claim to = for_gradient(entry.gradient);
+  for (size_t axis = 0; axis < to.size(); ++axis) {
+    const bool stays_open = entry.gradient[axis].kind == PlacementKind::Partial && grad.has_claim &&
+                            grad.claim[axis].kind == PlacementKind::Partial;
+    if (stays_open) to[axis] = grad.claim[axis];
+  }
+  grad = redistribute_claim(b, entry, std::move(grad), to, in, false);
+  grad.has_claim = entry.kind == TapeKind::Redistribute;
   return grad;
 }
 
@@ -71,9 +78,8 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
       grad.claim = entry.gradient;
       return grad;
     case TapeKind::FromLocal:
-      return bring_back(b, entry, std::move(grad), in, false);
     case TapeKind::Redistribute:
-      return bring_back(b, entry, std::move(grad), in, true);
+      return bring_back(b, entry, std::move(grad), in);
     case TapeKind::SumGradient:
       record_grad_call(b, entry, CollectiveKind::AllReduce, entry.axis, b.walk.table.layouts[grad.layout], in);
       return close_sum(b, entry, std::move(grad), entry.axis);
@@ -120,7 +126,7 @@ void step_back(Backward& b, const TapeEntry& entry) {
   // A gradient that is wrong goes on being what it is taken for.
   if (grad.state == kWrongGrad && (entry.kind == TapeKind::ToLocal || entry.kind == TapeKind::Redistribute)) {
     grad.has_claim = true;
-    grad.claim = entry.gradient;
+    grad.claim = entry.kind == TapeKind::ToLocal ? entry.gradient : for_gradient(entry.gradient);
   }
   accumulate(b, in.slot, std::move(grad), entry);
 }

@@ -54,6 +54,7 @@ SlotId divide(Walk& walk, SlotId in, RuleId rule) {
   }
   layout.partial = kAllAxes >> (32 - walk.axes.size());
   const SlotId out = derived(walk, in, layout, rule);
+  walk.slots[out].memory = SlotMemory::Copy;
   record_step(walk, TapeKind::Divide, in, out, {}, rule);
   return out;
 }
@@ -70,6 +71,7 @@ SlotId sum_tail_gradient(Walk& walk, SlotId in, RuleId rule) {
     crash_at(walk, Code::TP5105, fmt::format("mla_kv_a_proj splits {} elements off an output of {}", tail, last), rule);
   if (!walk.slots[in].requires_grad || !records_gradients(walk)) return in;
   const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  walk.slots[out].memory = SlotMemory::Copy;
   record_step(walk, TapeKind::SumTailGradient, in, out, {}, rule);
   return out;
 }

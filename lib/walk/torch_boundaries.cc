@@ -142,11 +142,10 @@ void prepare_outputs(Walk& walk, RuleId rule, Passing& passing) {
   const RuleOptions& o = walk.plan.rules[rule].options;
   if (!o.output_layouts) return;
   const size_t results = count_results(passing);
-  if (results > o.output_layouts->size() ||
-      (passing.node.results > 0 && passing.node.results != o.output_layouts->size()))
-    return refuse(walk, rule,
-                  fmt::format("has {} output layouts, and the module returns {} values", o.output_layouts->size(),
-                              std::max<size_t>(results, passing.node.results)));
+  if (results > o.output_layouts->size())
+    return refuse(
+        walk, rule,
+        fmt::format("has {} output layouts, and the module returns {} values", o.output_layouts->size(), results));
   for (size_t i = 0; i < o.output_layouts->size() && walk.crash == kNoId; ++i) {
     const Layout& declared = (*o.output_layouts)[i];
     if (!declared) continue;
@@ -226,6 +225,15 @@ void show_untied(Walk& walk, ModuleFrame& frame) {
   }
 }
 
+// The rules whose hooks a module has, in the plan's order.
+std::span<const RuleId> hooks_of(const Walk& walk, const ModuleFrame& frame) {
+  return frame.module == kNone ? std::span<const RuleId>{} : std::span(walk.rules_of_module[frame.module]);
+}
+
+void hand_over(Walk& walk, const Passing& passing) {
+  for (size_t i = 0; i < passing.given.size(); ++i) set_slot(walk, passing.crossings[i].to, passing.given[i]);
+}
+
 bool is_distributed(const Walk& walk, ModuleId module) {
   const std::vector<RuleId>& rules = walk.rules_of_module[module];
   return std::any_of(rules.begin(), rules.end(), [&](RuleId rule) { return style_of(walk, rule).once_per_module; });
@@ -257,8 +265,7 @@ Spread torch_param_layout(Walk& walk, ParamId id, RuleId& rule) {
 void enter_torch_module(Walk& walk, const GraphNode& node) {
   ModuleFrame frame{.module = walk.module_of_string[node.name]};
   frame.no_grad = node.no_grad || (!walk.frames.empty() && walk.frames.back().no_grad);
-  const std::span<const RuleId> rules =
-      frame.module == kNone ? std::span<const RuleId>{} : std::span(walk.rules_of_module[frame.module]);
+  const std::span<const RuleId> rules = hooks_of(walk, frame);
   if (!rules.empty()) frame.rule = rules.back();
   walk.frames.push_back(frame);
   Passing passing = passing_of(walk, node, true);
@@ -270,18 +277,15 @@ void enter_torch_module(Walk& walk, const GraphNode& node) {
       prepare_inputs(walk, rule, passing);
     if (walk.crash != kNoId) return;
   }
-  for (size_t i = 0; i < passing.given.size(); ++i) set_slot(walk, passing.crossings[i].to, passing.given[i]);
+  hand_over(walk, passing);
   if (frame.module != kNone) show_untied(walk, walk.frames.back());
 }
 
 void exit_torch_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.frames.back();
-  for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
-    set_slot(walk, hidden->first, hidden->second);
-  const std::span<const RuleId> rules =
-      frame.module == kNone ? std::span<const RuleId>{} : std::span(walk.rules_of_module[frame.module]);
+  show_hidden(walk, frame);
   Passing passing = passing_of(walk, node, false);
-  for (const RuleId rule : rules) {
+  for (const RuleId rule : hooks_of(walk, frame)) {
     walk.frames.back().rule = rule;
     if (style_of(walk, rule).once_per_module)
       leave_style(walk, rule, passing);
@@ -289,7 +293,7 @@ void exit_torch_module(Walk& walk, const GraphNode& node) {
       prepare_outputs(walk, rule, passing);
     if (walk.crash != kNoId) return;
   }
-  for (size_t i = 0; i < passing.given.size(); ++i) set_slot(walk, passing.crossings[i].to, passing.given[i]);
+  hand_over(walk, passing);
   walk.frames.pop_back();
 }
 

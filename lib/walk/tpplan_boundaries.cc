@@ -47,6 +47,7 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   ParamCalls calls = data_calls(walk, id);
   // The identity on the tape: a view of its own.
   const bool shared = !calls.forward.empty() || !calls.backward.empty();
+  if (!calls.forward.empty()) walk.slots[view].memory = SlotMemory::Gathered;
   list_calls(walk, std::move(calls.forward), module_at(walk));
   if (plain || shared) record_step(walk, TapeKind::View, slot, view, {}, rule);
   if (plain) {
@@ -153,6 +154,7 @@ SlotId add_bias(Walk& walk, SlotId result, const ModuleFrame& frame) {
     return result;
   }
   const SlotId out = derived(walk, result, layout_of(walk, result), kNoRule);
+  walk.slots[out].memory = SlotMemory::Copy;
   walk.slots[out].requires_grad =
       (walk.slots[result].requires_grad || walk.slots[bias].requires_grad) && records_gradients(walk);
   if (!walk.slots[out].requires_grad) return out;
@@ -252,8 +254,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
 
 void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.frames.back();
-  for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
-    set_slot(walk, hidden->first, hidden->second);
+  show_hidden(walk, frame);
   const auto crossings = crossings_of(walk, node);
   std::vector<SlotId> given;
   for (const Crossing& c : crossings) given.push_back(walk.slot_of[c.from]);

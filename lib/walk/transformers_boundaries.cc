@@ -134,8 +134,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
 
 void exit_transformers_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.frames.back();
-  for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
-    set_slot(walk, hidden->first, hidden->second);
+  show_hidden(walk, frame);
   for (const Crossing& c : crossings_into(walk, node)) {
     SlotId slot = walk.slot_of[c.from];
     if (frame.program != nullptr && c.depth > 0 && frame.program->call.output_is_one)

@@ -16,6 +16,7 @@
 #include "walk/param_layouts.h"
 #include "walk/report_cause.h"
 #include "walk/slots.h"
+#include "walk/trace_step.h"
 #include "walk/walk_state.h"
 
 namespace tpplan {
@@ -41,11 +42,13 @@ void bind_leaves(Walk& walk) {
     const GraphValue& value = walk.graph.values[leaf.value];
     Slot slot{.layout = walk.whole_of_shape[value.shape],
               .value = leaf.value,
-              .requires_grad = value.requires_grad && !walk.infer};
+              .requires_grad = value.requires_grad && !walk.infer,
+              .is_leaf = true};
     if (leaf.kind == LeafKind::Param) {
       const ParamId param = find_param(walk.model, walk.graph.strings[leaf.path]);
       if (param != kNone) {
         walk.value_of_param[param] = leaf.value;
+        slot.param = param;
         Spread layout = walk.runtime.param_layout(walk, param, slot.origin);
         if (slot.origin == kNoRule && layout.is_dtensor)
           slot.origin = walk.rule_of_module[walk.model.params[param].module];
@@ -101,10 +104,10 @@ void judge_output(Walk& walk) {
   }
 }
 
-bool output_is_right(Walk& walk) {
+bool output_is_right(const Walk& walk, bool loss_is_right) {
   return std::all_of(walk.graph.outputs.begin(), walk.graph.outputs.end(), [&](ValueId output) {
     const Spread& layout = layout_of(walk, walk.slot_of[output]);
-    if (!layout.wrong && walk.loss != nullptr && output == loss_value(walk)) return judge_loss(walk, false);
+    if (!layout.wrong && walk.loss != nullptr && output == loss_value(walk)) return loss_is_right;
     return !layout.wrong && (layout.is_dtensor || (layout.partial == 0 && is_all_whole(walk.table, layout)));
   });
 }
@@ -157,12 +160,14 @@ void walk_forward(Walk& walk) {
   bind_leaves(walk);
   for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
     const GraphNode& node = walk.graph.nodes[i];
+    if (node.kind == NodeKind::Enter) trace_boundary(walk, node, i);
     if (node.kind == NodeKind::Enter)
       walk.runtime.enter(walk, node);
     else if (node.kind == NodeKind::Exit)
       walk.runtime.exit(walk, node);
     else
       run_node(walk, node, i);
+    if (node.kind == NodeKind::Exit) trace_boundary(walk, node, i);
     if (node.kind != NodeKind::Op && walk.crash == kNoId) list_boundary(walk, node);
   }
 }
@@ -181,10 +186,12 @@ void walk_axes(Walk& walk, Forecast& forecast) {
     forecast.calls.clear();
     return;
   }
+  finish_trace(walk);
   judge_output(walk);
+  bool loss_is_right = true;
   if (walk.loss != nullptr && !layout_of(walk, walk.slot_of[loss_value(walk)]).wrong)
-    std::ignore = judge_loss(walk, !walk.infer);
-  if (!walk.infer) walk_backward(walk, output_is_right(walk));
+    loss_is_right = judge_loss(walk, !walk.infer);
+  if (!walk.infer) walk_backward(walk, output_is_right(walk, loss_is_right));
   if (forecast.gap == ForecastGap::None)
     forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
 }
@@ -237,8 +244,13 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   std::erase_if(data_axes, [&](AxisId axis) { return plan.mesh.axes[axis].size == 1; });
   if (!runtime.has_data_axes) forecast.unlisted = std::exchange(data_axes, {});
   const std::optional<Loss> loss = resolved_loss(plan, data_gradients(runtime.runtime));
-  const size_t at_once = runtime.one_axis || ranks > kMostRanksTogether ? 1 : axes.size();
-  for (size_t i = 0; i < axes.size() || !data_axes.empty(); i += at_once) {
+  const size_t at_once =
+      runtime.one_axis || ranks > kMostRanksTogether ? std::min<size_t>(1, axes.size()) : axes.size();
+  // Where no axis cuts anything there is nothing to find, but what runs: the model as it is, whoever runs it.
+  Diagnostics nobodys;
+  const bool alone = options.trace && axes.empty() && data_axes.empty();
+  const RuntimeRow& walked = alone ? runtime_row(PlanRuntime::Tpplan) : runtime;
+  for (size_t i = 0; i < axes.size() || !data_axes.empty() || alone; i += at_once) {
     const std::span<const AxisId> together = std::span(axes).subspan(i, at_once);
     Walk walk{.plan = plan,
               .model = model,
@@ -246,16 +258,19 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .matches = matches,
               .shardings = shardings,
               .boundaries = boundaries,
-              .diagnostics = diagnostics,
+              .diagnostics = alone ? nobodys : diagnostics,
               .axes = {together.begin(), together.end()},
               .data_axes = std::exchange(data_axes, {}),  // once, where each axis is walked by itself
-              .runtime = runtime,
+              .runtime = walked,
               .infer = options.infer,
               .loss = loss && static_cast<size_t>(loss->output) < model.operations.outputs.size() ? &*loss : nullptr,
               .listing = options.listing ? &forecast.listing : nullptr,
-              .examples = options.examples ? &forecast.examples : nullptr};
+              .examples = options.examples ? &forecast.examples : nullptr,
+              .trace = options.trace && at_once == axes.size() ? &forecast.trace : nullptr};
     walk_axes(walk, forecast);
+    if (alone) break;
   }
+  if (alone) forecast.gap = ForecastGap::None;
   return forecast;
 }
 

@@ -16,6 +16,7 @@
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
 #include "sharding/collective_call.h"
+#include "walk/step_trace.h"
 
 namespace tpplan {
 
@@ -24,6 +25,7 @@ struct WalkOptions {
   bool infer = false;                  // without gradients
   bool listing = false;                // writes Forecast::listing
   bool examples = false;               // writes Forecast::examples
+  bool trace = false;                  // writes Forecast::trace
 };
 
 // Why nobody knows the collectives of a step.
@@ -36,7 +38,7 @@ enum class ForecastGap : uint8_t {
   Global,       // a model of JAX or Keras without operations: they run on whole arrays
 };
 
-// Every call of one step, in order.
+// Every call of one step, in order; and, where WalkOptions asked for it, what one rank runs.
 struct Forecast {
   ForecastGap gap = ForecastGap::NotReached;
   std::vector<CollectiveCall> calls;  // of None
@@ -44,6 +46,7 @@ struct Forecast {
   ModuleId broken_at = kNone;         // of Broken: where the run would end
   std::string listing;                // the walk as text, where WalkOptions asked for it (walk/list_operations.h)
   std::vector<std::string> examples;  // findings in numbers, where WalkOptions asked for them (walk/example.h)
+  StepTrace trace;                    // of None, where all axes are walked together
 };
 
 // What a gap is in words, and what to do about it; empty for None.

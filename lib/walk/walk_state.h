@@ -7,12 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "ops/op_rules.h"
 #include "walk/claims.h"
 #include "walk/runtimes.h"
+#include "walk/step_trace.h"
 #include "walk/style_programs.h"
 #include "walk/walk_graph.h"
 
@@ -29,6 +30,11 @@ struct Slot {
   RuleId origin = kNoRule;  // the rule whose cut or boundary this layout comes from
   uint32_t cause = kNoId;   // into Walk::causes: why the value is wrong
   ParamId held = kNone;     // a parameter that our runtime spread, and that operations see through a view
+  // Where its memory comes from, of which leaf or of which slot it was made (walk/step_trace.h).
+  SlotMemory memory = SlotMemory::Result;
+  bool is_leaf = false;
+  ParamId param = kNone;
+  SlotId from = kNoId;
 };
 
 enum class TapeKind : uint8_t {
@@ -52,7 +58,8 @@ struct TapeEntry {
   uint32_t out_begin = 0, out_end = 0;  // into tape_slots
   uint32_t segments_begin = 0, segments_end = 0;
   bool segments_are_arguments = false;
-  Claim gradient;   // ToLocal: what the gradient is taken for; FromLocal: what it is brought to
+  Claim
+      gradient;  // ToLocal: what the gradient is taken for; FromLocal: what it is brought to; Redistribute: the input's
   size_t axis = 0;  // of the walk's, of a sum
   ModuleId module = kNone;
   RuleId rule = kNoRule;  // of the style
@@ -125,9 +132,9 @@ struct Walk {
   std::vector<SpreadId> whole_of_shape;  // by shape
   std::vector<SizeNumber> numbers;
   std::map<std::pair<std::vector<int64_t>, AxisMask>, uint32_t> number_index;
-  std::vector<uint32_t> size_numbers;               // by size entry; kNoId: not worked out yet
-  std::vector<uint32_t> traced_numbers;             // by size entry
-  std::unordered_map<std::string, MemoEntry> memo;  // by what decides over an operation (walk/operations.h)
+  std::vector<uint32_t> size_numbers;    // by size entry; kNoId: not worked out yet
+  std::vector<uint32_t> traced_numbers;  // by size entry
+  TextMap<std::string, MemoEntry> memo;  // by what decides over an operation (walk/operations.h)
 
   std::vector<RuleId> rule_of_module;                // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in the plan's order; of torch, whose hooks add up
@@ -148,6 +155,7 @@ struct Walk {
   std::vector<CollectiveCall> calls;
   std::string* listing = nullptr;                // nullptr: nobody wants it
   std::vector<std::string>* examples = nullptr;  // the same
+  StepTrace* trace = nullptr;                    // the same
 };
 
 }  // namespace tpplan

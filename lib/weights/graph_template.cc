@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "syntax/json_reader.h"
 #include "syntax/json_writer.h"
 #include "weights/template_number.h"
@@ -43,9 +43,9 @@ struct Filling {
   std::vector<std::string_view> string_list;
   std::map<std::vector<int64_t>, uint32_t> shapes;
   std::vector<std::vector<int64_t>> shape_list;
-  std::map<std::string_view, std::string> numbers;           // expressions that were worked out
-  std::map<std::string, uint32_t> leaf_values;               // by path
-  std::unordered_map<std::string, std::string> first_names;  // of each parameter: its own, or the first of its tie
+  std::map<std::string_view, std::string> numbers;  // expressions that were worked out
+  std::map<std::string, uint32_t> leaf_values;      // by path
+  TextMap<std::string, std::string> first_names;    // of each parameter: its own, or the first of its tie
   JsonWriter values{.is_tight = true}, sizes{.is_tight = true}, leaves{.is_tight = true}, nodes{.is_tight = true},
       guards{.is_tight = true};
   uint32_t value_count = 0, size_count = 0;

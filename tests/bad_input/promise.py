@@ -13,7 +13,10 @@ DIAGNOSTIC = re.compile(
 )
 # Control characters, DEL, C1 controls, direction overrides and what nobody sees: nothing that moves a cursor, reorders text
 # or hides in it.
-UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\xa0\xad\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]")
+UNPRINTABLE = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f\x80-\xa0\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
 
 HEAD = "format: tpplan.plan/1\n"
 PLAN = HEAD + "mesh: {tp: 4}\ntp_plan:\n  wq: colwise\n"

@@ -219,9 +219,9 @@ SYNTAX = [
         }.items()
     ],
     case("39-array-of-models", "[" + model() + "]", 2, "TP1003", (1, 1)),
-    case("39-a-plan", PLAN, 2, "TP1003"),
+    case("39-a-plan", PLAN, 2, "TP2001"),
     case("39-pickle", b"\x80\x02}q\0.", 2, None, (1, 1)),
-    case("39-zip", b"PK\x03\x04" + bytes(100), 2, "TP1003", (1, 1)),
+    case("39-zip", b"PK\x03\x04" + bytes(100), 2, "TP2001", (1, 1)),
     case(
         "39-git-lfs-pointer",
         "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n",

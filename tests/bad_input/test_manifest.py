@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from conftest import run, write
+from conftest import run, signed, write
 from promise import printable
 
 MODEL = {
@@ -56,6 +56,8 @@ def good(tmp_path_factory):
 
 
 def shown(folder, document, *arguments):
+    if isinstance(document, dict) and "digest" in document:
+        document = signed(document) | ({} if isinstance(document["digest"], str) else {"digest": document["digest"]})
     text = document if isinstance(document, (str, bytes)) else json.dumps(document, indent=1)
     (folder / "manifest.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     return run("show", "manifest.json", *arguments, cwd=folder)
@@ -89,6 +91,7 @@ OPTIONAL = {
     ("init",),
     ("collectives",),
     ("step",),
+    ("digest",),
     ("step", "batch"),
     ("step", "sequence"),
     ("init", "algorithm"),
@@ -98,6 +101,9 @@ OPTIONAL = {
 }
 OF_AN_ENTRY = {
     "norm_weight",
+    "modules",
+    "sums",
+    "gradient",
     "by",
     "steps",
     "pieces",
@@ -265,6 +271,31 @@ def test_what_is_compiled_of_huge_tensors_can_be_read(tmp_path):
     assert shown(tmp_path, document).returncode == 0
     result = run("compile", *write(tmp_path, huge_model(2**62), HUGE_PLAN))
     assert result.returncode == 3 and b"TP9001" in result.stderr
+
+
+def test_a_member_that_no_manifest_has_is_refused_wherever_it_stands(good, tmp_path):
+    objects = {path[:-1] for path in keys_below(good)}
+    assert len(objects) > 20
+    for path in sorted(objects, key=str):
+        document = copy.deepcopy(good)
+        value_at(document, path)["motules"] = 1
+        if path[:1] != ("init",) or len(path) < 3:  # of a distribution any name is one that is unknown
+            assert "has no member `motules`" in " ".join(refused(tmp_path, document).split()), path
+
+
+def test_a_text_that_was_changed_is_told_from_one_that_was_printed_anew(good, tmp_path):
+    text = json.dumps(signed(good), indent=1)
+    assert run("show", "manifest.json", cwd=tmp_path).returncode and shown(tmp_path, text).returncode == 0
+    assert shown(tmp_path, json.dumps(signed(good))).returncode == 0
+    for before, after in (('"line": 4', '"line": 5'), ('"Test"', '"Tes\\u0074"'), ('"tool": "', '"tool": " ')):
+        assert before in text
+        assert "error[TP7005]" in refused(tmp_path, text.replace(before, after, 1))
+
+
+def test_nothing_stands_behind_the_digest(good, tmp_path):
+    text = json.dumps(signed(good))
+    behind = text[:-1].replace(', "remat": []', "", 1) + ', "remat": []}'
+    assert "error[TP7005]" in refused(tmp_path, behind)
 
 
 def test_every_place_to_cut_it_short_is_refused(good, tmp_path):

@@ -76,7 +76,7 @@ def fsdp(min_weight_size=0, more=""):
 # (model, plan): exit status 1, nothing written. The rule of a one-rule plan stands on line 5.
 WRONG = [
     case("47-typo", rules({"*.feed_foward.w1": "colwise"}, layers()), 1, "TP4001", (5, 3), "feed_forward.w1`?"),
-    case("47-part-of-a-path", rules({"w1": "colwise"}, layers()), 1, "TP4001", (5, 3), "`*.w1` matches them"),
+    case("47-part-of-a-path", rules({"w1": "colwise"}, layers()), 1, "TP4001", (5, 3), "`layers.*.feed_forward.w1`"),
     case("47-other-case", rules({"WQ": "colwise"}), 1, "TP4001", (5, 3)),
     case("47-regex", rules({"w[kv]": "colwise"}, dialect="regex"), 1, "TP4001", (5, 3)),
     case("47-torch", rules({"layers.*.attention.wk": "colwise"}, layers(), dialect="torch"), 1, "TP4001", (5, 3)),
@@ -442,7 +442,7 @@ def test_54_layouts_count_dims_from_both_ends(tmp_path, layout, dim):
     assert result.manifest["modules"][0]["outputs"][0]["to"] == [f"Shard({dim})"]
 
 
-@pytest.mark.parametrize("layout", ["Shard(-65)", "Shard(64)", "Shard(99999)"])
+@pytest.mark.parametrize("layout", ["Shard(-7)", "Shard(6)", "Shard(99999)"])
 def test_54_a_dim_that_no_tensor_has_is_refused(tmp_path, layout):
     hold(tmp_path, 1, model=LINEAR, plan=plan_text({"wq": f"{{style: colwise, output_layouts: {layout}}}"}))
 
@@ -515,7 +515,15 @@ def test_52_more_local_shapes_than_can_be_listed_are_a_limit(tmp_path):
     model = linear_model(**{f"w{i}": [2**20 + 1 + i, 8] for i in range(4)})
     plan = plan_text({"w*": "{style: colwise, use_local_output: false}"}, f"{{tp: {2**17}}}", more="uneven: torch\n")
     result = hold(tmp_path, 3, model=model, plan=plan)
-    assert b"TP9001" in result.stderr
+    assert b"TP9001" in result.stderr and b"131072 uneven pieces" in result.stderr
+
+
+def test_a_small_model_has_no_manifest_of_hundreds_of_megabytes(tmp_path):
+    """Each uneven piece's shape is listed: 400 parameters over 2^16 ranks came to 594 MB."""
+    model = linear_model(**{f"w{i}": [2**20 + 1 + i, 8] for i in range(400)})
+    plan = plan_text({"w*": "{style: colwise, use_local_output: false}"}, f"{{tp: {2**16}}}", more="uneven: torch\n")
+    result = hold(tmp_path, 3, model=model, plan=plan)
+    assert b"TP9001" in result.stderr and b"more than 8388608 uneven pieces" in result.stderr
 
 
 def test_all_findings_of_a_plan_are_reported_at_once(tmp_path):

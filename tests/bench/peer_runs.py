@@ -14,7 +14,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "truth")]
 
-import torch
 import torch.distributed as dist
 from record_runs import Transformers
 from torch.testing._internal.distributed.fake_pg import FakeStore

@@ -76,3 +76,16 @@ def test_a_peer_that_is_missing_is_skipped_with_the_reason(tmp_path):
     assert needed("spmd_types") == "0.3.1"
     assert why_not(str(empty), "spmd_types").endswith("pip install -r tests/requirements-bench.txt")
     assert why_not(str(other), "spmd_types") == f"{other} has spmd_types 0.0.1, not 0.3.1"
+
+
+@sanitized
+def test_judging_in_memory_is_timed_phase_by_phase():
+    program = pathlib.Path(PROGRAM).resolve().parent / "tests" / "tpplan_judge_speed"
+    golden = ROOT / "tests/golden/manifest/kept-activations-under-tp"
+    command = [program, golden / "model.json", golden / "plan.yaml", ROOT / "plans/topologies/h100.yaml", "3"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    *rows, last = result.stdout.splitlines()
+    assert [row[:40].strip() for row in rows][-1] == "judged and priced: verdict, bytes, memor" and len(rows) == 6
+    assert all(re.search(r"[\d.]+ us +[\d.]+ a second$", row) for row in rows)
+    assert re.fullmatch(r"memory \d+ bytes, sent \d+ bytes, [\d.]+ s", last)

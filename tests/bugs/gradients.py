@@ -1,7 +1,7 @@
 """Gradients that nobody sums, or that are summed too often: who sums what a rank has of a parameter's gradient (K4)."""
 
 import graphs as g
-from bug import BOTH, NEVER, ONLY, Bug, language_model, language_plan, layer
+from bug import NEVER, ONLY, Bug, language_model, language_plan, layer
 
 LOCAL = {"dialect": "transformers"}
 NORM = {"style": "sequence_parallel", "use_local_output": True}

@@ -62,6 +62,21 @@ def said_of(folder, program, line, stdout):
     return result.returncode, [words for words in result.stderr.splitlines() if "standard output" in words]
 
 
+def test_a_plan_is_not_formatted_where_nobody_can_be_told(folder):
+    plan = folder / "loose.yaml"
+    before = plan.read_bytes()
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, "fmt", plan], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2 and "loose.yaml is left as it is" in done.stderr
+    assert plan.read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".tpplan")) == []
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [PROGRAM, "fmt", "--quiet", plan], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert done.returncode == 0 and plan.read_bytes() != before
+
+
 @pytest.mark.parametrize(
     ("program", "line"), LINES, ids=[f"{os.path.basename(program)} {line}" for program, line in LINES]
 )

@@ -175,7 +175,7 @@ def test_a_settings_file_that_is_no_file_is_said(project):
     result = check(project)
     assert (
         result.returncode == 2
-        and b".tpplan.yaml:1:1: error[TP1001]: cannot read the settings: is a directory" in result.stderr
+        and b".tpplan.yaml:1:1: error[TP1001]: cannot read the settings: is no regular file" in result.stderr
     )
     assert check(project, "--no-config").returncode == 0
 

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import os
 
 import pytest
 from conftest import ROOT, codes, linear_model, plan_text, run, write
@@ -158,10 +159,56 @@ def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "share, status", [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2)]
+    "share, status",
+    [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2), ("1%", 0), ("100%", 0)],
 )
 def test_a_share_is_a_percentage_or_a_fraction(project, share, status):
     assert check(project, "--max-replicated", share).returncode == status
+
+
+@pytest.mark.parametrize("share", ["1", "1.0", "1e0"])
+def test_a_bare_one_is_neither_one_percent_nor_all(project, share):
+    result = check(project, "--max-replicated", share)
+    assert result.returncode == 2 and b"one percent is 1%, all is 100%" in result.stderr
+    (project / ".tpplan.yaml").write_text(f"max_replicated: {share}\n")
+    result = check(project)
+    assert result.returncode == 2 and b".tpplan.yaml:1:17: error[TP3003]" in result.stderr
+
+
+def test_an_error_is_not_allowed_away_in_silence(project):
+    result = check(project, "--allow", "TP5001")
+    assert result.returncode == 2 and b"TP5001 is an error, and only warnings can be allowed" in result.stderr
+    result = check(project, env={"TPPLAN_ALLOW": "TP5001"})
+    assert result.returncode == 2 and b"only warnings can be allowed" in result.stderr
+    (project / ".tpplan.yaml").write_text("allow: [TP4004, TP5001]\n")
+    result = check(project)
+    assert result.returncode == 2 and b".tpplan.yaml:1:17: error[TP3003]" in result.stderr
+    assert b"TP5001 is an error, and only warnings can be allowed" in result.stderr
+
+
+def test_the_gate_counts_what_an_axis_of_size_1_leaves_whole(project):
+    write(project, linear_model(wq=[512, 64], norm=[8, 8]), plan_text({"wq": "colwise"}, mesh="{dp: 8, tp: 1}"))
+    said = check(project).stdout.decode() + check(project).stderr.decode()
+    assert "0 sharded, 2 replicated (1 by default, 1 over axes of size 1)" in said
+    assert "128.2 KiB of it on every rank" in said
+    result = check(project, "--max-replicated", "5%")
+    said = result.stdout.decode()
+    assert result.returncode == 1
+    assert "error[TP5021]: 100 % of the model is whole on every rank" in said
+    assert "what is cut over `tp` alone is whole: its size is 1" in said
+
+
+def test_one_plan_on_a_mesh_where_an_axis_has_size_1_has_no_finding(project):
+    """The same plan for one rank and for eight is a practice, and --strict is meant to stay quiet."""
+    write(project, linear_model(wq=[512, 64]), plan_text({"wq": "colwise"}, mesh="{tp: 8}"))
+    assert check(project, "--strict", "--mesh", "tp=1").returncode == 0
+    write(
+        project,
+        linear_model(wq=[512, 64]),
+        plan_text({"wq": "colwise"}, "{dp: 8, tp: 1}", more="data: {axes: [dp], dim: 0}\n"),
+    )
+    result = check(project, "--strict")
+    assert (result.returncode, codes(result)) == (0, [])
 
 
 def test_the_gate_stops_a_compile_before_it_writes(project):
@@ -173,3 +220,20 @@ def test_the_gate_stops_a_compile_before_it_writes(project):
     )
     assert not output.exists()
     assert json.loads(run("compile", project / "model.json", project / "plan.yaml").stdout)
+
+
+def test_a_pipe_that_is_found_is_not_waited_for(project):
+    os.mkfifo(project / ".tpplan.yaml")
+    result = check(project)
+    assert (result.returncode, codes(result)) == (2, ["TP1001"])
+    assert b"is no regular file" in result.stderr and b"--config FILE" in result.stderr
+
+
+def test_a_link_that_is_found_is_not_followed(project, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret"
+    secret.write_text("password: hunter2\n")
+    (project / ".tpplan.yaml").symlink_to(secret)
+    result = check(project)
+    assert (result.returncode, codes(result)) == (2, ["TP1001"])
+    assert b"is a symbolic link" in result.stderr and b"hunter2" not in result.stderr + result.stdout
+    assert b"password" in check(project, "--config", secret).stderr  # who names a file may read it

@@ -188,8 +188,8 @@ def test_the_format_hook_formats_or_names_the_plans(tmp_path):
 
 def test_the_action_runs_check_with_annotations(tmp_path):
     text = (ROOT / ".github/actions/tpplan/action.yml").read_text()
-    steps = re.findall(r"^      run: '(.*)'$", text, re.M)
-    assert len(steps) == 1 and "--format github" in steps[0]
+    get, check = re.findall(r"^      run: '(.*)'$", text, re.M)
+    assert "tools/get-tpplan" in get and "--format github" in check
     for name in ("model", "plan", "arguments", "program"):
         assert re.search(rf"^  {name}:$", text, re.M) and f"inputs.{name}" in text
     model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"}))
@@ -200,7 +200,7 @@ def test_the_action_runs_check_with_annotations(tmp_path):
         "PROGRAM": PROGRAM,
         "PATH": "/usr/bin:/bin",
     }
-    result = subprocess.run(["bash", "-c", steps[0]], capture_output=True, text=True, env=environment)
+    result = subprocess.run(["bash", "-c", check], capture_output=True, text=True, env=environment)
     assert result.returncode == 1
     assert re.match(r"::error file=.*plan\.yaml,line=5,", result.stdout)
 

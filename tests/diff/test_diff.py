@@ -6,7 +6,7 @@ import re
 
 import jsonschema
 import pytest
-from conftest import ROOT, linear_model, plan_text, run, write
+from conftest import ROOT, linear_model, plan_text, run, signed, write
 
 VALIDATOR = jsonschema.Draft7Validator(json.loads((ROOT / "schemas" / "diff.schema.json").read_text()))
 LAYERS = 6
@@ -57,7 +57,7 @@ def words(old, new, *flags):
 def edited(path, tmp_path, change, name="edited.json"):
     document = json.loads(path.read_text())
     change(document)
-    (tmp_path / name).write_text(json.dumps(document))
+    (tmp_path / name).write_text(json.dumps(signed(document)))
     return tmp_path / name
 
 
@@ -251,7 +251,7 @@ def test_a_real_plan_against_one_with_fsdp_and_sequence_parallelism(tmp_path):
     for part in ("parameters", "buffers"):
         assert expand(document, part) == expected_tensors(old, new, part)
     assert set(document["settings"]) == {
-        key for key in ("mesh", "uneven", "data", "fsdp", "remat") if old[key] != new[key]
+        key for key in ("mesh", "uneven", "data", "costs", "fsdp", "remat") if old.get(key) != new.get(key)
     }
     assert all(sides == {"before": old[key], "after": new[key]} for key, sides in document["settings"].items())
     groups = document["parameters"]["groups"]
@@ -344,7 +344,7 @@ def test_added_and_removed_parameters_modules_and_buffers(manifest):
         ({"more": "uneven: torch\n"}, "uneven"),
         ({"more": "fsdp: {axis: tp}\n"}, "fsdp"),
         ({"more": 'remat: ["layers.*"]\n'}, "remat"),
-        ({"more": "data: {axes: [tp]}\n"}, "data"),
+        ({"mesh": "{dp: 1, tp: 2}", "more": "data: {axes: [dp]}\n"}, "data"),
         ({"more": "loss: {reduction: sum, axes: []}\n"}, "loss"),
     ],
     ids=["axis", "size", "uneven", "fsdp", "remat", "data", "loss"],
@@ -532,3 +532,22 @@ bytes
   whole on every rank   1.50 KiB -> 2.00 KiB (+33.3 %)
 """
     )
+
+
+def test_what_a_step_keeps_in_memory_is_compared_where_both_say_it(tmp_path):
+    folder = ROOT / "tests/golden/manifest"
+    sides = [tmp_path / "whole.json", tmp_path / "again.json"]
+    for case, out in zip(("kept-activations-under-tp", "kept-activations-with-remat"), sides):
+        assert (
+            run("compile", folder / case / "model.json", folder / case / "plan.yaml", "-q", "-o", out).returncode == 0
+        )
+    result = run("diff", *sides, "--format", "json")
+    found = json.loads(result.stdout)
+    VALIDATOR.validate(found)
+    assert found["settings"]["costs"] == {
+        "before": json.loads(sides[0].read_text())["costs"],
+        "after": json.loads(sides[1].read_text())["costs"],
+    }
+    text = run("diff", *sides).stdout.decode()
+    assert re.search(r"costs .*2304 bytes kept.*-> 256 bytes kept", text), text
+    assert run("diff", sides[0], sides[0]).returncode == 0

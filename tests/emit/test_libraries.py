@@ -159,7 +159,7 @@ def test_what_mlir_prints_is_read_back_as_what_was_exported(case, answers, manif
 
 
 def dtypes_case():
-    model = emit_cases.model_of({"m": {name: ([4], {"dtype": name}) for name in find_dtypes(DTYPES)}})
+    model = emit_cases.model_of({"m": {name: ([32], {"dtype": name}) for name in find_dtypes(DTYPES)}})
     return model, emit_cases.plan_of({"m": ["tp"]})
 
 

@@ -411,6 +411,25 @@ def test_every_truncation_is_refused_or_read(name, tmp_path):
         assert bool(result.stdout) == (result.returncode == 0)
 
 
+def in_letters(number):
+    """A name of its own: names that differ in digits share a glob."""
+    return "".join("abcdefghij"[int(digit)] for digit in str(number))
+
+
+@pytest.mark.parametrize(
+    ("specs", "says"),
+    [
+        ({"a" * 4000 + in_letters(i): ["tp"] for i in range(2200)}, "plans have 8.00 MiB at most"),
+        ({in_letters(i): ["tp"] for i in range(170_000)}, "more than 500000 values"),
+    ],
+    ids=["bytes", "values"],
+)
+def test_no_plan_is_written_that_nobody_could_read(specs, says, tmp_path):
+    result = import_text(tmp_path, "jax", jax_file(specs))
+    assert (result.returncode, result.stdout, codes(result)) == (3, b"", ["TP9001"])
+    assert says in result.stderr.decode()
+
+
 def test_the_specs_file_is_not_overwritten(tmp_path):
     path = tmp_path / "specs"
     path.write_text(jax_file({"w": ["tp"]}), encoding="utf-8")

@@ -95,6 +95,7 @@ int main(int argc, char** argv) {
   LaunchOptions options{.backend = argv[1],
                         .world = static_cast<int>(device_count(mesh)),
                         .deadline = argc > 4 ? std::atof(argv[4]) : 20};
+  options.start_deadline = options.deadline;
   if (const char* device = std::getenv("TPPLAN_EXEC_DEVICE"); device != nullptr) options.device = device;
   options.agreement = argc > 5 ? argv[5] : "manifest sha256 0";
   const JobEnd end = run_ranks(options, [&](Comm& comm) {

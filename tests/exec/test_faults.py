@@ -150,3 +150,12 @@ def test_more_threads_than_the_machine_gives_is_an_error():
         pytest.skip("a sanitizer needs more address space itself")
     assert result.returncode in (1, 3)
     assert "cannot be started" in result.stderr or "memory" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("kilobytes", [*range(40_000, 200_000, 26_000), *range(350_000, 1_500_000, 190_000)])
+def test_memory_that_ends_anywhere_is_an_error_and_never_an_abort(kilobytes):
+    if os.environ.get("TPPLAN_SANITIZED"):
+        pytest.skip("a sanitizer needs more address space itself")
+    result = run("sh", "-c", f"ulimit -v {kilobytes}; exec {RANKS} local 300 steps 5", timeout=60)
+    assert result.returncode in (1, 3), result
+    assert "memory" in result.stderr, result.stderr

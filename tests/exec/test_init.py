@@ -6,6 +6,7 @@ import math
 import struct
 
 import pytest
+from conftest import signed
 from executor import execute, succeeds
 from init_cases import MASK, NORMAL, compile_plan, initialise, key_of, model_of, read_tensors, threefry
 
@@ -236,7 +237,7 @@ def test_a_manifest_without_distributions_says_to_compile_again(tmp_path):
     manifest = compile_plan(tmp_path, model_of({"a": ((3, 5), "float32")}))
     document = json.loads(manifest.read_text())
     del document["init"]["distributions"], document["parameters"][0]["init"]
-    manifest.write_text(json.dumps(document))
+    manifest.write_text(json.dumps(signed(document)))
     result = execute("init", manifest, "--seed", 0)
     assert result.returncode == 1 and "compile the plan again" in result.stderr
 

@@ -3,6 +3,7 @@ processes. This proves our side of the calls: grouping, unequal and empty pieces
 something fails. It proves nothing about NCCL or about GPUs; test_gpu.py runs where there are some."""
 
 import collections
+import ctypes
 import math
 import shutil
 
@@ -13,6 +14,13 @@ from ranks import GRACE
 from weights import compile_manifest, random_tensors, write_file
 
 DEADLINE = 2
+
+
+def is_installed(library):
+    try:
+        return ctypes.CDLL(library) is not None
+    except OSError:
+        return False
 
 
 def collectives(backend, world, deadline=DEADLINE):
@@ -38,6 +46,16 @@ def test_rccl_takes_nccls_place_where_only_it_is_there(tmp_path):
     job = run_job(tmp_path, 2, TPPLAN_NCCL_LIBRARY="", LD_LIBRARY_PATH=str(tmp_path))
     assert job.statuses == [0, 0], job.errors
     assert job.outputs[0] == run_alone(collectives("local", 2))
+    assert job.log
+
+
+@pytest.mark.skipif(is_installed("libnccl.so.2"), reason="skipped: the linker finds an NCCL here")
+def test_the_library_of_pypis_package_is_found(tmp_path):
+    folder = tmp_path / "venv" / "lib" / "python3.99" / "site-packages" / "nvidia" / "nccl" / "lib"
+    folder.mkdir(parents=True)
+    shutil.copy(FAKE, folder / "libnccl.so.2")
+    job = run_job(tmp_path, 2, TPPLAN_NCCL_LIBRARY="", VIRTUAL_ENV=str(tmp_path / "venv"))
+    assert job.statuses == [0, 0], job.errors
     assert job.log
 
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from executor import EXECUTOR, execute, run, succeeds
+from executor import EXECUTOR, execute, succeeds
 from weights import compile_manifest, random_tensors, write_file, write_index
 
 SHAPES = {"m.a": ("float32", (8, 6)), "m.b": ("bfloat16", (4, 4)), "m.c": ("float32", (5,))}

@@ -113,12 +113,16 @@ def test_every_type_is_moved(dtype, tmp_path):
     succeeds("verify", manifest, "--weights", tmp_path / "one.safetensors", "--from", tmp_path / "out")
 
 
-def test_a_cut_through_a_byte_is_refused(tmp_path):
-    shapes = {"a": ("float4_e2m1fn", (2, 6))}
-    write_file(tmp_path / "w.safetensors", random_tensors(shapes))
-    manifest = compile_manifest(tmp_path, shapes, {"a": [None, "tp"]}, {"tp": 2})
-    result = execute("load", manifest, "--weights", tmp_path / "w.safetensors")
-    assert result.returncode == 1 and "inside a byte" in result.stderr
+def test_a_cut_through_a_byte_is_refused(refuses):
+    model = {
+        "format": "tpplan.model/1",
+        "name": "Bytes",
+        "framework": "torch",
+        "modules": [{"path": "", "type": "X", "parameters": {"a": {"shape": [2, 6], "dtype": "int4"}}}],
+    }
+    plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {a: {spec: [null, tp]}}\n"
+    status, found, said = refuses(model, plan)
+    assert (status, found) == (1, ["TP5006"]) and "inside a byte" in said and "`a`" in said
 
 
 def test_segments_are_files_of_their_own_and_come_back(tmp_path):

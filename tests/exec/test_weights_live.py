@@ -2,10 +2,9 @@
 distributed checkpoint and the package safetensors make of what is saved here."""
 
 import json
-import pathlib
 
 import pytest
-from executor import ROOT, execute, run, succeeds
+from executor import ROOT, run, succeeds
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from executor import EXECUTOR, succeeds
 from ranks import mpirun, needs_mpi
+from test_stuck_calls import call
 from weights import SPECS, byte_count, compile_manifest, random_tensors, write_file
 
 pytestmark = needs_mpi
@@ -123,3 +124,29 @@ def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, k
         assert not list((tmp_path / "jobs").iterdir()), f"step {step}"
     assert result.returncode == 0 and step > 4
     assert files(out) == files(tmp_path / "local")
+
+
+def test_a_fault_is_said_once_a_job(tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 4})
+    for rank, kind in [(0, "throw"), (2, "throw"), (2, "exit"), (0, "exit"), (2, "stuck"), (0, "stuck")]:
+        fault = f"rank={rank},step=3,kind={kind}"
+        more = ["--deadline", "6"] if kind == "stuck" else []
+        said = on_ranks(4, "load", manifest, "--weights", tmp_path / "w.safetensors", *more, fault=fault).stderr
+        assert said.count("error[") == 1, (rank, kind, said)
+
+
+def test_how_far_the_whole_job_is_comes_as_lines(tmp_path):
+    """Every read takes a while, so that there are lines before the end."""
+    shapes = {"large": ("float32", (3000, 500))}
+    write_file(tmp_path / "w.safetensors", random_tensors(shapes))
+    manifest = compile_manifest(tmp_path, shapes, {"large": ["tp", None]}, {"tp": 3})
+    words = ["load", manifest, "--weights", tmp_path / "w.safetensors", "--backend", "mpi", "--format", "jsonl"]
+    result = mpirun(3, EXECUTOR, *words, "--staging", "1MB", timeout=60, **call("pread", "w.safetensors", 0, "slow"))
+    assert result.returncode == 0, result.stderr
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert len(lines) >= 2
+    for line in lines:
+        assert line["progress"].startswith("loading")
+        assert 0 < line["done_bytes"] <= line["total_bytes"]
+    assert [line["seconds"] for line in lines] == sorted({line["seconds"] for line in lines})

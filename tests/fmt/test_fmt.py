@@ -7,7 +7,7 @@ import stat
 import subprocess
 
 import pytest
-from conftest import ROOT, run
+from conftest import ROOT, codes, run
 from plan_maker import ORDER, make, mutate
 
 HEAD = "format: tpplan.plan/1\nmesh: {tp: 4}\n"
@@ -249,7 +249,7 @@ def test_what_is_no_plan_is_left_alone(tmp_path, text, code):
     path.write_bytes(text)
     result = run("fmt", path)
     assert (result.returncode, result.stdout, path.read_bytes()) == (2, b"", text)
-    assert f"plan.yaml:" in result.stderr.decode() and f"[{code}]" in result.stderr.decode()
+    assert "plan.yaml:" in result.stderr.decode() and f"[{code}]" in result.stderr.decode()
 
 
 # ---- laws, over all plans there are and over random ones ----
@@ -561,3 +561,13 @@ def test_hostile_plans_are_formatted_or_refused_quickly(text):
     result = run("fmt", "-", stdin=text.encode(), timeout=10)
     assert result.returncode in (0, 2, 3), result.stderr[-300:]
     assert result.returncode == 0 or result.stdout == b""
+
+
+def test_more_comments_than_are_kept_are_refused(tmp_path):
+    """Each takes memory several times: 4 million of them in 8 MiB took 712 MB."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(HEAD + "tp_plan: {a: colwise}\n" + "#\n" * 4_000_000)
+    before = plan.read_bytes()
+    result = run("fmt", plan)
+    assert (result.returncode, codes(result)) == (2, ["TP1011"]) and plan.read_bytes() == before
+    assert b"keeps 500000 comments at most" in result.stderr

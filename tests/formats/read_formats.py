@@ -1,5 +1,6 @@
 """Reads every format of `tpplan check` back into the same plain findings, each as its own consumer would read it."""
 
+import html
 import json
 import re
 import urllib.parse
@@ -8,7 +9,7 @@ from collections import namedtuple
 
 from conftest import linear_model, plan_text, run, write
 
-FORMATS = ("human", "json", "jsonl", "sarif", "github", "gitlab", "junit")
+FORMATS = ("human", "json", "jsonl", "sarif", "github", "gitlab", "markdown", "junit")
 
 # file, line and column are None where the finding has no place, column also where the format has no columns.
 Finding = namedtuple("Finding", "code severity file line column count")
@@ -40,6 +41,11 @@ def shown(name):
     return "".join(
         names.get(c, f"\\x{ord(c):02x}") if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 else names.get(c, c) for c in name
     )
+
+
+def at_line_start(text):
+    """As it is printed where a line begins with it, and in a line at all: no command to who runs a job."""
+    return (r"\x3a" + text[1:] if text.startswith("::") else text).replace("##[", r"\x23#[")
 
 
 def count_in(text):
@@ -146,6 +152,20 @@ def read_gitlab(text):
     ]
 
 
+def markdown_rows(text):
+    """The cells of the table, as text: names as they are shown, a line a remark."""
+    rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    return [[html.unescape(re.sub("</?code>", "", cell.replace("<br>", "\n"))) for cell in row] for row in rows]
+
+
+def read_markdown(text):
+    findings = []
+    for severity, code, place, what in markdown_rows(text):
+        file, line, column = place.rsplit(":", 2) if place != "tpplan" else (None, None, None)
+        findings.append(Finding(code, severity, file, line and int(line), column and int(column), count_in(what)))
+    return findings
+
+
 def read_junit(text):
     findings = []
     for case in xml.etree.ElementTree.fromstring(text).iter("testcase"):
@@ -162,6 +182,7 @@ READERS = {
     "sarif": read_sarif,
     "github": read_github,
     "gitlab": read_gitlab,
+    "markdown": read_markdown,
     "junit": read_junit,
 }
 

@@ -84,7 +84,8 @@ def test_names_in_the_text_of_the_log_are_no_commands(tmp_path, name):
     model, _ = many_findings(0, 0)
     write(tmp_path, model, "")
     keys = {f"{'::error::' if i % 2 else '##[error]'}{i}": "colwise" for i in range(15)}
-    (tmp_path / name).write_text(plan_text(keys))
+    live = {path: "colwise" for path in ("w",)}
+    (tmp_path / name).write_text(plan_text(live | keys))
     text = check("model.json", name, format="github", cwd=tmp_path).stdout.decode()
     lines = text.split("\n")[:-1]
     inside = lines[lines.index("::group::5 errors more") + 1 : lines.index("::endgroup::")]

@@ -62,6 +62,16 @@ def printed(case, folder):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_a_manifest_that_is_written_is_read_again(case, tmp_path):
+    folder = HERE / case
+    made = run("compile", folder / "model.json", folder / "plan.yaml", "--quiet", "-o", tmp_path / "m.json")
+    assert made.returncode in (0, 1, 2)
+    if made.returncode == 0:
+        shown = run("show", tmp_path / "m.json")
+        assert (shown.returncode, shown.stderr) == (0, b""), shown.stderr.decode()
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_output_is_the_recorded_one(case, tmp_path):
     expected = HERE / case / "expected.txt"
     text = printed(case, tmp_path)

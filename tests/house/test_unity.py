@@ -20,7 +20,7 @@ def unity_units():
         for name in names.split()
     }
     lists = re.findall(r"^tpplan_sources\((\w+) (\w+) ([^)]+)\)", text, re.M)
-    taken = dict(re.findall(r"^add_library\((\w+) STATIC ([^)]+)\)", text, re.M))
+    taken = dict(re.findall(r"^add_library\((\w+) (?:STATIC|OBJECT) ([^)]+)\)", text, re.M))
     assert targets and targets <= taken.keys()
     units = collections.defaultdict(list)
     for variable, unit, folders in lists:

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <set>
@@ -200,8 +201,10 @@ TpPlan random_plan() {
     keys.clear();
     for (size_t i = below(3); i > 0; --i) plan.rules.push_back(rule_of(plan, keys, block));
   }
-  if (one_in(2))
-    plan.data = {.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))}, .dim = static_cast<int>(below(3))};
+  // Styles of layers go over no axis of the data (TP3020).
+  const auto data_axis = static_cast<AxisId>(below(plan.mesh.axes.size()));
+  if (std::ranges::none_of(plan.rules, [&](const PlanRule& rule) { return rule.style && rule.axis == data_axis; }))
+    plan.data = {.axes = {data_axis}, .dim = static_cast<int>(below(3))};
   if (one_in(3)) {
     PlanLoss& loss = plan.loss.emplace();
     loss.told.output = static_cast<int>(below(3));

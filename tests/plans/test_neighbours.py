@@ -8,19 +8,11 @@ import pathlib
 import pytest
 
 from conftest import NEIGHBOURS, ROOT, codes, run
+from llama_layer import LAYER
 
 MODELS = pathlib.Path(__file__).resolve().parent / "models"
-BLOCK = {
-    "self_attn.q_proj": "colwise",
-    "self_attn.k_proj": "colwise",
-    "self_attn.v_proj": "colwise",
-    "self_attn.o_proj": "rowwise",
-    "mlp.gate_proj": "colwise",
-    "mlp.up_proj": "colwise",
-    "mlp.down_proj": "rowwise",
-}
 ENDS = {"model.embed_tokens": "embedding_rowwise", "lm_head": "colwise_gather_output"}
-ATTENTION = {key: style for key, style in BLOCK.items() if key.startswith("self_attn")}
+ATTENTION = {key: style for key, style in LAYER.items() if key.startswith("self_attn")}
 
 
 def plan(block, ends=ENDS, dialect="glob"):
@@ -31,14 +23,14 @@ def plan(block, ends=ENDS, dialect="glob"):
 
 
 def without(*keys):
-    return {key: style for key, style in BLOCK.items() if key not in keys}
+    return {key: style for key, style in LAYER.items() if key not in keys}
 
 
 WRONG = {
-    "everything colwise": ({key: "colwise" for key in BLOCK}, ENDS, "TP5150"),
-    "everything rowwise": ({key: "rowwise" for key in BLOCK}, ENDS, "TP5151"),
-    "o colwise": (BLOCK | {"self_attn.o_proj": "colwise"}, ENDS, "TP5150"),
-    "down colwise": (BLOCK | {"mlp.down_proj": "colwise"}, ENDS, "TP5150"),
+    "everything colwise": ({key: "colwise" for key in LAYER}, ENDS, "TP5150"),
+    "everything rowwise": ({key: "rowwise" for key in LAYER}, ENDS, "TP5151"),
+    "o colwise": (LAYER | {"self_attn.o_proj": "colwise"}, ENDS, "TP5150"),
+    "down colwise": (LAYER | {"mlp.down_proj": "colwise"}, ENDS, "TP5150"),
     "o forgotten": (without("self_attn.o_proj"), ENDS, "TP5150"),
     "down forgotten": (without("mlp.down_proj"), ENDS, "TP5150"),
     "q forgotten": (without("self_attn.q_proj"), ENDS, "TP5152"),
@@ -47,11 +39,11 @@ WRONG = {
     "gate forgotten": (without("mlp.gate_proj"), ENDS, "TP5152"),
     "up forgotten": (without("mlp.up_proj"), ENDS, "TP5152"),
     "gate and up forgotten": (without("mlp.gate_proj", "mlp.up_proj"), ENDS, "TP5151"),
-    "v gathered": (BLOCK | {"self_attn.v_proj": "colwise_gather_output"}, ENDS, "TP5152"),
-    "up rowwise": (BLOCK | {"mlp.up_proj": "rowwise"}, ENDS, "TP5152"),
-    "head not gathered": (BLOCK, ENDS | {"lm_head": "colwise"}, "TP5150"),
-    "embedding not gathered": (BLOCK, ENDS | {"model.embed_tokens": "colwise"}, "TP5154"),
-    "sequence not cut": (BLOCK | {"input_layernorm": "sequence_parallel"}, ENDS, "TP5155"),
+    "v gathered": (LAYER | {"self_attn.v_proj": "colwise_gather_output"}, ENDS, "TP5152"),
+    "up rowwise": (LAYER | {"mlp.up_proj": "rowwise"}, ENDS, "TP5152"),
+    "head not gathered": (LAYER, ENDS | {"lm_head": "colwise"}, "TP5150"),
+    "embedding not gathered": (LAYER, ENDS | {"model.embed_tokens": "colwise"}, "TP5154"),
+    "sequence not cut": (LAYER | {"input_layernorm": "sequence_parallel"}, ENDS, "TP5155"),
 }
 
 
@@ -95,7 +87,7 @@ def test_with_its_operations_it_is_an_error(name, dialect, tmp_path):
 
 
 def test_the_right_plan_that_they_come_from_has_none(tmp_path, without_operations):
-    (tmp_path / "plan.yaml").write_text(plan(BLOCK))
+    (tmp_path / "plan.yaml").write_text(plan(LAYER))
     result = run("check", without_operations, tmp_path / "plan.yaml")
     assert result.returncode == 0 and not codes(result), result.stdout.decode()
 

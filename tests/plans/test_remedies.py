@@ -6,18 +6,13 @@ import re
 import pytest
 
 from conftest import ROOT, run
+from llama_layer import LAYER
 
 MODEL = ROOT / "plans" / "models" / "llama-3-8b.json"
 RIGHT = {
     "model.embed_tokens": "embedding_rowwise",
     "lm_head": "colwise_gather_output",
-    "model.layers.*.self_attn.q_proj": "colwise",
-    "model.layers.*.self_attn.k_proj": "colwise",
-    "model.layers.*.self_attn.v_proj": "colwise",
-    "model.layers.*.self_attn.o_proj": "rowwise",
-    "model.layers.*.mlp.gate_proj": "colwise",
-    "model.layers.*.mlp.up_proj": "colwise",
-    "model.layers.*.mlp.down_proj": "rowwise",
+    **{f"model.layers.*.{name}": style for name, style in LAYER.items()},
 }
 
 

@@ -5,6 +5,7 @@ import json
 import jsonschema
 import pytest
 from conftest import ROOT, linear_model, run
+from llama_layer import LAYER
 
 VALIDATOR = jsonschema.Draft7Validator(json.loads((ROOT / "schemas" / "suggestion.schema.json").read_text()))
 CONFIG = {
@@ -15,15 +16,6 @@ CONFIG = {
     "num_hidden_layers": 2,
     "num_attention_heads": 8,
     "num_key_value_heads": 4,
-}
-LAYER = {
-    "self_attn.q_proj": "colwise",
-    "self_attn.k_proj": "colwise",
-    "self_attn.v_proj": "colwise",
-    "self_attn.o_proj": "rowwise",
-    "mlp.gate_proj": "colwise",
-    "mlp.up_proj": "colwise",
-    "mlp.down_proj": "rowwise",
 }
 
 
@@ -60,12 +52,16 @@ def test_a_size_is_right_where_check_finds_no_error_and_costs_what_it_counts(mor
         report = json.loads(checked.stdout)
         if not row["right"]:
             errors = [d for d in report["diagnostics"] if d["severity"] == "error"]
-            assert (row["code"], row["reason"]) in [(d["code"], d["message"]) for d in errors]
+            assert (row["code"], row["reason"]) in [
+                (d["code"], said) for d in errors for said in (d["message"], *(note["text"] for note in d["notes"]))
+            ]
             continue
         assert run("compile", *inputs, "-q", "-o", "manifest.json", cwd=tmp_path).returncode == 0
         manifest = json.loads((tmp_path / "manifest.json").read_bytes())
         assert row["parameter_bytes"] == max(manifest["totals"]["bytes_per_rank"])
         assert row["sent_bytes"] == report["costs"]["total"]["wire"]
+        memory = report["costs"]["memory"]
+        assert row["memory_bytes"] == memory["total"] and memory["recipe"] == made["recipe"] and memory["activations"]
 
 
 def test_a_finding_comes_with_the_edit_that_mends_it(tmp_path):
@@ -86,8 +82,9 @@ def test_without_operations_bytes_are_not_known(tmp_path):
         tmp_path, {"format": "tpplan.plan/1", "mesh": {"tp": 2}, "tp_plan": {"a": "colwise", "b": "rowwise"}}
     )
     assert {row["sent_bytes"] for row in made["meshes"] if row["right"]} == {None}
+    assert {row["memory_bytes"] for row in made["meshes"] if row["right"]} == {None}
     text = run("suggest", "model.json", "plan.yaml", cwd=tmp_path).stdout.decode()
-    assert "sent a step is not known" in text
+    assert "memory and sent a step are not known" in text
 
 
 @pytest.mark.parametrize("mesh", [{"tp": 2}, {"an-axis-of-its-own": 2, "tp": 2}])

@@ -34,6 +34,15 @@ def compile_manifest(folder, model, plan, *flags):
     return output
 
 
+def mesh_of(manifest):
+    """The device mesh of a manifest, on the ranks that gloo has begun. torch is imported where ranks are."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh(
+        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
+    )
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

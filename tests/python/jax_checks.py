@@ -4,6 +4,7 @@ import dataclasses
 import fnmatch
 import json
 import logging
+import os
 import pathlib
 import random
 
@@ -248,6 +249,92 @@ def decoder_training(folder):
         compare(found["plain"][1], found["sharded"][1])
         compare(runs["plain"][0], runs["sharded"][0])
     assert all(float(jnp.abs(x.value).max()) > 0 for x in bridge_jax.leaves_of(found["sharded"][1]) if x.path)
+
+
+def one_call(folder):
+    """A plan in place of a manifest; what the program finds wrong comes as an exception."""
+    import tpplan
+
+    jax.config.update("jax_enable_x64", True)
+    plain = Decoder(count=1, key=jax.random.key(1))
+    mesh, folder = mesh_of({"fsdp": 2, "tp": 4}), pathlib.Path(folder)
+    kept, path, meshless = (
+        folder / "kept.json",
+        folder / "plan.yaml",
+        DECODER_PLAN.replace("mesh: {fsdp: 2, tp: 4}", ""),
+    )
+    path.write_text(DECODER_PLAN)
+    tokens = jnp.arange(32).reshape(4, 8)
+    expected = eqx.filter_value_and_grad(loss_of)(plain, tokens)
+
+    def check(model):
+        assert check_devices(model, m.load_manifest(kept), mesh) > 6
+        compare(plain, model)
+        batch = jax.device_put(tokens, bridge_jax.batch_sharding(kept, mesh))
+        found = eqx.filter_jit(eqx.filter_value_and_grad(loss_of))(model, batch)
+        assert abs(float(expected[0]) - float(found[0])) < 1e-9
+        compare(expected[1], found[1])
+
+    for plan in (path, meshless, {"tp_plan": {"*.w1": "colwise", "*.w2": "rowwise"}, "fsdp": {"min_weight_size": 64}}):
+        model = bridge_jax.make_parallel(plain, plan, mesh, batched=False, manifest=kept)
+        if plan is not path and plan is not meshless:
+            compare(plain, model)
+            continue
+        check(model)
+        check(bridge_jax.make_parallel(plain, kept, mesh, batched=False))
+        check(bridge_jax.make_parallel(plain, kept.read_text(), mesh, batched=False))
+        check(bridge_jax.parallelize(plain, kept, mesh, batched=False))
+
+    (folder / "model.json").write_text(json.dumps(jax_tree.model_graph(plain)))
+    path.write_text(wrong := meshless.replace('"*.w1"', '"*.w11"'))
+    said = bridge.run("compile", "model.json", path, "--mesh", "fsdp=2,tp=4", "-q", cwd=folder).stderr.decode().strip()
+    assert "TP4001" in said
+    with pytest.raises(tpplan.PlanError) as error:
+        bridge_jax.make_parallel(plain, path, mesh)
+    assert str(error.value) == said and error.value.findings[0]["code"] == "TP4001"
+    with pytest.raises(tpplan.PlanError, match="<stdin>.*TP4001"):
+        bridge_jax.make_parallel(plain, wrong, mesh)
+    with pytest.raises(tpplan.ManifestError, match=r"plan is for \[fsdp=2, tp=4\], the device mesh is \[tp=8\]"):
+        bridge_jax.make_parallel(plain, DECODER_PLAN, mesh_of({"tp": 8}))
+    with pytest.raises(tpplan.ManifestError, match="no mesh of JAX"):
+        bridge_jax.make_parallel(plain, meshless, {"tp": 8})
+
+
+def follow_the_page(folder, code):
+    """The page's one call, for a model that is there and for an abstract one."""
+    os.chdir(folder)
+    pathlib.Path("plan.yaml").write_text(DECODER_PLAN)
+    mesh, plain = mesh_of({"fsdp": 2, "tp": 4}), Decoder(count=1, key=jax.random.key(1))
+    exec(code, found := {"model": plain, "mesh": mesh})
+    bridge_jax.make_parallel(plain, "plan.yaml", mesh, manifest="kept.json")
+    assert check_devices(found["model"], m.load_manifest("kept.json"), mesh) > 6
+    compare(plain, found["model"])
+    exec(code, found := {"model": bridge_jax.abstract(lambda: plain), "mesh": mesh})
+    assert found["model"].head.weight.sharding.spec == PartitionSpec("tp", "fsdp")
+
+
+def two_processes(index, port, folder):
+    """One of two: both go by the first one's plan, and both raise what is wrong with it."""
+    import tpplan
+
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(index))
+    assert jax.process_count() == 2
+    mesh = mesh_of({"tp": jax.device_count()})
+    plain = {"up": {"kernel": jnp.arange(32.0 * 16).reshape(16, 32)}, "down": {"kernel": jnp.ones((32, 16))}}
+    plan = (
+        {"tp_plan": {"up.kernel": {"spec": [None, "tp"]}, "down.kernel": {"spec": ["tp", None]}}}
+        if index == "0"
+        else "a plan that is not here.yaml"
+    )
+    kept = pathlib.Path(folder) / f"kept-{index}.json"
+    model = bridge_jax.make_parallel(plain, plan, mesh, manifest=kept)
+    kernel = model["up"]["kernel"]
+    assert kernel.sharding.spec == jax.sharding.PartitionSpec(None, "tp") and len(kernel.addressable_shards) == 8
+    assert float(jax.jit(jnp.sum)(kernel)) == 512 * 511 / 2
+    assert kept.exists() == (index == "0")
+    plan = {"tp_plan": {"nowhere": "colwise"}} if index == "0" else {"tp_plan": {"up": "colwise"}}
+    with pytest.raises(tpplan.PlanError, match="TP4001"):
+        bridge_jax.make_parallel(plain, plan, mesh)
 
 
 def compare(one, other, within=1e-9):

@@ -133,6 +133,82 @@ def distribute_on_jax(folder):
     assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
 
 
+def one_call(folder):
+    """A plan in place of a manifest, on both backends; what the program finds wrong comes as an exception."""
+    import tpplan
+
+    is_torch = keras.backend.backend() == "torch"
+    rank = int(os.environ.get("RANK", 0))
+    if is_torch:
+        import torch
+
+        torch.distributed.init_process_group("gloo")
+    folder, sizes = pathlib.Path(folder), (2, 1) if is_torch else (2, 4)
+    own = f"batch: {sizes[0]}, model: {sizes[1]}"
+    kept, path, plan = folder / f"kept-{keras.backend.backend()}.json", folder / "plan.yaml", PLAN % (own, "batch")
+    meshless, names = plan.replace(f"mesh: {{{own}}}\n", ""), ["batch", "model"]
+    if is_torch:
+        mesh = torch.distributed.init_device_mesh("cpu", sizes, mesh_dim_names=names)
+    else:
+        mesh = DeviceMesh(sizes, names, np.array(keras.distribution.list_devices()))
+    x = batches()[0][:8]
+
+    def make_one():
+        keras.distribution.set_distribution(None)
+        keras.utils.clear_session()
+        model = make()
+        start_values(model)
+        return model
+
+    expected = keras.ops.convert_to_numpy(make_one()(x))
+    model = make_one()
+    if rank == 0:
+        path.write_text(meshless.replace('"up"', '"upp"'))
+        (folder / "model.json").write_text(json.dumps(keras_model.model_graph(model)))
+    flags = ("--mesh", f"batch={sizes[0]},model={sizes[1]}", "-q")
+    with pytest.raises(tpplan.PlanError, match="TP4001") as error:
+        bridge_keras.distribute(model, path, mesh)  # the first process has written it
+    said = bridge.run("compile", "model.json", path, *flags, cwd=folder).stderr.decode().strip()
+    assert str(error.value) == said and error.value.findings[0]["code"] == "TP4001"
+    with pytest.raises(tpplan.PlanError, match="TP4001"):  # of the first process alone
+        bridge_keras.distribute(model, plan.replace('"up"', '"upp"') if rank == 0 else plan)
+    with pytest.raises(tpplan.ManifestError, match=r"plan is for \[rows=1, model=2\], the device mesh is \[batch="):
+        bridge_keras.distribute(model, PLAN % ("rows: 1, model: 2", "rows"), mesh)
+    with pytest.raises(tpplan.PlanError, match="TP3002"):
+        bridge_keras.distribute(model, meshless)
+    assert bridge_keras.distribute(model, plan, manifest=kept) is model
+    assert len(m.load_manifest(kept).parameters) == len(model.trainable_variables)
+    assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
+    for given in (meshless, kept):
+        model = bridge_keras.distribute(make_one(), given, mesh)
+        assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
+        assert is_torch or check_jax(model, m.load_manifest(kept), mesh) >= 6
+
+
+def follow_the_page(folder, code):
+    """The page's one call, and the training behind it."""
+    os.chdir(folder)
+    pathlib.Path("plan.yaml").write_text(PLAN % ("batch: 2, model: 4", "batch"))
+    x, y = batches()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def start():
+        keras.utils.clear_session()
+        model = make()
+        start_values(model)
+        return model
+
+    plain = start()
+    plain.compile(optimizer="adam", loss=loss)
+    keras.utils.set_random_seed(3)
+    plain.fit(x, y, batch_size=64, verbose=0)
+    keras.utils.set_random_seed(3)
+    exec(code, found := {"keras": keras, "make_model": start, "x": x, "y": y, "loss": loss})
+    assert "model" in found["model"].get_layer("up").kernel.value.sharding.spec
+    for one, other in zip(plain.trainable_variables, found["model"].trainable_variables):
+        assert np.allclose(np.array(one), np.array(other), atol=1e-5), one.path
+
+
 def tuples_on_jax(folder):
     """A dim over two axes, which Keras' LayoutMap refuses as a tuple."""
     graph = {
@@ -283,11 +359,8 @@ def fit_on_torch(folder, mesh_text, data, optimizer):
             keras.distribution.set_distribution(bridge_keras.model_parallel(manifest))
             model = make()
         else:
-            mesh = torch.distributed.init_device_mesh(
-                "cpu", tuple(s for _, s in manifest.mesh), mesh_dim_names=tuple(a for a, _ in manifest.mesh)
-            )
             model = make()
-            assert bridge_keras.distribute(model, manifest, mesh) is model
+            assert bridge_keras.distribute(model, manifest, bridge.mesh_of(manifest)) is model
         assert check_torch(model, manifest, rank) >= 6
         start_values(model)
         assert check_torch(model, manifest, rank) >= 6

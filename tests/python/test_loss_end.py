@@ -10,7 +10,7 @@ import pytest
 bridge.needs("torch")
 
 import torch  # noqa: E402
-from bridge import ranks, run  # noqa: E402, F401
+from bridge import mesh_of, ranks, run  # noqa: E402, F401
 from test_torch_training import CASES, batch, graph_of, make, names_of  # noqa: E402
 from torch import distributed as dist  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
@@ -230,9 +230,7 @@ NORMS = [
 def clip_on_rank(rank, name, path):
     case = CASES[name]
     manifest = m.load_manifest(path)
-    mesh = init_device_mesh(
-        "cpu", tuple(s for _, s in manifest.mesh), mesh_dim_names=tuple(a for a, _ in manifest.mesh)
-    )
+    mesh = mesh_of(manifest)
     tokens, targets = batch(case["length"])
     reference = make(case)
     loss = lambda model, t, y: summed(model(t), y) / targets.numel()  # noqa: E731

@@ -6,13 +6,16 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 
 import bridge
 import pytest
+from apart import run_apart
+from bridge import ranks  # noqa: F401
 from conftest import PROGRAM, ROOT
 
 TEXT = (ROOT / "tools" / "python" / "README.md").read_text()
-CODE = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+CODE = [textwrap.dedent(code) for code in re.findall(r"```python\n(.*?)```", TEXT, re.S)]
 SHELL = [
     line.split("#")[0].strip() for block in re.findall(r"```sh\n(.*?)```", TEXT, re.S) for line in block.splitlines()
 ]
@@ -20,10 +23,10 @@ NEEDS = {"tpplan.torch": ["torch"], "tpplan.jax": ["jax"], "tpplan.keras": ["ker
 
 
 def test_every_framework_has_its_page():
-    assert len(CODE) == 3 and len(SHELL) >= 8
+    assert len(CODE) == 6 and len(SHELL) >= 8
 
 
-@pytest.mark.parametrize("code", CODE, ids=["torch", "jax", "keras"])
+@pytest.mark.parametrize("code", CODE, ids=["torch", "saving", "jax plan", "jax", "keras plan", "keras"])
 def test_what_the_code_imports_is_there(code, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")  # read when Keras is imported
     for node in ast.walk(ast.parse(code)):
@@ -61,3 +64,65 @@ def test_a_transformers_config_becomes_a_manifest_as_the_page_says(tmp_path):
         result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr
     assert json.loads((tmp_path / "manifest.json").read_text())["mesh"] == [{"name": "tp", "size": 8}]
+
+
+PLAN = """
+format: tpplan.plan/1
+fsdp: {min_weight_size: 0}
+data: {axes: [fsdp]}
+tp_plan:
+  embed: {style: rowwise, input_layouts: Replicate}
+blocks:
+  layers.*: {mlp.gate_proj: colwise, mlp.up_proj: colwise, mlp.down_proj: rowwise}
+"""
+
+
+def follow_the_page(rank, folder):
+    """Two jobs: the first trains and saves, the second resumes. The page's eight devices are four processes here."""
+    import os
+
+    import models
+    import torch
+
+    os.chdir(folder)
+    os.environ["TPPLAN"] = PROGRAM
+    train, saving = (code for code in CODE if "tpplan.torch" in code or "dcp" in code)
+    save, resume = saving.split("# ...")
+    imports = "\n".join(line for line in save.splitlines() if "import" in line)
+    torch.manual_seed(rank)
+    given = {
+        "torch": torch,
+        "make_model": lambda: models.Llama().double(),
+        "batch": torch.arange(32).view(2, 2, 8) % 7,
+        "tokens_in_the_whole_batch": 16,
+        "cross_entropy": lambda x, y, reduction: torch.nn.functional.cross_entropy(
+            x.flatten(0, 1), y.flatten(), reduction=reduction
+        ),
+    }
+    train = train.replace('"cuda"', '"cpu"').replace("(2, 4)", "(2, 2)")
+    train = train.replace("mesh)  # in place", "mesh, inputs={'tokens': batch[0]})  # in place")
+    exec(train, first := dict(given))
+    first["optimizer"].step()
+    exec(save, first)
+    exec(train.split("tokens, targets")[0], second := dict(given))  # before it trains
+    exec(imports + "\n#" + resume, second)
+    for one, other in zip(first["model"].parameters(), second["model"].parameters()):
+        assert torch.equal(one.to_local(), other.to_local())
+        assert torch.equal(
+            *(run["optimizer"].state[p]["exp_avg"].to_local() for run, p in ((first, one), (second, other)))
+        )
+
+
+def test_the_page_trains_saves_and_resumes(tmp_path, ranks):  # noqa: F811
+    bridge.needs("torch")
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    ranks.run(4, follow_the_page, str(tmp_path))
+
+
+@pytest.mark.parametrize("framework", ["jax", "keras"])
+def test_the_one_call_of_the_page_runs(tmp_path, framework, monkeypatch):
+    bridge.needs("jax", "equinox", "flax", "optax", "keras")
+    monkeypatch.setenv("TPPLAN", PROGRAM)
+    code = next(code for code in CODE if f"tpplan.{framework}" in code)
+    assert '"plan.yaml"' in code
+    run_apart(f"{framework}_checks", "follow_the_page", tmp_path, code)

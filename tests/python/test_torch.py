@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor import parallel as tp  # noqa: E402
 
 import models  # noqa: E402
-from bridge import ranks  # noqa: E402, F401
+from bridge import mesh_of, ranks  # noqa: E402, F401
 from tpplan import compare_transformers, plans  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
@@ -67,12 +67,6 @@ PLANS = {
 }
 
 
-def mesh_of(manifest):
-    return init_device_mesh(
-        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
-    )
-
-
 def beside_torch(rank, name, path):
     plan, make, size = PLANS[name]
     manifest = m.load_manifest(path)
@@ -117,10 +111,10 @@ def mixed_operations(rank):
     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
     torch.manual_seed(0)
     whole, plain = torch.rand(8, 4, dtype=torch.float64) + 1, torch.rand(8, 4, dtype=torch.float64) + 1
-    for placements in ([Shard(0)], [Shard(1)], [Replicate()]):
+    for layout in ([Shard(0)], [Shard(1)], [Replicate()]):
         for function in (torch.subtract, torch.multiply, torch.minimum, torch.maximum, torch.divide, torch.add):
             for turned in (False, True):
-                weight = nn.Parameter(distribute_tensor(whole.clone(), mesh, placements))
+                weight = nn.Parameter(distribute_tensor(whole.clone(), mesh, layout))
                 arguments = (plain, weight) if turned else (weight, plain)
                 with pytest.raises(RuntimeError, match="mixed"):
                     function(*arguments)
@@ -129,17 +123,17 @@ def mixed_operations(rank):
                 expected = function(*((plain, whole) if turned else (whole, plain)))
                 assert (
                     isinstance(result, DTensor)
-                    and result.placements == tuple(placements)
+                    and result.placements == tuple(layout)
                     and torch.equal(result.full_tensor(), expected)
                 )
                 result.sum().backward()
                 reference = whole.clone().requires_grad_()
                 function(*((plain, reference) if turned else (reference, plain))).sum().backward()
-                assert list(weight.placements) == placements and torch.equal(weight.grad.full_tensor(), reference.grad)
+                assert list(weight.placements) == layout and torch.equal(weight.grad.full_tensor(), reference.grad)
         with torch.no_grad(), bridge_torch.mixed():
             weight.sub_(plain)
             weight.copy_(weight * 2 - plain)
-            assert list(weight.placements) == placements and torch.allclose(
+            assert list(weight.placements) == layout and torch.allclose(
                 weight.full_tensor(), (whole - plain) * 2 - plain
             )
     spread = bridge_torch.ensure_dtensor(plain, mesh)

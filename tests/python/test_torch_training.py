@@ -10,14 +10,14 @@ import pytest
 bridge.needs("torch")
 
 import torch  # noqa: E402
-from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 
 import models  # noqa: E402
-from bridge import ranks  # noqa: E402, F401
+from bridge import mesh_of, ranks  # noqa: E402, F401
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import torch_module  # noqa: E402
+from tpplan.torch.pieces import Pieces  # noqa: E402
 
 TP = """
 tp_plan:
@@ -209,9 +209,7 @@ def graph_of(case_):
 def train_on_rank(rank, name, path):
     case_ = CASES[name]
     manifest = m.load_manifest(path)
-    mesh = init_device_mesh(
-        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
-    )
+    mesh = mesh_of(manifest)
     tokens, targets = batch(case_["length"])
     reference = make(case_)
     expected = train(
@@ -249,7 +247,7 @@ def train_on_rank(rank, name, path):
     with pytest.raises(m.ManifestError, match="copy"):
         copy.deepcopy(model)
     for parameter in model.parameters():
-        assert not isinstance(parameter, DTensor) or parameter.grad.placements == parameter.placements
+        assert parameter.grad.placements == parameter.placements and type(parameter.grad) is type(parameter.data)
 
 
 def check_pieces(model, manifest, rank, whole):
@@ -257,14 +255,10 @@ def check_pieces(model, manifest, rank, whole):
     for path, tensor in manifest.parameters.items():
         parameter = model.get_parameter(path)
         assert isinstance(parameter, torch.nn.Parameter)
-        if tensor.placements is None:  # unequal segments: torch has no word for them
-            local = parameter.detach()
-        else:
-            assert (
-                parameter.shape == torch.Size(tensor.shape)
-                and tuple(map(written, parameter.placements)) == tensor.placements
-            ), path
-            local = parameter.to_local()
+        assert isinstance(parameter, DTensor) and parameter.shape == torch.Size(tensor.shape), path
+        if not isinstance(parameter, Pieces):  # torch has no word for its placements, or another
+            assert tuple(map(written, parameter.placements)) == tensor.placements, path
+        local = parameter.to_local()
         assert list(local.shape) == m.local_shape(manifest, tensor, rank)
         for dim, runs in enumerate(m.local_slice(manifest, tensor, rank)):
             whole[path] = whole[path].index_select(

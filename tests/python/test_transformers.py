@@ -11,7 +11,7 @@ bridge.needs("torch", "transformers")
 import torch  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 
-from bridge import ranks  # noqa: E402, F401
+from bridge import mesh_of, ranks  # noqa: E402, F401
 from tpplan import compare_transformers, files, plans  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
@@ -93,9 +93,7 @@ SAMPLE = (
 
 def train_on_rank(rank, name, path):
     manifest = m.load_manifest(path)
-    mesh = init_device_mesh(
-        "cpu", tuple(size for _, size in manifest.mesh), mesh_dim_names=tuple(axis for axis, _ in manifest.mesh)
-    )
+    mesh = mesh_of(manifest)
 
     def make(seed):
         torch.manual_seed(seed)
@@ -157,6 +155,82 @@ def test_a_ready_plan_trains_as_one_process_does(tmp_path, ranks):  # noqa: F811
         "LlamaForCausalLM",
         str(bridge.compile_manifest(tmp_path, graph, plan, "--mesh", "fsdp=2,tp=2")),
     )
+
+
+PLAIN = dict(
+    vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, dtype="float64"
+)
+T5 = dict(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=64, dropout_rate=0.0, dtype="float64")
+READY = {
+    "bert": ("BertForMaskedLM", PLAIN | dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
+    "gpt-neox": ("GPTNeoXForCausalLM", PLAIN),
+    "llama": ("LlamaForCausalLM", SMALL),
+    "mixtral": ("MixtralForCausalLM", SMALL | EXPERTS),
+    "qwen2": ("Qwen2ForCausalLM", SMALL),
+    "t5": ("T5ForConditionalGeneration", T5),
+}
+DECODER_INPUTS = {"t5": {"decoder_input_ids": torch.arange(10).view(2, 5) + 7}}
+
+
+def run_ready_plan(rank, plan):
+    """Forward and backward under a plan of plans/, on a mesh of two, beside the model that nothing cuts."""
+    import os
+
+    os.environ["TPPLAN"] = bridge.PROGRAM
+    name, kwargs = READY[plan]
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+    models = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        models.append(transformers_model.build(name, kwargs, "cpu"))
+    reference, model = models
+    inputs = {"input_ids": torch.arange(12).view(2, 6) + 3} | DECODER_INPUTS.get(plan, {})
+    bridge_torch.parallelize(model, bridge.ROOT / f"plans/{plan}.yaml", mesh, inputs=inputs)
+    outputs = [one(**inputs).logits for one in models]
+    assert (outputs[0] - outputs[1]).abs().max() < 1e-9
+    for output in outputs:
+        output.pow(2).sum().backward()
+    for path, parameter in reference.named_parameters():
+        found = bridge_torch.full_tensor(model, path, gradient=True)
+        assert (found is None) == (parameter.grad is None), path
+        # transformers computes routers in float32, whatever the model's dtype.
+        assert found is None or (found - parameter.grad).abs().max() < (1e-6 if plan == "mixtral" else 1e-9), path
+
+
+@pytest.mark.parametrize("plan", READY)
+def test_ready_plans_run_as_one_process_does(ranks, plan):  # noqa: F811
+    ranks.run(2, run_ready_plan, plan)
+
+
+def fill_on_rank(rank, name, path, checkpoint):
+    """A model on the meta device and the shards of a checkpoint: the buffers that no checkpoint has are made, too."""
+    from tpplan import load_safetensors
+
+    manifest = m.load_manifest(path)
+    mesh = mesh_of(manifest)
+    torch.manual_seed(1)
+    reference = transformers_model.build(name, TRAINED[name], "cpu")
+    empty = transformers_model.build(name, TRAINED[name], "meta")
+    assert any(buffer.is_meta for buffer in empty.buffers())
+    shards = load_safetensors(manifest, checkpoint, rank)
+    model = bridge_torch.parallelize(empty, manifest, mesh, shards=shards)
+    for path, buffer in reference.named_buffers():
+        found = model.get_buffer(path)
+        assert torch.equal(found.to_local(), buffer) and found.dtype == buffer.dtype, path
+    tokens = torch.arange(12).view(2, 6) + 3
+    outputs = [one(input_ids=tokens, use_cache=False).logits for one in (reference, model)]
+    assert (outputs[0] - outputs[1]).abs().max() < 1e-7
+
+
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "Gemma2ForCausalLM"])
+def test_a_model_on_the_meta_device_is_filled_as_transformers_fills_it(tmp_path, ranks, name):  # noqa: F811
+    from safetensors.torch import save_model
+
+    torch.manual_seed(1)
+    save_model(transformers_model.build(name, TRAINED[name], "cpu"), str(tmp_path / "model.safetensors"))
+    model = transformers_model.build(name, TRAINED[name])
+    path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), plans.transformers_plan(model, {"tp": 2}))
+    ranks.run(2, fill_on_rank, name, str(path), str(tmp_path / "model.safetensors"))
 
 
 @pytest.mark.parametrize("name", SAMPLE)

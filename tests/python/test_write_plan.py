@@ -76,10 +76,12 @@ def axes_of(entry):
         return "null"
     names = [entry] if isinstance(entry, str) else entry
     texts = [
-        name if _value(name) == f'"{name}"' and _name(name) == name else json.dumps(name, ensure_ascii=False)
+        name
+        if _value(name) == f'"{name}"' and _name(name) == name
+        else json.dumps(name, ensure_ascii=False).replace("\\u0001", "\\x01")
         for name in names
     ]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return texts[0] if len(texts) == 1 and names[0] != "..." else f"[{', '.join(texts)}]"
 
 
 def any_rule(chance, axes, default):
@@ -90,6 +92,7 @@ def any_rule(chance, axes, default):
             chance.choice([None, chance.choice(axes), [chance.choice(axes), chance.choice(axes)]])
             for _ in range(chance.randrange(4))
         ]
+        spec = [["..."] if entry == "..." else entry for entry in spec]  # an axis of that name, not the dims between
         at = chance.choice([None, chance.randrange(len(spec) + 1)])
         parts = list(map(axes_of, spec))
         if at is not None:
@@ -133,17 +136,18 @@ def test_what_python_writes_is_what_the_program_reads(tmp_path):
         axes = ["tp"] * chance.randrange(2) + [any_text(chance, names) for _ in range(1 + chance.randrange(3))]
         axes = [a for a in axes if a != "None"] or ["x"]
         default = "tp" if "tp" in axes else axes[-1]
-        mesh = {axis: 1 + chance.randrange(8) for axis in axes}
+        batch = any_text(chance, names)  # of the data alone: styles go over no such axis
+        mesh = {axis: 1 + chance.randrange(8) for axis in [batch, *axes]}
         dialect, match = chance.choice([("glob", None), ("regex", None), ("keras", "search")])
         uneven = chance.choice(["error", "torch"])
-        data = chance.choice([None, {"axes": [axes[0]], "dim": 1}])
+        data = chance.choice([None, {"axes": [batch], "dim": 1}])
         rules, lines = {}, []
         for _ in range(30):
             key = any_text(chance, used) if chance.random() < 0.95 else "x" * 1100 + any_text(chance, used)
             rules[key], text = any_rule(chance, axes, default)
             lines.append(f"rule {key}: {text}")
         if data:
-            lines.append(f"data {axes[0]} dim 1")
+            lines.append(f"data {batch} dim 1")
         head = [f"dialect {dialect}", f"mesh [{', '.join(f'{a}={n}' for a, n in mesh.items())}]", f"uneven {uneven}"]
         paths = bridge.write(
             tmp_path, model, write_plan(dialect, mesh, rules, uneven=uneven, keras_match=match, data=data)

@@ -50,7 +50,8 @@ def test_after_quickstart_the_test_command_finds_every_test(checkout):
         name
         for name in written
         if re.match(
-            "python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|import/templates|report/browser",
+            "python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|import/templates"
+            "|report/browser|package/(clean_machine|installed)",
             name,
         )
     }
@@ -79,6 +80,7 @@ def test_help_names_every_piece(checkout):
         "fuzz",
         "frameworks",
         "browser",
+        "package",
         "TPPLAN_PYTHON",
     ):
         assert word in done.stdout

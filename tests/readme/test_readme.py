@@ -23,6 +23,7 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("plans", "tests", "schemas"):
         (folder / name).symlink_to(ROOT / name)
+    (folder / "build").mkdir()
     return folder
 
 
@@ -38,6 +39,7 @@ def test_command_of_the_readme_runs(command, checkout):
     result = subprocess.run([program, *words[1:]], cwd=checkout, capture_output=True, text=True)
     assert result.returncode == expected, result.stderr
     assert result.stdout or result.stderr or "-o" in words
+    assert {path.name for path in checkout.iterdir()} == {"plans", "tests", "schemas", "build"}, "left in the checkout"
 
 
 def test_the_shown_finding_is_what_the_program_prints(checkout):
@@ -88,16 +90,18 @@ def test_the_shown_suppression_is_one(tmp_path):
 def test_quickstart_runs_commands_that_work(checkout):
     lines = re.findall(r"^say (build/tpplan .*)$", (ROOT / "tools" / "quickstart").read_text(), re.M)
     assert len(lines) == 3
-    (checkout / "build").mkdir(exist_ok=True)
     for line in lines:
         words = shlex.split(line.replace('"$manifest"', "build/llama-3-8b.manifest.json"))
         result = subprocess.run([PROGRAM, *words[1:]], cwd=checkout, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr
 
 
-def test_quickstart_and_test_are_scripts_that_bash_accepts():
-    for name in ("quickstart", "test", "install-packages", "install-frameworks", "check-plans", "fmt-plans", "tidy"):
-        path = ROOT / "tools" / name
+def test_the_tools_are_scripts_that_bash_accepts():
+    scripts = [
+        path for path in (ROOT / "tools").iterdir() if path.is_file() and "bash" in path.read_text().split("\n")[0]
+    ]
+    assert {"quickstart", "test", "package", "get-tpplan"} <= {path.name for path in scripts}
+    for path in scripts:
         assert path.stat().st_mode & 0o111
         assert subprocess.run([shutil.which("bash"), "-n", path]).returncode == 0
 

@@ -10,14 +10,20 @@ import re
 import subprocess
 
 import pytest
-from conftest import PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run
+from conftest import PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run, signed
 from page import groups, listed_paths, number, ranks, read_page, section, table, value
 from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, difficult, llama, tied
 
 # Sanitizers reserve terabytes of addresses.
 LIMITED = "" if "TPPLAN_SANITIZED" in os.environ else "ulimit -v 400000; "
 
-OPTIMIZERS = {"none": 0, "sgd": 4, "adamw": 8}
+# Bytes of gradients, master weights and optimizer state for an element of a type of so many bytes, and words of each.
+RECIPES = {
+    "none": (lambda width: (0, 0, 0), "no training"),
+    "sgd_momentum": (lambda width: (width, 0, width), "SGD with momentum"),
+    "adamw": (lambda width: (width, 0, 2 * width), "two moments as the parameters are"),
+    "adamw_mixed": (lambda width: (width, 4 if width < 4 else 0, 8), "float32 copy"),
+}
 BITS = {"bfloat16": 16, "float32": 32, "int8": 8, "bool": 8}
 
 
@@ -25,6 +31,11 @@ def report(manifest, *flags):
     result = run("report", manifest, *flags)
     assert (result.returncode, result.stderr) == (0, b""), result.stderr.decode()
     return result.stdout
+
+
+def change(path, to):
+    """Changes the text of a manifest, which carries its digest again."""
+    path.write_text(json.dumps(signed(json.loads(to(path.read_text())), ensure_ascii=False), ensure_ascii=False))
 
 
 def product(sizes):
@@ -119,8 +130,8 @@ def test_hostile_names_stand_as_text(hard):
 
 def test_names_are_cut_and_it_is_said(tmp_path):
     path = compile_case(tmp_path, linear_model(long=[16, 8]), plan_text({"*": "colwise"}))
-    path.write_text(
-        path.read_text().replace("long.weight", "é" * 2_000_000).replace('"Test"', '"' + "ü" * 2_000_000 + '"')
+    change(
+        path, lambda text: text.replace("long.weight", "é" * 2_000_000).replace('"Test"', '"' + "ü" * 2_000_000 + '"')
     )
     data = report(path)
     assert len(data) < 100_000
@@ -152,7 +163,7 @@ def test_every_name_of_the_manifest_is_harmless(hard, tmp_path):
         )
     text = re.sub(r'"(reason|style)": "\w+"', lambda m: f'"{m.group(1)}": {json.dumps(evil)}', text)
     text = text.replace('"tp"', json.dumps(evil))
-    (tmp_path / "evil.json").write_text(text)
+    (tmp_path / "evil.json").write_text(json.dumps(signed(json.loads(text))))
     assert json.loads(text)["rules"][0]["key"] == evil and json.loads(text)["mesh"][1]["name"] == evil
     for flags in ([], ["--against", hard.path]):
         data = report(tmp_path / "evil.json", *flags)
@@ -170,8 +181,11 @@ def bytes_of(parameter, elements):
     return math.ceil(elements * BITS[parameter["dtype"]] / 8)
 
 
-def state_of_rank(case, rank, per_element):
-    return sum(per_element * elements_held(case, rank, p) for p in case.counted() if p["dtype"] != "int8")
+def trained_bytes(case, recipe, elements_of):
+    """Gradients, master weights and optimizer state of the parameters that are trained."""
+    trained = [p for p in case.counted() if p["dtype"] != "int8"]
+    parts = [[n * elements_of(p) for n in RECIPES[recipe][0](BITS[p["dtype"]] // 8)] for p in trained]
+    return [sum(part) for part in zip(*parts)]
 
 
 def test_tiles_are_the_totals(case):
@@ -188,31 +202,27 @@ def test_tiles_are_the_totals(case):
     assert tiles[2].one("dd", "sub").text().endswith(f"{len(whole)} of {len(case.parameters)} parameters")
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_bytes_of_every_rank(case, optimizer):
-    page = read_page(report(case.path, "--optimizer", optimizer))
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_bytes_of_every_rank(case, recipe):
+    page = read_page(report(case.path, "--recipe", recipe))
     buffers = sum(bytes_of(b, product(b["shape"])) for b in case.manifest["buffers"])
     seen = set()
     for label, cells in table(section(page, "memory"), "Bytes of one rank").items():
-        count, parameters, whole, state, held_buffers, together = map(number, cells)
+        count, parameters, whole, gradients, masters, state, held_buffers, together = map(number, cells)
         assert count == len(ranks(label))
         for rank in ranks(label):
             assert rank not in seen
             seen.add(rank)
-            expected = state_of_rank(case, rank, OPTIMIZERS[optimizer])
-            assert (parameters, state, held_buffers) == (
+            trained = trained_bytes(case, recipe, lambda p, rank=rank: elements_held(case, rank, p))
+            assert [parameters, gradients, masters, state, held_buffers] == [
                 case.manifest["totals"]["bytes_per_rank"][rank],
-                expected,
+                *trained,
                 buffers,
-            )
-        assert (
-            whole == case.manifest["totals"]["replicated_bytes_per_rank"] and together == parameters + state + buffers
-        )
+            ]
+        assert whole == case.manifest["totals"]["replicated_bytes_per_rank"]
+        assert together == parameters + gradients + masters + state + buffers
     assert seen == set(range(case.rank_count))
-    assert (
-        f"optimizer: {dict(none='no optimizer', sgd='SGD', adamw='AdamW: two float32 moments')[optimizer]}"
-        in section(page, "memory").words()
-    )
+    assert RECIPES[recipe][1] in section(page, "memory").words()
 
 
 def test_bars_are_as_long_as_their_bytes(case):
@@ -241,10 +251,10 @@ def test_breakdown_adds_up(case):
         totals["bytes"],
     ]
     assert value(rows["cut"][0]) + value(rows["whole on every rank"][0]) == totals["max_bytes_per_rank"]
-    state = rows["Optimizer state, adamw"]
-    whole_state = sum(8 * product(p["shape"]) for p in case.counted() if p["dtype"] != "int8")
-    assert value(state[2]) == whole_state and value(state[1]) == -(-whole_state // case.rank_count)
-    assert "not in the manifest" in rows["Activations"][0].text()
+    whole = trained_bytes(case, "adamw", lambda p: product(p["shape"]))
+    for name, expected in zip(("Gradients", "Master weights", "Optimizer state"), whole):
+        assert value(rows[name][2]) == expected and value(rows[name][1]) == -(-expected // case.rank_count), name
+    assert "costs" in case.manifest or "not in the manifest" in rows["Activations"][0].text()
 
 
 def test_what_stayed_replicated_is_listed(case):
@@ -645,7 +655,7 @@ def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
         plan_text({name: "colwise" for name in names[:450]}),
     )
     counter = iter(range(1000))
-    path.write_text(re.sub(r'"reason": "default"', lambda _: f'"reason": "r{next(counter)}"', path.read_text()))
+    change(path, lambda text: re.sub(r'"reason": "default"', lambda _: f'"reason": "r{next(counter)}"', text))
     rules = section(read_page(report(path)), "rules")
     assert len(list(rules.all("details", "rule"))) == 420
     assert "And 80 rules or reasons more, to which 80 parameters belong." in rules.words()
@@ -653,7 +663,7 @@ def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
 
 def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
     path = compile_case(tmp_path, linear_model(long=[16, 8], other=[16, 8]), plan_text({"*": "colwise"}))
-    path.write_text(path.read_text().replace("long.weight", "1a" * 2_000_000).replace("other.weight", "2a" * 2_000_000))
+    change(path, lambda text: text.replace("long.weight", "1a" * 2_000_000).replace("other.weight", "2a" * 2_000_000))
     result = subprocess.run(
         ["bash", "-c", LIMITED + 'exec "$0" report "$1"', PROGRAM, path], capture_output=True, timeout=20
     )
@@ -692,22 +702,25 @@ def human(size):
     return f"{size} B" if unit == 0 else f"{scaled:.{2 if scaled < 10 else 1}f} {units[unit]}"
 
 
+BLOCKS = "█▓▒▚░·"
+
+
 def test_chart_has_the_numbers_of_the_page(case):
     text = chart(case.path)
-    blocks = re.findall(r"^ranks? ([\d, and more-]+)  (.*)\n([█▓▒░]+)$", text, re.M)
+    blocks = re.findall(rf"^ranks? ([\d, and more-]+)  (.*)\n([{BLOCKS}]+)$", text, re.M)
     rows = table(section(case.page, "memory"), "Bytes of one rank")
     assert [(label.replace("-", "–"), total) for label, total, _ in blocks] == [
-        (label, human(number(cells[5]))) for label, cells in rows.items()
+        (label, human(number(cells[-1]))) for label, cells in rows.items()
     ]
     for (_, _, bar), cells in zip(blocks, rows.values()):
-        count, parameters, whole, state, buffers, together = map(number, cells)
-        parts = dict(zip("█▓▒░", (parameters - whole, whole, state, buffers)))
+        count, parameters, whole, *training, buffers, together = map(number, cells)
+        parts = dict(zip(BLOCKS, (parameters - whole, whole, *training, buffers)))
         assert {mark for mark, size in parts.items() if size} == set(bar)
-        assert "".join(sorted(bar, key="█▓▒░".index)) == bar
-    widest = max(number(cells[5]) for cells in rows.values())
+        assert "".join(sorted(bar, key=BLOCKS.index)) == bar
+    widest = max(number(cells[-1]) for cells in rows.values())
     ideal = value(next(li for li in section(case.page, "memory").one("ul", "legend").all("li") if "ideal" in li.text()))
     for (_, _, bar), cells in zip(blocks, rows.values()):
-        assert abs(len(bar) - 80 * number(cells[5]) / max(widest, ideal)) <= 1
+        assert abs(len(bar) - 80 * number(cells[-1]) / max(widest, ideal)) <= 1
     assert f"ideal {human(ideal)}" in text
 
 
@@ -715,7 +728,9 @@ def test_chart_in_ascii(case):
     by_flag, by_locale = chart(case.path, "--ascii"), chart(case.path, locale="C")
     assert by_flag == by_locale and by_flag.isascii()
     unicode = chart(case.path)
-    assert by_flag.translate(str.maketrans("#!=+^", "█▓▒░▲")).split("\n")[3:] != [] and len(by_flag) == len(unicode)
+    assert by_flag.translate(str.maketrans("#!=%+.^", BLOCKS + "▲")).split("\n")[3:] != [] and len(by_flag) == len(
+        unicode
+    )
     assert re.search(r"^#+", by_flag, re.M) or not re.search(r"^█+", unicode, re.M)
 
 
@@ -740,11 +755,34 @@ def test_chart_fits_the_terminal(case, columns):
     assert max(map(len, lines)) == columns
 
 
-def test_chart_counts_the_optimizer(hard):
-    assert "optimizer state" not in chart(hard.path, "--optimizer", "none")
-    assert "optimizer sgd, 4 bytes an element" in chart(hard.path, "--optimizer", "sgd") and "optimizer state" in chart(
-        hard.path
-    )
+def test_chart_counts_what_the_recipe_of_training_adds(hard):
+    assert not re.search("gradients|master weights|optimizer state", chart(hard.path, "--recipe", "none"))
+    assert "recipe sgd" in chart(hard.path, "--recipe", "sgd") and "gradients" in chart(hard.path, "--recipe", "sgd")
+    assert "master weights" in chart(hard.path, "--recipe", "adamw_mixed") and "optimizer state" in chart(hard.path)
+
+
+def step_manifest(folder):
+    golden = ROOT / "tests/golden/manifest/kept-activations-under-tp"
+    path = folder / "manifest.json"
+    assert run("compile", golden / "model.json", golden / "plan.yaml", "-q", "-o", path).returncode == 0
+    return path
+
+
+def bytes_by_formula(overview, name):
+    """What "1024 x 2 x 4 + 16 x 8" is, of the part of that name in the overview."""
+    line = next((line for line in overview.splitlines() if line.startswith(f" {name} ")), "0")
+    terms = re.split(" {2,}", line.strip())[-1].split(" + ")
+    return sum(math.prod(float(factor) for factor in term.split(" x ")) for term in terms)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_report_and_overview_count_the_same_bytes_of_training(tmp_path, recipe):
+    path = step_manifest(tmp_path)
+    rows = table(section(read_page(report(path, "--recipe", recipe)), "memory"), "What the fullest rank holds")
+    overview = run("show", path, "--recipe", recipe).stdout.decode()
+    assert "memory of a step" in overview
+    for name in ("Gradients", "Master weights", "Optimizer state"):
+        assert value(rows[name][0]) == bytes_by_formula(overview, name.lower()), name
 
 
 def test_chart_of_hostile_names(hard):
@@ -755,7 +793,7 @@ def test_chart_of_hostile_names(hard):
 # ---- what is refused ----
 
 
-@pytest.mark.parametrize("flags", [["--optimizer", "lion"], ["--format", "pdf"], ["--against"], ["extra", "argument"]])
+@pytest.mark.parametrize("flags", [["--recipe", "no"], ["--format", "pdf"], ["--against"], ["extra", "argument"]])
 def test_bad_arguments_of_report(hard, flags):
     result = run("report", hard.path, *flags)
     assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
@@ -765,11 +803,10 @@ def test_bad_arguments_of_report(hard, flags):
     "flags",
     [
         ["--ascii"],
-        ["--optimizer", "sgd"],
         ["--chart", "--rank", "0"],
         ["--chart", "--parameter", "x"],
         ["--chart", "--format", "json"],
-        ["--chart", "--optimizer", "lion"],
+        ["--chart", "--recipe", "no"],
     ],
 )
 def test_bad_arguments_of_chart(hard, flags):
@@ -823,5 +860,14 @@ def test_sums_beyond_64_bits_are_a_limit(tmp_path):
     path = compile_case(tmp_path, model, plan_text({"a": "replicate"}, mesh="{tp: 1}"))
     result = run("report", path)
     assert (result.returncode, codes(result), result.stdout) == (3, ["TP9001"], b"")
-    assert run("report", path, "--optimizer", "none").returncode == 0
+    assert run("report", path, "--recipe", "none").returncode == 0
     assert run("show", path, "--chart").returncode == 3
+
+
+def test_what_a_step_keeps_stands_in_the_table_where_the_manifest_says_it(tmp_path):
+    path = step_manifest(tmp_path)
+    costs = json.loads(path.read_text())["costs"]
+    rows = table(section(read_page(report(path)), "memory"), "What the fullest rank holds")
+    assert value(rows["Activations kept for the backward pass, rank 0"][0]) == costs["kept"]
+    assert value(rows["Largest transient of a step, rank 0"][0]) == costs["transient"]
+    assert "Activations" not in rows

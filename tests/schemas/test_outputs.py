@@ -83,8 +83,15 @@ OPERATIONS_PLAN = plan(
     },
 )
 
+# DTensor gathers what is cut and chunked: a call that no rule asks for.
+CHUNKED = ROOT / "tests/golden/operations/torch-chunk-of-a-dtensor-gathers-it/model.json"
+CHUNKED_PLAN = plan(
+    dialect="torch", mesh={"tp": 2}, tp_plan={"a": {"style": "colwise", "use_local_output": False}, "b": "rowwise"}
+)
+
 # Name: model, plan.
 COMPILES = {
+    "a hidden call": (CHUNKED.read_text(), CHUNKED_PLAN),
     "one colwise": (MODEL, PLAN),
     "a loss": (MODEL, plan(loss={})),
     "uneven": (MODEL, plan(mesh={"tp": 3}, uneven="torch")),
@@ -181,9 +188,10 @@ CHECKS = {
     "errors of structure": (MODEL, plan(mesh={"tp": 0, "": 1}), 2, 2, 0),
     "warning of the model": (model(extra=1), SMALL, 0, 0, 1),
     "one cause on two modules": (linear_model(a=[15, 8], b=[15, 8]), SMALL | {"tp_plan": {"?": "colwise"}}, 1, 1, 0),
+    "finding with an edit": (MODEL, SMALL | {"tp_plan": {"aa": "colwsie"}}, 1, 1, 0),
     "more findings than are listed": (
         MODEL,
-        SMALL | {"tp_plan": {f"nothing{i}": "colwise" for i in range(600)}},
+        SMALL | {"tp_plan": SMALL["tp_plan"] | {f"nothing{i}": "colwise" for i in range(600)}},
         1,
         600,
         0,
@@ -231,7 +239,8 @@ def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_pat
         )
     )
     for model_file in (ROOT / "plans/models/llama-3-8b.json", ROOT / "tests/plans/models/seeds.json"):
-        result = run("check", model_file, tmp_path / "plan.yaml", "--costs", "--format", "json")
+        topology = ROOT / "plans/topologies/h100.yaml"
+        result = run("check", model_file, tmp_path / "plan.yaml", "--topology", topology, "--format", "json")
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
         written |= keys_in(json.loads(result.stdout))
     assert fields("diagnostics") - written == set()

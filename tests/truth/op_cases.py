@@ -71,6 +71,8 @@ CASES = [
     call("rms_norm", X, (6,), T(6)),
     call("conv1d", T(2, 6, 6), T(5, 6, 3), T(5)), call("conv1d", T(2, 4, 6), T(4, 1, 3), T(4), padding=1, groups=Size(0, 1)),
     call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3)),
+    call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3), attn_mask=T(1, 4, 5, 5)),
+    call("scaled_dot_product_attention", T(2, 4, 3), T(2, 5, 3), T(2, 5, 3), attn_mask=T(4, 5)),
     call("multi_head_attention_forward", T(3, 2, 4), T(3, 2, 4), T(3, 2, 4), 4, 2, T(12, 4), T(12), None, None, False, 0.0, T(4, 4), T(4)),
     call("scaled_dot_product_attention", T(1, 4, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2), enable_gqa=True),
     call("linalg_solve_triangular", T(2, 3, 3, kind="triangular"), T(2, 3, 4), upper=False),
@@ -166,6 +168,6 @@ CAUTIOUS = {
     2, "bool": 2, "cat": 3, "conv1d": 12, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather":
     18, "glu": 2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf":
     2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne":
-    10, "polar": 2, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 79, "scatter": 166,
+    10, "polar": 2, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166,
     "scatter_add": 240, "unflatten": 1, "xlogy": 2,
 }  # fmt: skip

@@ -83,3 +83,19 @@ TEST_CASE("a plan without places is judged as its file is, in every golden case"
   CHECK(judged > 60);
   CHECK(with_errors > 20);
 }
+
+TEST_CASE("memory and work of a step are counted for who asks for them, and nothing is written down for others") {
+  const std::filesystem::path folder = TPPLAN_TEST_DATA "/golden/manifest/kept-activations-under-tp";
+  const SourceFile model_file = read(folder / "model.json"), plan_file = read(folder / "plan.yaml");
+  Diagnostics diagnostics;
+  const ModelGraph graph = read_model(model_file, diagnostics);
+  const TpPlan plan = read_plan(plan_file, {}, diagnostics);
+  const Judgement plain = judge(graph, plan, diagnostics, Phase::Manifest);
+  CHECK(!plain.costs.is_there);
+  CHECK(plain.forecast.trace.ops.capacity() == 0);
+  CHECK(plain.forecast.trace.values.capacity() == 0);
+  const Judgement counted = judge(graph, plan, diagnostics, Phase::Manifest, {.trace = true});
+  CHECK(counted.costs.kept > 0);
+  CHECK(counted.forecast.calls == plain.forecast.calls);
+  CHECK(!has_errors(diagnostics));
+}

@@ -42,6 +42,20 @@ TEST_CASE("layers that make the same calls are one group, whichever numbers they
   CHECK(measure.groups[3].backward.size() == 1);
 }
 
+TEST_CASE("hidden calls are rows of their own, layers that have one are no group with those that have none") {
+  CollectiveCall hidden = call("l.1.up");
+  hidden.hidden = true;
+  const std::vector<CollectiveCall> calls{call("l.0.up"), hidden, call("l.2.up"), call("l.2.up")};
+  const CollectiveMeasure measure = measure_collectives(calls, kMesh);
+  CHECK(layers_of(measure) == std::vector<std::string>{"l.0", "l.1", "l.2"});
+  CHECK(measure.hidden.calls == 1);
+  CHECK(measure.hidden.payload == 64);
+  CHECK(measure.hidden.wire == 96);
+  hidden.module = "l.2.up";
+  const CollectiveMeasure beside = measure_collectives(std::vector{call("l.2.up"), hidden}, kMesh);
+  CHECK(beside.groups.at(0).forward.size() == 2);
+}
+
 TEST_CASE("stacks of layers with different names are groups of their own") {
   const CollectiveMeasure measure = measure_collectives(
       std::vector{call("encoder.0.out"), call("encoder.1.out"), call("decoder.0.out"), call("0.out")}, kMesh);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "sharding/check_sharding.h"
 #include "sharding/dtype.h"
 #include "sharding/placement.h"
@@ -104,7 +106,7 @@ TEST_CASE("specs print as plans write them") {
   CHECK(to_text(PartitionSpec{{1, 0}, {}, {1}}, kMesh) == "[[tp, fsdp], null, tp]");
   CHECK(to_text(PartitionSpec{}, kMesh) == "[]");
   CHECK(axis_text("no") == "\"no\"");
-  CHECK(axis_text("a \"b\"\n") == "\"a \\\"b\\\"\\x0a\"");
+  CHECK(axis_text("a \"b\"\n") == "\"a \\\"b\\\"\\n\"");
 }
 
 TEST_CASE("check_sharding finds each kind of fault") {
@@ -134,6 +136,39 @@ TEST_CASE("check_sharding finds each kind of fault") {
         Kinds{CutsGranule});  // 6 heads over 4
   CHECK(kinds({256}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) == Kinds{});
   CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{CutsGranule});
+}
+
+TEST_CASE("a cut through a block is found whichever piece of an axis before it has it") {
+  const Mesh mesh{.axes = {{"a", 3}, {"b", 2}}};
+  const DimGranularity pairs[] = {{0, 2}};
+  // 22 over 3 is 8, 8 and 6, and only the 6 is cut in halves through a block.
+  const auto faults = check_sharding(std::vector<int64_t>{22, 4}, {.spec = {{0, 1}, {}}, .segments = {}}, mesh,
+                                     UnevenPolicy::Torch, pairs);
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].kind == ShardingFaultKind::CutsGranule);
+}
+
+TEST_CASE("check_sharding finds the cuts through blocks that the pieces of all ranks show, and no others") {
+  int cut = 0, kept = 0;
+  for (const auto& [a, b, c] : std::vector<std::array<int64_t, 3>>{{3, 2, 1}, {2, 3, 2}, {4, 2, 2}, {5, 3, 1}}) {
+    const Mesh mesh{.axes = {{"a", a}, {"b", b}, {"c", c}}};
+    for (int64_t size = 0; size < 60; ++size) {
+      for (int64_t granule = 2; granule < 7; ++granule) {
+        const Sharding sharding{.spec = {{0, 1, 2}}, .segments = {}};
+        bool inside = false;
+        for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
+          const Interval piece = shard_slice(std::span(&size, 1), sharding, mesh, coordinate_of(mesh, rank))[0][0];
+          inside = inside || (piece.end != size && piece.end % granule != 0);
+        }
+        const DimGranularity blocks[] = {{0, granule}};
+        const bool found = !check_sharding(std::span(&size, 1), sharding, mesh, UnevenPolicy::Torch, blocks).empty();
+        CHECK_MESSAGE(found == inside, size, " in blocks of ", granule, " over ", a, " x ", b, " x ", c);
+        (inside ? cut : kept) += 1;
+      }
+    }
+  }
+  CHECK(cut > 50);
+  CHECK(kept > 50);
 }
 
 TEST_CASE("numbers of ways that divide sizes are found at once, however many ranks there are") {

@@ -64,6 +64,27 @@ TEST_CASE("hostile names cannot move the cursor or reorder text") {
         "e");
 }
 
+TEST_CASE("no line of a text for people is a command to who runs a job, and none holds a code but those of paint") {
+  CHECK(escape_lines("a\n::error::b\n  ::warning c\nd ::e\n##[f]g") ==
+        "a\n\\x3a:error::b\n  \\x3a:warning c\nd ::e\n\\x23#[f]g");
+  CHECK(escape_lines("###[a]## #[") == "#\\x23#[a]## #[");
+  CHECK(escape_lines("a\x1b[1mb\n\x1b[31mc") == "a\\x1b[1mb\n\\x1b[31mc");
+  CHECK(escape_lines(paint("a", kRed, true) + "\x1b[31mb\x1b[8m", {.color = true}) ==
+        "\x1b[1;31ma\x1b[0m\\x1b[31mb\\x1b[8m");
+  CHECK(escape_lines("a\t\n\t::b", {.is_patch = true}) == "a\t\n\t\\x3a:b");
+  CHECK(escape_lines("a\r\nb\rc\r", {.is_patch = true}) == "a\r\nb\\x0dc\\x0d");
+  CHECK(escape_lines("") == "");
+  CHECK(escape_lines("\n\na") == "\n\na");
+}
+
+TEST_CASE("what a person does not see is written out, tags and marks of direction too") {
+  CHECK(escape_for_terminal("\xd8\x9c") == "\\u061c");
+  CHECK(escape_for_terminal("\xe2\x80\xa8") == "\\u2028");
+  CHECK(escape_for_terminal("\xf3\xa0\x81\x81") == "\\U000e0041");
+  CHECK(escape_for_terminal("\xc2\x85") == "\\x85");
+  CHECK(escape_for_terminal("\xe3\x85\xa4") == "\\u3164");
+}
+
 TEST_CASE("invalid UTF-8 is found at its first byte") {
   CHECK(find_invalid_utf8("abc\xff") == 3);
   CHECK(find_invalid_utf8("\xc0\x80") == 0);          // overlong
@@ -115,6 +136,8 @@ TEST_CASE("globs follow Python's fnmatch") {
     CAPTURE(row.text);
     const std::vector<std::string> expression = {glob_to_regex(row.glob)};
     CHECK(matches_any(*compile_patterns(expression, PatternAnchor::Whole, nullptr), row.text) == row.matches);
+    const std::vector<std::string> glob = {row.glob};
+    CHECK(matches_any(*compile_globs(glob), row.text) == row.matches);
   }
 }
 

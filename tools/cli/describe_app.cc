@@ -36,6 +36,37 @@ OptionDescription describe_option(const CLI::Option& option) {
   return out;
 }
 
+// Options of other launchers, and how they are said here.
+struct ForeignOption {
+  std::string_view name, option, written;
+};
+constexpr ForeignOption kForeignOptions[] = {{"--tp", "--mesh", "--mesh tp=8"},
+                                             {"--tp-size", "--mesh", "--mesh tp=8"},
+                                             {"--tensor-parallel-size", "--mesh", "--mesh tp=8"},
+                                             {"--json", "--format", "--format json"}};
+
+// What may have been meant by an option that the command lacks: one of its own, or one of another command.
+std::string option_hint(const CLI::App& app, const CLI::App& command, std::string_view name) {
+  for (const ForeignOption& foreign : kForeignOptions) {
+    if (name == foreign.name && command.get_option_no_throw(std::string(foreign.option)) != nullptr)
+      return ": did you mean `" + std::string(foreign.written) + "`?";
+  }
+  std::vector<std::string> own;
+  for (const CLI::App* of : {&command, &app}) {
+    for (const CLI::Option* option : of->get_options()) {
+      for (const std::string& known : option->get_lnames()) own.push_back("--" + known);
+    }
+  }
+  const std::vector<std::string_view> names(own.begin(), own.end());
+  const std::string_view nearest = name.size() > 2 ? nearest_name(name, names) : std::string_view{};
+  if (!nearest.empty()) return ": did you mean `" + std::string(nearest) + "`?";
+  std::vector<std::string> others;
+  for (const CLI::App* other : app.get_subcommands(nullptr)) {
+    if (other->get_option_no_throw(std::string(name)) != nullptr) others.push_back("`" + other->get_name() + "`");
+  }
+  return others.empty() ? "" : "; " + join(others, ", ") + (others.size() == 1 ? " has it" : " have it");
+}
+
 std::vector<std::string_view> command_names(const CLI::App& app) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
@@ -58,6 +89,35 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
     const std::string hint = nearest.empty() ? "" : ": did you mean `" + std::string(nearest) + "`?";
     return "there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `" + app.get_name() +
            " --help` for what there is.";
+  }
+  return "";
+}
+
+std::string unknown_option(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* command = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") return "";
+    if (!word.starts_with("-") || word == "-") {
+      const auto named = [word](const CLI::App* of) { return of->get_name() == word; };
+      const std::vector<const CLI::App*> all = app.get_subcommands(nullptr);
+      const auto found = std::find_if(all.begin(), all.end(), named);
+      if (command == nullptr && found != all.end()) command = *found;
+      continue;
+    }
+    const std::string name(word.substr(0, word.find('=')));
+    // Flags of one letter may stand together, and a number is no option.
+    const bool is_short = !word.starts_with("--");
+    if (is_short && (word.size() != 2 || (word[1] >= '0' && word[1] <= '9'))) continue;
+    const CLI::Option* option = command == nullptr ? nullptr : command->get_option_no_throw(name);
+    if (option == nullptr) option = app.get_option_no_throw(name);
+    if (option != nullptr) {
+      i += option->get_items_expected_max() > 0 && name.size() == word.size();
+      continue;
+    }
+    if (command == nullptr) return "";
+    return "there is no option `" + escape_for_terminal(name) + "`" + option_hint(app, *command, name) + "\nRun `" +
+           app.get_name() + " " + command->get_name() + " --help` for what there is.";
   }
   return "";
 }

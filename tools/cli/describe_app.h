@@ -33,6 +33,10 @@ struct CommandDescription {
 // with the nearest one that there is. Empty when the word is a command, or missing.
 [[nodiscard]] std::string unknown_command(const CLI::App& app, int argc, const char* const* argv);
 
+// What is wrong with a command line that holds an option which its command does not have: with the nearest one that it
+// has, or the commands that have it. Empty when there is none, or no command.
+[[nodiscard]] std::string unknown_option(const CLI::App& app, int argc, const char* const* argv);
+
 // A completion script for "bash", "zsh" or "fish"; empty for any other shell.
 [[nodiscard]] std::string completion_script(const CommandDescription& program, const std::string& shell);
 

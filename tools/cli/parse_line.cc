@@ -59,7 +59,9 @@ void apply_variables(CLI::App& app, std::set<const CLI::Option*>& applied) {
 
 ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
   ParsedLine line;
-  if (const std::string message = unknown_command(app, argc, argv); !message.empty()) {
+  std::string message = unknown_command(app, argc, argv);
+  if (message.empty()) message = unknown_option(app, argc, argv);
+  if (!message.empty()) {
     print(STDERR_FILENO, app.get_name() + ": error: " + message + "\n");
     line.status = kWrongLine;
     return line;

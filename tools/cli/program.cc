@@ -58,8 +58,8 @@ bool is_asked(const ShellCommands& commands) { return *commands.completion || *c
 bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version,
                      const std::string& files) {
   const CommandDescription program = describe_app(app);
-  return print(STDOUT_FILENO, *commands.completion ? completion_script(program, commands.shell)
-                                                   : manual_page(program, version, app.get_footer(), files));
+  return print_raw(STDOUT_FILENO, *commands.completion ? completion_script(program, commands.shell)
+                                                       : manual_page(program, version, app.get_footer(), files));
 }
 
 }  // namespace tpplan

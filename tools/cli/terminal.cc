@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace tpplan {
 namespace {
 
@@ -57,7 +59,7 @@ bool is_utf8_locale() {
 
 int lost_output() { return g_lost_output; }
 
-bool print(int descriptor, std::string_view text) {
+bool print_raw(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = write(descriptor, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
@@ -70,19 +72,35 @@ bool print(int descriptor, std::string_view text) {
   return true;
 }
 
-bool print_pieces(const Producer& produce) {
+bool print(int descriptor, std::string_view text, LineLook look) {
+  return print_raw(descriptor, escape_lines(text, look));
+}
+
+bool print_findings(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice) {
+  const RenderOptions look = render_options(descriptor, choice);
+  return print(descriptor, render_human(diagnostics, sources, look), {.color = look.color});
+}
+
+bool print_painted(std::string_view text, std::span<const LinePaint> rows, ColorChoice choice) {
+  const bool color = render_options(STDOUT_FILENO, choice).color;
+  return print(STDOUT_FILENO, paint_lines(text, rows, color), {.color = color});
+}
+
+bool print_pieces(PrintedAs as, const Producer& produce) {
   constexpr size_t kBufferSize = size_t{256} << 10;
   std::string buffer;
-  const auto flush = [&buffer] {
-    const bool good = print(STDOUT_FILENO, buffer);
-    buffer.clear();
+  // Text goes in whole lines, which is what is looked at.
+  const auto flush = [&](size_t bytes) {
+    const std::string_view shown = std::string_view(buffer).substr(0, bytes);
+    const bool good = as == PrintedAs::Text ? print(STDOUT_FILENO, shown) : print_raw(STDOUT_FILENO, shown);
+    buffer.erase(0, bytes);
     return good;
   };
   const Sink sink = [&](std::string_view piece) {
     buffer += piece;
-    return buffer.size() < kBufferSize || flush();
+    return buffer.size() < kBufferSize || flush(as == PrintedAs::Text ? buffer.rfind('\n') + 1 : buffer.size());
   };
-  return produce(sink) && flush();
+  return produce(sink) && flush(buffer.size());
 }
 
 }  // namespace tpplan

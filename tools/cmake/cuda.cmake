@@ -1,16 +1,17 @@
 # Whether tpplan-exec has CUDA in it. TPPLAN_CUDA_COMPILER says so afterwards, and TPPLAN_CUDA_SOURCES what that adds.
 set(TPPLAN_CUDA AUTO CACHE STRING "CUDA in tpplan-exec: ON, OFF, or AUTO: where nvcc is found and nothing is sanitized")
 set(TPPLAN_CUDA_COMPILER FALSE)
-set(TPPLAN_CUDA_SOURCES lib/device/cuda_checks.cu lib/device/cuda_device.cu lib/device/cuda_draw.cu)
+set(TPPLAN_CUDA_SOURCES lib/device/cuda_checks.cu lib/device/cuda_device.cu lib/device/cuda_draw.cu lib/device/cuda_kernels.cu)
 if(TPPLAN_CUDA STREQUAL "ON" OR (TPPLAN_CUDA STREQUAL "AUTO" AND NOT TPPLAN_SANITIZE))
   find_program(TPPLAN_NVCC NAMES $ENV{CUDACXX} ${CMAKE_CUDA_COMPILER} nvcc)
-  if(TPPLAN_NVCC)  # else the next takes a second to say no
-    include(CheckLanguage)
-    set(CMAKE_MESSAGE_LOG_LEVEL_BEFORE "${CMAKE_MESSAGE_LOG_LEVEL}")
-    set(CMAKE_MESSAGE_LOG_LEVEL WARNING)  # one line below says what came of it
-    check_language(CUDA)
-    set(CMAKE_MESSAGE_LOG_LEVEL "${CMAKE_MESSAGE_LOG_LEVEL_BEFORE}")
-    set(TPPLAN_CUDA_COMPILER ${CMAKE_CUDA_COMPILER})
+  if(TPPLAN_NVCC)  # it refuses host compilers that it does not know; check_language would ask for two seconds more
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/nvcc.cu "")
+    execute_process(COMMAND ${TPPLAN_NVCC} -std=c++20 -E nvcc.cu WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles
+      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(NOT failed)
+      set(TPPLAN_CUDA_COMPILER ${TPPLAN_NVCC})
+      set(CMAKE_CUDA_COMPILER ${TPPLAN_NVCC} CACHE FILEPATH "The CUDA compiler")
+    endif()
   endif()
 endif()
 if(TPPLAN_CUDA_COMPILER)
@@ -18,7 +19,9 @@ if(TPPLAN_CUDA_COMPILER)
   # since Turing.
   set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-real 90-real 100-real 120-real CACHE STRING "GPUs that tpplan-exec holds code for")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program starts where no CUDA is
+  set(CMAKE_CUDA_ARCHITECTURES 90-real)  # CMake tries nvcc for as many as there are: a second more for all
   enable_language(CUDA)
+  unset(CMAKE_CUDA_ARCHITECTURES)  # the cache's from here
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake before 3.26 does not know that nvcc can
   endif()

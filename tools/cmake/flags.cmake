@@ -24,10 +24,11 @@ if(TPPLAN_SANITIZE)
   add_link_options(-fsanitize=${TPPLAN_SANITIZE})
 endif()
 
-# Release builds of the compiler and of the command lines are -O1, which is as fast as -O2 here and compiles in two thirds
-# of the time (tests/bench/first_build.sh); a file of which that is not true says so where it is listed.
-function(tpplan_compile_quickly)
+# Release builds are -O1, which is as fast as -O2 here and compiles in two thirds of the time; what reads and writes
+# plans, models and reports, and the command lines, is -Og, as fast for it and three quarters of that
+# (tests/bench/first_build.sh). A file of which that is not true says so where it is listed.
+function(tpplan_optimise level)
   foreach(target IN LISTS ARGN)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
   endforeach()
 endfunction()

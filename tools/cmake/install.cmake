@@ -1,5 +1,6 @@
-# What `cmake --install` puts where, by GNUInstallDirs: programs with manual pages and completions, plans and schemas; and for
-# find_package(tpplan) libraries, headers and targets. --component runtime or development takes one half.
+# What `cmake --install` puts where, by GNUInstallDirs: programs with manual pages and completions, plans, schemas and the problem matcher; and for
+# find_package(tpplan) libraries, headers and targets. --component runtime or development takes one half; the Python package
+# is installed by --component python alone, for the wheel (tools/package).
 include(CMakePackageConfigHelpers)
 set(TPPLAN_DATA ${CMAKE_INSTALL_DATADIR}/tpplan)
 set(TPPLAN_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/tpplan)
@@ -14,7 +15,10 @@ install(FILES tools/cmake/tpplanConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/tpplanC
 install(FILES tools/cmake/libraries.cmake DESTINATION ${TPPLAN_PACKAGE} RENAME tpplanLibraries.cmake COMPONENT development)
 
 install(DIRECTORY plans schemas DESTINATION ${TPPLAN_DATA} COMPONENT runtime)
+install(FILES .github/actions/tpplan/problem-matcher.json DESTINATION ${TPPLAN_DATA} COMPONENT runtime)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+install(DIRECTORY tools/python/tpplan DESTINATION ${TPPLAN_DATA}/python COMPONENT python EXCLUDE_FROM_ALL
+  FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
 if(NOT TPPLAN_PROGRAMS)
   return()
 endif()
@@ -36,3 +40,4 @@ foreach(program tpplan tpplan-exec)
 endforeach()
 get_property(TPPLAN_WRITTEN GLOBAL PROPERTY TPPLAN_WRITTEN)
 add_custom_target(tpplan_shell_files ALL DEPENDS ${TPPLAN_WRITTEN})
+include(${CMAKE_CURRENT_LIST_DIR}/package.cmake)

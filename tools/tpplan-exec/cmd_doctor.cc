@@ -67,7 +67,7 @@ int cmd_doctor(const JobArguments& job) {
   std::vector<Check> checks = rank_checks(std::getenv);
   const bool works = checks.front().state == CheckState::Ok;  // `local`, which needs nothing
   std::ranges::move(cuda_checks(), std::back_inserter(checks));
-  print(STDOUT_FILENO, job.json ? json(checks) : human(checks));
+  job.json ? print_raw(STDOUT_FILENO, json(checks)) : print(STDOUT_FILENO, human(checks));
   return works ? 0 : 1;
 }
 

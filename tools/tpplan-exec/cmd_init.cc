@@ -12,7 +12,6 @@
 #include "job.h"
 #include "ranks/deadline.h"
 #include "ranks/gather.h"
-#include "ranks/memory_sharers.h"
 #include "shards/ask_for_memory.h"
 #include "shards/init_shards.h"
 #include "shards/save_shards.h"
@@ -140,7 +139,6 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
     double seconds = 0;
     work_together(comm, "init", [&] {
       const Clock::time_point start = Clock::now();
-      use_device(comm);
       drawn = init_shards(store, arguments.seed, threads);
       seconds = seconds_since(start);
     });

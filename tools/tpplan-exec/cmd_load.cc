@@ -74,7 +74,7 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
     return print(STDOUT_FILENO, print_reads(plan_reads(input.manifest, source, ranks), source)) ? 0 : 2;
   }
   SharedShards shared;
-  return run_job(input, job, "load", [&](Comm& comm) {
+  return run_job(input, job, agreement_of("load", source), [&](Comm& comm) {
     const LoadResult loaded = load_together(comm, input.manifest, source, job, shared);
     const std::vector<RankLoad> all = gather(comm, RankLoad{.read = loaded.read_bytes,
                                                             .bytes = bytes_of_rank(input.manifest, comm.rank),

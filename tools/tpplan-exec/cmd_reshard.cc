@@ -30,24 +30,26 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   if (status != 0) return status;
   status = open_source(arguments.from, after.manifest, job, source, &saved);
   if (status != 0) return status;
-  return run_job(after, job, fmt::format("reshard from {}", before.sha256), [&](Comm& comm) {
-    const ReshardResult result = reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);
-    uint64_t read = 0, written = 0;
-    for (const RankMoves& rank : gather(comm, RankMoves{result.read_bytes, result.written_bytes})) {
-      read += rank.read;
-      written += rank.written;
-    }
-    if (comm.rank != 0) return 0;
-    if (job.json)
-      print_result([&](JsonWriter& json) {
-        write_member(json, "read_bytes", read);
-        write_member(json, "written_bytes", written);
-      });
-    else if (speaks_to_people(job))
-      print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(read), human_bytes(written),
-                                       escape_for_terminal(arguments.to)));
-    return 0;
-  });
+  return run_job(after, job, agreement_of(fmt::format("reshard from {} to {}", before.sha256, arguments.to), source),
+                 [&](Comm& comm) {
+                   const ReshardResult result =
+                       reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);
+                   uint64_t read = 0, written = 0;
+                   for (const RankMoves& rank : gather(comm, RankMoves{result.read_bytes, result.written_bytes})) {
+                     read += rank.read;
+                     written += rank.written;
+                   }
+                   if (comm.rank != 0) return 0;
+                   if (job.json)
+                     print_result([&](JsonWriter& json) {
+                       write_member(json, "read_bytes", read);
+                       write_member(json, "written_bytes", written);
+                     });
+                   else if (speaks_to_people(job))
+                     print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(read),
+                                                      human_bytes(written), escape_for_terminal(arguments.to)));
+                   return 0;
+                 });
 }
 
 }  // namespace tpplan

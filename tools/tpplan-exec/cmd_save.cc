@@ -57,18 +57,20 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   inputs.push_back(arguments.manifest);
   check_output("--consolidated", arguments.consolidated, inputs);
   SharedShards shared;
-  return run_job(input, job, "save", [&](Comm& comm) {
-    std::ignore = load_together(comm, input.manifest, source, job, shared);
-    const ShardStore& store = shards_of(comm, shared);
-    SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
-    RankSaves mine;
-    if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
-    options.path = arguments.consolidated;
-    if (!arguments.consolidated.empty()) mine.file = save_consolidated(comm, store, options);
-    const std::vector<RankSaves> all = gather(comm, mine);
-    if (comm.rank == 0) print_sums(arguments, all, job);
-    return 0;
-  });
+  return run_job(
+      input, job, agreement_of(fmt::format("save to {} {}", arguments.output, arguments.consolidated), source),
+      [&](Comm& comm) {
+        std::ignore = load_together(comm, input.manifest, source, job, shared);
+        const ShardStore& store = shards_of(comm, shared);
+        SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
+        RankSaves mine;
+        if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
+        options.path = arguments.consolidated;
+        if (!arguments.consolidated.empty()) mine.file = save_consolidated(comm, store, options);
+        const std::vector<RankSaves> all = gather(comm, mine);
+        if (comm.rank == 0) print_sums(arguments, all, job);
+        return 0;
+      });
 }
 
 }  // namespace tpplan

@@ -82,25 +82,26 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   if (arguments.write_checksums != "-") check_output("--write-checksums", arguments.write_checksums, inputs);
   const WeightSource& loaded = arguments.from.empty() ? weights : folder;
   SharedShards shared;
-  return run_job(input, job, "verify", [&](Comm& comm) {
-    std::ignore = load_together(comm, input.manifest, loaded, job, shared);
-    VerifyResult result;
-    if (!arguments.weights.empty())
-      result = verify_shards(comm, weights, work_of(comm, shared), job.threads, shows_progress(comm, job));
-    if (result.difference) throw *result.difference;
-    VerifyResult total;
-    for (const RankProof& rank : gather(comm, RankProof{result.compared_bytes, result.seconds})) {
-      total.seconds = std::max(total.seconds, rank.seconds);
-      total.compared_bytes += rank.compared_bytes;
-    }
-    int found = 0;
-    if (hashes) {
-      const Checksums checksums = hash_shards(comm, work_of(comm, shared), loaded.missing, job.threads);
-      if (comm.rank == 0) found = use_checksums(arguments, input, checksums);
-    }
-    if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, job);
-    return found;
-  });
+  return run_job(input, job, agreement_of(arguments.weights.empty() ? "verify" : "verify with weights", loaded),
+                 [&](Comm& comm) {
+                   std::ignore = load_together(comm, input.manifest, loaded, job, shared);
+                   VerifyResult result;
+                   if (!arguments.weights.empty())
+                     result = verify_shards(comm, weights, work_of(comm, shared), job.threads, progress_of(comm, job));
+                   if (result.difference) throw *result.difference;
+                   VerifyResult total;
+                   for (const RankProof& rank : gather(comm, RankProof{result.compared_bytes, result.seconds})) {
+                     total.seconds = std::max(total.seconds, rank.seconds);
+                     total.compared_bytes += rank.compared_bytes;
+                   }
+                   int found = 0;
+                   if (hashes) {
+                     const Checksums checksums = hash_shards(comm, work_of(comm, shared), loaded.missing, job.threads);
+                     if (comm.rank == 0) found = use_checksums(arguments, input, checksums);
+                   }
+                   if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, job);
+                   return found;
+                 });
 }
 
 }  // namespace tpplan

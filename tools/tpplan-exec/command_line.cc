@@ -49,12 +49,22 @@ void add_job(CLI::App& command, JobArguments& job) {
   command.add_option("--device", job.device, "auto: a GPU with nccl, the CPU otherwise")
       ->check(CLI::IsMember(device_names()))
       ->envname("TPPLAN_EXEC_DEVICE");
-  take_number(command.add_option("--deadline", job.deadline, "seconds that a step waits for another rank")
+  take_number(command
+                  .add_option("--deadline", job.deadline,
+                              "seconds that a step waits for another rank, or a rank for a disk or a GPU")
+                  ->type_name("SECONDS")
+                  ->capture_default_str(),
+              0.1, 1e6);
+  take_number(command
+                  .add_option("--start-deadline", job.start_deadline,
+                              "seconds that NCCL may take to connect the ranks; at least --deadline")
                   ->type_name("SECONDS")
                   ->capture_default_str(),
               0.1, 1e6);
   command
-      .add_option("--format", job.format, "how findings are written on standard error; json: one document at the end")
+      .add_option("--format", job.format,
+                  "how findings are written on standard error; json: one document at the end; "
+                  "jsonl: a line each, and one a second of how far a load or a verification is")
       ->check(CLI::IsMember({"human", "json", "jsonl"}))
       ->capture_default_str();
   command.add_flag("--json", job.json, "the result on standard output as JSON");

@@ -16,7 +16,8 @@ inline constexpr std::string_view kExecVersion = "tpplan-exec " TPPLAN_VERSION;
 struct JobArguments {
   std::string backend = "local";           // local, nccl, mpi
   std::string device = "auto";             // auto, cpu, cuda
-  double deadline = 60;                    // seconds that a step waits for another rank
+  double deadline = 60;                    // seconds that a step waits for another rank, and a rank for one call
+  double start_deadline = 300;             // seconds that NCCL may take to connect ranks
   uint64_t staging = uint64_t{256} << 20;  // bytes of host memory that a rank's loading may take
   int threads = 0;                         // that read, of all ranks of this process together; 0: one a processor
   std::string format{kForPeople};          // of findings: human, json, jsonl

@@ -15,8 +15,6 @@
 namespace tpplan {
 namespace {
 
-void write_human(std::string_view text) { print(STDERR_FILENO, std::string(text)); }
-
 // A process has one standard error, and one of these.
 struct Findings {
   std::mutex mutex;
@@ -33,7 +31,10 @@ Findings& findings() {
 void add_lines(const std::string& lines, const FindingCounts& counts) {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
-  if (all.format == "jsonl") return write_human(lines);
+  if (all.format == "jsonl") {
+    print_raw(STDERR_FILENO, lines);
+    return;
+  }
   for (size_t begin = 0; begin < lines.size();) {
     const size_t end = lines.find('\n', begin);
     all.lines.push_back(lines.substr(begin, end - begin));
@@ -58,9 +59,9 @@ void write_findings_as(std::string_view format) {
 
 int report(const Fault& fault, std::string_view place) {
   const int status = exit_status(fault);
+  const RenderOptions look = render_options(STDERR_FILENO, ColorChoice::Auto);
   if (findings().format == kForPeople)
-    write_human(
-        render_human(fault, place.empty() ? "tpplan-exec" : place, render_options(STDERR_FILENO, ColorChoice::Auto)));
+    print(STDERR_FILENO, render_human(fault, place.empty() ? "tpplan-exec" : place, look), {.color = look.color});
   else
     add_lines(render_jsonl(fault, place), status == 0 ? FindingCounts{.warnings = 1} : FindingCounts{.errors = 1});
   return status;
@@ -69,7 +70,7 @@ int report(const Fault& fault, std::string_view place) {
 int report(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
   if (findings().format == kForPeople)
-    write_human(render_human(diagnostics, sources, render_options(STDERR_FILENO, ColorChoice::Auto)));
+    print_findings(STDERR_FILENO, diagnostics, sources, ColorChoice::Auto);
   else
     add_lines(render_jsonl(diagnostics, sources), counts_of(diagnostics));
   return exit_status(diagnostics);
@@ -78,7 +79,7 @@ int report(Diagnostics& diagnostics, const Sources& sources) {
 void finish_report() {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
-  if (all.format == "json") write_human(render_document(all.lines, all.counts));
+  if (all.format == "json") print_raw(STDERR_FILENO, render_document(all.lines, all.counts));
 }
 
 }  // namespace tpplan

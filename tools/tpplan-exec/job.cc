@@ -7,16 +7,36 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/file_limit.h"
 #include "base/text.h"
 #include "base/write_file.h"
-#include "ranks/memory_sharers.h"
 #include "ranks/rank_source.h"
+#include "ranks/stuck_calls.h"
 #include "shards/ask_for_memory.h"
 #include "shards/shard_folder.h"
+#include "shards/weights_identity.h"
 #include "shards/work_together.h"
 #include "terminal.h"
 
 namespace tpplan {
+namespace {
+
+// One fault is said once a job and not by a thousand ranks: by the rank whose it is; by rank 0 where that rank is away;
+// and where rank 0 is, by rank 1 and the first of every node, for rank 0's whole node may be gone.
+bool says(const Fault& fault) {
+  constexpr Code kAway[] = {Code::TP8005, Code::TP8007, Code::TP8008, Code::TP8009};
+  const bool is_away = std::ranges::find(kAway, fault.code) != std::end(kAway);
+  try {
+    const RankIdentity who = find_rank(std::getenv);
+    if (who.world == 1 || who.rank == std::max(fault.rank, 0)) return true;
+    if (!is_away) return false;
+    return fault.rank == 0 ? who.rank == 1 || who.local_rank <= 0 : who.rank == 0;
+  } catch (const Fault&) {  // of its variables
+    return true;
+  }
+}
+
+}  // namespace
 
 bool speaks_for_the_job() {
   try {
@@ -88,21 +108,26 @@ const ShardStore& shards_of(const Comm& comm, const SharedShards& shared) {
 
 bool speaks_to_people(const JobArguments& job) { return !job.quiet && !job.json && job.format == kForPeople; }
 
-bool shows_progress(const Comm& comm, const JobArguments& job) {
-  const bool is_whole_job = comm.process.size() == static_cast<size_t>(comm.world);
-  return speaks_to_people(job) && is_whole_job && comm.rank == 0;
+ProgressKind progress_of(const Comm& comm, const JobArguments& job) {
+  if (comm.rank != 0 || job.quiet) return ProgressKind::None;
+  if (job.format == "jsonl") return ProgressKind::Lines;
+  return speaks_to_people(job) ? ProgressKind::Bar : ProgressKind::None;
 }
 
 LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
                          SharedShards& shared) {
   ask_for_memory(comm, manifest);
   const auto allocate = [&] {
-    use_device(comm);
     for (const int rank : comm.process) shared.push_back(allocate_shards(manifest, rank, *comm.device));
   };
   work_together(comm, "load: allocating", comm.rank == comm.process.front() ? allocate : std::function<void()>());
   return load_shards(comm, source, work_of(comm, shared),
-                     {.staging = job.staging, .threads = job.threads, .progress = shows_progress(comm, job)});
+                     {.staging = job.staging, .threads = job.threads, .progress = progress_of(comm, job)});
+}
+
+// A line each: where two ranks differ, the first line that does is named.
+std::string agreement_of(std::string_view command, const WeightSource& weights) {
+  return fmt::format("{}\n{}", command, weights_identity(weights));
 }
 
 int run_job(const ManifestInput& input, const JobArguments& job, std::string_view command, const RankBody& body) {
@@ -110,13 +135,17 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                               .device = job.device,
                               .world = static_cast<int>(device_count(input.manifest.mesh)),
                               .deadline = job.deadline,
+                              .start_deadline = job.start_deadline,
                               .agreement = fmt::format("manifest {}, {}, {}", input.sha256, kExecVersion, command)};
   const JobEnd end = run_ranks(options, body);
-  return end.fault ? std::max(end.status, report(*end.fault, input.file.name)) : end.status;
+  if (!end.fault) return end.status;
+  return std::max(end.status, says(*end.fault) ? report(*end.fault, input.file.name) : exit_status(*end.fault));
 }
 
 int run_command(const std::string& manifest, const JobArguments& job, const std::function<int()>& command) {
   write_findings_as(job.format);
+  raise_file_limit();
+  end_when_stuck(job.deadline);
   int status = 0;
   try {
     status = command();
@@ -132,7 +161,7 @@ void print_result(const std::function<void(JsonWriter&)>& write) {
   begin_object(json);
   write(json);
   end_object(json);
-  print(STDOUT_FILENO, json.out + '\n');
+  print_raw(STDOUT_FILENO, json.out + '\n');
 }
 
 void write_seconds(JsonWriter& json, double seconds) {

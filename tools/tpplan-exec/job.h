@@ -58,8 +58,11 @@ const ShardStore& shards_of(const Comm& comm, const SharedShards& shared);
 [[nodiscard]] LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source,
                                        const JobArguments& job, SharedShards& shared);
 
-// Whether this rank shows how far its process is: where that is the whole job, to people.
-[[nodiscard]] bool shows_progress(const Comm& comm, const JobArguments& job);
+// How this rank shows how far the job is: rank 0 to people, or as lines where findings are.
+[[nodiscard]] ProgressKind progress_of(const Comm& comm, const JobArguments& job);
+
+// What ranks must agree on beside the manifest: the command, its options, and the weights as each found them.
+[[nodiscard]] std::string agreement_of(std::string_view command, const WeightSource& weights);
 
 // Runs `body` on every rank of the manifest's mesh and prints the fault; the exit status of the job. Ranks agree on
 // manifest hash, program and command first. After the body every rank knows whether all of them succeeded.

@@ -31,8 +31,9 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
   for (uint32_t id = 0; id < outcome.schedule.size(); ++id) {
     const ScheduleEntry& entry = outcome.schedule[id];
     const EntryResult& result = outcome.redistributions.entries[id];
-    const std::string verdict =
-        result.not_run.empty() ? wrong_text(result.wrong, result.elements) : "not run: " + result.not_run;
+    const std::string verdict = !result.not_run.empty() ? "not run: " + result.not_run
+                                : !result.fault.empty() ? "WRONG: " + result.fault
+                                                        : wrong_text(result.wrong, result.elements);
     out += fmt::format("{} {}\n  {} x {}{}, {}\n", to_text(entry.part), escape_for_terminal(entry.pattern), entry.count,
                        dtypes()[entry.dtype].name, shape_text(entry.shape), verdict);
     for (; next < outcome.redistributions.collectives.size() && outcome.redistributions.collectives[next].entry == id;
@@ -126,6 +127,7 @@ void write_entry(JsonWriter& json, const Manifest& manifest, const Outcome& outc
   write_array(json, entry.shape);
   write_member(json, "dtype", dtypes()[entry.dtype].name);
   write_optional_member(json, "not_run", result.not_run);
+  write_optional_member(json, "fault", result.fault);
   write_counts(json, result.elements, result.wrong);
   write_key(json, "collectives");
   begin_array(json);

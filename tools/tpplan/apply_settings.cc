@@ -23,7 +23,17 @@ struct SaidCodes {
 };
 
 std::string check_code(const std::string& name) {
-  return find_kind(name) == nullptr ? fmt::format("there is no code `{}`", name) : "";
+  if (find_kind(name) != nullptr) return "";
+  if (name == "warnings" || name == "all")
+    return fmt::format("there is no code `{}`; `--strict` makes every warning an error", name);
+  return fmt::format("there is no code `{}`; `tpplan rules` lists them", name);
+}
+
+// A warning's code: what is an error cannot be looked away from.
+std::string check_allowed(const std::string& name) {
+  const DiagnosticKind* kind = find_kind(name);
+  if (kind == nullptr || kind->severity == Severity::Warning) return check_code(name);
+  return not_allowed(*kind);
 }
 
 std::string check_share(const std::string& text) {
@@ -70,7 +80,7 @@ void add_severity(CLI::App& command, GateArguments& gate) {
       ->type_name("CODE")
       ->allow_extra_args(false)
       ->delimiter(',')
-      ->check(check_code)
+      ->check(check_allowed)
       ->envname("TPPLAN_ALLOW");
   command.add_flag("--strict", gate.strict, "make every warning an error")->envname("TPPLAN_STRICT");
 }
@@ -89,9 +99,9 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
   if (path.empty()) return true;
   SourceFile file;
   Diagnostics diagnostics;
-  settings = read_settings(path, file, diagnostics);
+  settings = read_settings(path, !config.empty(), file, diagnostics);
   finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources_of(file), render_options(STDERR_FILENO, ColorChoice::Auto)));
+  print_findings(STDERR_FILENO, diagnostics, sources_of(file), ColorChoice::Auto);
   return !has_errors(diagnostics);
 }
 

@@ -2,10 +2,17 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "check_project.h"
 #include "commands.h"
+#include "fix_plan.h"
+#include "inputs.h"
+#include "match/lint_dialects.h"
 #include "measure/measure_collectives.h"
+#include "measure/measure_time.h"
+#include "measure/measure_training.h"
 #include "render/formats.h"
 #include "report/render_costs.h"
+#include "report/render_step.h"
 
 namespace tpplan {
 namespace {
@@ -13,15 +20,6 @@ namespace {
 // The input that comes from standard input, or nullptr.
 SourceFile* stdin_file(Session& session, const InputArguments& inputs) {
   return inputs.model == "-" ? &session.model : inputs.plan == "-" ? &session.plan : nullptr;
-}
-
-// Names of the model are in the first line.
-std::string escape_lines(const std::string& text) {
-  std::string out;
-  for (const std::string_view line : split(text, '\n')) {
-    if (!line.empty()) out += escape_for_terminal(line) + "\n";
-  }
-  return out;
 }
 
 std::string summary_of(const Session& session) {
@@ -48,6 +46,75 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .help = remedy_of(gap)};
 }
 
+// Memory and time of a step, where the plan is right.
+struct StepNumbers {
+  TrainingMemory memory;
+  StepTime time;
+  Topology topology;
+  bool has_memory = false, has_time = false;
+};
+
+// "AXIS=FILE" and "FILE"; of a path with a slash before the sign all is a file.
+SpeedFile speed_file(const std::string& word, std::string& path) {
+  const size_t equals = word.find('=');
+  const bool has_axis = equals != std::string::npos && equals > 0 && word.find('/') > equals;
+  path = has_axis ? word.substr(equals + 1) : word;
+  return {.axis = has_axis ? word.substr(0, equals) : std::string()};
+}
+
+// False where one cannot be read, which is among the session's findings.
+bool read_speed_files(Session& session, const std::vector<std::string>& words) {
+  constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+  bool are_read = true;
+  session.speeds.reserve(words.size());
+  for (const std::string& word : words) {
+    std::string path;
+    SpeedFile& speeds = session.speeds.emplace_back(speed_file(word, path));
+    speeds.file.id = static_cast<FileId>(2 + session.speeds.size());
+    are_read = read_input(path, kMostBytes, speeds.file, session.diagnostics) && are_read;
+  }
+  return are_read;
+}
+
+// What the files of speeds have wrong is among the session's findings.
+StepNumbers step_numbers(Session& session, const CheckArguments& arguments) {
+  StepNumbers numbers;
+  const Compilation& c = session.compilation;
+  if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
+  const Recipe* recipe = find_recipe(arguments.recipe.empty() ? kDefaultRecipe : std::string_view(arguments.recipe));
+  numbers.memory = measure_training(c.manifest, *recipe);
+  numbers.has_memory = true;
+  if (arguments.speeds.empty() || !read_speed_files(session, arguments.speeds)) return numbers;
+  numbers.topology = read_speeds(session.speeds, c.plan.mesh, session.diagnostics);
+  numbers.has_time = !has_errors(session.diagnostics) && c.manifest.costs.is_there;
+  if (numbers.has_time)
+    numbers.time =
+        measure_time(c.manifest.collectives, c.plan.mesh, c.manifest.costs, data_axes_of(c.plan), numbers.topology);
+  return numbers;
+}
+
+// Without a model and a plan. What asks for one plan has no place there.
+int check_settings(const CheckArguments& arguments, const Format& format, const CommonArguments& common) {
+  if (!arguments.inputs.model.empty())
+    return usage_error("PLAN is required\nRun `tpplan check --help` for what there is.");
+  if (arguments.project.checks.empty())
+    return usage_error(
+        "MODEL is required: there are no `checks` in a .tpplan.yaml here\nRun `tpplan check --help` for what there "
+        "is.");
+  const std::pair<std::string_view, bool> single[] = {{"--mesh", !arguments.inputs.mesh.empty()},
+                                                      {"--fix", arguments.fix},
+                                                      {"--diff", arguments.diff},
+                                                      {"--costs", arguments.costs},
+                                                      {"--recipe", !arguments.recipe.empty()},
+                                                      {"--topology", !arguments.speeds.empty()},
+                                                      {"--example", arguments.inputs.examples},
+                                                      {"--stdin-filename", !arguments.stdin_filename.empty()}};
+  for (const auto& [name, is_given] : single) {
+    if (is_given) return usage_error(fmt::format("{} is for one plan: name MODEL and PLAN", name));
+  }
+  return check_project(arguments, format, common);
+}
+
 }  // namespace
 
 int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
@@ -57,22 +124,40 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     const std::string names = join(format_names(), ", ");
     return usage_error(fmt::format("--format {}: formats are {}", escape_for_terminal(arguments.format), names));
   }
-  if (arguments.costs && !format->has_costs)
+  const bool with_costs = arguments.costs || !arguments.recipe.empty() || !arguments.speeds.empty();
+  if (with_costs && !format->has_costs)
     return usage_error(fmt::format("--costs: format {} has no place for them; human and json have", format->name));
   if (arguments.inputs.examples && !format->for_people)
     return usage_error(fmt::format("--example: format {} has no place for it; human has", format->name));
+  if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
+    return check_settings(arguments, *format, common);
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
   if (!arguments.stdin_filename.empty() && from_stdin == nullptr) {
     return usage_error("--stdin-filename: neither the model nor the plan is `-`");
   }
-  run_session(session, arguments.inputs, Phase::Manifest, common);
+  if (arguments.fix || arguments.diff) {
+    const int descriptor = format->for_people ? STDOUT_FILENO : STDERR_FILENO;
+    const int status = fix_plan(arguments.inputs, !arguments.fix, descriptor);
+    if (status != kExitFine) return status;
+  }
+  InputArguments inputs = arguments.inputs;
+  inputs.counted = with_costs;
+  compile_session(session, inputs, Phase::Manifest, common);
+  const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments) : StepNumbers{};
+  judge_session(session, arguments.inputs,
+                [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
   if (session.usage) return kExitUsage;
   if (!arguments.stdin_filename.empty()) from_stdin->name = arguments.stdin_filename;
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  const CollectiveMeasure measure = measured(session, arguments.costs);
-  const Costs costs = costs_of(session, measure);
+  const CollectiveMeasure measure = measured(session, with_costs);
+  Costs costs = costs_of(session, measure);
+  if (numbers.has_memory) costs.memory = &numbers.memory;
+  if (numbers.has_time) {
+    costs.time = &numbers.time;
+    costs.topology = &numbers.topology;
+  }
   const std::string costs_json =
-      arguments.costs && !format->for_people ? json_of([&](JsonWriter& json) { write_costs(json, costs); }) : "";
+      with_costs && !format->for_people ? json_of([&](JsonWriter& json) { write_costs(json, costs); }) : "";
   std::string out = format->render({.diagnostics = session.diagnostics,
                                     .sources = sources_of(session),
                                     .look = look,
@@ -80,11 +165,18 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                                     .page = embedded_page,
                                     .costs = costs_json});
   if (format->for_people) {
-    for (const std::string& example : session.compilation.judgement.forecast.examples) out += escape_lines(example);
+    for (const std::string& example : session.compilation.judgement.forecast.examples) out += example;
   }
   if (format->for_people && !common.quiet) out += summary_of(session);
-  if (format->for_people && arguments.costs) out += render_costs(costs, {.color = look.color, .width = look.width});
-  return print(STDOUT_FILENO, out) ? exit_status(session.diagnostics) : kExitUsage;
+  if (format->for_people && with_costs) {
+    const CostsLook costs_look{.color = look.color, .width = look.width};
+    out += render_costs(costs, costs_look);
+    if (numbers.has_memory) out += render_memory(numbers.memory, costs_look);
+    if (numbers.has_time) out += render_time(numbers.time, costs.mesh, numbers.topology, costs_look);
+  }
+  const bool printed =
+      format->for_people ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
+  return printed ? exit_status(session.diagnostics) : kExitUsage;
 }
 
 }  // namespace tpplan

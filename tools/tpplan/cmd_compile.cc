@@ -22,11 +22,7 @@ void trace_fsdp(const Compilation& c, bool verbose) {
 
 // A phase's product, line by line, with hostile names escaped.
 bool print_product(const Compilation& compilation, Phase phase, const Sink& sink) {
-  const std::string text = dump(compilation, phase);
-  std::string shown;
-  for (const std::string_view line : split(text, '\n')) shown += escape_for_terminal(line) + "\n";
-  shown.pop_back();
-  return sink(shown);
+  return sink(escape_lines(dump(compilation, phase)));
 }
 
 }  // namespace
@@ -41,8 +37,7 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
   if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan}, common)) return kExitUsage;
   Session session;
   run_session(session, arguments.inputs, last, common);
-  const RenderOptions look = render_options(STDERR_FILENO, common.color);
-  print(STDERR_FILENO, render_human(session.diagnostics, sources_of(session), look));
+  print_findings(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
   if (session.usage) return kExitUsage;
   const int status = exit_status(session.diagnostics);
   if (status != kExitFine) {

@@ -1,42 +1,155 @@
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "commands.h"
+#include "git_file.h"
 #include "inputs.h"
+#include "manifest/diff_markdown.h"
 #include "manifest/diff_text.h"
 #include "manifest/write_diff.h"
+#include "model/read_model.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 namespace {
 
-// Reads one side; what is wrong with it goes to standard error. The exit status that it calls for: 1 is taken by
-// manifests that differ, so one that contradicts itself counts as one that cannot be read.
-int read_side(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
+// 1 is taken by manifests that differ, so what is wrong with one of them counts as one that cannot be read.
+int as_unreadable(int status) { return status == kExitContent ? kExitUsage : status; }
+
+// Reads one side; what is wrong with it goes to standard error. The exit status that it calls for.
+int read_side(const std::string& path, const std::string& ref, SourceFile& file, Manifest& manifest,
+              const CommonArguments& common) {
   Diagnostics diagnostics;
-  manifest = read_manifest_input(path, file, diagnostics);
-  const int status = print_findings(diagnostics, sources_of(file), common);
-  return status == kExitContent ? kExitUsage : status;
+  manifest = read_manifest_input(
+      path, file, diagnostics,
+      ref.empty()
+          ? "plans are compared for a model: `tpplan diff MODEL OLD NEW`, or `tpplan diff MODEL PLAN --base COMMIT`"
+          : "plans are compared for a model: `tpplan diff MODEL PLAN --base COMMIT`",
+      ref);
+  return as_unreadable(print_findings(diagnostics, sources_of(file), common));
+}
+
+// What is wrong with a plan that is compiled goes there, too. What it warns of is no matter here.
+int print_side(Session& session, const CommonArguments& common) {
+  if (session.usage) return kExitUsage;
+  if (!has_errors(session.diagnostics)) return kExitFine;
+  print_findings(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
+  return as_unreadable(exit_status(session.diagnostics));
+}
+
+int compile_side(const std::string& model, const std::string& plan, Session& session, const CommonArguments& common) {
+  run_session(session, {.model = model, .plan = plan}, Phase::Manifest, common);
+  return print_side(session, common);
+}
+
+// Both files as they stand at a commit. A model that is not there, as one that is exported anew each time, is taken as
+// it is now, which is said.
+int compile_base(const std::string& model, const std::string& plan, const std::string& ref, Session& session,
+                 const CommonArguments& common) {
+  bool is_read = take_committed_input(read_git_file(plan, ref, YamlLimits{}.bytes), plan, ref, YamlLimits{}.bytes,
+                                      session.plan, session.diagnostics);
+  if (is_read) {
+    GitFile old_model = read_git_file(model, ref, kMaxModelBytes);
+    if (old_model.fault == GitFault::NotThere || old_model.fault == GitFault::NoRepository) {
+      if (!common.quiet)
+        print(STDERR_FILENO, fmt::format("{} is not in the commit `{}`: both plans are compiled for it as it is now\n",
+                                         escape_for_terminal(model), escape_for_terminal(ref)));
+      is_read = read_input(model, kMaxModelBytes, session.model, session.diagnostics);
+    } else {
+      is_read =
+          take_committed_input(std::move(old_model), model, ref, kMaxModelBytes, session.model, session.diagnostics);
+    }
+  }
+  if (is_read) compile_texts(session, {}, {}, Phase::Manifest, common);
+  judge_session(session, {}, [&](Code) { return session.compilation.reached == Phase::Manifest; });
+  return print_side(session, common);
+}
+
+// How a difference is written, a row for each.
+struct DiffFormat {
+  std::string_view name;
+  bool (*print)(const ManifestDiff& diff, const CommonArguments& common);
+};
+constexpr DiffFormat kDiffFormats[] = {
+    {"human",
+     [](const ManifestDiff& diff, const CommonArguments& common) {
+       return print_painted((common.quiet ? "" : diff_summary(diff)) + diff_text(diff), kDiffPaints, common.color);
+     }},
+    {"json",
+     [](const ManifestDiff& diff, const CommonArguments&) {
+       return print_pieces(PrintedAs::Raw, [&](const Sink& sink) { return write_diff_json(diff, sink); });
+     }},
+    {"markdown",
+     [](const ManifestDiff& diff, const CommonArguments&) { return print(STDOUT_FILENO, diff_markdown(diff)); }},
+};
+
+int show_difference(const Manifest& before, const Manifest& after, const DiffArguments& arguments,
+                    const CommonArguments& common) {
+  const ManifestDiff diff = diff_manifests(before, after);
+  const auto format = std::ranges::find(kDiffFormats, arguments.format, &DiffFormat::name);
+  if (format == std::end(kDiffFormats))
+    return usage_error(fmt::format("--format {}: formats are {}", escape_for_terminal(arguments.format),
+                                   join(diff_format_names(), ", ")));
+  const bool printed = format->print(diff, common);
+  if (!printed) return kExitUsage;
+  return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
+}
+
+// Two plans of a model, each compiled; the old one at a commit where one was named.
+int diff_plans(const DiffArguments& arguments, const CommonArguments& common) {
+  const std::vector<std::string>& words = arguments.words;
+  Session before, after;
+  const int new_status = compile_side(words[0], words.back(), after, common);
+  const int old_status = arguments.is_against_base ? compile_base(words[0], words[1], arguments.base, before, common)
+                                                   : compile_side(words[0], words[1], before, common);
+  if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
+  return show_difference(before.compilation.manifest, after.compilation.manifest, arguments, common);
+}
+
+// Two manifests, or one and what it was at a commit.
+int diff_files(const DiffArguments& arguments, const CommonArguments& common) {
+  const std::vector<std::string>& words = arguments.words;
+  SourceFile old_file, new_file;
+  Manifest before, after;
+  const int old_status = read_side(words[0], arguments.base, old_file, before, common);
+  const int new_status = read_side(words.back(), {}, new_file, after, common);
+  if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
+  return show_difference(before, after, arguments, common);
+}
+
+// What does not fit together, or nothing.
+std::string misuse_of(const DiffArguments& arguments) {
+  const size_t count = arguments.words.size();
+  const auto from_stdin = std::ranges::count(arguments.words, "-");
+  if (!arguments.is_against_base) {
+    if (count < 2)
+      return "diff takes OLD NEW, two manifests, or MODEL OLD NEW, two plans of a model; --base COMMIT is an old side, "
+             "too";
+    return from_stdin > 1 ? "only one of the files can come from standard input" : "";
+  }
+  if (!is_git_ref(arguments.base))
+    return fmt::format("--base {}: name a commit, a branch or a tag of git, such as origin/main",
+                       escape_for_terminal(arguments.base));
+  if (count > 2) return "--base is the old side: give MODEL PLAN, or MANIFEST, alone";
+  return from_stdin > 0 ? "--base: standard input is in no commit: name the files" : "";
 }
 
 }  // namespace
 
+std::vector<std::string> diff_format_names() {
+  std::vector<std::string> names;
+  for (const DiffFormat& format : kDiffFormats) names.emplace_back(format.name);
+  return names;
+}
+
 int cmd_diff(const DiffArguments& arguments, const CommonArguments& common) {
-  if (arguments.before == "-" && arguments.after == "-")
-    return usage_error("the two manifests cannot both come from standard input");
-  SourceFile old_file, new_file;
-  Manifest before, after;
-  const int old_status = read_side(arguments.before, old_file, before, common);
-  const int new_status = read_side(arguments.after, new_file, after, common);
-  if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
-  const ManifestDiff diff = diff_manifests(before, after);
-  const bool printed = print_pieces([&](const Sink& sink) {
-    if (arguments.format == "json") return write_diff_json(diff, sink);
-    return (common.quiet || sink(diff_summary(diff))) && sink(diff_text(diff));
-  });
-  if (!printed) return kExitUsage;
-  return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
+  if (const std::string misuse = misuse_of(arguments); !misuse.empty()) return usage_error(misuse);
+  const bool has_model = arguments.words.size() == (arguments.is_against_base ? 2 : 3);
+  return has_model ? diff_plans(arguments, common) : diff_files(arguments, common);
 }
 
 }  // namespace tpplan

@@ -2,26 +2,53 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "commands.h"
 #include "match/nearest_path.h"
+#include "match/pattern.h"
 #include "model/module_kinds.h"
+#include "plan/explain_style.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
 
-int explain_code(const std::string& name) {
+int printed(std::string_view text, const CommonArguments& common, std::span<const LinePaint> rows = kFactPaints) {
+  return print_painted(text, rows, common.color) ? kExitFine : kExitUsage;
+}
+
+bool is_code(std::string_view name) {
+  return name.size() > 2 && (name[0] == 'T' || name[0] == 't') && (name[1] == 'P' || name[1] == 'p') &&
+         name.find_first_not_of("0123456789", 2) == std::string_view::npos;
+}
+
+std::string no_code(const std::string& name) {
+  std::vector<std::string_view> codes;
+  for (const DiagnosticKind& kind : diagnostic_kinds()) codes.push_back(kind.name);
+  const std::string_view nearest = nearest_name(name, codes);
+  return fmt::format("there is no diagnostic `{}`{}; `tpplan rules` lists them", escape_for_terminal(name),
+                     nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest));
+}
+
+// One word: a diagnostic's code, or a style.
+int explain_word(const std::string& name, const CommonArguments& common) {
   const DiagnosticKind* kind = find_kind(name);
   const char* page = kind == nullptr ? nullptr : embedded_page(kind->name);
-  if (page == nullptr) return usage_error(fmt::format("there is no diagnostic `{}`", escape_for_terminal(name)));
-  return print(STDOUT_FILENO, page) ? kExitFine : kExitUsage;
+  if (page != nullptr) return printed(page, common, kPagePaints);
+  if (is_code(name)) return usage_error(no_code(name));
+  if (const std::optional<std::string> style = explain_style(name)) return printed(*style, common);
+  const std::string_view nearest = nearest_style(name);
+  return usage_error(
+      fmt::format("there is no diagnostic and no style `{}`{}", escape_for_terminal(name),
+                  nearest.empty() ? "; `tpplan rules` lists the codes" : fmt::format(": did you mean `{}`?", nearest)));
 }
 
 std::string axes_product(const DimAxes& axes, const Mesh& mesh) {
   std::vector<std::string> parts;
-  for (const AxisId axis : axes) parts.push_back(fmt::format("{} ({})", mesh.axes[axis].name, mesh.axes[axis].size));
+  for (const AxisId axis : axes) parts.push_back(fmt::format("{} ({})", axis_name(mesh, axis), mesh.axes[axis].size));
   return join(parts, " x ");
 }
 
@@ -46,7 +73,7 @@ std::string init_line(const Session& s, const ParamInit& init) {
 
 std::string fsdp_line(const Compilation& c, ParamId id) {
   const FsdpSettings& fsdp = *c.plan.fsdp;
-  const std::string& axis = c.plan.mesh.axes[fsdp.axis].name;
+  const std::string& axis = axis_name(c.plan.mesh, fsdp.axis);
   const uint64_t elements = elements_of(shape_of(c.graph, c.graph.params[id]));
   switch (c.judgement.shardings.params[id].fsdp) {
     case FsdpDecision::Sharded: {
@@ -94,8 +121,9 @@ std::string explain_param(const Session& s, ParamId id) {
     if (axes.empty()) continue;
     const int64_t ways = shard_count(axes, mesh);
     line("legal", fmt::format("dim {} of {} over {}: {}", dim, shape[dim], axes_product(axes, mesh),
-                              shape[dim] % ways == 0 ? fmt::format("{} a piece", shape[dim] / ways)
-                                                     : "uneven, pieces as torch.chunk cuts them"));
+                              ways == 1                ? "whole, there is nothing to cut it over"
+                              : shape[dim] % ways == 0 ? fmt::format("{} a piece", shape[dim] / ways)
+                                                       : "uneven, pieces as torch.chunk cuts them"));
   }
   if (c.judgement.shardings.params[id].reason == Reason::Tied)
     line("tied", "it is one tensor with a parameter that has a rule, and follows it");
@@ -149,19 +177,70 @@ std::string explain_module(const Session& s, ModuleId id) {
   return text;
 }
 
+// What the rules with this key decide: how many parameters each, and all that it says of the first of them.
+std::string explain_rules(const Session& s, std::string_view key) {
+  const Compilation& c = s.compilation;
+  std::string text;
+  for (RuleId id = 0; id < c.plan.rules.size(); ++id) {
+    const PlanRule& rule = c.plan.rules[id];
+    if (rule.key != key) continue;
+    const RuleMatches& matches = c.judgement.matches.rules[id];
+    text += fmt::format("rule `{}` ({}:{}), {}: matches {}, decides over {}\n", rule.key, s.plan.name, rule.line,
+                        treatment_text(rule, c.plan.mesh), counted(matches.parameters, "parameter"), matches.governed);
+    const auto& params = c.judgement.matches.params;
+    const auto first = std::find_if(params.begin(), params.end(), [id](const ParamMatch& m) { return m.rule == id; });
+    if (first != params.end()) text += explain_param(s, static_cast<ParamId>(first - params.begin()));
+  }
+  return text;
+}
+
+// What becomes of the parameters whose paths, or whose modules' paths, a glob matches: alike ones on one line.
+std::string explain_glob(const Session& s, const std::string& glob) {
+  const Compilation& c = s.compilation;
+  const PatternSetPtr set = compile_globs(std::span(&glob, 1));
+  struct Alike {
+    std::string path, said;
+    uint64_t count = 0;
+  };
+  std::vector<Alike> alike;
+  TextMap<std::string, size_t> places;
+  for (ParamId id = 0; id < c.graph.params.size(); ++id) {
+    const std::string path = path_of(c.graph, c.graph.params[id]);
+    if (!matches_any(*set, path) && !matches_any(*set, c.graph.modules[c.graph.params[id].module].path)) continue;
+    const ParamLayout& layout = layout_of(c.manifest, c.manifest.parameters[id]);
+    std::string said =
+        fmt::format("    {} {}\n    {}\n", shape_text(shape_of(c.graph, c.graph.params[id])),
+                    to_text(layout.sharding.spec, c.plan.mesh), match_line(s, c.judgement.matches.params[id]));
+    const auto [place, is_new] = places.try_emplace(said, alike.size());
+    if (is_new) alike.push_back({path, std::move(said), 0});
+    ++alike[place->second].count;
+  }
+  std::string text;
+  for (const Alike& row : alike)
+    text +=
+        fmt::format("{}{}\n{}", row.path, row.count > 1 ? fmt::format(" and {} more", row.count - 1) : "", row.said);
+  return text;
+}
+
+// A rule's key, or a pattern; empty when it is neither, or matches nothing.
+std::string explain_matches(const Session& s, const std::string& text) {
+  std::string said = explain_rules(s, text);
+  return said.empty() && is_glob(text) ? explain_glob(s, text) : said;
+}
+
 }  // namespace
 
 int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common) {
-  if (arguments.words.size() == 1) return explain_code(arguments.words[0]);
-  if (arguments.words.size() != 3) return usage_error("explain takes MODEL PLAN PATH, or one diagnostic code");
+  if (arguments.words.size() == 1) return explain_word(arguments.words[0], common);
+  if (arguments.words.size() != 3)
+    return usage_error("explain takes MODEL PLAN PATH, or one word: a diagnostic's code, or a style");
   Session session;
   run_session(session, {.model = arguments.words[0], .plan = arguments.words[1], .mesh = arguments.mesh},
               Phase::Manifest, common);
   if (session.usage) return kExitUsage;
   const int status = exit_status(session.diagnostics);
   if (status != kExitFine) {
-    print(STDERR_FILENO,
-          render_human(session.diagnostics, sources_of(session), render_options(STDERR_FILENO, common.color)));
+    print_findings(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
     return status;
   }
   const ModelGraph& graph = session.compilation.graph;
@@ -170,19 +249,15 @@ int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common
   const ModuleId module = find_module(graph, path);
   if (param == kNone && module == kNone) {
     if (find_buffer(graph, path) != kNone)
-      return print(STDOUT_FILENO, fmt::format("{}  is a buffer: replicated on every rank\n", escape_for_terminal(path)))
-                 ? kExitFine
-                 : kExitUsage;
+      return printed(fmt::format("{}  is a buffer: replicated on every rank\n", escape_for_terminal(path)), common);
+    if (const std::string text = explain_matches(session, path); !text.empty()) return printed(text, common);
     PathHints hints{.graph = graph};
-    const std::string help = nearest_path_help(hints, path, PathsOf::ModulesAndParameters);
+    const std::string help = nearest_path_help(hints, {.key = path});
     return usage_error(fmt::format("the model has no parameter or module `{}`{}", escape_for_terminal(path),
                                    help.empty() ? "" : ": " + help));
   }
   const std::string text = param != kNone ? explain_param(session, param) : explain_module(session, module);
-  std::string shown;
-  for (const std::string_view line : split(text, '\n')) shown += escape_for_terminal(line) + "\n";
-  shown.pop_back();
-  return print(STDOUT_FILENO, shown) ? kExitFine : kExitUsage;
+  return printed(text, common);
 }
 
 }  // namespace tpplan

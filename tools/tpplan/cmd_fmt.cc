@@ -30,22 +30,31 @@ int deliver(const std::string& path, const SourceFile& file, const std::string& 
   const bool changes = file.text != formatted;
   if (arguments.diff) {
     const std::string name = escape_for_terminal(file.name);
-    return !print(STDOUT_FILENO, unified_diff(name, name, file.text, formatted)) ? kExitUsage
-           : changes                                                             ? kExitContent
-                                                                                 : kExitFine;
+    return !print(STDOUT_FILENO, unified_diff(name, name, file.text, formatted), {.is_patch = true}) ? kExitUsage
+           : changes                                                                                 ? kExitContent
+                                                                                                     : kExitFine;
   }
   if (arguments.check) {
     if (changes && !print(STDOUT_FILENO, escape_for_terminal(file.name) + "\n")) return kExitUsage;
     return changes ? kExitContent : kExitFine;
   }
-  const Producer produce = [&](const Sink& sink) { return sink(formatted); };
   const bool in_place = arguments.output.empty() && path != "-";
   if (in_place && !changes) return kExitFine;
+  // Said just before the new file takes the place of the old one: where the line is lost, nothing has changed.
+  bool is_said = true;
+  const Producer produce = [&](const Sink& sink) {
+    if (!sink(formatted)) return false;
+    is_said = !in_place || common.quiet || print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n");
+    return is_said;
+  };
   const std::string& target = in_place ? path : arguments.output.empty() ? "-" : arguments.output;
   const std::string fault = in_place ? rewrite_file(target, produce) : write_output(target, produce);
-  if (!fault.empty()) return refuse_write(target, fault);
-  if (in_place && !common.quiet) print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n");
-  return kExitFine;
+  if (!is_said) {
+    print(STDERR_FILENO, fmt::format("{} is left as it is: the line that says what is done cannot be printed\n",
+                                     escape_for_terminal(path)));
+    return kExitUsage;
+  }
+  return fault.empty() ? kExitFine : refuse_write(target, fault);
 }
 
 }  // namespace

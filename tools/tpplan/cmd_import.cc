@@ -12,6 +12,7 @@
 #include "inputs.h"
 #include "model/write_model.h"
 #include "plan/write_plan.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 namespace {
@@ -24,17 +25,35 @@ int say(Diagnostics& diagnostics, const Sources& sources, const CommonArguments&
   return status;
 }
 
+// A plan that is written can be read: why not, of one that is beyond the limits of plans.
+std::string unreadable(const std::string& text) {
+  constexpr YamlLimits limits;
+  if (text.size() > limits.bytes)
+    return fmt::format("it takes {}, and plans have {} at most", human_bytes(text.size()), human_bytes(limits.bytes));
+  const SourceFile file{.name = "", .text = text};
+  YamlTree tree;
+  Diagnostics faults;
+  if (read_yaml(file, tree, faults, limits)) return "";
+  return faults.list.empty() ? "it cannot be read" : faults.list.front().message;
+}
+
 int import_plan(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
   Diagnostics diagnostics;
   SpecsFile specs;
   SourceFile file;
   if (read_input(arguments.file, kMaxSpecsBytes, file, diagnostics))
     std::ignore = read_specs(format.read_specs, file, specs, diagnostics);  // what is wrong is said below
+  std::string text;
+  if (!has_errors(diagnostics)) {
+    const std::string comment = fmt::format("Written by tpplan import --from {}.", format.name);
+    text = write_plan(plan_of_specs(specs), {.header = {comment}, .rules = {}});
+    if (const std::string why = unreadable(text); !why.empty())
+      report_message(diagnostics, Code::TP9001, {file.id, 0, 0},
+                     fmt::format("the plan of these specs is too large: {}", why));
+  }
   const int status = say(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
-  const std::string comment = fmt::format("Written by tpplan import --from {}.", format.name);
-  return write_result(arguments.output,
-                      [&](const Sink& sink) { return sink(write_plan(plan_of_specs(specs), comment)); });
+  return write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
 }
 
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {

@@ -13,9 +13,10 @@ int cmd_lint(const InputArguments& inputs, const CommonArguments& common) {
   if (linted) lint_dialects(session.compilation.plan, session.compilation.graph, session.diagnostics);
   const bool all_alike = session.diagnostics.list.empty();
   judge_session(session, inputs, [&](Code code) { return linted && code == kLintCode; });
-  std::string out = render_human(session.diagnostics, sources_of(session), render_options(STDOUT_FILENO, common.color));
+  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  std::string out = render_human(session.diagnostics, sources_of(session), look);
   if (out.empty() && all_alike && !common.quiet) out = "every key means the same in every dialect\n";
-  return print(STDOUT_FILENO, out) ? exit_status(session.diagnostics) : kExitUsage;
+  return print(STDOUT_FILENO, out, {.color = look.color}) ? exit_status(session.diagnostics) : kExitUsage;
 }
 
 }  // namespace tpplan

@@ -39,7 +39,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
     if (const int status = read_reported(arguments.against, old_file, old_manifest, common); status != kExitFine)
       return status;
   }
-  const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
+  const ManifestMeasure measure = measure_manifest(manifest, *find_recipe(arguments.recipe));
   if (measure.overflow) return refuse_overflow(arguments.manifest);
   ManifestDiff diff;
   std::optional<ReportAgainst> against;

@@ -11,6 +11,7 @@
 #include "measure/measure_manifest.h"
 #include "report/render_chart.h"
 #include "report/render_costs.h"
+#include "report/render_step.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 #include "syntax/json_writer.h"
@@ -85,7 +86,7 @@ std::string overview(const Manifest& m) {
   out += fmt::format("  each rank {} at most, ideal {}, on every rank {}\n", human_bytes(t.max_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   out += fmt::format("  {} with boundaries", counted(m.modules.size(), "module"));
-  if (m.fsdp) out += fmt::format(", fsdp {} over {}", m.fsdp->policy, m.mesh.axes[m.fsdp->axis].name);
+  if (m.fsdp) out += fmt::format(", fsdp {} over {}", m.fsdp->policy, axis_name(m.mesh, m.fsdp->axis));
   out += "\n\nrules\n";
   for (const ManifestRule& rule : m.rules) {
     const std::string block = rule.in_block ? escape_for_terminal(rule.block) + " / " : "";
@@ -107,19 +108,26 @@ std::string overview(const Manifest& m) {
   return out;
 }
 
-// The collectives of a step, where the manifest lists them.
-std::string step_text(const Manifest& manifest, const CommonArguments& common) {
+CostsLook costs_look(const CommonArguments& common) {
+  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  return {.color = look.color, .width = look.width};
+}
+
+// The collectives and the memory of a step, where the manifest lists them.
+std::string step_text(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
   if (!manifest.has_collectives) return {};
   const CollectiveMeasure measure = measure_collectives(manifest.collectives, manifest.mesh);
-  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  return "\n" + render_costs({.measure = measure,
-                              .mesh = manifest.mesh,
-                              .batch = manifest.step.batch,
-                              .sequence = manifest.step.sequence,
-                              .has_data_axes = !data_axes_of(manifest).empty(),
-                              .has_remat = !manifest.remat.empty(),
-                              .unlisted = manifest.step.unlisted},
-                             {.color = look.color, .width = look.width});
+  const CostsLook look = costs_look(common);
+  return "\n" +
+         render_costs({.measure = measure,
+                       .mesh = manifest.mesh,
+                       .batch = manifest.step.batch,
+                       .sequence = manifest.step.sequence,
+                       .has_data_axes = !data_axes_of(manifest).empty(),
+                       .has_remat = !manifest.remat.empty(),
+                       .unlisted = manifest.step.unlisted},
+                      look) +
+         render_memory(measure_training(manifest, *find_recipe(arguments.recipe)), look);
 }
 
 int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, bool json) {
@@ -128,7 +136,7 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
     return usage_error(
         fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-  const bool printed = print_pieces([&](const Sink& sink) {
+  const bool printed = print_pieces(json ? PrintedAs::Raw : PrintedAs::Text, [&](const Sink& sink) {
     return std::all_of(params.begin(), params.end(),
                        [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, json)); });
   });
@@ -136,7 +144,7 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
 }
 
 int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
-  const ManifestMeasure measure = measure_manifest(manifest, *find_optimizer(arguments.optimizer));
+  const ManifestMeasure measure = measure_manifest(manifest, *find_recipe(arguments.recipe));
   if (measure.overflow) return refuse_overflow(arguments.manifest);
   const ChartOptions options{.width = render_options(STDOUT_FILENO, common.color).width,
                              .ascii = arguments.ascii || !is_utf8_locale()};
@@ -161,13 +169,14 @@ int show(const Manifest& manifest, const ShowArguments& arguments, const CommonA
                                    nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest)));
   }
   if (arguments.rank) return show_rank(manifest, params, *arguments.rank, json);
+  const bool color = costs_look(common).color;
   std::string out;
   if (arguments.parameter.empty() && !json)
-    out = overview(manifest) + step_text(manifest, common);
+    out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, arguments, common);
   else
     for (const ManifestParam* param : params)
-      out += json ? param_json(manifest, *param) + "\n" : param_text(manifest, *param);
-  return print(STDOUT_FILENO, out) ? kExitFine : kExitUsage;
+      out += json ? param_json(manifest, *param) + "\n" : paint_lines(param_text(manifest, *param), kFactPaints, color);
+  return (json ? print_raw(STDOUT_FILENO, out) : print(STDOUT_FILENO, out, {.color = color})) ? kExitFine : kExitUsage;
 }
 
 }  // namespace

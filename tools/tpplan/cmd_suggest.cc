@@ -20,20 +20,25 @@ int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common
   Sources sources = sources_of(session);
   const bool is_read = c.reached >= Phase::Plan && !(c.reached == Phase::Plan && has_errors(session.diagnostics));
   if (!is_read) {
-    print(STDERR_FILENO, render_human(session.diagnostics, sources, render_options(STDERR_FILENO, common.color)));
+    print_findings(STDERR_FILENO, session.diagnostics, sources, common.color);
     return exit_status(session.diagnostics);
   }
-  const auto trials = suggest_meshes(c.graph, c.plan, walk_options(arguments.inputs), arguments.most_ranks);
-  const Suggestion suggestion{
-      .model = c.graph.name, .axis = main_axis(c.plan), .trials = trials, .findings = session.diagnostics};
+  WalkOptions walk = walk_options(arguments.inputs);
+  walk.trace = true;
+  const auto trials = suggest_meshes(c.graph, c.plan, walk, arguments.most_ranks, *find_recipe(arguments.recipe));
+  const Suggestion suggestion{.model = c.graph.name,
+                              .recipe = arguments.recipe,
+                              .axis = main_axis(c.plan),
+                              .trials = trials,
+                              .findings = session.diagnostics};
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  std::string out;
-  if (arguments.format == "json") {
-    out = suggestion_json(suggestion, kToolVersion);
-  } else {
-    out = render_human(session.diagnostics, sources, look) + render_suggestion(suggestion, look.width);
-  }
-  if (!print(STDOUT_FILENO, out)) return kExitUsage;
+  const bool printed =
+      arguments.format == "json"
+          ? print_raw(STDOUT_FILENO, suggestion_json(suggestion, kToolVersion))
+          : print(STDOUT_FILENO,
+                  render_human(session.diagnostics, sources, look) + render_suggestion(suggestion, look.width),
+                  {.color = look.color});
+  if (!printed) return kExitUsage;
   return std::ranges::any_of(trials, &MeshTrial::is_right) ? kExitFine : kExitContent;
 }
 

@@ -8,9 +8,10 @@
 #include "commands.h"
 #include "emit/emit_formats.h"
 #include "import_formats.h"
-#include "measure/optimizers.h"
+#include "measure/recipes.h"
 #include "number_options.h"
 #include "parse_line.h"
+#include "plan/dialects.h"
 #include "program.h"
 #include "render/formats.h"
 #include "walk/runtimes.h"
@@ -25,7 +26,9 @@ constexpr const char* kFooter =
 
 constexpr const char* kManualFiles =
     ".TP\n\\fB.tpplan.yaml\\fR\n"
-    "settings: strict, quiet, format, color, max_replicated, deny, allow; the nearest one in the working directory or "
+    "settings: strict, quiet, format, color, max_replicated, deny, allow, required_version, and checks: what `tpplan "
+    "check` "
+    "without arguments checks; the nearest one in the working directory or "
     "above\n";
 
 // All that a line can say. CLI11 keeps references into it, so it is one object that stays where it is.
@@ -40,9 +43,11 @@ struct LineArguments {
   ReportArguments report;
   ExportArguments export_to;
   ImportArguments import_from;
+  DraftArguments draft;
   InputArguments lint;
   DiffArguments diff;
   FmtArguments fmt;
+  RulesArguments rules;
   std::string schema_kind;
   std::string color = "auto";
   std::string config;
@@ -57,9 +62,9 @@ std::vector<std::string> names_of(const Table& table) {
   return names;
 }
 
-void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) {
-  command.add_option("MODEL", inputs.model, "model graph (JSON)")->required();
-  command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required();
+void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, bool required = true) {
+  command.add_option("MODEL", inputs.model, "model graph (JSON)")->required(required);
+  command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required(required);
   command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
@@ -82,13 +87,6 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate) 
   add_max_replicated(command, gate);
 }
 
-void add_optimizer(CLI::App& command, std::string& optimizer) {
-  command
-      .add_option("--optimizer", optimizer, "whose state is counted: none, sgd or adamw, which is assumed without it")
-      ->type_name("NAME")
-      ->check(CLI::IsMember(names_of(optimizers())));
-}
-
 // Options that every sub-command has.
 void add_common(CLI::App& command, LineArguments& line) {
   command.add_option("--color", line.color, "auto, always or never")
@@ -108,16 +106,36 @@ void declare_compile(CLI::App& command, LineArguments& line) {
   command.add_option("--print", line.compile.print, "print the product of a phase instead")->type_name("PHASE");
 }
 
+void add_recipe(CLI::App& command, std::string& recipe, const std::string& text) {
+  std::vector<std::string> known;
+  for (const Recipe& row : recipes()) known.emplace_back(row.name);
+  command.add_option("--recipe", recipe, text)->type_name("NAME")->check(CLI::IsMember(known));
+}
+
+// Without a model and a plan: what `checks` of the settings file names.
 void declare_check(CLI::App& command, LineArguments& line) {
-  add_inputs(command, line.check.inputs, line.gate);
+  add_inputs(command, line.check.inputs, line.gate, false);
   command.add_option("--format", line.check.format, "how the findings are written; human without it")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(format_names()))
       ->envname("TPPLAN_FORMAT");
-  command.add_flag("--costs", line.check.costs,
-                   "the collectives of a training step, too: payload and bytes on the wire, by layer and in total");
+  command.add_flag(
+      "--costs", line.check.costs,
+      "what a training step costs, too: its collectives with payload and bytes on the wire, and the memory of a rank");
+  add_recipe(command, line.check.recipe, "of --costs: how the model is trained (default: adamw)");
+  command
+      .add_option("--topology", line.check.speeds,
+                  "of --costs, for the time of a step: a file that says how fast links and products are, or what "
+                  "nccl-tests or tpplan-exec run --json printed of the axes; may be repeated")
+      ->type_name("[AXIS=]FILE")
+      ->expected(1)
+      ->take_all();
   command.add_flag("--example", line.check.inputs.examples,
                    "findings of the operations in numbers, too: two ranks side by side, and what belongs there");
+  command.add_flag(
+      "--fix", line.check.fix,
+      "write what findings propose into the plan first: slips of YAML, near names, rules that repeat others");
+  command.add_flag("--diff", line.check.diff, "show what --fix would change, and write nothing")->excludes("--fix");
   command.add_option("--stdin-filename", line.check.stdin_filename, "the name that findings give to standard input")
       ->type_name("NAME");
 }
@@ -130,10 +148,13 @@ void declare_suggest(CLI::App& command, LineArguments& line) {
   take_whole_number(command.add_option("--max-ranks", line.suggest.most_ranks,
                                        "the most ranks that a mesh is tried with; 64 without it"),
                     1, 65536);
+  add_recipe(command, line.suggest.recipe, "how the model is trained, for the memory of a rank (default: adamw)");
 }
 
 void declare_explain(CLI::App& command, LineArguments& line) {
-  command.add_option("WORDS", line.explain.words, "MODEL PLAN PATH, or CODE")->required()->expected(1, 3);
+  command.add_option("WORDS", line.explain.words, "MODEL PLAN PATH (or a pattern, or a rule's key), or CODE, or STYLE")
+      ->required()
+      ->expected(1, 3);
   command.add_option("--mesh", line.explain.mesh, "sizes of mesh axes instead of the plan's")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
@@ -152,8 +173,7 @@ void declare_show(CLI::App& command, LineArguments& line) {
       ->check(CLI::IsMember({"human", "json"}));
   CLI::Option* chart_option = command.add_flag("--chart", arguments.chart, "bars of the memory of each rank");
   command.add_flag("--ascii", arguments.ascii, "the chart in ASCII, whatever the locale")->needs(chart_option);
-  add_optimizer(command, arguments.optimizer);
-  command.get_option("--optimizer")->needs(chart_option);
+  add_recipe(command, arguments.recipe, "how the model is trained, for the memory of a step (default: adamw)");
   for (const char* other : {"--rank", "--parameter", "--format"}) chart_option->excludes(command.get_option(other));
 }
 
@@ -162,7 +182,7 @@ void declare_report(CLI::App& command, LineArguments& line) {
   command.add_option("--against", line.report.against, "older manifest, from which the differences are shown")
       ->type_name("MANIFEST");
   command.add_option("-o,--output", line.report.output, "HTML file; standard output without it")->type_name("FILE");
-  add_optimizer(command, line.report.optimizer);
+  add_recipe(command, line.report.recipe, "how the model is trained, for the memory of ranks (default: adamw)");
 }
 
 void declare_export(CLI::App& command, LineArguments& line) {
@@ -198,8 +218,43 @@ void declare_import(CLI::App& command, LineArguments& line) {
       ->type_name("FILE");
 }
 
+// Dialects whose plans name modules and styles, which is what is drafted.
+std::vector<std::string> drafted_dialects() {
+  std::vector<std::string> names;
+  for (const DialectRow* row : dialect_table()) {
+    if (row->keys == KeySyntax::Glob && !row->keep_whole.empty()) names.emplace_back(row->name);
+  }
+  return names;
+}
+
+void declare_init(CLI::App& command, LineArguments& line) {
+  command
+      .add_option("MODEL", line.draft.model,
+                  "model graph, config.json, safetensors file or the index of its shards (.json)")
+      ->required();
+  command.add_option("--mesh", line.draft.mesh, "mesh axes: tp=8 or fsdp=4,tp=8; without it tp=8, 4 or 2")
+      ->type_name("AXIS=SIZE")
+      ->allow_extra_args(false);
+  command.add_option("--dialect", line.draft.dialect, "of the plan; glob without it")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(drafted_dialects()));
+  command
+      .add_option("--model-config", line.draft.config,
+                  "config.json that says the heads of a safetensors model; the one beside it without it")
+      ->type_name("FILE");
+  command
+      .add_option("-o,--output", line.draft.output,
+                  "plan file, with its schema beside it for editors; standard output without it")
+      ->type_name("FILE");
+  command.add_flag("--force", line.draft.force, "replace a plan that is there");
+  command.add_flag("--no-schema", line.draft.no_schema, "no schema beside the plan, and no line that names it");
+}
+
 void declare_schema(CLI::App& command, LineArguments& line) {
-  command.add_option("KIND", line.schema_kind, "model, plan, manifest, diagnostics, diff or suggestion")->required();
+  command
+      .add_option("KIND", line.schema_kind,
+                  "model, plan, manifest, diagnostics, diff, suggestion, settings or topology")
+      ->required();
 }
 
 void declare_lint(CLI::App& command, LineArguments& line) {
@@ -209,12 +264,32 @@ void declare_lint(CLI::App& command, LineArguments& line) {
 }
 
 void declare_diff(CLI::App& command, LineArguments& line) {
-  command.add_option("OLD", line.diff.before, "manifest file")->required();
-  command.add_option("NEW", line.diff.after, "manifest file that is held against it")->required();
-  command.add_option("--format", line.diff.format, "human or json")
+  command
+      .add_option("FILES", line.diff.words,
+                  "OLD NEW, two manifests; or MODEL OLD NEW, two plans of a model; with --base MANIFEST, or MODEL PLAN")
+      ->required()
+      ->expected(1, 3);
+  command
+      .add_option_function<std::string>(
+          "--base",
+          [&arguments = line.diff](const std::string& ref) {
+            arguments.base = ref;
+            arguments.is_against_base = true;
+          },
+          "the old side is what stands at this commit of git: a branch, a tag, a hash")
+      ->type_name("COMMIT");
+  command
+      .add_option("--format", line.diff.format,
+                  "human, json, or markdown for a comment on a pull request and the summary of a job")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(diff_format_names()));
+  command.add_flag("--exit-zero", line.diff.exit_zero, "exit status 0 even when they differ");
+}
+
+void declare_rules(CLI::App& command, LineArguments& line) {
+  command.add_option("--format", line.rules.format, "human or json")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
-  command.add_flag("--exit-zero", line.diff.exit_zero, "exit status 0 even when they differ");
 }
 
 void declare_fmt(CLI::App& command, LineArguments& line) {
@@ -230,6 +305,7 @@ void declare_fmt(CLI::App& command, LineArguments& line) {
 struct Settled {
   InputArguments* inputs = nullptr;  // --deny, --allow, --strict, --max-replicated
   std::string* format = nullptr;     // of findings
+  Project* project = nullptr;        // what is checked without a model and a plan
 };
 
 struct CommandRow {
@@ -244,15 +320,17 @@ constexpr CommandRow kCommands[] = {
     {"compile", "write the sharding manifest of a model under a plan", declare_compile,
      [](const LineArguments& line) { return cmd_compile(line.compile, line.common); },
      [](LineArguments& line) { return Settled{&line.compile.inputs}; }},
-    {"check", "say what is wrong with a plan, and write nothing", declare_check,
+    {"check", "say what is wrong with a plan, or with all that .tpplan.yaml names", declare_check,
      [](const LineArguments& line) { return cmd_check(line.check, line.common); },
      [](LineArguments& line) {
-       return Settled{&line.check.inputs, &line.check.format};
+       return Settled{&line.check.inputs, &line.check.format, &line.check.project};
      }},
+    {"init", "write a first plan for a model, with comments, and judge it", declare_init,
+     [](const LineArguments& line) { return cmd_init(line.draft, line.common); }},
     {"suggest", "the sizes of the mesh with which a plan is right, and the edits that mend it", declare_suggest,
      [](const LineArguments& line) { return cmd_suggest(line.suggest, line.common); },
      [](LineArguments& line) { return Settled{&line.suggest.inputs}; }},
-    {"explain", "why a parameter or module ends up as it does, or what a diagnostic means", declare_explain,
+    {"explain", "why a parameter or module ends up as it does, or what a diagnostic or a style means", declare_explain,
      [](const LineArguments& line) { return cmd_explain(line.explain, line.common); }},
     {"show", "what a manifest says: overview, one parameter, or one rank's slices", declare_show,
      [](const LineArguments& line) { return cmd_show(line.show, line.common); }},
@@ -267,7 +345,9 @@ constexpr CommandRow kCommands[] = {
     {"lint", "say where other dialects would read a plan's keys differently", declare_lint,
      [](const LineArguments& line) { return cmd_lint(line.lint, line.common); },
      [](LineArguments& line) { return Settled{&line.lint}; }},
-    {"diff", "say what differs between two manifests; exit status 1 when anything does", declare_diff,
+    {"rules", "list the codes of all findings", declare_rules,
+     [](const LineArguments& line) { return cmd_rules(line.rules); }},
+    {"diff", "say what differs between two manifests, or two plans; exit status 1 when anything does", declare_diff,
      [](const LineArguments& line) { return cmd_diff(line.diff, line.common); }},
     {"fmt", "write plans in their canonical layout, comments kept", declare_fmt,
      [](const LineArguments& line) { return cmd_fmt(line.fmt, line.common); }},
@@ -300,6 +380,7 @@ void declare_program(CLI::App& app, LineArguments& line) {
   Settings settings;
   if (!line.no_config && !load_settings(line.config, line.common.settings, settings)) return false;
   const Settled settled = row.settled(line);
+  if (settled.project != nullptr) *settled.project = settings.project;
   std::string no_format;
   apply_settings(command, settings, line.common.quiet, line.color,
                  settled.format != nullptr ? *settled.format : no_format);

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "compile.h"
+#include "cost/read_speeds.h"
 #include "embedded.h"
+#include "measure/recipes.h"
+#include "project.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -30,10 +33,11 @@ struct InputArguments {
   SeverityRules severity;
   double max_replicated = 1;  // more of the model on every rank is an error
   bool examples = false;      // findings of the walk in numbers, too
+  bool counted = false;       // memory and work of a step, too
 };
 
 struct CompileArguments {
-  InputArguments inputs;
+  InputArguments inputs{.counted = true};
   std::string output = "-";
   std::string print;  // a phase, instead of the manifest
 };
@@ -41,14 +45,20 @@ struct CompileArguments {
 struct CheckArguments {
   InputArguments inputs;
   std::string format = "human";
-  std::string stdin_filename;  // what findings call the input that is `-`
-  bool costs = false;          // the collectives of a step, too
+  std::string stdin_filename;       // what findings call the input that is `-`
+  bool costs = false;               // what a step costs, too: collectives, memory, and with a topology time
+  std::string recipe;               // how the model is trained; empty: kDefaultRecipe
+  std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, and timings in their place
+  Project project;                  // of the settings file: what is checked without a model and a plan
+  bool fix = false;                 // what findings propose is written into the plan first
+  bool diff = false;                // and this only shown
 };
 
 struct SuggestArguments {
   InputArguments inputs;
   std::string format = "human";
-  int64_t most_ranks = 64;  // of the meshes that are tried
+  int64_t most_ranks = 64;             // of the meshes that are tried
+  std::string recipe{kDefaultRecipe};  // how the model is trained
 };
 
 struct ExplainArguments {
@@ -61,16 +71,16 @@ struct ShowArguments {
   std::optional<int64_t> rank;
   std::string parameter;
   std::string format = "human";
-  bool chart = false;               // memory bars instead
-  bool ascii = false;               // of the chart: no other characters
-  std::string optimizer = "adamw";  // of the chart: whose state the bars count
+  bool chart = false;                  // memory bars instead
+  bool ascii = false;                  // of the chart: no other characters
+  std::string recipe{kDefaultRecipe};  // of the overview and the chart: how the model is trained
 };
 
 struct ReportArguments {
   std::string manifest;
   std::string against;  // an older manifest; empty: none
   std::string output = "-";
-  std::string optimizer = "adamw";
+  std::string recipe{kDefaultRecipe};  // how the model is trained
 };
 
 struct ExportArguments {
@@ -87,11 +97,33 @@ struct ImportArguments {
   std::string output = "-";
 };
 
-// Two manifests.
+// A first plan for a model, a config or weights.
+struct DraftArguments {
+  std::string model;
+  std::string config;             // config.json of the weights; empty: the one beside them
+  std::vector<std::string> mesh;  // empty: the largest of tp=8, 4 and 2 with which most is cut
+  std::string dialect;
+  std::string output = "-";
+  bool force = false;      // an output that is there is replaced
+  bool no_schema = false;  // no modeline, and no schema beside the plan
+};
+
+// Two manifests; or a model and two plans, which are compiled. With a commit of git the old side is what stands there:
+// of one manifest, or of a model and a plan.
 struct DiffArguments {
-  std::string before, after;
+  std::vector<std::string> words;
+  std::string base;  // the commit; `is_against_base` where it was given
+  bool is_against_base = false;
   std::string format = "human";
   bool exit_zero = false;  // differences are no failure
+};
+
+// What `diff --format` takes.
+[[nodiscard]] std::vector<std::string> diff_format_names();
+
+// The codes of all findings.
+struct RulesArguments {
+  std::string format = "human";
 };
 
 // Plans into their canonical layout.
@@ -108,11 +140,13 @@ struct FmtArguments {
 [[nodiscard]] int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_import(const ImportArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_init(const DraftArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_report(const ReportArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_show(const ShowArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_diff(const DiffArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_schema(const std::string& kind);
+[[nodiscard]] int cmd_rules(const RulesArguments& arguments);
 [[nodiscard]] int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
 
 // ---- shared by the commands ----
@@ -126,10 +160,21 @@ int usage_error(std::string_view message);
 // Both inputs read and compiled. `usage` is set, and nothing read, when the arguments do not fit together.
 struct Session {
   SourceFile model, plan{.id = 2};
+  std::vector<SpeedFile> speeds;  // ids from 3 on
   Compilation compilation;
   Diagnostics diagnostics;
   bool usage = false;
 };
+
+// "fsdp=4,tp=8" into names and sizes; what is wrong with the words, empty where nothing is.
+[[nodiscard]] std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes);
+
+// The same of --mesh; false after a usage error.
+[[nodiscard]] bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes);
+
+// Compiles the session's two files, which have been read, up to `last`; `sizes` are those of --mesh.
+void compile_texts(Session& session, const InputArguments& inputs, const MeshSizes& sizes, Phase last,
+                   const CommonArguments& common);
 
 // Reads the two files and compiles them up to `last`.
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);

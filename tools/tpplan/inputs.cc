@@ -3,12 +3,51 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "base/read_file.h"
 #include "base/text.h"
+#include "git_file.h"
 #include "manifest/read_manifest.h"
 #include "render/render.h"
 
 namespace tpplan {
+
+namespace {
+
+// What to give instead of a path that cannot be read: the file beside it whose name is nearest.
+std::string path_help(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path wanted(path);
+  if (std::filesystem::is_directory(wanted, ignored))
+    return "give a file; `tpplan import --help` says what becomes a model";
+  const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, ignored)) return fmt::format("there is no folder `{}`", folder.string());
+  constexpr size_t kMostNames = 2'000;
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator at(folder, ignored), end; !ignored && at != end && names.size() < kMostNames;
+       at.increment(ignored))
+    names.push_back(at->path().filename().string());
+  std::sort(names.begin(), names.end());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string_view nearest = nearest_name(wanted.filename().string(), views);
+  return nearest.empty() ? ""
+                         : fmt::format("did you mean `{}`?", (wanted.has_parent_path() ? wanted.parent_path() / nearest
+                                                                                       : std::filesystem::path(nearest))
+                                                                 .string());
+}
+
+// A manifest is JSON: a plan that stands in its place is said to be one.
+bool refuse_plan(const SourceFile& file, std::string_view help, Diagnostics& diagnostics) {
+  const size_t at = file.text.find_first_not_of(" \t\r\n");
+  if (at == std::string::npos || file.text[at] == '{' || file.text.find("tpplan.plan/") == std::string::npos)
+    return false;
+  report_message(diagnostics, Code::TP7001, {file.id, 0, 0}, "this is a plan, not a manifest", std::string(help));
+  return true;
+}
+
+}  // namespace
 
 bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics) {
   ReadResult result = read_file(path, limit);
@@ -19,17 +58,34 @@ bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagn
   const bool too_large = result.fault == ReadFault::TooLarge;
   report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {id, 0, 0},
                  too_large ? fmt::format("the file is larger than {}", human_bytes(limit))
-                           : fmt::format("cannot read the file: {}", result.reason));
+                           : fmt::format("cannot read the file: {}", result.reason),
+                 too_large ? "" : path_help(path));
   return false;
 }
 
-Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics) {
-  return read_input(path, kMaxManifestBytes, file, diagnostics) ? read_manifest(file, diagnostics) : Manifest{};
+bool take_committed_input(GitFile found, const std::string& path, const std::string& ref, uint64_t limit,
+                          SourceFile& file, Diagnostics& diagnostics) {
+  file.name = fmt::format("{}:{}", ref, path);
+  file.text = std::move(found.text);
+  if (found.fault == GitFault::None) return true;
+  const GitWords words = describe(found, path, ref, limit);
+  report_message(diagnostics, found.fault == GitFault::TooLarge ? Code::TP1002 : Code::TP1001, {file.id, 0, 0},
+                 words.message, words.help);
+  return false;
+}
+
+Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics,
+                             std::string_view plan_help, const std::string& ref) {
+  const bool is_read = ref.empty() ? read_input(path, kMaxManifestBytes, file, diagnostics)
+                                   : take_committed_input(read_git_file(path, ref, kMaxManifestBytes), path, ref,
+                                                          kMaxManifestBytes, file, diagnostics);
+  if (!is_read || refuse_plan(file, plan_help, diagnostics)) return {};
+  return read_manifest(file, diagnostics);
 }
 
 int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
   finish_diagnostics(diagnostics);
-  print(STDERR_FILENO, render_human(diagnostics, sources, render_options(STDERR_FILENO, common.color)));
+  print_findings(STDERR_FILENO, diagnostics, sources, common.color);
   return exit_status(diagnostics);
 }
 

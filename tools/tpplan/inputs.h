@@ -10,6 +10,7 @@
 #include "base/write_file.h"
 #include "commands.h"
 #include "diagnostics/diagnostics.h"
+#include "git_file.h"
 #include "manifest/manifest.h"
 #include "render/render.h"
 
@@ -19,8 +20,16 @@ namespace tpplan {
 // is a finding, and the result false.
 [[nodiscard]] bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics);
 
-// The same with a manifest, which is read and proven. The manifest's texts may point into `file`.
-[[nodiscard]] Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
+// The same of what read_git_file found, whose name is then `ref:path`.
+[[nodiscard]] bool take_committed_input(GitFile found, const std::string& path, const std::string& ref, uint64_t limit,
+                                        SourceFile& file, Diagnostics& diagnostics);
+
+// The same with a manifest, which is read and proven, at the commit `ref` where one is named. The manifest's texts may
+// point into `file`.
+[[nodiscard]] Manifest read_manifest_input(
+    const std::string& path, SourceFile& file, Diagnostics& diagnostics,
+    std::string_view plan_help = "make a manifest of it: `tpplan compile MODEL PLAN -o manifest.json`",
+    const std::string& ref = {});
 
 // Prints what was found in these files; the exit status that it calls for.
 [[nodiscard]] int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);

@@ -8,6 +8,7 @@
 #include "inputs.h"
 #include "manifest/coverage_gate.h"
 #include "match/lint_dialects.h"
+#include "measure/measure_collectives.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
 #include "syntax/yaml_tree.h"
@@ -16,29 +17,6 @@
 
 namespace tpplan {
 namespace {
-
-// "fsdp=4,tp=8" into name and size.
-bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
-  for (const std::string& word : words) {
-    for (const std::string_view part : split(word, ',')) {
-      const size_t equals = part.find('=');
-      int64_t size = 0;
-      if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size) ||
-          size < 1 || size >= int64_t{1} << 31) {
-        usage_error(fmt::format("--mesh {}: expected AXIS=SIZE with a size from 1 up, as in --mesh tp=8",
-                                escape_for_terminal(word)));
-        return false;
-      }
-      const std::string_view name = part.substr(0, equals);
-      if (std::any_of(sizes.begin(), sizes.end(), [name](const auto& s) { return s.first == name; })) {
-        usage_error(fmt::format("--mesh gives axis {} twice", escape_for_terminal(name)));
-        return false;
-      }
-      sizes.emplace_back(name, size);
-    }
-  }
-  return true;
-}
 
 bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
   for (const auto& [name, size] : sizes) {
@@ -62,29 +40,74 @@ bool is_swapped(const Session& session) {
 
 }  // namespace
 
+std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes) {
+  for (const std::string& word : words) {
+    for (const std::string_view part : split(word, ',')) {
+      const size_t equals = part.find('=');
+      int64_t size = 0;
+      if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size) ||
+          size < 1 || size >= int64_t{1} << 31)
+        return fmt::format("{}: expected AXIS=SIZE with a size from 1 up, as in --mesh tp=8",
+                           escape_for_terminal(word));
+      const std::string_view name = part.substr(0, equals);
+      if (std::any_of(sizes.begin(), sizes.end(), [name](const auto& s) { return s.first == name; }))
+        return fmt::format("gives axis {} twice: name each axis once", escape_for_terminal(name));
+      sizes.emplace_back(name, size);
+    }
+  }
+  return {};
+}
+
+bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
+  const std::string fault = mesh_fault(words, sizes);
+  if (!fault.empty()) usage_error(fmt::format("--mesh {}", fault));
+  return fault.empty();
+}
+
 int usage_error(std::string_view message) {
   print(STDERR_FILENO, fmt::format("tpplan: error: {}\n", message));
   return kExitUsage;
 }
 
 Sources sources_of(const Session& session) {
-  const SourceFile* const files[] = {&session.model, &session.plan};
+  std::vector<const SourceFile*> files{&session.model, &session.plan};
+  for (const SpeedFile& speeds : session.speeds) files.push_back(&speeds.file);
   return sources_of(files);
 }
 
 WalkOptions walk_options(const InputArguments& inputs) {
-  WalkOptions walk{.runtime = std::nullopt, .infer = inputs.mode == "infer", .examples = inputs.examples};
+  WalkOptions walk{
+      .runtime = std::nullopt, .infer = inputs.mode == "infer", .examples = inputs.examples, .trace = inputs.counted};
   for (const RuntimeRow& row : runtimes()) {
     if (row.name == inputs.runtime) walk.runtime = row.runtime;
   }
   return walk;
 }
 
+void compile_texts(Session& session, const InputArguments& inputs, const MeshSizes& sizes, Phase last,
+                   const CommonArguments& common) {
+  if (is_swapped(session)) {
+    report_message(session.diagnostics, Code::TP1003, {session.model.id, 0, 1},
+                   "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
+    return;
+  }
+  session.compilation = compile({.model = session.model,
+                                 .plan = session.plan,
+                                 .mesh_sizes = sizes,
+                                 .last = last,
+                                 .walk = walk_options(inputs),
+                                 .step = {.batch = inputs.batch, .sequence = inputs.sequence}},
+                                session.diagnostics);
+  trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
+  const Mesh& mesh = session.compilation.plan.mesh;
+  if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
+}
+
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   MeshSizes sizes;
   session.usage = true;
   if (inputs.model == "-" && inputs.plan == "-") {
-    usage_error("the model and the plan cannot both come from standard input");
+    usage_error("the model and the plan cannot both come from standard input: give one of them as a file");
     return;
   }
   if (!parse_mesh(inputs.mesh, sizes)) return;
@@ -93,23 +116,7 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
   const bool plan_read = read_input(inputs.plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
   trace(common.verbose, "read",
         fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
-  if (model_read && plan_read) {
-    if (is_swapped(session)) {
-      report_message(session.diagnostics, Code::TP1003, {session.model.id, 0, 1},
-                     "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
-      return;
-    }
-    session.compilation = compile({.model = session.model,
-                                   .plan = session.plan,
-                                   .mesh_sizes = sizes,
-                                   .last = last,
-                                   .walk = walk_options(inputs),
-                                   .step = {.batch = inputs.batch, .sequence = inputs.sequence}},
-                                  session.diagnostics);
-    trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
-    const Mesh& mesh = session.compilation.plan.mesh;
-    if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
-  }
+  if (model_read && plan_read) compile_texts(session, inputs, sizes, last, common);
 }
 
 void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
@@ -133,23 +140,44 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
 }
 
+namespace {
+
+// Nobody sees these in the plan, and they may be most of what a step moves.
+std::string hidden_calls_text(const Compilation& c) {
+  const std::vector<CollectiveCall>& calls = c.judgement.forecast.calls;
+  if (std::none_of(calls.begin(), calls.end(), [](const CollectiveCall& call) { return call.hidden; })) return {};
+  const CollectiveMeasure measure = measure_collectives(calls, c.plan.mesh);
+  return fmt::format(
+      "{} of the {} of a step {} hidden: no rule asks for them, DTensor makes them where operands do "
+      "not fit, {} of {} that a step moves\n",
+      measure.hidden.calls, counted(measure.total.calls, "collective"), measure.hidden.calls == 1 ? "is" : "are",
+      human_bytes(measure.hidden.payload), human_bytes(measure.total.payload));
+}
+
+}  // namespace
+
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   const ManifestTotals& t = c.manifest.totals;
-  size_t sharded = 0, by_default = 0;
+  size_t sharded = 0, by_default = 0, uncut = 0;  // uncut: named axes have size 1
   for (ParamId id = 0; id < c.judgement.shardings.params.size(); ++id) {
-    sharded += !is_replicated(sharding_of(c.judgement.shardings, id).spec);
+    const PartitionSpec& spec = sharding_of(c.judgement.shardings, id).spec;
+    const bool whole = is_whole(spec, c.plan.mesh);
+    sharded += !whole;
+    uncut += whole && !is_replicated(spec);
     by_default += c.judgement.shardings.params[id].reason == Reason::Default;
   }
   const size_t replicated = c.judgement.shardings.params.size() - sharded;
   const auto percent = [](uint64_t part, uint64_t whole) {
     return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   };
-  std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default)\n",
+  const std::string by_size = uncut == 0 ? "" : fmt::format(", {} over axes of size 1", uncut);
+  std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default{})\n",
                                 escape_for_terminal(c.graph.name), to_text(c.plan.mesh), human_bytes(t.bytes),
-                                counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default);
+                                counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default, by_size);
   out += fmt::format("each rank holds {} at most ({:.1f} % of the ideal {}), {} of it on every rank\n",
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
+  out += hidden_calls_text(c);
   const ForecastGap gap = c.judgement.forecast.gap;
   if (!unchecked_by(gap).empty())
     out += fmt::format("{} were not checked: {}; {}\n", unchecked_by(gap), to_text(gap), remedy_of(gap));

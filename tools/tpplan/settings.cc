@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view kName = ".tpplan.yaml";
 constexpr uint64_t kMaxBytes = uint64_t{64} << 10;
 constexpr FileId kSettingsFile = 1;  // there is no other
-constexpr std::array<std::string_view, 7> kKeys = {"strict",         "quiet", "format", "color",
-                                                   "max_replicated", "deny",  "allow"};
+constexpr std::array<std::string_view, 9> kKeys = {"strict", "quiet", "format", "color",           "max_replicated",
+                                                   "deny",   "allow", "checks", "required_version"};
 
 void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics) {
   report_message(diagnostics, Code::TP3003, span_of(kSettingsFile, node),
@@ -65,6 +65,19 @@ void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key
   }
 }
 
+// What is an error cannot be looked away from.
+void read_allowed(const YamlTree& tree, const YamlNode& node, std::string_view key, Settings& settings,
+                  Diagnostics& diagnostics) {
+  read_codes(tree, node, key, settings.allow, diagnostics);
+  if (node.kind != YamlKind::Sequence) return;
+  for (const YamlId item : node.children) {
+    const YamlNode& code = tree.nodes[item];
+    const DiagnosticKind* kind = code.kind == YamlKind::Scalar ? find_kind(code.text) : nullptr;
+    if (kind != nullptr && kind->severity != Severity::Warning)
+      report_message(diagnostics, Code::TP3003, span_of(tree.file, code), not_allowed(*kind));
+  }
+}
+
 // A code that the file both denies and allows.
 void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings& settings, Diagnostics& diagnostics) {
   if (!settings.deny || !settings.allow) return;
@@ -83,6 +96,11 @@ void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings&
 
 }  // namespace
 
+std::string not_allowed(const DiagnosticKind& error) {
+  return fmt::format("{0} is an error, and only warnings can be allowed; `tpplan explain {0}` says how to mend it",
+                     error.name);
+}
+
 std::string find_settings_file() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -93,14 +111,15 @@ std::string find_settings_file() {
   return "";
 }
 
-Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& diagnostics) {
+Settings read_settings(const std::string& path, bool is_named, SourceFile& file, Diagnostics& diagnostics) {
   Settings settings;
-  ReadResult read = read_file(path, kMaxBytes);
+  ReadResult read = is_named ? read_file(path, kMaxBytes) : read_found_file(path, kMaxBytes);
   file = std::move(read.file);
   if (read.fault != ReadFault::None) {
     report_message(diagnostics, Code::TP1001, {file.id, 0, 0},
                    fmt::format("cannot read the settings: {}",
-                               read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason));
+                               read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason),
+                   is_named ? "" : "name a file with `--config FILE`, or read none with `--no-config`");
     return settings;
   }
   YamlTree tree;
@@ -125,7 +144,11 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
     else if (key.text == "deny")
       read_codes(tree, value, key.text, settings.deny, diagnostics);
     else if (key.text == "allow")
-      read_codes(tree, value, key.text, settings.allow, diagnostics);
+      read_allowed(tree, value, key.text, settings, diagnostics);
+    else if (key.text == "checks")
+      read_checks(tree, value, settings.project, diagnostics);
+    else if (key.text == "required_version")
+      read_required_version(tree, value, diagnostics);
     else {
       const std::string_view nearest = nearest_name(key.text, kKeys);
       report_message(diagnostics, Code::TP3004, span_of(tree.file, key),
@@ -135,6 +158,8 @@ Settings read_settings(const std::string& path, SourceFile& file, Diagnostics& d
     }
   }
   check_opposites(tree, root, settings, diagnostics);
+  settings.project.source = file;
+  settings.project.folder = std::filesystem::path(path).parent_path().string();
   return settings;
 }
 

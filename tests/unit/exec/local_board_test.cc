@@ -1,6 +1,11 @@
 // Ranks as threads that read each other's memory: nobody leaves while somebody reads.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "ranks/backends.h"
 #include "ranks/launch.h"
 #include "run/redistribute_step.h"
 
@@ -29,4 +34,29 @@ TEST_CASE("memory that another rank still reads stays until it has read, whoever
     REQUIRE(end.fault);
     CHECK_MESSAGE(to_text(*end.fault).find("rank 7 failed at") != std::string::npos, to_text(*end.fault));
   }
+}
+
+namespace {
+
+thread_local double synchronize_takes = 0;  // seconds
+
+void synchronize_slowly() { std::this_thread::sleep_for(std::chrono::duration<double>(synchronize_takes)); }
+
+}  // namespace
+
+TEST_CASE("a rank that is held up inside a call, before the others see it there, is the one that is named") {
+  Device device = cpu_device();
+  device.synchronize = synchronize_slowly;
+  const LaunchOptions options{.world = 3, .deadline = 0.4, .agreement = "local_board"};
+  const JobEnd end = run_local_ranks(options, device, [&](Comm& comm) {
+    begin_step(comm, "gathering");
+    if (comm.rank == 2) synchronize_takes = 1;
+    std::vector<uint64_t> bytes(3, 4);
+    uint32_t mine = 7, all[3] = {};
+    Group group{.ranks = {0, 1, 2}, .self = static_cast<size_t>(comm.rank)};
+    return comm.backend->all_gather(comm, group, &mine, all, bytes) ? 0 : 1;
+  });
+  REQUIRE(end.fault);
+  CHECK_MESSAGE(end.fault->message.find("for rank 2, which is still at step 1 (gathering)") != std::string::npos,
+                to_text(*end.fault));
 }

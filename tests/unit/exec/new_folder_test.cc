@@ -2,11 +2,15 @@
 #include "shards/new_folder.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "ranks/launch.h"
@@ -69,4 +73,21 @@ TEST_CASE("a folder whose writing fails at any step is whole or not there, and n
   }
   CHECK(write_as_job(out) == 0);
   CHECK(files_in(out) == kWorld * kFilesOfARank);
+}
+
+TEST_CASE("what a job that was killed left is removed by the next, and what another one writes is not") {
+  const std::shared_ptr<fs::path> parent = temporary_folder();
+  const fs::path out = *parent / "out";
+  fs::create_directory(*parent / "out.tmp-0123abcd");
+  std::ignore = create_file((*parent / "out.tmp-0123abcd" / "shard").string());
+  std::ignore = create_file((*parent / "out.tmp-89abcdef-removed").string());
+  for (const char* other : {"out.tmp-notours", "other.tmp-0123abcd", "out.tmp-00000000"})
+    fs::create_directory(*parent / other);
+  const int held = open((*parent / "out.tmp-00000000").c_str(), O_RDONLY);
+  REQUIRE(flock(held, LOCK_EX) == 0);
+  CHECK(write_as_job(out) == 0);
+  close(held);
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(*parent)) names.insert(entry.path().filename().string());
+  CHECK(names == std::set<std::string>{"out", "out.tmp-notours", "other.tmp-0123abcd", "out.tmp-00000000"});
 }

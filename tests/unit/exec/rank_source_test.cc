@@ -172,3 +172,21 @@ TEST_CASE("rank 0 listens where MASTER_ADDR and MASTER_PORT say, beside torchrun
     CHECK(found.identity.has_address == row.chosen);
   }
 }
+
+TEST_CASE("without MASTER_ADDR the ranks of srun meet on the first node") {
+  const auto address = [](const char* nodes, Variables more = {}) {
+    more.insert({{"SLURM_PROCID", "9"}, {"SLURM_NTASKS", "16"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", nodes}});
+    const Found found = find(more);
+    CHECK(found.fine);
+    return found.identity.address;
+  };
+  CHECK(address("gpu-[003-007,9],login") == "gpu-003");
+  CHECK(address("gpu[12,14]") == "gpu12");
+  CHECK(address("a1,b[2-3]") == "a1");
+  CHECK(address("r[1-2]n[01-04],r3n01") == "r1n01");
+  CHECK(address("one") == "127.0.0.1");  // all on one node
+  CHECK(address("broken[") == "127.0.0.1");
+  CHECK(address("a1,a2", {{"SLURM_STEP_NODELIST", "a2,a3"}}) == "a2");
+  CHECK(address("a1,a2", {{"MASTER_ADDR", "head"}}) == "head");
+  CHECK(address("a1,a2", {{"MASTER_PORT", "1234"}}) == "a1");
+}

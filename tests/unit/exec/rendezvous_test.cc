@@ -114,6 +114,24 @@ TEST_CASE("a rank that disagrees is named to all, with what differs") {
   for (const Caller& caller : all) CHECK(caller.seconds < 6.5);
 }
 
+TEST_CASE("a rank of another job is sent away, and the job goes on without it") {
+  std::vector<Caller> all = callers(3, 10);
+  for (Caller& caller : all) caller.options.job = "own";
+  Caller stranger{.options = all[1].options};
+  stranger.options.job = "other";
+  stranger.options.agreement = "manifest bb";
+  std::thread first([&] { come(all[0]); });
+  come(stranger);  // it has its answer before rank 0 has all of its own ranks
+  std::thread second([&] { come(all[1]); }), third([&] { come(all[2]); });
+  for (std::thread* thread : {&first, &second, &third}) thread->join();
+  for (const Caller& caller : all) CHECK_MESSAGE(caller.came, caller.fault);
+  for (const Caller& caller : all) {
+    for (const int socket : caller.connections.sockets) close(socket);
+  }
+  CHECK(!stranger.came);
+  CHECK(contains(stranger.fault, "rank 1 is of the job \"other\", and who answers it is rank 0 of the job \"own\""));
+}
+
 TEST_CASE("a rank with another world size is named") {
   std::vector<Caller> all = callers(2, 2);
   all[1].options.world = 4;

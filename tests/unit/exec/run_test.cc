@@ -65,18 +65,33 @@ TEST_CASE("elements depend on the global index only, whatever the slice") {
   CHECK(column == std::vector<char>{whole[2 * 7 + 6], whole[3 * 7 + 6], whole[4 * 7 + 6]});
 }
 
-TEST_CASE("sums of test data are exact in the narrowest types that are summed") {
+TEST_CASE("sums of test data are exact in the narrowest types that are summed, however many ranks there are") {
   for (const char* name : {"bfloat16", "float16", "int8", "uint8"}) {
-    const DType id = dtype(name);
-    const Mesh mesh{{{"tp", 16}}};
-    const ExactTensor tensor{.salt = 9, .shape = {64}, .dtype = id, .partial = {0}};
-    const AxisId open[] = {0};
-    std::vector<char> sum = exact_bytes(tensor, mesh, std::vector<int64_t>{15}, {{{0, 64}}}, open);
-    for (int64_t rank = 14; rank >= 0; --rank) {
-      const std::vector<char> part = exact_bytes(tensor, mesh, std::vector<int64_t>{rank}, {{{0, 64}}}, open);
-      REQUIRE(reduce_on_host(sum.data(), part.data(), 64, id, ReduceOp::Sum));
+    for (const int64_t ranks : {int64_t{16}, int64_t{129}, int64_t{2048}, int64_t{5000}}) {
+      const DType id = dtype(name);
+      const Mesh mesh{{{"dp", ranks}}};
+      const ExactTensor tensor{.salt = 9, .shape = {64}, .dtype = id, .partial = {0}};
+      const AxisId open[] = {0};
+      const auto part_of = [&](int64_t rank) {
+        return exact_bytes(tensor, mesh, std::vector<int64_t>{rank}, {{{0, 64}}}, open);
+      };
+      const std::vector<char> whole = exact_bytes(tensor, mesh, std::vector<int64_t>{0}, {{{0, 64}}}, {});
+      // One after the other, and in halves, as a tree does.
+      std::vector<char> sum = part_of(ranks - 1);
+      std::vector<std::vector<char>> tree;
+      for (int64_t rank = 0; rank < ranks; ++rank) tree.push_back(part_of(rank));
+      for (int64_t rank = ranks - 1; rank-- > 0;)
+        REQUIRE(reduce_on_host(sum.data(), part_of(rank).data(), 64, id, ReduceOp::Sum));
+      for (size_t step = 1; step < tree.size(); step *= 2) {
+        for (size_t at = 0; at + step < tree.size(); at += 2 * step)
+          REQUIRE(reduce_on_host(tree[at].data(), tree[at + step].data(), 64, id, ReduceOp::Sum));
+      }
+      CHECK_MESSAGE(sum == whole, name << " over " << ranks);
+      CHECK_MESSAGE(tree[0] == whole, name << " over " << ranks);
+      // Nobody is left out: each rank has something that is not zero in an element.
+      const std::vector<char> silent(whole.size(), 0);
+      for (int64_t rank = 0; rank < ranks; ++rank) CHECK(part_of(rank) != silent);
     }
-    CHECK_MESSAGE(sum == exact_bytes(tensor, mesh, std::vector<int64_t>{0}, {{{0, 64}}}, {}), name);
   }
 }
 

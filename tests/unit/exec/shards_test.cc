@@ -90,7 +90,7 @@ std::string fault_of_loading(const Manifest& manifest, const WeightSource& sourc
 std::optional<Fault> verify(const WeightSource& source, std::vector<ShardStore>& stores) {
   std::optional<Fault> difference;
   const std::string fault = fault_of(stores, [&](Comm& comm, std::span<ShardStore> own) {
-    const VerifyResult result = verify_shards(comm, source, own, 2, false);
+    const VerifyResult result = verify_shards(comm, source, own, 2, ProgressKind::None);
     if (comm.rank == 0) difference = result.difference;
     CHECK((comm.rank == 0 || result.compared_bytes == 0));
   });

@@ -3,7 +3,8 @@
 Pure Python; a framework is imported only by the function that needs it.
 """
 
+from .compiled import PlanError, PlanWarning
 from .loading import load_safetensors
 from .manifest import Manifest, ManifestError, load_manifest
 
-__all__ = ["Manifest", "ManifestError", "load_manifest", "load_safetensors"]
+__all__ = ["Manifest", "ManifestError", "PlanError", "PlanWarning", "load_manifest", "load_safetensors"]

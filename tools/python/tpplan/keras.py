@@ -14,6 +14,8 @@ import numpy as np
 from keras.distribution import DeviceMesh, LayoutMap, ModelParallel, TensorLayout
 
 from . import slices
+from .compiled import manifest_of
+from .export.file_text import file_text
 from .files import printable
 from .keras_plan import OUTPUT
 from .manifest import ManifestError, check_mesh, check_parameters, device_count, load_manifest, shard_dim
@@ -98,6 +100,17 @@ def _output_axes(manifest, layout):
 
 
 def _checked_mesh(manifest, mesh):
+    mesh = _keras_mesh(mesh)
+    check_mesh(manifest, _axes_of_mesh(mesh))
+    return mesh
+
+
+def _axes_of_mesh(mesh):
+    return list(zip(mesh.axis_names, mesh.shape))
+
+
+def _keras_mesh(mesh):
+    """Keras' DeviceMesh of one of its own or of torch's; others are refused."""
     _prepare_backend()
     if keras.backend.backend() == "torch" and not isinstance(mesh, DeviceMesh):
         from .keras_torch import keras_mesh
@@ -109,7 +122,6 @@ def _checked_mesh(manifest, mesh):
             f"{type(mesh).__name__} is no DeviceMesh of Keras",
             "make one with tpplan.keras.device_mesh(manifest)",
         )
-    check_mesh(manifest, list(zip(mesh.axis_names, mesh.shape)))
     return mesh
 
 
@@ -190,13 +202,37 @@ def check_model(model, manifest):
     )
 
 
-def distribute(model, manifest, mesh=None):
-    """Spreads a built Keras model in place, as the manifest says; returns the model. On the torch backend its variables,
-    and those that an optimizer makes for them, become DTensors, and stay sharded at every assignment; `mesh` is a DeviceMesh
-    of torch or of Keras. On the JAX backend they are placed anew. `fit`, `evaluate`, `predict` and calls then work as before.
+def _said_by_first(make, mesh):
+    """What make() returns in the first process, in all that the mesh has, or, without a mesh, in all that there are."""
+    _prepare_backend()
+    if keras.backend.backend() == "jax":
+        from .jax.processes import said_by_first_process
 
-    The distribution becomes the current one. Raises ManifestError, before anything is touched, for a model that does not fit."""
-    manifest = load_manifest(manifest)
+        return said_by_first_process(make)
+    from .keras_torch import all_processes
+    from .torch.communication import said_by_first_rank
+
+    return said_by_first_rank(make, all_processes() if mesh is None else mesh.backend_mesh)
+
+
+def distribute(model, plan, mesh=None, *, manifest=None):
+    """Spreads a built Keras model in place, as the plan says; returns the model. `plan` is a plan (path, text or dict), which
+    the first process compiles for this model and mesh, or a manifest; `manifest` is a path where the compiled one is kept. A
+    plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `mesh` is a
+    DeviceMesh of Keras, or on the torch backend of torch; without one it is the plan's, over all devices.
+
+    On the torch backend the model's variables, and those that an optimizer makes for them, become DTensors, and stay sharded
+    at every assignment. On the JAX backend they are placed anew. `fit`, `evaluate`, `predict` and calls then work as before.
+
+    The distribution becomes the current one. Raises PlanError, with the program's findings, for a plan that is wrong, in every
+    process, and ManifestError, before anything is touched, for a model that does not fit."""
+    from .export.keras_model import model_graph
+
+    mesh = mesh if mesh is None else _keras_mesh(mesh)
+    axes = None if mesh is None else _axes_of_mesh(mesh)
+    manifest = manifest_of(
+        plan, lambda: file_text(model_graph(model)), axes, manifest, said=lambda make: _said_by_first(make, mesh)
+    )
     check_model(model, manifest)
     distribution = model_parallel(manifest, mesh)
     if getattr(model, "optimizer", None) is not None and model.optimizer.built:

@@ -2,12 +2,12 @@
 
 import argparse
 import importlib
-import json
 import sys
 
 from ..files import InputError, printable, read_kwargs, run_command, write_output
 from ..graph import settings
 from ..plans import PLAN_SOURCES, read_mesh
+from .file_text import file_text
 
 # Option, module with build(NAME, kwargs, device) and model_graph(model), help.
 SOURCES = {
@@ -71,12 +71,6 @@ def main(arguments):
         operations = importlib.import_module(f"{__package__}.operations")  # with torch
         graph = operations.find(exporter, model, name, kwargs, options.device, chosen)
     write_output(options.output, file_text(modules, graph), [name])
-
-
-def file_text(modules, graph=None):
-    """A model graph as text: modules and their members on lines of their own, the tables of the operations on one each."""
-    text = json.dumps(modules, indent=1)
-    return text + "\n" if graph is None else f'{text[:-2]},\n "graph": {graph}\n}}\n'
 
 
 if __name__ == "__main__":

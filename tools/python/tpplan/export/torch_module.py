@@ -2,19 +2,13 @@
 
 import contextlib
 import inspect
+import sys
 
 from ..files import InputError, find_object, printable
 from ..graph.settings import make_input, read_dtype
 from ..manifest import DTYPE_BITS
 from ..paths import join
-
-# Attributes that say how many heads and experts a module has, in the order in which they are asked; from the module, then
-# from its `config` (transformers).
-ATTRIBUTE_NAMES = {
-    "num_heads": ("num_heads", "num_attention_heads", "n_heads", "n_head"),
-    "num_kv_heads": ("num_kv_heads", "num_key_value_heads", "n_kv_heads"),
-    "head_dim": ("head_dim", "attention_head_size", "key_value_proj_dim"),
-}
+from . import heads
 
 # Sizes that styles of plans ask a module for.
 SIZE_NAMES = ("in_features", "out_features", "embedding_dim")
@@ -27,9 +21,7 @@ LINEAR_NAMES = ("Linear",)
 EMBEDDING_NAMES = ("Embedding", "EmbeddingBag")
 NO_EMBEDDINGS = ("RotaryEmbedding", "PatchEmbedding")
 
-# Linear modules whose rows are q, k and v one after the other, each by heads. Others (query_key_value) interleave them.
-QKV_IN_BLOCKS = ("qkv_proj", "Wqkv", "qkv", "wqkv")
-QKV_NOT_IN_BLOCKS = ("CodeGen",)  # families that interleave them under one of these names
+# Linear modules whose rows are the gate's and then the other's.
 GATE_UP_IN_BLOCKS = ("gate_up_proj",)
 
 
@@ -115,7 +107,8 @@ def model_graph(model, name=None):
         for parameter_name, parameter in module._parameters.items():
             if parameter is not None:
                 names.setdefault(id(parameter), []).append(join(path, parameter_name))
-    _add_head_segments(modules)
+    for guess in heads.complete(modules):
+        print(f"note: {guess}", file=sys.stderr)
     return {
         "format": "tpplan.model/1",
         "name": name or type(model).__name__,
@@ -203,7 +196,7 @@ def _features(torch, module):
     """Which of `in_features` and `out_features` the module has, where its type does not say it. transformers asks for them."""
     if isinstance(module, torch.nn.Linear):
         return None
-    found = [name for name in ("in", "out") if _ask(module, f"{name}_features") is not None]
+    found = [name for name in ("in", "out") if heads.ask(module, f"{name}_features") is not None]
     if found:
         return "both" if len(found) == 2 else found[0]
     weight = module._parameters.get("weight")
@@ -229,7 +222,7 @@ def _add_facts(torch, path, module, parameters):
         and len(weight["shape"]) == 2
         and not isinstance(module, (torch.nn.Linear, torch.nn.Embedding, torch.nn.EmbeddingBag))
     ):
-        sizes = [_ask(module, "out_features"), _ask(module, "in_features")]
+        sizes = [heads.ask(module, "out_features"), heads.ask(module, "in_features")]
         if _only_called(module, LINEAR_NAMES) and (None in sizes or weight["shape"] == sizes):
             weight["dims"] = ["out", "in"]
             if len(parameters.get("bias", weight)["shape"]) == 1:
@@ -264,64 +257,21 @@ def _add_facts(torch, path, module, parameters):
 def _attributes(torch, path, module):
     """Heads of an attention module, the number of experts of a module that owns their weights or routes to them, and sizes that
     styles of plans ask for."""
-    found = {}
-    if "Attention" in type(module).__name__:
-        for key, candidates in ATTRIBUTE_NAMES.items():
-            for holder in (module, getattr(module, "config", None)):
-                value = next((v for v in (_ask(holder, c) for c in candidates) if type(v) is int and v > 0), None)
-                if value is not None:
-                    found[key] = value
-                    break
-        if "num_heads" not in found:
-            found = {}
-        elif found.get("num_kv_heads") and found["num_heads"] % found["num_kv_heads"]:
-            del found["num_kv_heads"]
-    experts = _ask(module, "num_experts")
+    found = heads.attributes(module)
+    experts = heads.ask(module, "num_experts")
     if module._parameters and type(experts) is int and experts > 0:
         found["num_experts"] = experts
     if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):  # theirs are the sizes of the weight
         for key in SIZE_NAMES:
-            size = _ask(module, key)
+            size = heads.ask(module, key)
             if type(size) is int and size > 0:
                 found[key] = size
-    config = _ask(module, "config")
+    config = heads.ask(module, "config")
     rope = (
-        _ask(config.get_text_config(), "qk_rope_head_dim")
+        heads.ask(config.get_text_config(), "qk_rope_head_dim")
         if path == "" and hasattr(config, "get_text_config")
         else None
     )
     if type(rope) is int and rope > 0:  # what the style mla_kv_a_proj goes by
         found["qk_rope_head_dim"] = rope
     return found
-
-
-def _ask(holder, name):
-    """An attribute, or None where there is none, or where a configuration says that it varies between layers."""
-    try:
-        return getattr(holder, name, None)
-    except Exception:  # transformers' configurations of unlike layers raise an error of their own
-        return None
-
-
-def _add_head_segments(modules):
-    """Segments q|k|v of fused projections whose size is what the heads of the module around them say."""
-    owners = {module["path"]: module for module in modules}
-    for module in modules:
-        parent, _, leaf = module["path"].rpartition(".")
-        owner = owners.get(parent, {})
-        heads = owner.get("attributes", {})
-        gpt2 = leaf == "c_attn" and module["type"] == "Conv1D"
-        if not gpt2 and (
-            leaf not in QKV_IN_BLOCKS
-            or owner.get("type", "").startswith(QKV_NOT_IN_BLOCKS)
-            or module["type"] != "Linear"
-        ):
-            continue
-        if "num_heads" not in heads or "head_dim" not in heads:
-            continue
-        query = heads["num_heads"] * heads["head_dim"]
-        key = heads.get("num_kv_heads", heads["num_heads"]) * heads["head_dim"]
-        for name, entry in module.get("parameters", {}).items():
-            out = entry["shape"][-1 if gpt2 else 0]
-            if name in ("weight", "bias") and out == query + 2 * key:
-                entry["segments"] = {"out": [query, key, key]}

@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import sys
-import sys
 
 from ..files import InputError, printable, read_json
 from ..graph.settings import make_input

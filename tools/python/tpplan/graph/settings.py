@@ -57,21 +57,36 @@ def add_options(parser):
     )
 
 
-def read_settings(options):
-    if options.batch < 1 or options.sequence < 1:
-        raise InputError("--batch and --sequence are at least 1", "write --batch 2 --sequence 16")
-    inputs = read_json(options.inputs, "--inputs")
+def as_inputs(inputs):
+    """What --inputs says, where tensors stand for their descriptions. Raises InputError."""
+    described = {}
+    for name, value in inputs.items():
+        if not isinstance(value, (dict, list)):
+            value = {"shape": [int(size) for size in value.shape], "dtype": str(value.dtype).removeprefix("torch.")}
+        described[name] = value
+    return read_inputs(described, "inputs")
+
+
+def read_inputs(inputs, place):
+    """The descriptions of inputs, each with shape and dtype."""
     remedy = 'write an object such as {"x": {"shape": [2, 16, 10], "dtype": "float64"}}'
     if not isinstance(inputs, dict):
-        raise InputError("--inputs is not an object", remedy)
+        raise InputError(f"{place} is not an object", remedy)
     for name, described in inputs.items():
         shape = described.get("shape") if isinstance(described, dict) else described
         if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
-            raise InputError(f"--inputs: `{printable(name)}` has no shape", remedy)
+            raise InputError(f"{place}: `{printable(name)}` has no shape", remedy)
         inputs[name] = {"shape": shape, "dtype": "float32"} | (
             described if isinstance(described, dict) else {"dtype": "int64"}
         )
         read_dtype(inputs[name]["dtype"])
+    return inputs
+
+
+def read_settings(options):
+    if options.batch < 1 or options.sequence < 1:
+        raise InputError("--batch and --sequence are at least 1", "write --batch 2 --sequence 16")
+    inputs = read_inputs(read_json(options.inputs, "--inputs"), "--inputs")
     if options.dtype is not None:
         read_dtype(options.dtype)
     return Settings(

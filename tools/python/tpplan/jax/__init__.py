@@ -18,7 +18,7 @@ from ..manifest import LAYOUT
 from ..paths import join
 from .arrays import batch_sharding, constrain, shardings
 from .boundaries import Constraint, constraints, layout_spec
-from .model import initialize, parallelize
+from .model import initialize, make_parallel, parallelize
 from .trees import Leaf, abstract, children_of, is_array, is_box, leaves_of, ties_of
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "join",
     "layout_spec",
     "leaves_of",
+    "make_parallel",
     "parallelize",
     "shardings",
     "ties_of",

@@ -49,10 +49,15 @@ def constrain(tree, manifest, mesh):
     )
 
 
-def check_jax_mesh(manifest, mesh):
-    """Refuses what is no mesh of JAX, or not the manifest's."""
+def need_jax_mesh(mesh):
+    """Refuses what is no mesh of JAX."""
     if not isinstance(mesh, (jax.sharding.Mesh, jax.sharding.AbstractMesh)):
         raise ManifestError("`mesh`", f"{type(mesh).__name__} is no mesh of JAX", "make one with jax.make_mesh")
+
+
+def check_jax_mesh(manifest, mesh):
+    """Refuses what is no mesh of JAX, or not the manifest's."""
+    need_jax_mesh(mesh)
     check_mesh(manifest, list(mesh.shape.items()))
 
 

@@ -2,9 +2,12 @@
 
 import jax
 
+from ..compiled import manifest_of
+from ..export.file_text import file_text
 from ..manifest import load_manifest
-from .arrays import with_shardings
+from .arrays import need_jax_mesh, with_shardings
 from .modules import wrapped, wrappers
+from .processes import said_by_first_process
 from .trees import abstract, arrays_alone, plain_arrays, split
 
 
@@ -30,3 +33,16 @@ def parallelize(model, manifest, mesh, *, batched=True):
     manifest = load_manifest(manifest)
     wanted = wrappers(model, manifest, mesh, batched)
     return wrapped(with_shardings(model, manifest, mesh), "", wanted)
+
+
+def make_parallel(model, plan, mesh, *, batched=True, manifest=None):
+    """`parallelize` by a plan (path, text or dict), which the first process compiles for this model and mesh; or by a manifest. A
+    plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `manifest` is a
+    path where the compiled manifest is kept. Raises PlanError, with the program's findings, for a plan that is wrong, in every process."""
+    from ..export.jax_tree import model_graph
+
+    need_jax_mesh(mesh)
+    found = manifest_of(
+        plan, lambda: file_text(model_graph(model)), list(mesh.shape.items()), manifest, said=said_by_first_process
+    )
+    return parallelize(model, found, mesh, batched=batched)

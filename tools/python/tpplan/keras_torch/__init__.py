@@ -11,6 +11,7 @@ keras/src/backend/jax/distribution_lib.py.
 from .collectives import all_gather, all_gather_variable, all_reduce
 from .devices import (
     _to_backend_mesh,
+    all_processes,
     get_device_count,
     initialize,
     keras_mesh,
@@ -30,6 +31,7 @@ __all__ = [
     "_to_backend_mesh",
     "all_gather",
     "all_gather_variable",
+    "all_processes",
     "all_reduce",
     "distribute_data_input",
     "distribute_tensor",

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import torch
 from keras.distribution import DeviceMesh
 from keras.src.backend.torch import core
@@ -48,6 +49,12 @@ def _to_backend_mesh(device_mesh):
     return torch.distributed.DeviceMesh(
         kind, torch.tensor(ranks).reshape(device_mesh.devices.shape), mesh_dim_names=tuple(device_mesh.axis_names)
     )
+
+
+def all_processes():
+    """torch's DeviceMesh of all processes, along one axis."""
+    devices = np.array(list_devices())
+    return _to_backend_mesh(DeviceMesh(devices.shape, ["process"], devices))
 
 
 def keras_mesh(mesh):

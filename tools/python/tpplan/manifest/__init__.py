@@ -25,7 +25,7 @@ from .manifest import (
     shard_dim,
 )
 from .prove import MAX_LOCAL_SHAPES
-from .read_manifest import FORMAT, load_manifest
+from .read_manifest import FORMAT, load_manifest, read_manifest_text
 from .totals import MAX_LISTED_RANKS, TOTALS
 
 __all__ = [
@@ -54,5 +54,6 @@ __all__ = [
     "load_manifest",
     "local_shape",
     "local_slice",
+    "read_manifest_text",
     "shard_dim",
 ]

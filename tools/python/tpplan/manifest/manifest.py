@@ -57,6 +57,7 @@ class Tensor:
     segments: dict
     placements: tuple | None
     local_shapes: tuple
+    offsets: tuple  # of each cut dim (dim, levels of ranks, runs of its segments), as the schema says
     style: str | None
     rule: int | None
     reason: str
@@ -77,15 +78,27 @@ class Value:
     kwarg: str | None
     source: tuple | None
     target: tuple | None
+    gradient: tuple | None  # of two layouts: how its gradient comes back, and how it goes on; None where it has none
     use_local: bool | None
     forward: tuple  # of Step
     backward: tuple
 
 
 @dataclass(frozen=True)
+class Rule:
+    """What a rule of the plan did: `modules` stand under it (None where nobody says), and over `sums` they sum the gradients
+    of its parameters."""
+
+    key: str
+    modules: int | None
+    sums: str | None
+
+
+@dataclass(frozen=True)
 class Boundary:
     path: str
     style: str
+    rule: int
     inputs: tuple
     outputs: tuple
 
@@ -110,6 +123,7 @@ class Manifest:
     parameters: dict  # path -> Tensor
     buffers: dict
     modules: tuple  # of Boundary
+    rules: tuple = ()
     tied: tuple = ()  # groups of paths that are one tensor and cut alike; the first counts in the totals
     data_axes: tuple = ()
     data_dim: int = 0

@@ -8,6 +8,7 @@ from .manifest import COMPILE_AGAIN, ManifestError
 from .totals import counted, sum_totals
 
 MAX_LOCAL_SHAPES = 1 << 16
+OPEN = "Partial(sum)"
 
 
 def prove_tensor(where, tensor, mesh, uneven):
@@ -24,6 +25,7 @@ def prove_tensor(where, tensor, mesh, uneven):
         raise ManifestError(where, "`placements` are not what its spec says", COMPILE_AGAIN)
     if tuple(map(tuple, _local_shapes(where, tensor, mesh))) != tensor.local_shapes:
         raise ManifestError(where, "`local_shape` is not what its spec says", COMPILE_AGAIN)
+    _prove_offsets(where, tensor, mesh)
     if tensor.replicas != math.prod(size for _, size in mesh) // count:
         raise ManifestError(where, "`replicas` is not what its spec says", COMPILE_AGAIN)
     if tensor.norm_weight is not None and tensor.norm_weight * tensor.replicas != 1:
@@ -38,6 +40,34 @@ def prove_tensor(where, tensor, mesh, uneven):
             )
 
 
+def _prove_offsets(where, tensor, mesh):
+    """The offsets say of the first rank, the last one, and the first along each axis what the spec says."""
+    if [dim for dim, _, _ in tensor.offsets] != [dim for dim, axes in enumerate(tensor.spec) if axes]:
+        raise ManifestError(where, "`offsets` are not of the dims that its spec cuts", COMPILE_AGAIN)
+    distances = [math.prod(size for _, size in mesh[axis + 1 :]) for axis in range(len(mesh))]
+    last = math.prod(size for _, size in mesh) - 1
+    for rank in {0, last, *(min(distance, last) for distance in distances)}:
+        coordinate = slices.coordinate_of(mesh, rank)
+        held = slices.shard_slice(tensor.shape, tensor.spec, tensor.segments, mesh, coordinate)
+        for dim, levels, segments in tensor.offsets:
+            if any(len(level) != 3 or 0 in level for level in levels):
+                raise ManifestError(where, "`offsets` have levels of ranks that are none", COMPILE_AGAIN)
+            piece = sum(rank // stride % count * pieces for stride, count, pieces in levels)
+            lengths = [[size for count, size in runs for _ in range(count)] for runs in segments if _are_runs(runs)]
+            if any(piece >= len(sizes) for sizes in lengths) or len(lengths) != len(held[dim]):
+                raise ManifestError(where, "`offsets` have other pieces than its spec", COMPILE_AGAIN)
+            begin = 0
+            for sizes, (first, end) in zip(lengths, held[dim], strict=True):
+                found = begin + sum(sizes[:piece])
+                if sizes[piece] != end - first or (end > first and found != first):
+                    raise ManifestError(where, "`offsets` are not what its spec says", COMPILE_AGAIN)
+                begin += sum(sizes)
+
+
+def _are_runs(runs):
+    return all(len(run) == 2 for run in runs) and sum(run[0] for run in runs) < 1 << 31
+
+
 def _local_shapes(where, tensor, mesh):
     if slices.is_even(tensor.shape, tensor.spec, tensor.segments, mesh):
         origin = {name: 0 for name, _ in mesh}
@@ -49,19 +79,28 @@ def _local_shapes(where, tensor, mesh):
 
 def prove_steps(where, value, mesh):
     """The steps that the manifest says bring a value from its one layout to the other, and its gradient back: they are carried
-    out on the layouts, not found again. A gradient comes as the value went, its sums open where a step closes them."""
+    out on the layouts, not found again."""
     if not value.source or not value.target:
-        if value.forward or value.backward:
+        if value.forward or value.backward or value.gradient:
             raise ManifestError(where, "has steps between layouts that it does not say", COMPILE_AGAIN)
         return
     axes = [name for name, _ in mesh]
     if _carried_out(value.source, value.forward, axes) != value.target:
         raise ManifestError(where, "`forward` is not what brings `from` to `to`", COMPILE_AGAIN)
-    summed = {step.axis for step in value.backward if step.kind in ("all_reduce", "reduce_scatter")}
-    arriving = [
-        "Partial(sum)" if axis in summed else layout for axis, layout in zip(axes, _whole(value.target), strict=True)
-    ]
-    if value.backward and _carried_out(arriving, value.backward, axes) != _whole(value.source):
+    if value.gradient is None:
+        if value.backward:
+            raise ManifestError(where, "has `backward` without `gradient`", COMPILE_AGAIN)
+        return
+    comes, goes = value.gradient
+    pairs = list(zip(_whole(value.target), comes, _whole(value.source), goes))
+    for arrives, came, leaves, went in pairs:
+        is_open = came == OPEN and arrives == "Replicate"
+        stays = is_open and went == OPEN and leaves == "Replicate"
+        if not (is_open or came == arrives) or not (stays or went == leaves):
+            raise ManifestError(where, "`gradient` is not what the value's layouts say", COMPILE_AGAIN)
+    if len({len(value.source), len(value.target), len(comes), len(goes), len(axes)}) != 1:
+        raise ManifestError(where, "a layout has another number of placements than the mesh has axes", COMPILE_AGAIN)
+    if _carried_out(comes, value.backward, axes) != goes:
         raise ManifestError(where, "`backward` is not what brings the gradient of `to` to `from`", COMPILE_AGAIN)
 
 
@@ -89,6 +128,68 @@ def _carried_out(layouts, steps, axes):
             return None
         now[at] = ends
     return tuple(now)
+
+
+def prove_rules(manifest):
+    """Who names a rule names one that there is."""
+    for thing in (*manifest.parameters.values(), *manifest.buffers.values(), *manifest.modules):
+        if thing.rule is not None and not 0 <= thing.rule < len(manifest.rules):
+            raise ManifestError(f"`{printable(thing.path)}`", f"there is no rule {thing.rule}", COMPILE_AGAIN)
+
+
+def prove_boundaries(manifest):
+    """Every rule stands at as many modules as it says."""
+    for number, rule in enumerate(manifest.rules):
+        found = sum(module.rule == number for module in manifest.modules)
+        if rule.modules not in (None, found):
+            raise ManifestError(
+                "`modules`",
+                f"the rule `{printable(rule.key)}` stands at the boundaries of {rule.modules} modules, and {found} are listed",
+                COMPILE_AGAIN,
+            )
+
+
+def prove_sums(manifest):
+    """Gradients are summed over the axes over which they are open, and the steps of every parameter make it whole for its
+    module and bring its gradient to where it is kept."""
+    data = {*manifest.data_axes, *([manifest.fsdp_axis] if manifest.fsdp_axis else [])}
+    for tensor in manifest.parameters.values():
+        where = f"parameter `{printable(tensor.path)}`"
+        sums = manifest.rules[tensor.rule].sums if tensor.rule is not None else None
+        summed = {axis for axis, _ in tensor.grad_reduce}
+        for axis in sorted(data | ({sums} if sums else set())):
+            if axis not in summed:
+                raise ManifestError(
+                    where, f"its gradient is open over `{axis}`, and `grad_reduce` does not sum it there", COMPILE_AGAIN
+                )
+        scattered = {axis for axis, kind in tensor.grad_reduce if kind == "reduce_scatter"}
+        whole = tuple(tuple(axis for axis in axes if axis not in data) for axes in tensor.spec)
+        before = tuple(tuple(axis for axis in axes if axis not in scattered) for axes in tensor.spec)
+        for part, start, sums, end in (("gather", tensor.spec, set(), whole), ("reduce", before, summed, tensor.spec)):
+            steps = [step.step for step in tensor.steps if step.part == part]
+            if _cut_after(start, sums, steps) != end:
+                raise ManifestError(where, "`steps` are not what the spec, `grad_reduce` and `fsdp` say", COMPILE_AGAIN)
+
+
+def _cut_after(spec, open_axes, steps):
+    """The spec after these steps; None where one does not start from what is there, or a sum stays open."""
+    spec, open_axes = [list(axes) for axes in spec], set(open_axes)
+    for step in steps:
+        if step.kind != "all_reduce" and (step.dim is None or not 0 <= step.dim < len(spec)):
+            return None
+        if step.kind in ("all_reduce", "reduce_scatter"):
+            if step.axis not in open_axes:
+                return None
+            open_axes.remove(step.axis)
+        if step.kind == "all_gather":
+            if spec[step.dim][-1:] != [step.axis]:
+                return None
+            spec[step.dim].pop()
+        elif step.kind != "all_reduce":
+            if step.kind not in ("reduce_scatter", "slice") or any(step.axis in axes for axes in spec):
+                return None
+            spec[step.dim].append(step.axis)
+    return None if open_axes else tuple(map(tuple, spec))
 
 
 def prove_ties(manifest):

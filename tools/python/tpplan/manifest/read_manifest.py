@@ -1,5 +1,6 @@
 """Reads manifests from files and documents, and proves them."""
 
+import hashlib
 import json
 import math
 import re
@@ -16,12 +17,13 @@ from .manifest import (
     Manifest,
     ManifestError,
     ParamStep,
+    Rule,
     Step,
     Tensor,
     Value,
 )
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
-from .prove import prove_steps, prove_tensor, prove_ties, prove_totals
+from .prove import prove_boundaries, prove_rules, prove_steps, prove_sums, prove_tensor, prove_ties, prove_totals
 from .totals import TOTALS
 
 FORMAT = "tpplan.manifest/1"
@@ -37,16 +39,47 @@ def load_manifest(source):
     name = printable(source)
     try:
         with open(source, encoding="utf-8") as file:
-            document = json.load(file, object_pairs_hook=no_duplicates, parse_constant=no_constants)
+            text = file.read()
     except OSError as error:
         raise ManifestError(name, f"cannot be read: {error.strerror}", WRITTEN_BY) from None
+    except ValueError as error:
+        raise ManifestError(name, f"is not a JSON document: {error}", WRITTEN_BY) from None
+    return read_manifest_text(text, name)
+
+
+def read_manifest_text(text, name):
+    """The same of a manifest's text; `name` is what errors call it."""
+    try:
+        document = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
     except (ValueError, RecursionError) as error:
         raise ManifestError(name, f"is not a JSON document: {error}", WRITTEN_BY) from None
-    return _read(document, name)
+    manifest = _read(document, name)
+    if "digest" in document and document["digest"] != digest_of(text):
+        raise ManifestError(name, "is not as it was written: its text has another digest than it says", COMPILE_AGAIN)
+    return manifest
+
+
+def digest_of(text):
+    """The digest of a manifest's text: of what stands before its last member and the comma there, without white space
+    between values (lib/manifest/text_digest.h). None where the digest is not the last member."""
+    last = re.search(r',\s*"digest"\s*:\s*"[^"]*"\s*}\s*\Z', text)
+    if last is None:
+        return None
+    pieces = re.findall(r'"(?:[^"\\]|\\.)*"|[^"\s]+', text[: last.start()])
+    return "sha256:" + hashlib.sha256("".join(pieces).encode()).hexdigest()
+
+
+MEMBERS = (
+    *("format", "tool", "inputs", "mesh", "uneven", "rules", "parameters", "buffers", "tied", "modules", "init"),
+    *("data", "loss", "fsdp", "remat", "totals", "collectives", "step", "costs", "digest"),
+)
 
 
 def _read(document, name):
     take(name, document, "format", str)
+    for key in document:
+        if key not in MEMBERS:
+            raise ManifestError(name, f"a manifest has no member `{printable(key)}`", COMPILE_AGAIN)
     if document["format"] != FORMAT:
         raise ManifestError(name, f"format `{printable(document['format'])}` is not `{FORMAT}`", WRITTEN_BY)
     mesh = tuple(
@@ -75,6 +108,7 @@ def _read(document, name):
         parameters=_read_tensors(take(name, document, "parameters", list), mesh, uneven),
         buffers=_read_tensors(take(name, document, "buffers", list, []), mesh, uneven),
         modules=tuple(_read_boundary(entry, mesh) for entry in take(name, document, "modules", list)),
+        rules=tuple(_read_rule(entry, mesh) for entry in take(name, document, "rules", list, [])),
         tied=tuple(
             take_list("`tied`", group, str)
             for group in take_list("`tied`", take(name, document, "tied", list, []), list)
@@ -86,6 +120,9 @@ def _read(document, name):
         remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
         totals=_read_totals(take(name, document, "totals", dict)),
     )
+    prove_rules(manifest)
+    prove_boundaries(manifest)
+    prove_sums(manifest)
     prove_ties(manifest)
     prove_totals(manifest)
     return manifest
@@ -130,6 +167,7 @@ def _read_tensor(where, path, entry, mesh, uneven):
         segments,
         None if placements is None else tuple(take_list(where, placements, str)),
         tuple(take_sizes(where, s) for s in shapes),
+        _read_offsets(where, take(where, entry, "offsets", list, [])),
         take(where, entry, "style", str, None),
         take(where, entry, "rule", int, None),
         take(where, entry, "reason", str),
@@ -145,6 +183,20 @@ def _read_tensor(where, path, entry, mesh, uneven):
         raise ManifestError(where, f"{len(tensor.dims)} names of dims for {len(shape)} dims", COMPILE_AGAIN)
     prove_tensor(where, tensor, mesh, uneven)
     return tensor
+
+
+def _read_offsets(where, entries):
+    return tuple(
+        (
+            take(where, entry, "dim", int),
+            tuple(take_sizes(where, level) for level in take(where, entry, "ranks", list)),
+            tuple(
+                tuple(take_sizes(where, run) for run in take_list(where, runs, list))
+                for runs in take_list(where, take(where, entry, "runs", list), list)
+            ),
+        )
+        for entry in entries
+    )
 
 
 def _take_word(where, entry, key, words, default=...):
@@ -194,10 +246,21 @@ def _read_boundary(entry, mesh):
         side: tuple(_read_value(where, v, mesh) for v in take(where, entry, side, list))
         for side in ("inputs", "outputs")
     }
-    return Boundary(path, take(where, entry, "style", str), values["inputs"], values["outputs"])
+    return Boundary(
+        path, take(where, entry, "style", str), take(where, entry, "rule", int), values["inputs"], values["outputs"]
+    )
 
 
-def _read_value(where, entry, mesh):
+def _read_rule(entry, mesh):
+    sums = take("`rules`", entry, "sums", str, None)
+    return Rule(
+        take("`rules`", entry, "key", str),
+        take("`rules`", entry, "modules", int, None),
+        None if sums is None else take_axes("`rules`", [sums], mesh)[0],
+    )
+
+
+def _read_layouts(where, entry, mesh):
     layouts = {}
     for key in ("from", "to"):
         layout = take(where, entry, key, list, None)
@@ -207,6 +270,16 @@ def _read_value(where, entry, mesh):
             if LAYOUT.fullmatch(text) is None:
                 raise ManifestError(where, f"unknown layout `{printable(text)}`", COMPILE_AGAIN)
         layouts[key] = None if layout is None else tuple(layout)
+    return layouts["from"], layouts["to"]
+
+
+def _read_value(where, entry, mesh):
+    source, target = _read_layouts(where, entry, mesh)
+    gradient = take(where, entry, "gradient", dict, None)
+    if gradient is not None:
+        gradient = _read_layouts(where, gradient, mesh)
+        if None in gradient:
+            raise ManifestError(where, "`gradient` lacks a layout", WRITTEN_BY)
     steps = {
         key: tuple(_read_step(where, s, mesh) for s in take(where, entry, key, list, []))
         for key in ("forward", "backward")
@@ -214,8 +287,9 @@ def _read_value(where, entry, mesh):
     value = Value(
         take(where, entry, "arg", int, None),
         take(where, entry, "kwarg", str, None),
-        layouts["from"],
-        layouts["to"],
+        source,
+        target,
+        gradient,
         take(where, entry, "use_local", bool, None),
         steps["forward"],
         steps["backward"],

@@ -15,9 +15,16 @@ def counted(manifest, ties):
     return [tensor for path, tensor in manifest.parameters.items() if path not in again]
 
 
+def model_ways(manifest):
+    """In how many ways the model could be cut: data axes over which nothing of it is cut do not count."""
+    tensors = [*manifest.parameters.values(), *manifest.buffers.values()]
+    cut = {axis for tensor in tensors for axes in tensor.spec for axis in axes} | {manifest.fsdp_axis}
+    return math.prod(size for name, size in manifest.mesh if name in cut or name not in manifest.data_axes)
+
+
 def sum_totals(manifest, tensors):
     """The totals that a manifest of these tensors alone has."""
-    ranks = device_count(manifest)
+    ranks, sizes = device_count(manifest), dict(manifest.mesh)
     totals = dict.fromkeys(TOTALS, 0)
     even, uneven_max, uneven = 0, 0, []
     for tensor in tensors:
@@ -25,7 +32,8 @@ def sum_totals(manifest, tensors):
         totals["parameters"] += 1
         totals["elements"] += math.prod(tensor.shape)
         totals["bytes"] += size
-        totals["replicated_bytes_per_rank"] += size if not any(tensor.spec) else 0
+        ways = math.prod(sizes[axis] for axes in tensor.spec for axis in axes)
+        totals["replicated_bytes_per_rank"] += size if ways == 1 else 0
         first = _bytes(tensor.dtype, tensor.local_shapes[0])
         if len(tensor.local_shapes) == 1:
             even += first
@@ -33,7 +41,7 @@ def sum_totals(manifest, tensors):
             uneven_max += first  # the first piece is the largest
             uneven.append(tensor)
     totals["max_bytes_per_rank"] = even + uneven_max
-    totals["ideal_bytes_per_rank"] = -(-totals["bytes"] // ranks)
+    totals["ideal_bytes_per_rank"] = -(-totals["bytes"] // model_ways(manifest))
     per_rank = None
     if ranks <= MAX_LISTED_RANKS:
         per_rank = [even] * ranks

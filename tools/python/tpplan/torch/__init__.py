@@ -11,8 +11,9 @@ tensors and holds its parameters whole, and with DTensors otherwise.
 Gradients over data axes are sums over the ranks, not means: divide the loss by the size of the whole batch. A manifest whose
 plan says that they are averaged (`loss: {gradients: mean}`) is refused.
 
-Clip gradients by clip_grad_norm (norms.py): torch's own counts what several ranks hold as often as they hold it, or only what
-this rank has.
+Every parameter is a DTensor on the whole mesh, so that torch's optimizers, its clip_grad_norm_ and its distributed checkpoints
+work; where torch has no placement for a piece, it is a DTensor that knows its runs (pieces.py). clip_grad_norm (norms.py) counts
+by the manifest's `norm_weight`.
 
 model.py has the order: everything is checked (checks.py), values are cut (values.py), and modules get forwards (modules.py) that
 put inputs and outputs into their layouts (boundaries.py), show parameters gathered (views.py), and let plain tensors meet

@@ -7,7 +7,7 @@ from .. import slices
 from ..files import printable
 from .communication import Gather, Step, step_of
 from .placements import DTensor, Partial, Replicate, Shard, counted, from_local, placement, redistributed
-from .state import own_tensors
+from .state import cutting_of, own_tensors
 
 
 def _name(path):
@@ -124,7 +124,7 @@ def _gather_fused(state, path, result, fused, module):
         raise ValueError(f"{_name(path)}: an output with segments is gathered for nn.Linear only")
     axes = [axis for axis in weight.spec[0] if axis in state.model_axes]
     for i in range(len(axes), 0, -1):
-        step = step_of(state, weight, 0, axes[:i])
+        step = step_of(cutting_of(state, weight), state.mesh, 0, axes[:i])
         result = Gather.apply(result, Step(result.ndim - 1, step.group, step.before, step.pieces, step.index), False)
     return result
 

@@ -7,6 +7,7 @@ from ..files import printable
 from ..manifest import EXPORT_AGAIN, ManifestError
 from .state import fused_tensors
 from .styles import DISPATCH_STYLES, ONE_AXIS_STYLES, rope_size
+from .values import maker
 
 
 def facts(tensor):
@@ -28,13 +29,20 @@ def check_loss(manifest):
 
 def check_modules(state, model):
     """Refuses modules that are not there, and boundaries and styles that cannot be run here."""
-    modules = dict(model.named_modules(remove_duplicate=False))
+    modules, first = dict(model.named_modules(remove_duplicate=False)), {}
     for boundary in state.manifest.modules:
         where = f"module `{printable(boundary.path)}`"
         if boundary.path not in modules:
             raise ManifestError(where, "stands in the manifest, but the model has no such module", EXPORT_AGAIN)
         _check_style(state, model, where, boundary.style)
         _check_boundary(state, where, boundary, modules[boundary.path])
+        other = first.setdefault(id(modules[boundary.path]), boundary)
+        if (boundary.style, boundary.inputs, boundary.outputs) != (other.style, other.inputs, other.outputs):
+            raise ManifestError(
+                where,
+                f"is the same module as `{printable(other.path)}`, and the plan gives them different boundaries",
+                "give all paths of one module one rule: it is called through one of them",
+            )
     for tensor in state.manifest.parameters.values():
         _check_dispatch(f"parameter `{printable(tensor.path)}`", tensor.style)
     for path in state.manifest.remat:
@@ -105,14 +113,12 @@ def check_shards(state, shards):
 
 def check_sources(model, parameters, buffers, shards):
     """Refuses tensors on the meta device that have no value in `shards`, and no module that makes one."""
-    modules = dict(model.named_modules(remove_duplicate=False))
     for table, kind in ((parameters, "parameter"), (buffers, "buffer")):
         for paths in table.values():
             tensor = next(iter(paths.values()))
             if not tensor.is_meta or any(path in shards for path in paths):
                 continue
-            owners = [modules[path.rpartition(".")[0]] for path in paths]
-            if not any(callable(getattr(owner, "reset_parameters", None)) for owner in owners):
+            if maker(model, next(iter(paths))) is None:
                 raise ManifestError(
                     f"{kind} `{printable(next(iter(paths)))}`",
                     "is on the meta device, and its module has no reset_parameters",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from .. import slices
+from ..compiled import said_by_first
 
 
 @dataclass(frozen=True)
@@ -19,17 +20,34 @@ class Step:
     index: int
 
 
-def step_of(state, tensor, dim, axes):
+@dataclass(frozen=True)
+class Cutting:
+    """How a tensor is cut over a mesh of (name, size), and which coordinate this rank has: what says the elements it holds."""
+
+    path: str
+    shape: tuple
+    spec: tuple
+    segments: dict
+    mesh: tuple
+    coordinate: dict
+
+
+def alike(one, other):
+    """Whether two tensors are cut so that pieces of one rank hold elements of the same places."""
+    return (one.shape, one.spec, one.segments) == (other.shape, other.spec, other.segments)
+
+
+def step_of(cutting, device_mesh, dim, axes):
     """The cut of dim `dim` by the last of `axes`, after the others."""
-    sizes, axis = dict(state.manifest.mesh), axes[-1]
+    sizes, axis = dict(cutting.mesh), axes[-1]
     runs = [
-        slices.cut(run, axes[:-1], state.manifest.mesh, state.coordinate)
-        for run in slices.segment_runs(tensor.shape[dim], tensor.segments.get(dim))
+        slices.cut(run, axes[:-1], cutting.mesh, cutting.coordinate)
+        for run in slices.segment_runs(cutting.shape[dim], cutting.segments.get(dim))
     ]
     pieces = tuple(
         tuple(e - b for b, e in (slices.chunk(*run, sizes[axis], i) for run in runs)) for i in range(sizes[axis])
     )
-    return Step(dim, state.mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, state.coordinate[axis])
+    return Step(dim, device_mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, cutting.coordinate[axis])
 
 
 def _pieces_of(whole, step):
@@ -88,6 +106,18 @@ def from_first_rank(whole, mesh):
             group = mesh.get_group(axis)
             torch.distributed.broadcast(_raw(whole), torch.distributed.get_global_rank(group, 0), group=group)
     return whole
+
+
+def said_by_first_rank(make, mesh):
+    """What make() returns on the mesh's first rank, a JSON value, on all ranks (said_by_first)."""
+    is_first = not any(mesh.get_coordinate())
+
+    def send(data):
+        length = int(from_first_rank(torch.tensor([len(data)], device=mesh.device_type), mesh))
+        buffer = torch.frombuffer(bytearray(data if is_first else length), dtype=torch.uint8).to(mesh.device_type)
+        return from_first_rank(buffer, mesh).cpu().numpy().tobytes()
+
+    return said_by_first(make, is_first, send)
 
 
 class Gather(torch.autograd.Function):

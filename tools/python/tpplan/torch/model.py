@@ -2,35 +2,46 @@
 
 from torch import nn
 
-from ..manifest import ManifestError, check_buffers, check_mesh, check_parameters, load_manifest
+from ..compiled import manifest_of
+from ..export.live_model import torch_text
+from ..manifest import ManifestError, check_buffers, check_mesh, check_parameters
 from .checks import check_loss, check_modules, check_shards, check_sources, facts
+from .communication import said_by_first_rank
 from .modules import wrap_modules
 from .placements import DeviceMesh, need_dtensor
 from .state import make_state
 from .values import spread_module
 
 
-def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
-    """Spreads `model` over `device_mesh` as the manifest says, in place; returns the model.
+def parallelize(model, plan, device_mesh, *, shards=None, broadcast=True, inputs=None, manifest=None):
+    """Spreads `model` over `device_mesh` as the plan says, in place; returns the model.
 
-    `manifest` is a path or what load_manifest gave, `device_mesh` a DeviceMesh with the names and sizes of its mesh. Values
-    come from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it has the path, and from the model of
-    the mesh's first rank otherwise (`broadcast=False`: every rank takes its own, and they must be alike). A model on the meta
-    device is made one module at a time: from `shards`, or by the module's reset_parameters.
+    `plan` is a plan (path, text or dict), which the mesh's first rank reads and compiles for this model and mesh, or a
+    manifest (the same, or what load_manifest gave). A plan's own axes must be this mesh's, which says their sizes;
+    a plan without a mesh takes it.
+    `inputs` says what forward takes, so that the plan is judged by the operations of a step (tensors by name, or
+    {"shape": [...], "dtype": "..."}; a model that takes `input_ids` needs none); `manifest` is a path where the compiled
+    manifest is kept. `device_mesh` is a DeviceMesh with the names and sizes of the manifest's mesh.
 
-    Raises ManifestError before anything is touched where the manifest contradicts itself or does not fit the model or mesh."""
+    Values come from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it has the path, and from the
+    model of the mesh's first rank otherwise (`broadcast=False`: every rank takes its own, and they must be alike). A model on
+    the meta device is made one module at a time: from `shards`, or by the module's reset_parameters.
+
+    Raises PlanError, with the program's findings, for a plan that is wrong, on every rank, and ManifestError before anything
+    is touched where the manifest contradicts itself or does not fit the model or mesh."""
     need_dtensor()
     if not isinstance(model, nn.Module):
         raise ManifestError("model", f"{type(model).__name__} is no nn.Module", "give the model itself")
     if hasattr(model, "_tpplan_state"):
         raise ManifestError("model", "is parallelized already", "make a new model")
-    manifest, shards = load_manifest(manifest), shards or {}
+    shards = shards or {}
     if not isinstance(device_mesh, DeviceMesh):
         raise ManifestError(
             "device mesh", f"{type(device_mesh).__name__} is no DeviceMesh", "make one with init_device_mesh"
         )
-    names = device_mesh.mesh_dim_names or [None] * device_mesh.ndim
-    check_mesh(manifest, list(zip(names, device_mesh.shape)))
+    axes = list(zip(device_mesh.mesh_dim_names or [None] * device_mesh.ndim, device_mesh.shape))
+    manifest = _manifest_of(model, plan, device_mesh, axes, inputs, manifest)
+    check_mesh(manifest, axes)
     parameters, buffers = _names_of(model)
     check_parameters(
         manifest,
@@ -39,7 +50,7 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
     )
     check_buffers(manifest, {path: facts(b) for paths in buffers.values() for path, b in paths.items()})
     check_loss(manifest)
-    state = make_state(manifest, device_mesh)
+    state = make_state(model, manifest, device_mesh)
     check_modules(state, model)
     check_shards(state, shards)
     check_sources(model, parameters, buffers, shards)
@@ -50,6 +61,20 @@ def parallelize(model, manifest, device_mesh, *, shards=None, broadcast=True):
     wrap_modules(state, model)
     model._tpplan_state = state
     return model
+
+
+def _manifest_of(model, plan, device_mesh, axes, inputs, keep):
+    """The manifest that `plan` is, or becomes on the mesh's first rank."""
+
+    def said(make):
+        if None in dict(axes) or device_mesh.get_coordinate() is None:
+            raise ManifestError(
+                "device mesh", "has no names, or not this process", "init_device_mesh(..., mesh_dim_names=...)"
+            )
+        return said_by_first_rank(make, device_mesh)
+
+    flags = () if any(p.requires_grad for p in model.parameters()) else ("--mode", "infer")
+    return manifest_of(plan, lambda: torch_text(model, inputs), axes, keep, flags, said)
 
 
 def _names_of(model):

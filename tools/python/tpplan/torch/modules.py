@@ -1,5 +1,6 @@
 """The modules of a spread model: each has a forward that prepares its inputs, shows it its parameters, and prepares its outputs."""
 
+import contextlib
 import functools
 import inspect
 import math
@@ -8,6 +9,7 @@ import torch
 import torch.utils.checkpoint
 from torch import nn
 
+from ..files import printable
 from ..manifest import ManifestError
 from .boundaries import has_open_sum, prepare_input, prepare_output
 from .mixing import map_tensors, mixed_in, tensors_of
@@ -21,34 +23,31 @@ from .views import view, views
 def wrap_modules(state, model):
     """Gives every module that has a boundary or holds something a forward that prepares and restores; once per module."""
     modules = dict(model.named_modules(remove_duplicate=False))
-    boundaries = {}
-    for boundary in state.manifest.modules:
-        boundaries.setdefault(id(modules[boundary.path]), []).append(boundary)
+    boundaries = {id(modules[boundary.path]): boundary for boundary in state.manifest.modules}  # alike under all paths
+    remat = {id(modules[path]) for path in state.manifest.remat}
     rope = rope_size(model)
     for path, module in model.named_modules():
-        own = boundaries.get(id(module), [])
+        own = boundaries.get(id(module))
         holds = any(v is not None for v in (*module._parameters.values(), *module._buffers.values()))
-        if own or holds or path in state.manifest.remat or module is model:
-            _wrap(state, path, module, own, rope, path in state.manifest.remat)
+        if own or holds or id(module) in remat or module is model:
+            _wrap(state, path, module, own, rope, id(module) in remat)
         if holds:
             module.register_load_state_dict_pre_hook(spread_loaded(state))
 
 
-def _wrap(state, path, module, boundaries, rope, remat):
+def _wrap(state, path, module, boundary, rope, remat):
     original = module.forward
     names = _argument_names(original)
     fused = fused_tensors(state, path, module)
-    styles = {boundary.style for boundary in boundaries}
-    runs_locally = bool(fused) or not styles.isdisjoint(LOCAL_STYLES)
-    inputs = [value for boundary in boundaries for value in boundary.inputs]
-    outputs = [value for boundary in boundaries for value in boundary.outputs]
+    style, inputs, outputs = (boundary.style, boundary.inputs, boundary.outputs) if boundary else (None, (), ())
+    runs_locally = bool(fused) or style in LOCAL_STYLES
 
     def run(*args, **kwargs):
-        with mixed_in(state):
+        with mixed_in(state), noted(state):
             args, kwargs = list(args), dict(kwargs)
             for value in inputs:
                 prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
-            if "moe_identity_expert" in styles:
+            if style == "moe_identity_expert":
                 args[0] = args[0] / math.prod(state.model_mesh.shape)
             plain, spread_here = _how(state, module, runs_locally, args, kwargs)
             if spread_here:
@@ -59,7 +58,7 @@ def _wrap(state, path, module, boundaries, rope, remat):
             bias = view(state, module.bias, plain=True) if late_bias else None
             with views(state, module, plain, hide=("bias",) if late_bias else ()):
                 result = original(*args, **kwargs)
-            if "mla_kv_a_proj" in styles:
+            if style == "mla_kv_a_proj":
                 result = sum_rope_gradient(state, result, rope)
             for value in outputs:
                 result = prepare_output(state, path, value, result, fused, module)
@@ -77,6 +76,29 @@ def _wrap(state, path, module, boundaries, rope, remat):
     # Who asks for the arguments of forward (transformers does) is told the model's own.
     module.forward = functools.wraps(original)(rematerialised if remat else run)
     module.__deepcopy__ = _refuse_copy
+
+
+@contextlib.contextmanager
+def noted(state):
+    """Errors of what runs inside get a note of the innermost module that was running."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "add_note") and not getattr(error, "_tpplan_noted", False):
+            error._tpplan_noted = True
+            error.add_note(_where(state, error))
+        raise
+
+
+def _where(state, error):
+    paths, running, frame = {id(m): path for path, m in state.model.named_modules()}, state.model, error.__traceback__
+    while frame is not None:
+        held = frame.tb_frame.f_locals
+        running = next((held[n] for n in ("self", "module") if id(held.get(n)) in paths), running)
+        frame = frame.tb_next
+    style = next((b.style for b in state.manifest.modules if b.path == paths[id(running)]), "no rule")
+    name = printable(paths[id(running)]) or "the model itself"
+    return f"in module `{name}` ({type(running).__name__}, {style}), as tpplan.torch runs it"
 
 
 def _refuse_copy(memo):

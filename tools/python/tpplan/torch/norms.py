@@ -23,8 +23,7 @@ def grad_norm(model, norm_type=2.0):
     """The norm of the gradients of a parallelized model over all its parameters, on every rank; every rank must call it.
 
     A rank's powers count by the manifest's `norm_weight`: ranks that hold the same element have the same gradient of it, once
-    it was summed over the axes of `grad_reduce`. torch.nn.utils.get_total_norm sees the norm of the rank's own plain tensors,
-    and of DTensors with segments the wrong one."""
+    it was summed over the axes of `grad_reduce`."""
     state, norm_type = model._tpplan_state, float(norm_type)
     found = list(_held_gradients(model))
     device = state.mesh.device_type

@@ -9,9 +9,9 @@ from ..manifest import ManifestError
 try:
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
-    from torch.distributed.tensor.placement_types import _StridedShard
+    from torch.distributed.tensor.placement_types import Placement, _StridedShard
 except ImportError:  # torch before 2.5, or built without distributed
-    DeviceMesh = DTensor = Partial = Replicate = Shard = _StridedShard = None
+    DeviceMesh = DTensor = Partial = Placement = Replicate = Shard = _StridedShard = None
 
 
 def need_dtensor():

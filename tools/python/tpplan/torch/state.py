@@ -7,6 +7,7 @@ import torch
 from .. import slices
 from ..manifest import Manifest, ManifestError, Tensor
 from ..paths import join
+from .communication import Cutting
 
 
 @dataclass
@@ -22,6 +23,7 @@ class Held:
 class State:
     """What the modules of one parallelized model share."""
 
+    model: object
     manifest: Manifest
     mesh: object
     coordinate: dict  # axis -> this rank's index
@@ -31,11 +33,11 @@ class State:
     by_id: dict = field(default_factory=dict)  # id of the object that the modules hold -> Held
 
 
-def make_state(manifest, mesh):
+def make_state(model, manifest, mesh):
     """The state of a model on this rank, with nothing spread yet."""
     used = set(manifest.data_axes) | ({manifest.fsdp_axis} if manifest.fsdp_axis else set())
     data = tuple(name for name, _ in manifest.mesh if name in used)
-    model = tuple(name for name, _ in manifest.mesh if name not in used)
+    axes = tuple(name for name, _ in manifest.mesh if name not in used)
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         raise ManifestError(
@@ -43,8 +45,14 @@ def make_state(manifest, mesh):
             "this process is no part of the device mesh",
             "make the mesh over all processes that run the model",
         )
-    model_mesh = mesh if not data else mesh[model if len(model) > 1 else model[0]] if model else None
-    return State(manifest, mesh, dict(zip(mesh.mesh_dim_names, coordinate)), data, model, model_mesh)
+    model_mesh = mesh if not data else mesh[axes if len(axes) > 1 else axes[0]] if axes else None
+    return State(model, manifest, mesh, dict(zip(mesh.mesh_dim_names, coordinate)), data, axes, model_mesh)
+
+
+def cutting_of(state, tensor):
+    """How a tensor of the manifest is cut, for this rank."""
+    manifest = state.manifest
+    return Cutting(tensor.path, tensor.shape, tensor.spec, tensor.segments, manifest.mesh, state.coordinate)
 
 
 def own_tensors(state, module):

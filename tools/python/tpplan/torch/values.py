@@ -1,12 +1,17 @@
 """Values of parameters and buffers: where they come from, cut into this rank's piece, and put together again."""
 
+import functools
+
 import torch
 from torch import nn
 
 from .. import slices
+from ..files import printable
+from ..manifest import ManifestError
 from .communication import all_gather, from_first_rank, step_of
+from .pieces import needs_pieces, pieces_of
 from .placements import DTensor, from_local, placement
-from .state import Held
+from .state import Held, cutting_of
 
 
 def spread_module(state, module, aliases, replaced, shards, broadcast):
@@ -23,7 +28,11 @@ def spread_module(state, module, aliases, replaced, shards, broadcast):
         for _, _, value in own
         if id(value) not in replaced
     }
-    fresh = {name for _, name, value in own if id(value) in given and value.is_meta and given[id(value)] is None}
+    fresh = {
+        name: aliases[id(value)][0]
+        for _, name, value in own
+        if id(value) in given and value.is_meta and given[id(value)] is None
+    }
     if fresh:
         _materialise(state, module, fresh)
     for table, name, value in own:
@@ -45,16 +54,40 @@ def spread_module(state, module, aliases, replaced, shards, broadcast):
         setattr(module, name, replaced[id(value)][1])
 
 
-def _materialise(state, module, names):
-    """Gives these own tensors of a module memory, and values by its reset_parameters."""
+def maker(model, path):
+    """What makes the values of the module that has this parameter or buffer: in a model of transformers the `_init_weights` of the
+    model around it, which makes buffers that no checkpoint has, too; else its reset_parameters, or None."""
+    owner = path.rpartition(".")[0]
+    module = model.get_submodule(owner)
+    atoms = owner.split(".") if owner else []
+    for count in range(len(atoms), -1, -1):
+        around = model.get_submodule(".".join(atoms[:count]))
+        if hasattr(around, "config") and callable(getattr(around, "_init_weights", None)):
+            return functools.partial(around._init_weights, module)
+    reset = getattr(module, "reset_parameters", None)
+    return reset if callable(reset) else None
+
+
+def _materialise(state, module, fresh):
+    """Gives these own tensors of a module ({name: path}) memory, and values by what makes them. Raises ManifestError where that
+    leaves one without."""
+    made = {}
     for table in (module._parameters, module._buffers):
         for name, value in table.items():
-            if value is None or name not in names or not value.is_meta:
+            if value is None or name not in fresh or not value.is_meta:
                 continue
             empty = torch.empty_like(value, device=state.mesh.device_type)
+            made[name] = empty.fill_(float("nan")) if value.is_floating_point() else empty
             table[name] = nn.Parameter(empty, value.requires_grad) if table is module._parameters else empty
     with torch.no_grad():
-        module.reset_parameters()
+        maker(state.model, next(iter(fresh.values())))()
+    for name, value in made.items():
+        if value.is_floating_point() and value.isnan().any():
+            raise ManifestError(
+                f"`{printable(fresh[name])}`",
+                "is on the meta device, and what makes the values of its module gives it none",
+                "give its value in `shards`, or build that module on a real device",
+            )
 
 
 def pick(whole, tensor, state):
@@ -73,9 +106,9 @@ def take_runs(whole, runs):
 
 
 def _spread(state, local, tensor):
-    """A piece as a DTensor of the manifest's placements; as it is, where torch has no word for its sharding."""
-    if tensor.placements is None:
-        return local
+    """A piece as a DTensor of the manifest's placements, or as a Pieces where these would not do."""
+    if needs_pieces(tensor, state.manifest.mesh):
+        return pieces_of(local, state.mesh, cutting_of(state, tensor))
     return from_local(local, state.mesh, [placement(text) for text in tensor.placements], tensor.shape)
 
 
@@ -94,9 +127,7 @@ def spread_loaded(state):
             ):
                 continue
             piece = pick(loaded.detach().to(state.mesh.device_type), held.tensor, state)
-            if isinstance(value, DTensor):
-                piece = from_local(piece, state.mesh, value.placements, value.shape)
-            state_dict[key] = piece
+            state_dict[key] = _spread(state, piece, held.tensor)
 
     return hook
 
@@ -110,10 +141,10 @@ def full_tensor(model, path, gradient=False):
     if value is None:
         return None
     with torch.no_grad():
-        local = value.to_local() if isinstance(value, DTensor) else value
+        local, cutting = value.to_local(), cutting_of(state, held.tensor)
         for dim, axes in enumerate(held.tensor.spec):
             for i in range(len(axes), 0, -1):
-                local = all_gather(local, step_of(state, held.tensor, dim, list(axes[:i])))
+                local = all_gather(local, step_of(cutting, state.mesh, dim, list(axes[:i])))
     return local
 
 

@@ -9,7 +9,7 @@ from .. import slices
 from ..files import printable
 from .communication import Cut, Gather, SumGradient, step_of
 from .placements import DTensor, ensure_dtensor, from_local, placement
-from .state import Held, is_fused
+from .state import Held, cutting_of, is_fused
 
 _running = threading.local()  # viewing: the thread is inside view
 
@@ -23,14 +23,15 @@ def _without_data_axes(state, local, tensor):
     `steps`: scattered over the axes that cut it, and what is left of it summed over the others."""
     local = _sum_gradient(state, local, tensor, state.data_axes)
     cuts = {name for name, size in state.manifest.mesh if size > 1}
+    cutting = cutting_of(state, tensor)
     for dim, axes in reversed(list(enumerate(tensor.spec))):
         held = [axis for axis in axes if axis in cuts]
         kept = [axis for axis in held if axis not in state.data_axes]
         while any(axis in state.data_axes for axis in held):
-            local = Gather.apply(local, step_of(state, tensor, dim, held), held[-1] in state.data_axes)
+            local = Gather.apply(local, step_of(cutting, state.mesh, dim, held), held[-1] in state.data_axes)
             held.pop()
         for i in range(len(held), len(kept)):
-            local = Cut.apply(local, step_of(state, tensor, dim, kept[: i + 1]))
+            local = Cut.apply(local, step_of(cutting, state.mesh, dim, kept[: i + 1]))
     return local
 
 

@@ -1,0 +1,219 @@
+#include "cost/count_step.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cost/count_kept.h"
+#include "cost/count_work.h"
+#include "cost/follow_memory.h"
+#include "measure/checked_sum.h"
+#include "measure/layer_path.h"
+#include "sharding/tensor_size.h"
+
+namespace tpplan {
+namespace {
+
+// What is kept of a module that runs again.
+constexpr std::string_view kGivenToRemat = "remat";
+
+// One layer, or all that stands in none.
+struct OneLayer {
+  std::string_view stack;
+  int64_t number = -1;
+  LayerCosts costs;
+};
+
+struct Counting {
+  const StepTrace& trace;
+  const ModelGraph& model;
+  StepMemory memory;
+  StepCosts costs;
+  std::vector<OneLayer> layers;
+  std::vector<uint32_t> layer_of;  // by module, kNoId: not asked yet
+  std::map<std::pair<std::string_view, int64_t>, uint32_t> layer_index;
+  std::vector<uint32_t> row_of;     // by name of an operation, into by_op
+  std::vector<bool> kept, in_unit;  // by storage
+  std::vector<StorageId> of_unit;   // that are in the unit of `remat` that runs
+  uint64_t unit = 0;                // bytes that it would keep
+  uint64_t unit_gradients = 0;      // the most that an operation of it has of gradients
+};
+
+void add_to(uint64_t& sum, uint64_t more) {
+  sum = more > kMostInTotal - std::min(sum, kMostInTotal) ? kMostInTotal : sum + more;
+}
+
+uint32_t layer_at(Counting& c, ModuleId module) {
+  const std::string_view path = module == kNone ? std::string_view{} : c.model.modules[module].path;
+  if (module != kNone && c.layer_of[module] != kNoId) return c.layer_of[module];
+  const LayerPath found = layer_path(path);
+  const auto [entry, is_new] =
+      c.layer_index.try_emplace({found.stack, found.number}, static_cast<uint32_t>(c.layers.size()));
+  if (is_new) c.layers.push_back({found.stack, found.number, {}});
+  if (module != kNone) c.layer_of[module] = entry->second;
+  return entry->second;
+}
+
+uint32_t new_row(Counting& c, std::string_view name) {
+  c.costs.by_op.push_back({.op = std::string(name)});
+  return static_cast<uint32_t>(c.costs.by_op.size() - 1);
+}
+
+uint32_t row_at(Counting& c, StringId name) {
+  if (c.row_of[name] == kNoId) c.row_of[name] = new_row(c, c.model.operations.strings[name]);
+  return c.row_of[name];
+}
+
+// `at`: the row of the operation that keeps it.
+void keep_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes) {
+  KeptTensors& row = c.costs.by_op[at];
+  ++row.tensors;
+  add_to(row.bytes, bytes);
+  add_to(c.costs.kept, bytes);
+  add_to(c.layers[layer_at(c, module)].costs.kept, bytes);
+}
+
+void keep_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
+  const Storage& storage = c.memory.storages[id];
+  if (storage.kind == StorageKind::Leaf || storage.bytes == 0 || c.kept[id]) return;
+  c.kept[id] = true;
+  if (storage.kind == StorageKind::Gathered) add_to(c.costs.gathered, storage.bytes);
+  if (storage.kind == StorageKind::Weights) add_to(c.costs.gathered_weights, storage.bytes);
+  keep_bytes(c, at, module, storage.bytes);
+}
+
+void keep_in_unit(Counting& c, StorageId id) {
+  const Storage& storage = c.memory.storages[id];
+  if (storage.kind == StorageKind::Leaf || c.kept[id] || c.in_unit[id]) return;
+  c.in_unit[id] = true;
+  c.of_unit.push_back(id);
+  add_to(c.unit, storage.bytes);
+}
+
+void set_transient(Counting& c, uint64_t bytes, std::string_view op, ModuleId module) {
+  if (bytes <= c.costs.transient) return;
+  c.costs.transient = bytes;
+  c.costs.transient_op = op;
+  c.costs.transient_module = module == kNone ? std::string_view{} : c.model.modules[module].path;
+}
+
+// The gradients of the results and of the operands that have one; parameters' stand apart.
+void count_gradients(Counting& c, const TracedOp& op, bool in_unit) {
+  if (!wants_gradient(c.trace, op)) return;
+  uint64_t bytes = 0;
+  for (uint32_t i = op.in_begin; i < op.out_end; ++i) {
+    const TracedValue& value = c.trace.values[c.trace.slots[i]];
+    if (value.requires_grad && value.param == kNone)
+      add_to(bytes, bytes_in(c.trace, c.model.operations, c.trace.slots[i]));
+  }
+  if (in_unit) c.unit_gradients = std::max(c.unit_gradients, bytes);
+  set_transient(c, bytes, c.model.operations.strings[c.model.operations.nodes[op.node].name], op.module);
+}
+
+void count_products(Counting& c, const TracedOp& op, const OpEffects* effects, bool again) {
+  if (effects == nullptr) return;
+  MatmulWork work = count_work(c.trace, c.model.operations, *effects, op);
+  if (work.forward == 0) return;
+  work.again = again && wants_gradient(c.trace, op) ? work.forward : 0;
+  std::vector<MatmulWork>& rows = c.layers[layer_at(c, op.module)].costs.work;
+  auto row = std::find_if(rows.begin(), rows.end(), [&](const MatmulWork& r) { return r.dtype == work.dtype; });
+  if (row == rows.end()) row = rows.insert(rows.end(), {.dtype = work.dtype});
+  add_to(row->forward, work.forward);
+  add_to(row->backward, work.backward);
+  add_to(row->again, work.again);
+}
+
+void count_op(Counting& c, size_t index, bool in_unit) {
+  const TracedOp& op = c.trace.ops[index];
+  const StringId name = c.model.operations.nodes[op.node].name;
+  const OpEffects* effects = c.memory.effects[index];
+  if (effects == nullptr && wants_gradient(c.trace, op) && c.row_of[name] == kNoId) {
+    c.costs.unknown_ops.emplace_back(c.model.operations.strings[name]);
+    std::ignore = row_at(c, name);
+  }
+  const KeptSink sink{
+      .storage = [&](StorageId id) { in_unit ? keep_in_unit(c, id) : keep_storage(c, row_at(c, name), op.module, id); },
+      .own =
+          [&](uint64_t bytes) {
+            if (in_unit)
+              add_to(c.unit, bytes);
+            else if (bytes > 0)
+              keep_bytes(c, row_at(c, name), op.module, bytes);
+          }};
+  count_kept(c.trace, c.model.operations, c.memory, index, sink);
+  count_gradients(c, op, in_unit);
+  count_products(c, op, effects, in_unit);
+}
+
+void end_unit(Counting& c, ModuleId module) {
+  add_to(c.unit, c.unit_gradients);
+  set_transient(c, c.unit, kGivenToRemat, module);
+  for (const StorageId id : c.of_unit) c.in_unit[id] = false;
+  c.of_unit.clear();
+  c.unit = c.unit_gradients = 0;
+}
+
+// Layers of one stack that are alike are one; their first says where they stand.
+void fold_layers(Counting& c) {
+  std::stable_partition(c.layers.begin(), c.layers.end(), [](const OneLayer& layer) { return layer.number < 0; });
+  struct Alike {
+    const OneLayer* first = nullptr;
+    std::vector<int64_t> numbers;
+  };
+  std::vector<Alike> groups;
+  for (const OneLayer& layer : c.layers) {
+    if (layer.costs.kept == 0 && layer.costs.work.empty()) continue;
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Alike& g) {
+      return layer.number >= 0 && g.first->stack == layer.stack && g.first->number >= 0 &&
+             g.first->costs == layer.costs;
+    });
+    if (group == groups.end())
+      groups.push_back({&layer, {layer.number}});
+    else
+      group->numbers.push_back(layer.number);
+  }
+  for (Alike& group : groups) {
+    LayerCosts& costs = c.costs.layers.emplace_back(group.first->costs);
+    if (group.first->number < 0) continue;
+    std::sort(group.numbers.begin(), group.numbers.end());
+    costs.count = group.numbers.size();
+    costs.layers = layers_text(group.first->stack, group.numbers);
+  }
+}
+
+}  // namespace
+
+StepCosts count_step(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat) {
+  if (!trace.is_there) return {};
+  Counting c{.trace = trace, .model = model, .memory = follow_memory(trace, model.operations)};
+  c.layer_of.assign(model.modules.size(), kNoId);
+  c.row_of.assign(model.operations.strings.size(), kNoId);
+  c.kept.assign(c.memory.storages.size(), false);
+  c.in_unit.assign(c.memory.storages.size(), false);
+  c.costs.is_there = true;
+  ModuleId unit = kNone;  // of `remat`, that runs
+  const uint32_t given = new_row(c, kGivenToRemat);
+  for (size_t i = 0; i < trace.ops.size(); ++i) {
+    const TracedOp& op = trace.ops[i];
+    if (op.kind == TracedKind::Op) {
+      count_op(c, i, unit != kNone);
+    } else if (op.kind == TracedKind::Enter && unit == kNone && op.module != kNone &&
+               std::find(remat.begin(), remat.end(), op.module) != remat.end()) {
+      unit = op.module;
+      for (uint32_t in = op.in_begin; in < op.in_end; ++in)
+        keep_storage(c, given, op.module, c.memory.storage_of[trace.slots[in]]);
+    } else if (op.kind == TracedKind::Exit && op.module == unit && unit != kNone) {
+      end_unit(c, unit);
+      unit = kNone;
+    }
+  }
+  for (const uint32_t output : trace.outputs)
+    add_to(c.costs.logits, byte_size(dtype_of("float32"), elements_of(shape_of(trace, output))));
+  std::erase_if(c.costs.by_op, [](const KeptTensors& row) { return row.tensors == 0; });
+  std::stable_sort(c.costs.by_op.begin(), c.costs.by_op.end(),
+                   [](const KeptTensors& a, const KeptTensors& b) { return a.bytes > b.bytes; });
+  if (c.costs.kept == kMostInTotal) return {};  // sums that nobody can write down
+  fold_layers(c);
+  return std::move(c.costs);
+}
+
+}  // namespace tpplan

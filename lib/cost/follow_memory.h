@@ -1,0 +1,43 @@
+// In whose memory each value of a step stands: views share their operand's, everything else has its own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cost/op_effects.h"
+#include "cost/strides.h"
+#include "sharding/dtype.h"
+#include "walk/step_trace.h"
+
+namespace tpplan {
+
+using StorageId = uint32_t;
+
+enum class StorageKind : uint8_t {
+  Leaf,      // parameters, buffers, inputs and constants: there before the step
+  Made,      // by an operation, or by a step at a boundary
+  Gathered,  // an activation that ranks put together
+  Weights    // a parameter that was gathered over data axes
+};
+
+struct Storage {
+  StorageKind kind = StorageKind::Made;
+  uint64_t bytes = 0;
+};
+
+struct StepMemory {
+  std::vector<Storage> storages;
+  std::vector<StorageId> storage_of;      // by value of the trace, kNoId where nothing uses it
+  std::vector<Strides> strides;           // by value
+  std::vector<const OpEffects*> effects;  // by operation of the trace; nullptr: not known
+};
+
+[[nodiscard]] StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph);
+
+// What a value is, and takes: kTooManyBytes where 64 bits do not hold it.
+[[nodiscard]] DType dtype_in(const StepTrace& trace, const OpGraph& graph, uint32_t value);
+[[nodiscard]] uint64_t bytes_in(const StepTrace& trace, const OpGraph& graph, uint32_t value);
+[[nodiscard]] Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value);
+
+}  // namespace tpplan

@@ -1,0 +1,88 @@
+#include "cost/op_effects.h"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace tpplan {
+namespace {
+
+constexpr OpEffects kEffects[] = {
+    // ---- views ----
+    {" view reshape flatten unflatten view_as reshape_as unsqueeze squeeze ", ResultMemory::Regroups},
+    {" transpose permute T t mT mH H adjoint swapaxes swapdims movedim moveaxis ", ResultMemory::Permutes},
+    {" expand expand_as broadcast_to broadcast_tensors ", ResultMemory::Expands},
+    {" split split_with_sizes chunk tensor_split narrow ", ResultMemory::Cuts},
+    {" unbind select ", ResultMemory::Drops},
+    {" __getitem__ ", ResultMemory::Indexes, "i1"},
+    {" detach data positive real imag view_as_complex view_as_real ", ResultMemory::Alias},
+    {" contiguous ", ResultMemory::Contiguous},
+    {" to float double half bfloat16 type type_as bool int long short byte cpu cuda ", ResultMemory::Converts},
+    {" dropout ", ResultMemory::DropsOut, "b"},
+    {" unfold ", ResultMemory::New},
+    // ---- products ----
+    {" linear matmul bmm mm mv outer ", ResultMemory::New, "p", Contraction::LastOfFirst},
+    {" addmm baddbmm ", ResultMemory::New, "1?2 2?1", Contraction::LastOfSecond},
+    {" _grouped_mm grouped_mm ", ResultMemory::New, "0?1 1?0 2", Contraction::LastOfFirst},
+    {" conv1d ", ResultMemory::New, "0?1 1?0", Contraction::Window},
+    {" einsum ", ResultMemory::New, "p", Contraction::Equation},
+    {" scaled_dot_product_attention ", ResultMemory::New, "0 1 2 m3 r0 l", Contraction::Attention},
+    {" linalg_solve_triangular ", ResultMemory::New, "0 r0", Contraction::LastOfFirst},
+    // ---- elements: nothing is kept ----
+    {" add sub neg clone copy conj eq ne lt le gt ge bitwise_and bitwise_or bitwise_not bitwise_xor logical_and "
+     "logical_or logical_not logical_xor isnan isinf isfinite isclose floor ceil round trunc sign sgn floor_divide "
+     "bitwise_left_shift bitwise_right_shift heaviside ",
+     ResultMemory::NewLike},
+    // ---- elements: their operands ----
+    {" mul ", ResultMemory::NewLike, "0?1 1?0"},
+    {" div ", ResultMemory::NewLike, "0?1 1"},
+    {" pow ", ResultMemory::NewLike, "0 1 r0?1"},
+    {" silu gelu square cos sin log log1p log2 erf softplus leaky_relu elu selu celu hardswish hardsigmoid mish abs "
+     "acos "
+     "asin atan cosh sinh erfc expm1 erfinv clamp clip clamp_min clamp_max relu6 threshold softsign nan_to_num ",
+     ResultMemory::NewLike, "0"},
+    {" log_sigmoid logsigmoid ", ResultMemory::NewLike, "0 s"},
+    {" frac ", ResultMemory::NewLike},
+    {" maximum minimum atan2 hypot fmod remainder xlogy lerp addcmul addcdiv polar ", ResultMemory::NewLike, "0 1 2"},
+    {" where ", ResultMemory::NewLike, "0"},
+    {" masked_fill ", ResultMemory::NewLike, "1"},
+    // ---- elements: their result ----
+    {" relu sigmoid tanh exp exp2 sqrt rsqrt reciprocal tan ", ResultMemory::NewLike, "r0"},
+    // ---- along dims ----
+    {" sum mean cumsum flip roll diff all any argmax argmin argsort count_nonzero one_hot trace ", ResultMemory::New},
+    {" softmax log_softmax softmin ", ResultMemory::New, "r0"},
+    {" cumprod prod amax amin std norm linalg_vector_norm logsumexp logcumsumexp normalize ", ResultMemory::New,
+     "0 r0"},
+    {" var glu ", ResultMemory::New, "0"},
+    {" max min ", ResultMemory::New, "r1"},
+    {" sort topk kthvalue ", ResultMemory::New, "r1"},
+    {" histc bincount searchsorted bucketize ", ResultMemory::New},
+    {" layer_norm ", ResultMemory::New, "0 f2"},
+    {" rms_norm ", ResultMemory::New, "0 f1"},
+    // ---- by positions ----
+    {" embedding ", ResultMemory::New, "0"},
+    {" gather index_select take_along_dim ", ResultMemory::New, "1"},
+    {" scatter scatter_add index_add index_copy ", ResultMemory::New, "1"},
+    {" __setitem__ ", ResultMemory::Alias, "i2"},
+    {" nonzero ", ResultMemory::New},
+    // ---- put together, filled ----
+    {" cat concat concatenate stack repeat tile repeat_interleave pad tril triu ", ResultMemory::New},
+    {" zeros ones empty full new_zeros new_ones new_empty new_full zeros_like ones_like empty_like full_like rand_like "
+     "randn_like arange linspace eye rand randn tensor scalar_tensor uniform exponential normal fill zero ",
+     ResultMemory::New},
+};
+
+}  // namespace
+
+bool writes_in_place(std::string_view name) {
+  return name == "__setitem__" || (!name.starts_with("__") && name.size() > 1 && name.ends_with('_'));
+}
+
+const OpEffects* find_effects(std::string_view name) {
+  if (!name.starts_with("__") && name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
+  const std::string key = fmt::format(" {} ", name);
+  for (const OpEffects& row : kEffects) {
+    if (row.names.find(key) != std::string_view::npos) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace tpplan

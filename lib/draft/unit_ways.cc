@@ -1,0 +1,108 @@
+#include "draft/unit_ways.h"
+
+#include <algorithm>
+
+namespace tpplan {
+namespace {
+
+using enum DraftRole;
+
+// Megatron's attention: each rank has some of the heads, and the sums of their outputs are completed once.
+constexpr RoleStyle kByHeads[] = {
+    {Query, "colwise"},      {Key, "colwise"},       {Value, "colwise"},    {Fused, "colwise"},
+    {FromLatent, "colwise"}, {HeadTable, "colwise"}, {Latent, "replicate"}, {LatentKv, "mla_kv_a_proj"},
+    {Out, "rowwise"}};
+constexpr RoleStyle kByHeadsNormed[] = {{Query, "colwise"},
+                                        {Key, "colwise"},
+                                        {Value, "colwise"},
+                                        {Fused, "colwise"},
+                                        {FromLatent, "colwise"},
+                                        {HeadTable, "colwise"},
+                                        {HeadNorm, "replicated_with_grad_allreduce"},
+                                        {WholeNorm, "replicated_with_grad_allreduce"},
+                                        {Latent, "replicate"},
+                                        {LatentKv, "mla_kv_a_proj"},
+                                        {Out, "rowwise"}};
+constexpr RoleStyle kWholeKv[] = {{Query, "colwise"},
+                                  {Key, "replicated_with_grad_allreduce"},
+                                  {Value, "replicated_with_grad_allreduce"},
+                                  {HeadTable, "colwise"},
+                                  {Out, "rowwise"}};
+constexpr RoleStyle kGatheredHeads[] = {{Query, "colwise_gather_output"},      {Key, "colwise_gather_output"},
+                                        {Value, "colwise_gather_output"},      {Fused, "colwise_gather_output"},
+                                        {Latent, "colwise_gather_output"},     {LatentKv, "replicate"},
+                                        {FromLatent, "colwise_gather_output"}, {Out, "rowwise_split_input"}};
+constexpr RoleStyle kGatheredQueries[] = {
+    {Query, "colwise_gather_output"}, {Key, "replicate"}, {Value, "replicate"}, {Out, "rowwise_split_input"}};
+constexpr RoleStyle kHidden[] = {{Up, "colwise"}, {FusedUp, "colwise"}, {Down, "rowwise"}};
+constexpr RoleStyle kHiddenPacked[] = {{Up, "colwise"}, {FusedUp, "packed_colwise"}, {Down, "rowwise"}};
+constexpr RoleStyle kHiddenSummed[] = {
+    {Up, "colwise"}, {FusedUp, "colwise"}, {Activation, "replicated_with_grad_allreduce"}, {Down, "rowwise"}};
+constexpr RoleStyle kGatheredHidden[] = {
+    {Up, "colwise_gather_output"}, {FusedUp, "colwise_gather_output"}, {Down, "rowwise_split_input"}};
+constexpr RoleStyle kExperts[] = {
+    {ExpertsUp, "packed_colwise"}, {ExpertsDown, "rowwise"}, {DraftRole::ExpertsModule, "moe_tp_experts"}};
+constexpr RoleStyle kSomeExperts[] = {{ExpertsUp, "grouped_gemm"},
+                                      {ExpertsDown, "grouped_gemm"},
+                                      {ExpertsOther, "grouped_gemm"},
+                                      {DraftRole::ExpertsModule, "ep_dispatch_experts"}};
+constexpr RoleStyle kByVocabulary[] = {{Tokens, "embedding_rowwise"}, {Head, "colwise_gather_output"}};
+constexpr RoleStyle kByHidden[] = {{Tokens, "embedding_colwise"}, {Head, "rowwise_split_input"}};
+constexpr RoleStyle kHeadByVocabulary[] = {{Head, "colwise_gather_output"}};
+constexpr RoleStyle kHeadByHidden[] = {{Head, "rowwise_split_input"}};
+constexpr RoleStyle kTableByRows[] = {{Table, "embedding_rowwise"}};
+constexpr RoleStyle kTableByColumns[] = {{Table, "embedding_colwise"}};
+constexpr RoleStyle kAlone[] = {{Alone, "colwise_gather_output"}};
+constexpr RoleStyle kAloneByInput[] = {{Alone, "rowwise_split_input"}};
+
+constexpr std::string_view kHeadsText = "Attention: each rank has some of the heads, and o sums what they make.";
+constexpr UnitWay kWays[] = {
+    {UnitKind::Vocabulary, "The vocabulary: each rank has some of the tokens.", kByVocabulary, false, true},
+    {UnitKind::Vocabulary, "The table of tokens: each rank has a piece of every embedding.", kByHidden},
+    {UnitKind::Head, "Scores: each rank computes those of some tokens, and they are gathered.", kHeadByVocabulary,
+     false, true},
+    {UnitKind::Head, "Scores: each rank has a piece of every token's row.", kHeadByHidden},
+    {UnitKind::Table, "A table: each rank has some of its rows.", kTableByRows, false, true},
+    {UnitKind::Table, "A table: each rank has a piece of every row.", kTableByColumns},
+    {UnitKind::Attention, kHeadsText, kByHeads, true, true},
+    {UnitKind::Attention,
+     "Attention: each rank has some of the heads, and o sums what they make. Norms see some of the heads: their "
+     "gradients "
+     "are summed.",
+     kByHeadsNormed, true, true},
+    {UnitKind::Attention,
+     "Attention: each rank has some of the queries' heads; keys and values are whole on every rank, and their "
+     "gradients "
+     "are summed.",
+     kWholeKv, true},
+    {UnitKind::Attention,
+     "Attention: weights are cut, and their outputs gathered, so that every rank computes all heads.", kGatheredHeads},
+    {UnitKind::Attention,
+     "Attention: q and o are cut, and q's outputs gathered, so that every rank computes all heads; k and v are whole.",
+     kGatheredQueries},
+    {UnitKind::Mlp, "MLP: each rank has a part of the hidden layer, and the layer out of it sums.", kHidden, false,
+     true},
+    {UnitKind::Mlp, "MLP: each rank has a part of the hidden layer, of gate and up each by itself.", kHiddenPacked,
+     false, true},
+    {UnitKind::Mlp,
+     "MLP: each rank has a part of the hidden layer, and the layer out of it sums. So are gradients of the activation.",
+     kHiddenSummed, false, true},
+    {UnitKind::Mlp, "MLP: weights are cut, and their outputs gathered, so that every rank computes the hidden layer.",
+     kGatheredHidden},
+    {UnitKind::Experts, "Experts: each rank has a part of every expert, and their outputs are summed.", kExperts, false,
+     true},
+    {UnitKind::Experts, "Experts: each rank has some of them.", kSomeExperts, false, true},
+    {UnitKind::Alone, "A layer by itself: its outputs are gathered.", kAlone, false, true},
+    {UnitKind::Alone, "A layer by itself: its inputs are split, and its outputs summed.", kAloneByInput, false, true},
+};
+
+}  // namespace
+
+std::span<const UnitWay> unit_ways() { return kWays; }
+
+std::string_view style_of(const UnitWay& way, DraftRole role) {
+  const auto row = std::ranges::find(way.styles, role, &RoleStyle::role);
+  return row == way.styles.end() ? std::string_view{} : row->style;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,168 @@
+#include "manifest/diff_markdown.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/markdown.h"
+#include "base/text.h"
+#include "manifest/diff_text.h"
+
+namespace tpplan {
+namespace {
+
+// What is shown of a row and of one text.
+constexpr size_t kMostParts = 6, kMostShown = 160;
+
+using CellRow = std::vector<std::string>;
+
+std::string cell_code(std::string_view text) {
+  std::string cut(text);
+  shorten(cut, kMostShown);
+  return markdown_code(cut);
+}
+
+// A table under a heading; nothing without rows.
+std::string cell_table(std::string_view title, std::span<const std::string_view> heads,
+                       const std::vector<CellRow>& rows) {
+  return rows.empty() ? "" : fmt::format("\n**{}**\n\n{}", title, markdown_table(heads, rows));
+}
+
+// The first of several parts of a cell, each on a line of its own, with how many more there are.
+std::string parts_of(const std::vector<std::string>& parts) {
+  const size_t count = std::min(parts.size(), kMostParts);
+  std::string out = fmt::format("{}", fmt::join(std::span(parts).first(count), "<br>"));
+  return count < parts.size() ? fmt::format("{}<br>and {} more", out, parts.size() - count) : out;
+}
+
+std::string rule_cell(const ManifestRule& rule) {
+  return rule.in_block ? fmt::format("{} in {}", cell_code(rule.key), cell_code(rule.block)) : cell_code(rule.key);
+}
+
+std::string rules_table(const std::vector<RuleChange>& rules) {
+  static constexpr std::string_view heads[] = {"", "rule", "#matched", "#matches"};
+  const auto side = [](const std::optional<uint64_t>& count) { return count ? std::to_string(*count) : std::string(); };
+  std::vector<CellRow> rows;
+  for (const RuleChange& change : rules) {
+    std::string name = rule_cell(*change.rule);
+    if (change.renamed_from != nullptr) name += fmt::format(", was {}", rule_cell(*change.renamed_from));
+    const char* what = !change.before ? "new" : !change.after ? "gone" : change.renamed_from ? "renamed" : "changed";
+    rows.push_back({what, name, side(change.before), side(change.after)});
+  }
+  return cell_table("Rules", heads, rows);
+}
+
+std::string settings_table(const std::vector<FieldChange>& settings) {
+  static constexpr std::string_view heads[] = {"setting", "before", "after"};
+  std::vector<CellRow> rows;
+  for (const FieldChange& change : settings)
+    rows.push_back({cell_code(change.field), cell_code(change.before), cell_code(change.after)});
+  return cell_table("Settings", heads, rows);
+}
+
+std::string families_cell(const ChangeGroup& group) {
+  std::vector<std::string> names;
+  for (const PathFamily& family : group.families) {
+    const bool is_one = family.paths.size() == 1;
+    std::string name = cell_code(is_one && family.paths[0].empty() ? "<root>"
+                                 : is_one                          ? family.paths[0]
+                                                                   : std::string_view(family.pattern));
+    if (family.of > 1)
+      name += family.paths.size() == family.of ? fmt::format(" ({})", family.of)
+                                               : fmt::format(" ({} of {})", family.paths.size(), family.of);
+    names.push_back(std::move(name));
+  }
+  return parts_of(names);
+}
+
+// Of what came or went the layout alone.
+std::string fields_cell(const ChangeGroup& group) {
+  static constexpr std::string_view kShort[] = {"shape", "dtype", "spec", "style"};
+  std::vector<std::string> parts;
+  for (const FieldChange& change : group.fields) {
+    const bool is_changed = !change.before_json.empty() && !change.after_json.empty();
+    if (is_changed)
+      parts.push_back(fmt::format("{} {} → {}", change.field, cell_code(change.before), cell_code(change.after)));
+    else if (std::ranges::find(kShort, change.field) != std::end(kShort))
+      parts.push_back(
+          fmt::format("{} {}", change.field, cell_code(change.before_json.empty() ? change.after : change.before)));
+  }
+  return parts_of(parts);
+}
+
+std::string list_table(const ListDiff& list, std::string_view title) {
+  static constexpr std::string_view heads[] = {"", "path", "what differs"};
+  std::vector<CellRow> rows;
+  const std::pair<const std::vector<ChangeGroup>*, std::string_view> kinds[] = {
+      {&list.changed, "changed"}, {&list.added, "new"}, {&list.removed, "gone"}};
+  for (const auto& [groups, what] : kinds) {
+    for (const ChangeGroup& group : *groups)
+      rows.push_back({std::string(what), families_cell(group), fields_cell(group)});
+  }
+  return cell_table(
+      fmt::format("{}: {} changed, {} new, {} gone", title, list.changed_count, list.added_count, list.removed_count),
+      heads, rows);
+}
+
+std::string collectives_table(const std::vector<CollectiveCount>& counts) {
+  static constexpr std::string_view heads[] = {"collective", "axis", "#before", "#after"};
+  std::vector<CellRow> rows;
+  for (const CollectiveCount& c : counts) {
+    if (c.before == c.after && c.bytes_before == c.bytes_after) continue;
+    const auto side = [](uint64_t count, uint64_t bytes) {
+      return bytes == 0 ? std::to_string(count) : fmt::format("{}, {}", count, human_bytes(bytes));
+    };
+    rows.push_back({fmt::format("{} {}", to_text(c.phase), cell_code(to_text(c.kind))), cell_code(c.axis),
+                    side(c.before, c.bytes_before), side(c.after, c.bytes_after)});
+  }
+  return cell_table("Collectives", heads, rows);
+}
+
+std::string calls_table(const CallsDiff& calls) {
+  static constexpr std::string_view heads[] = {"call", "axis", "module", "#before", "#after"};
+  std::vector<CellRow> rows;
+  for (const CallChange& c : calls.changes) {
+    const auto side = [](uint64_t count, uint64_t bytes) { return fmt::format("{}, {}", count, human_bytes(bytes)); };
+    rows.push_back({fmt::format("{} {}{}", c.backward ? "backward" : "forward", cell_code(to_text(c.kind)),
+                                c.hidden ? ", hidden" : ""),
+                    cell_code(c.axis), cell_code(c.module), side(c.before, c.bytes_before),
+                    side(c.after, c.bytes_after)});
+  }
+  return cell_table(fmt::format("Calls of a step: {} → {}", calls.before, calls.after), heads, rows);
+}
+
+std::string bytes_cell(uint64_t bytes, uint64_t other) {
+  return bytes != other && human_bytes(bytes) == human_bytes(other) ? fmt::format("{} B", bytes) : human_bytes(bytes);
+}
+
+std::string bytes_table(const RankBytes& before, const RankBytes& after) {
+  static constexpr std::string_view heads[] = {"bytes of parameters", "#before", "#after"};
+  static constexpr std::pair<std::string_view, uint64_t RankBytes::*> kMembers[] = {
+      {"fullest rank", &RankBytes::max},
+      {"ideal rank", &RankBytes::ideal},
+      {"whole on every rank", &RankBytes::replicated},
+      {"model", &RankBytes::total}};
+  std::vector<CellRow> rows;
+  for (const auto& [name, member] : kMembers) {
+    const uint64_t a = before.*member, b = after.*member;
+    if (a != b) rows.push_back({std::string(name), bytes_cell(a, b), bytes_cell(b, a)});
+  }
+  return cell_table("Bytes", heads, rows);
+}
+
+}  // namespace
+
+std::string diff_markdown(const ManifestDiff& diff) {
+  const std::string summary = diff_summary(diff);
+  return fmt::format("### {}\n", summary.substr(0, summary.find('\n'))) + settings_table(diff.settings) +
+         rules_table(diff.rules) + list_table(diff.parameters, "Parameters") + list_table(diff.buffers, "Buffers") +
+         list_table(diff.modules, "Module boundaries") + collectives_table(diff.collectives) + calls_table(diff.calls) +
+         bytes_table(diff.bytes_before, diff.bytes_after);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,49 @@
+#include "render/render_markdown.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <vector>
+
+#include "base/markdown.h"
+#include "base/text.h"
+#include "render/render_parts.h"
+
+namespace tpplan {
+namespace {
+
+constexpr MarkdownRoom kFindingsRoom = {.rows = 100, .bytes = 50'000};
+
+// What is shown of one text: names may be as long as a file.
+constexpr size_t kMostOfText = 1'000;
+
+std::string sentence(std::string text) {
+  shorten(text, kMostOfText);
+  return markdown_text(valid_utf8(text));
+}
+
+std::vector<std::string> finding_row(const Diagnostic& d, const Sources& sources) {
+  std::string what = sentence(d.label.empty() ? d.message : fmt::format("{} ({})", d.message, d.label));
+  for (const Remark& remark : remarks_of(d, sources))
+    what += fmt::format("<br>{}: {}", remark.kind, sentence(remark.text));
+  std::string place = place_text(d.span, sources);
+  shorten(place, kMostOfText);
+  return {std::string(severity_name(d.severity)), std::string(kind_of(d.code).name), markdown_code(valid_utf8(place)),
+          what};
+}
+
+}  // namespace
+
+std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources) {
+  static constexpr std::string_view heads[] = {"", "code", "where", "what"};
+  std::string plan = sources.files.empty() ? "" : sources.files.back()->name;
+  shorten(plan, kMostOfText);
+  const std::string about = plan.empty() ? "" : " in " + markdown_code(valid_utf8(plan));
+  if (diagnostics.list.empty()) return fmt::format("### tpplan: no findings{}\n", about);
+  const Sources located = locate(diagnostics, sources);
+  std::vector<std::vector<std::string>> rows;
+  for (const Diagnostic& d : diagnostics.list) rows.push_back(finding_row(d, located));
+  return fmt::format("### tpplan: {}{}\n\n", count_findings(diagnostics), about) +
+         markdown_table(heads, rows, kFindingsRoom);
+}
+
+}  // namespace tpplan

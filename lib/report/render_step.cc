@@ -1,0 +1,145 @@
+#include "report/render_step.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+std::string in_bold(std::string_view text, const CostsLook& look) { return paint(text, kBold, look.color); }
+
+// "1.23 s", "45.6 ms", "7.8 us".
+std::string duration(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+std::string fitting(std::string text, size_t width) {
+  constexpr std::string_view kDots = "...";
+  if (text.size() <= width) return text;
+  return text.substr(0, width > kDots.size() ? width - kDots.size() : 0) + std::string(kDots);
+}
+
+std::string products_words(const StepTime& time, const Topology& topology) {
+  return time.has_products ? fmt::format("products at {:g} % of the peak", topology.efficiency * 100)
+                           : std::string("products are not timed");
+}
+
+std::string measured_line(const LinkSpeed& link) {
+  if (link.timings == 0) return {};
+  return fmt::format("   measured: {} a hop, {:.1f} GB/s ({})\n", duration(link.latency), link.bandwidth / 1e9,
+                     counted(link.timings, "timing"));
+}
+
+std::string axis_with_size(const Mesh& mesh, AxisId axis) {
+  return fmt::format("{}={}", axis_name(mesh, axis), mesh.axes[axis].size);
+}
+
+}  // namespace
+
+std::string render_memory(const TrainingMemory& memory, const CostsLook& look) {
+  if (memory.overflow) return "no memory of a step: the sums of bytes leave 64 bits\n";
+  constexpr size_t kName = 19, kBytes = 12;
+  std::string out = in_bold(fmt::format("memory of a step, rank 0: recipe {}", memory.recipe->name), look) + '\n';
+  for (const MemoryTerm& term : memory.terms)
+    out +=
+        fitting(fmt::format(" {}{:<{}}{:>{}}  {}", term.is_part ? " " : "", term.name, kName - (term.is_part ? 1 : 0),
+                            human_bytes(term.bytes), kBytes, escape_for_terminal(term.formula)),
+                look.width) +
+        '\n';
+  out += fmt::format(" {:<{}}{:>{}}\n", "together", kName, human_bytes(memory.total), kBytes);
+  if (!memory.has_step) out += "activations are not known: nobody knows all operations of a step\n";
+  return out;
+}
+
+std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& topology, const CostsLook& look) {
+  const std::string& machine = topology.name.empty() ? topology.device : topology.name;
+  std::string out = in_bold(fmt::format("time of a step, rank 0{}{}: {}", machine.empty() ? "" : " on ",
+                                        escape_for_terminal(machine), products_words(time, topology)),
+                            look) +
+                    '\n';
+  out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "", "forward", "backward", "communication");
+  for (const LayerTime& layer : time.layers) {
+    const std::string name = layer.layers.empty() ? "in no layer"
+                             : layer.count == 1   ? escape_for_terminal(layer.layers)
+                                                  : fmt::format("{}, each", escape_for_terminal(layer.layers));
+    out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", fitting(name, 28), duration(layer.forward),
+                       duration(layer.backward), duration(layer.communication));
+  }
+  double communication = 0;
+  for (const AxisTime& axis : time.axes) communication += axis.seconds;
+  out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "the step", duration(time.forward), duration(time.backward),
+                     duration(communication));
+  for (const AxisTime& axis : time.axes)
+    out += fmt::format(" over {}: {} in {}, {}\n", axis_with_size(mesh, axis.axis), duration(axis.seconds),
+                       counted(axis.calls, "call"),
+                       axis.overlaps ? "may run beside products, not added" : "what follows waits for it") +
+           measured_line(axis.link);
+  out += fmt::format(" together {}: products {}, waiting {}\n", duration(time.total),
+                     duration(time.forward + time.backward), duration(time.waited));
+  return out;
+}
+
+void write_memory(JsonWriter& json, const TrainingMemory& memory) {
+  begin_object(json);
+  write_member(json, "recipe", memory.recipe->name);
+  write_member(json, "activations", memory.has_step);
+  write_member(json, "total", memory.total);
+  write_key(json, "terms");
+  write_array(json, memory.terms, [&](const MemoryTerm& term) {
+    begin_object(json);
+    write_member(json, "name", term.name);
+    write_member(json, "bytes", term.bytes);
+    write_member(json, "formula", term.formula);
+    write_member(json, "is_part", term.is_part);
+    end_object(json);
+  });
+  end_object(json);
+}
+
+void write_time(JsonWriter& json, const StepTime& time, const Mesh& mesh, const Topology& topology) {
+  constexpr int kDigits = 9;
+  const auto seconds = [&](std::string_view key, double value) {
+    write_key(json, key);
+    write_number(json, value, kDigits);
+  };
+  begin_object(json);
+  write_member(json, "topology", topology.name);
+  write_member(json, "device", topology.device);
+  write_member(json, "products", time.has_products);
+  seconds("forward", time.forward);
+  seconds("backward", time.backward);
+  seconds("waited", time.waited);
+  seconds("overlapped", time.hidden);
+  seconds("total", time.total);
+  write_key(json, "axes");
+  write_array(json, time.axes, [&](const AxisTime& axis) {
+    begin_object(json);
+    write_member(json, "axis", mesh.axes[axis.axis].name);
+    write_member(json, "calls", axis.calls);
+    seconds("seconds", axis.seconds);
+    write_member(json, "overlaps", axis.overlaps);
+    seconds("latency", axis.link.latency);
+    write_key(json, "bandwidth");
+    write_number(json, axis.link.bandwidth, 0);
+    write_member(json, "timings", axis.link.timings);
+    end_object(json);
+  });
+  write_key(json, "layers");
+  write_array(json, time.layers, [&](const LayerTime& layer) {
+    begin_object(json);
+    write_member(json, "layers", layer.layers);
+    write_member(json, "count", layer.count);
+    seconds("forward", layer.forward);
+    seconds("backward", layer.backward);
+    seconds("communication", layer.communication);
+    end_object(json);
+  });
+  end_object(json);
+}
+
+}  // namespace tpplan

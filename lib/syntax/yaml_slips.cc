@@ -1,0 +1,479 @@
+#include "syntax/yaml_slips.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/keyed_hash.h"
+#include "base/text.h"
+#include "syntax/yaml_words.h"
+
+namespace tpplan {
+namespace {
+
+using Kind = YamlWordKind;
+using Slip = std::optional<YamlSlip>;
+
+constexpr size_t kShownWord = 40;
+
+// What is known when a line is looked at.
+struct LineScan {
+  std::string_view text;
+  const YamlLine& line;
+  const YamlLine* before;                    // the line with words before it
+  const YamlLine* before_that;               // and the one before that
+  const std::vector<size_t>& open;           // brackets that are open at its beginning: their offsets
+  const std::vector<size_t>& indents;        // of the mappings that the line may belong to, the outermost first
+  const TextSet<std::string_view>& anchors;  // names behind `&`, wherever they stand
+};
+
+std::string_view word_at(const LineScan& s, size_t i) {
+  return i < s.line.words.size() ? text_of(s.text, s.line.words[i]) : std::string_view{};
+}
+
+bool is_at(const LineScan& s, size_t i, Kind kind) { return i < s.line.words.size() && s.line.words[i].kind == kind; }
+
+std::string shown(std::string_view word) {
+  std::string text(word);
+  shorten(text, kShownWord);
+  return text;
+}
+
+// A line that ends with the colon of a key: its value, or a block, stands on the lines below.
+bool opens_block(const YamlLine& line) { return !line.words.empty() && line.words.back().kind == Kind::Colon; }
+
+std::string spaces(size_t count) { return count == 0 ? "no space" : counted(count, "space"); }
+
+// ---- one line ----
+
+Slip tab_in_indent(const LineScan& s) {
+  if (!s.line.has_tab || s.line.words.empty()) return {};
+  const size_t at = s.text.find('\t', s.line.begin);
+  return YamlSlip{at, 1, "the line is indented with a tab", "indent with spaces: YAML does not allow tabs", {}};
+}
+
+Slip merge_key(const LineScan& s) {
+  if (word_at(s, 0) != "<<") return {};
+  return YamlSlip{s.line.words[0].begin, 2, "merge keys (`<<`) are not read", "write the merged keys out", {}};
+}
+
+Slip slash_comment(const LineScan& s) {
+  if (!word_at(s, 0).starts_with("//")) return {};
+  return YamlSlip{
+      s.line.words[0].begin, 2, "`//` begins no comment in YAML", "write `#`", {{s.line.words[0].begin, 2, "#"}}};
+}
+
+// What word processors make of quotes.
+Slip typographic_slip(std::string_view word, size_t at) {
+  for (const std::string_view quote : {"\u201c", "\u201d", "\u2018", "\u2019", "\u00ab"}) {
+    if (!word.starts_with(quote)) continue;
+    return YamlSlip{at,
+                    quote.size(),
+                    fmt::format("`{}` is no quote in YAML", quote),
+                    "use the straight quote `\"` on both sides",
+                    {}};
+  }
+  return {};
+}
+
+Slip typographic_quote(const LineScan& s) {
+  for (const YamlWord& word : s.line.words) {
+    if (word.kind != Kind::Plain) continue;
+    if (Slip slip = typographic_slip(text_of(s.text, word), word.begin)) return slip;
+  }
+  return {};
+}
+
+// Characters that YAML keeps for itself at the beginning of a word.
+Slip reserved_character(const LineScan& s) {
+  struct Row {
+    char character;
+    std::string_view is;
+  };
+  static constexpr Row kRows[] = {{'*', "a YAML alias"},     {'&', "a YAML anchor"},    {'!', "a YAML tag"},
+                                  {'@', "reserved in YAML"}, {'`', "reserved in YAML"}, {'%', "a YAML directive"}};
+  for (const YamlWord& word : s.line.words) {
+    if (word.kind != Kind::Plain) continue;
+    const std::string_view said = text_of(s.text, word);
+    const auto* row =
+        std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return said.starts_with(r.character); });
+    if (row == std::end(kRows)) continue;
+    // An alias of an anchor that the document has is none.
+    if (row->character == '*' && s.anchors.contains(said.substr(1))) continue;
+    if (row->character == '&' || row->character == '!') continue;
+    const std::string help = row->character == '*'
+                                 ? fmt::format("quote patterns that start with `*`: `\"{}\"`", shown(said))
+                                 : fmt::format("quote it: `\"{}\"`", shown(said));
+    return YamlSlip{word.begin,
+                    said.size(),
+                    fmt::format("without quotes `{}` is {}", row->character, row->is),
+                    help,
+                    {{word.begin, 0, "\""}, {word.end, 0, "\""}}};
+  }
+  return {};
+}
+
+// `[qk]_proj: colwise`: a pattern, which YAML takes for a list.
+Slip pattern_as_list(const LineScan& s) {
+  if (!s.open.empty() || !is_at(s, 0, Kind::Open)) return {};
+  const auto& words = s.line.words;
+  const auto colon = std::find_if(words.begin(), words.end(), [](const YamlWord& w) { return w.kind == Kind::Colon; });
+  const auto close = std::find_if(words.begin(), words.end(), [](const YamlWord& w) { return w.kind == Kind::Close; });
+  if (colon == words.end() || close == words.end() || close >= colon) return {};
+  const std::string_view key = s.text.substr(words[0].begin, colon->begin - words[0].begin);
+  return YamlSlip{words[0].begin,
+                  key.size(),
+                  fmt::format("without quotes `{}` begins a list or a mapping", key[0]),
+                  fmt::format("quote the pattern: `\"{}\"`", shown(key)),
+                  {{words[0].begin, 0, "\""}, {colon->begin, 0, "\""}}};
+}
+
+Slip open_quote(const LineScan& s) {
+  for (const YamlWord& word : s.line.words) {
+    if (word.kind != Kind::OpenQuote) continue;
+    const char quote = s.text[word.begin];
+    const std::string_view said = text_of(s.text, word);
+    const size_t colon = said.find(": ");
+    if (colon == std::string_view::npos)
+      return YamlSlip{word.begin, said.size(), "the quote is not closed", fmt::format("close it with `{}`", quote), {}};
+    const bool other = colon > 1 && (said[colon - 1] == '"' || said[colon - 1] == '\'');
+    const std::string_view key = said.substr(0, colon - other);
+    return YamlSlip{
+        word.begin,
+        said.size(),
+        other ? fmt::format("the quote `{}` is not closed by `{}`", quote, said[colon - 1]) : "the quote is not closed",
+        other ? fmt::format("use the same quote on both sides, `{}`", quote)
+              : fmt::format("close it with `{}` before the colon", quote),
+        {{word.begin + key.size(), other ? size_t{1} : size_t{0}, std::string(1, quote)}}};
+  }
+  return {};
+}
+
+// Escapes that YAML does not have, where somebody wrote a regular expression.
+Slip unknown_escape(const LineScan& s) {
+  for (const YamlWord& word : s.line.words) {
+    const std::string_view said = text_of(s.text, word);
+    if (word.kind != Kind::Quoted || said[0] != '"') continue;
+    for (size_t i = 1; i + 1 < said.size(); ++i) {
+      if (said[i] != '\\') continue;
+      if (std::string_view("0abt\tnvfre \"/\\N_LPxuU").find(said[++i]) != std::string_view::npos) continue;
+      const std::string_view inner = said.substr(1, said.size() - 2);
+      YamlSlip slip{word.begin + i - 1,
+                    2,
+                    fmt::format("`\\{}` is no escape in double quotes", said[i]),
+                    "use single quotes, which leave backslashes alone",
+                    {}};
+      if (inner.find_first_of("'\"") == std::string_view::npos && inner.find("\\\\") == std::string_view::npos)
+        slip.edits = {{word.begin, 1, "'"}, {word.end - 1, 1, "'"}};
+      return slip;
+    }
+  }
+  return {};
+}
+
+// ---- brackets ----
+
+std::string_view bracket_name(char bracket) { return bracket == '[' || bracket == ']' ? "bracket" : "brace"; }
+char closing(char open) { return open == '[' ? ']' : '}'; }
+
+YamlSlip unclosed(const LineScan& s, size_t open, std::string_view where) {
+  const char bracket = s.text[open];
+  return {open,
+          1,
+          fmt::format("the {} `{}` is not closed", bracket_name(bracket), bracket),
+          fmt::format("close it with `{}`{}", closing(bracket), where),
+          {}};
+}
+
+// Goes through the brackets of a line; `open` are those that earlier lines have left open, and becomes those that are
+// open behind it.
+Slip unmatched_bracket(const LineScan& s, std::vector<size_t>& open) {
+  for (const YamlWord& word : s.line.words) {
+    const char c = s.text[word.begin];
+    if (word.kind == Kind::Open) open.push_back(word.begin);
+    if (word.kind != Kind::Close) continue;
+    if (open.empty()) {
+      return YamlSlip{word.begin,
+                      1,
+                      fmt::format("the {} `{}` closes nothing", bracket_name(c), c),
+                      "remove it",
+                      {{word.begin, 1, ""}}};
+    }
+    if (closing(s.text[open.back()]) != c) return unclosed(s, open.back(), fmt::format(" before `{}`", c));
+    open.pop_back();
+  }
+  return {};
+}
+
+// A line that reads as one of the mapping around, while a bracket from above is open.
+Slip bracket_left_open(const LineScan& s) {
+  if (s.open.empty() || s.line.words.empty()) return {};
+  const bool is_key = is_at(s, 1, Kind::Colon) && (is_at(s, 0, Kind::Plain) || is_at(s, 0, Kind::Quoted));
+  const size_t at = s.open.front();
+  const size_t line_break = s.text.rfind('\n', at);
+  const size_t begin = line_break == std::string_view::npos ? 0 : line_break + 1;
+  const size_t indent = s.text.find_first_not_of(' ', begin) - begin;
+  if (!is_key || s.line.indent > indent) return {};
+  return unclosed(s, s.open.back(), " at the end of its line");
+}
+
+// Two entries of a mapping, or two items of a list, without a comma between them.
+Slip missing_comma(const LineScan& s) {
+  std::vector<bool> has_colon(s.open.size());  // by open bracket: a colon stands in its current entry
+  const auto& words = s.line.words;
+  const auto between = [&](size_t at, std::string_view first, std::string_view second) {
+    return YamlSlip{at,
+                    1,
+                    fmt::format("no comma between `{}` and `{}`", shown(first), shown(second)),
+                    fmt::format("write `{}, {}`", shown(first), shown(second)),
+                    {{at, 0, ","}}};
+  };
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].kind == Kind::Open) {
+      has_colon.push_back(false);
+      continue;
+    }
+    if (has_colon.empty()) continue;
+    const bool ends_value = i > 0 && (words[i - 1].kind == Kind::Quoted || words[i - 1].kind == Kind::Close);
+    const bool is_value =
+        words[i].kind == Kind::Quoted || words[i].kind == Kind::Plain || words[i].kind == Kind::OpenQuote;
+    if (ends_value && is_value) return between(words[i - 1].end, word_at(s, i - 1), word_at(s, i));
+    if (words[i].kind == Kind::Close) has_colon.pop_back();
+    if (words[i].kind == Kind::Comma) has_colon.back() = false;
+    if (words[i].kind != Kind::Colon) continue;
+    if (!has_colon.back()) {
+      has_colon.back() = true;
+      continue;
+    }
+    const std::string_view said = word_at(s, i - 1);
+    const size_t space = said.find_last_of(' ');
+    if (space == std::string_view::npos) continue;
+    const std::string_view first = said.substr(0, said.find_last_not_of(' ', space) + 1);
+    return between(words[i - 1].begin + first.size(), first, said.substr(space + 1));
+  }
+  return {};
+}
+
+// ---- keys and colons ----
+
+YamlSlip colon_instead(size_t begin, size_t end, std::string_view found, std::string_view key, std::string_view value) {
+  const std::string line = fmt::format("{}: {}", key, value);
+  return {begin,
+          std::max<size_t>(1, end - begin),
+          found.empty() ? fmt::format("no colon after `{}`", shown(key))
+                        : fmt::format("`{}` stands where a colon belongs", found),
+          line.size() <= kShownWord + 10 ? fmt::format("write `{}`", line) : "put `: ` between key and value",
+          {{begin, end - begin, ": "}}};
+}
+
+// The arrow or sign that a text begins with, where other notations have a colon.
+std::string_view sign_at(std::string_view text) {
+  for (const std::string_view sign : {"->", "=>", ":=", "="}) {
+    if (text.starts_with(sign)) return sign;
+  }
+  return {};
+}
+
+// A quoted key, and no colon that counts behind it.
+Slip quoted_key(const LineScan& s) {
+  if (!s.open.empty() || !is_at(s, 0, Kind::Quoted)) return {};
+  const YamlWord& key = s.line.words[0];
+  if (is_at(s, 1, Kind::GluedColon)) {
+    const size_t colon = s.line.words[1].begin;
+    if (s.text[colon + 1] == ':')
+      return YamlSlip{colon, 2, "two colons stand behind the key", "keep one `:`", {{colon, 1, ""}}};
+    return YamlSlip{colon, 1, "no space after the colon", "write `: `, with a space", {{colon + 1, 0, " "}}};
+  }
+  if (is_at(s, 1, Kind::Plain)) {
+    const YamlWord& value = s.line.words[1];
+    const std::string_view said = word_at(s, 1), sign = sign_at(said);
+    const size_t from = std::min(said.find_first_not_of(' ', sign.size()), said.size());
+    return colon_instead(key.end, value.begin + from, sign, text_of(s.text, key), said.substr(from));
+  }
+  if (is_at(s, 1, Kind::Open) || is_at(s, 1, Kind::Quoted))
+    return YamlSlip{key.end,
+                    1,
+                    "no colon after the key",
+                    "put `: ` between key and value",
+                    {{key.end, s.line.words[1].begin - key.end, ": "}}};
+  if (s.line.words.size() > 1 || (s.before != nullptr && opens_block(*s.before))) return {};
+  return YamlSlip{key.begin,
+                  key.end - key.begin,
+                  fmt::format("no colon after `{}`", shown(text_of(s.text, key))),
+                  "a key is followed by `: ` and its value",
+                  {}};
+}
+
+// A line of plain text alone: a key whose colon is missing, or is not read as one.
+Slip plain_key(const LineScan& s) {
+  if (!s.open.empty() || !is_at(s, 0, Kind::Plain) || is_at(s, 1, Kind::Colon)) return {};
+  const YamlWord& word = s.line.words[0];
+  const std::string_view said = word_at(s, 0);
+  if (s.before != nullptr && opens_block(*s.before)) {
+    if (s.line.indent > s.before->indent) return {};
+    return YamlSlip{word.begin,
+                    said.size(),
+                    fmt::format("`{}` is not indented, and the line above waits for a value", shown(said)),
+                    "write the value on the line of its key, or indent it",
+                    {}};
+  }
+  const size_t equals = said.find('=');
+  if (equals != std::string_view::npos && equals > 0) {
+    const size_t key_end = said.find_last_not_of(' ', equals - 1) + 1;
+    const size_t value = std::min(said.find_first_not_of("=> ", equals), said.size());
+    return colon_instead(word.begin + key_end, word.begin + value,
+                         said.substr(equals, said.substr(equals).starts_with("=>") ? 2 : 1), said.substr(0, key_end),
+                         said.substr(value));
+  }
+  if (Slip slip = find_key_slip(said, false, word.begin)) return slip;
+  const size_t space = said.find(' ');
+  if (space == std::string_view::npos)
+    return YamlSlip{word.begin,
+                    said.size(),
+                    fmt::format("no colon after `{}`", shown(said)),
+                    fmt::format("write `{}:`", shown(said)),
+                    {{word.end, 0, ":"}}};
+  const size_t value = said.find_first_not_of(' ', space);
+  const std::string_view sign = sign_at(said.substr(value));
+  const size_t from = std::min(said.find_first_not_of(' ', value + sign.size()), said.size());
+  return colon_instead(word.begin + space, word.begin + from, sign, said.substr(0, space), said.substr(from));
+}
+
+// More on a line than a key and its value.
+Slip more_on_line(const LineScan& s) {
+  if (!s.open.empty()) return {};
+  size_t depth = 0, colons = 0;
+  for (size_t i = 0; i < s.line.words.size(); ++i) {
+    const YamlWord& word = s.line.words[i];
+    depth += word.kind == Kind::Open;
+    depth -= word.kind == Kind::Close && depth > 0;
+    if (depth > 0) continue;
+    if (word.kind == Kind::Colon && ++colons == 2)
+      return YamlSlip{
+          word.begin, 1, "a second `:` on one line", "write one key a line; quote a text that has `: ` in it", {}};
+    const bool ends_value =
+        i > 2 && colons == 1 && (s.line.words[i - 1].kind == Kind::Quoted || s.line.words[i - 1].kind == Kind::Close);
+    if (ends_value && (word.kind == Kind::Plain || word.kind == Kind::Quoted))
+      return YamlSlip{word.begin,
+                      word.end - word.begin,
+                      fmt::format("`{}` stands behind the value's end", shown(text_of(s.text, word))),
+                      "write one key and one value a line",
+                      {}};
+  }
+  return {};
+}
+
+// ---- indentation ----
+
+Slip item_among_keys(const LineScan& s) {
+  if (!s.open.empty() || !is_at(s, 0, Kind::Dash) || s.before == nullptr) return {};
+  if (opens_block(*s.before) || s.before->words[0].kind == Kind::Dash) return {};
+  const size_t at = s.line.words[0].begin;
+  return YamlSlip{at,
+                  1,
+                  "an item of a list (`- `) stands among keys",
+                  "write it without `- `",
+                  {{at, s.line.words.size() > 1 ? s.line.words[1].begin - at : 1, ""}}};
+}
+
+Slip indentation(const LineScan& s) {
+  if (!s.open.empty() || s.line.words.empty() || s.before == nullptr || s.before->words[0].kind == Kind::Dash)
+    return {};
+  const size_t indent = s.line.indent;
+  if (std::find(s.indents.begin(), s.indents.end(), indent) != s.indents.end()) return {};
+  const auto slip = [&](const YamlLine& line, size_t wanted) {
+    return YamlSlip{line.words[0].begin,
+                    line.words[0].end - line.words[0].begin,
+                    fmt::format("indented by {}, and the lines around it by {}", spaces(line.indent), spaces(wanted)),
+                    fmt::format("indent it by {}, like its neighbours", spaces(wanted)),
+                    {{line.begin, line.indent, std::string(wanted, ' ')}}};
+  };
+  if (indent > s.before->indent) {
+    if (opens_block(*s.before)) return {};
+    // The line before is the one that stands out, where this one goes on as the one before that.
+    const bool goes_on = s.before_that != nullptr && s.before_that->indent == indent;
+    return goes_on ? slip(*s.before, indent) : slip(s.line, s.before->indent);
+  }
+  return slip(s.line, s.before->indent);
+}
+
+// The order decides: what a line says by itself comes first, then what it is among others.
+constexpr Slip (*kLineChecks[])(const LineScan&) = {
+    tab_in_indent,      merge_key,         slash_comment, typographic_quote, pattern_as_list,
+    reserved_character, bracket_left_open, open_quote,    unknown_escape,    missing_comma,
+    item_among_keys,    quoted_key,        plain_key,     more_on_line,      indentation};
+
+}  // namespace
+
+namespace {
+
+TextSet<std::string_view> anchors_of(std::string_view text) {
+  TextSet<std::string_view> anchors;
+  for (size_t at = text.find('&'); at != std::string_view::npos; at = text.find('&', at + 1)) {
+    const std::string_view name = text.substr(at + 1, text.find_first_of(" \t\r\n,[]{}&", at + 1) - at - 1);
+    if (!name.empty()) anchors.insert(name);
+  }
+  return anchors;
+}
+
+}  // namespace
+
+std::optional<YamlSlip> find_yaml_slip(std::string_view text, size_t stopped) {
+  const TextSet<std::string_view> anchors = anchors_of(text);
+  std::vector<size_t> open, indents;
+  std::array<YamlLine, 3> lines;                 // the last ones with words
+  size_t filled = 0;                             // how many there have been
+  size_t block_scalar = std::string_view::npos;  // the indent of a key whose value is a block of text
+  size_t number = 1;
+  for (size_t begin = 0; begin < text.size() && begin <= stopped; ++number) {
+    YamlLine& line = lines[filled % 3] = read_yaml_line(text, begin, number, open.size());
+    begin = std::min(text.find('\n', begin), text.size()) + 1;
+    if (line.words.empty() || text_of(text, line.words[0]) == "---" || text_of(text, line.words[0]) == "...") continue;
+    if (block_scalar != std::string_view::npos && line.indent > block_scalar) continue;
+    block_scalar = std::string_view::npos;
+    const YamlLine* before = filled > 0 ? &lines[(filled + 2) % 3] : nullptr;
+    const YamlLine* before_that = filled > 1 ? &lines[(filled + 1) % 3] : nullptr;
+    if (open.empty()) {
+      while (!indents.empty() && indents.back() > line.indent) indents.pop_back();
+      if (before == nullptr || (opens_block(*before) && line.indent > before->indent)) indents.push_back(line.indent);
+    }
+    const LineScan scan{text, line, before, before_that, open, indents, anchors};
+    for (const auto check : kLineChecks) {
+      if (Slip slip = check(scan)) return slip;
+    }
+    std::vector<size_t> still_open = open;
+    if (Slip slip = unmatched_bracket(scan, still_open)) return slip;
+    open = std::move(still_open);
+    if (line.words.back().kind == Kind::Plain &&
+        std::string_view("|>").find(text[line.words.back().begin]) != std::string_view::npos)
+      block_scalar = line.indent;
+    ++filled;
+  }
+  if (open.empty() || filled == 0) return {};
+  const LineScan at_end{text, lines[(filled + 2) % 3], nullptr, nullptr, open, indents, anchors};
+  return unclosed(at_end, open.back(), "");
+}
+
+std::optional<YamlSlip> find_key_slip(std::string_view key, bool has_value, size_t offset) {
+  for (const char quote : {'"', '\''}) {
+    if (key.ends_with(quote) && !key.starts_with(quote))
+      return YamlSlip{offset,
+                      key.size(),
+                      fmt::format("`{}` has a quote at its end and none at its beginning", shown(key)),
+                      fmt::format("open it with `{}`", quote),
+                      {{offset, 0, std::string(1, quote)}}};
+  }
+  if (Slip slip = typographic_slip(key, offset)) return slip;
+  if (has_value) return {};
+  const size_t sign = key.find_first_of(":=");
+  if (sign == 0 || sign == std::string_view::npos || sign + 1 == key.size()) return {};
+  const bool colon = key[sign] == ':';
+  return YamlSlip{offset + sign,
+                  1,
+                  colon ? "no space after the colon" : "`=` stands where a colon belongs",
+                  fmt::format("write `{}: {}`", shown(key.substr(0, sign)), shown(key.substr(sign + 1))),
+                  {{offset + sign, 1, ": "}}};
+}
+
+}  // namespace tpplan

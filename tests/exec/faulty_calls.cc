@@ -1,0 +1,110 @@
+// Loaded before the C library: one call of a program never comes back, or fails.
+//   FAULTY_CALL=name=pread,path=w.safetensors,number=3,kind=hang
+//   name    pread (and preadv), pwrite, fsync, open, accept
+//   path    what the file's path ends with; without it any file
+//   number  of the call, from 1; 0: every one
+//   kind    hang, slow (0.6 s), or the number of an error
+//   rank    of the process, by its launcher; without it any
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace {
+
+std::string_view value_of(std::string_view list, std::string_view name) {
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string_view part = list.substr(begin, end - begin);
+    if (part.starts_with(name) && part.size() > name.size() && part[name.size()] == '=')
+      return part.substr(name.size() + 1);
+    begin = end + 1;
+  }
+  return "";
+}
+
+std::string path_of(int fd) {
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = readlink(link.c_str(), path, sizeof path);
+  return {path, size > 0 ? static_cast<size_t>(size) : 0};
+}
+
+bool is_rank(std::string_view wanted) {
+  if (wanted.empty()) return true;
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK"}) {
+    if (const char* rank = std::getenv(name); rank != nullptr) return wanted == rank;
+  }
+  return false;
+}
+
+// Whether the call fails; one that hangs does not come back from here.
+bool is_faulty(std::string_view name, std::string_view path) {
+  static std::atomic<int> calls = 0;
+  const char* wanted = std::getenv("FAULTY_CALL");
+  if (wanted == nullptr || value_of(wanted, "name") != name || !path.ends_with(value_of(wanted, "path")) ||
+      !is_rank(value_of(wanted, "rank")))
+    return false;
+  const int number = std::atoi(std::string(value_of(wanted, "number")).c_str());
+  if (++calls != number && number != 0) return false;
+  const std::string kind(value_of(wanted, "kind"));
+  if (kind == "slow") return usleep(600'000) < 0;
+  if (kind != "hang") {
+    errno = std::atoi(kind.c_str());
+    return true;
+  }
+  for (;;) pause();
+}
+
+template <typename Function>
+Function real(Function, const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
+  static const auto call = real(&pread, "pread");
+  return is_faulty("pread", path_of(fd)) ? -1 : call(fd, to, bytes, offset);
+}
+
+ssize_t preadv(int fd, const iovec* to, int count, off_t offset) {
+  static const auto call = real(&preadv, "preadv");
+  return is_faulty("pread", path_of(fd)) ? -1 : call(fd, to, count, offset);
+}
+
+ssize_t pwrite(int fd, const void* from, size_t bytes, off_t offset) {
+  static const auto call = real(&pwrite, "pwrite");
+  return is_faulty("pwrite", path_of(fd)) ? -1 : call(fd, from, bytes, offset);
+}
+
+int fsync(int fd) {
+  static const auto call = real(&fsync, "fsync");
+  return is_faulty("fsync", path_of(fd)) ? -1 : call(fd);
+}
+
+int open(const char* path, int flags, ...) {
+  static const auto call = real(&open, "open");
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  return is_faulty("open", path) ? -1 : call(path, flags, mode);
+}
+
+int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
+  static const auto call = real(&accept4, "accept4");
+  return is_faulty("accept", "") ? -1 : call(fd, address, size, flags);
+}
+
+}  // extern "C"

@@ -1,0 +1,47 @@
+"""Ranks that were given different weights or options do not begin: the odd one is named."""
+
+import pytest
+from executor import EXECUTOR
+from ranks import mpirun, needs_mpi
+from weights import compile_manifest, random_tensors, write_file
+
+SHAPES = {"m.a": ("float32", (8, 600)), "m.b": ("bfloat16", (4, 4))}
+
+
+@pytest.fixture
+def job(tmp_path):
+    """job(weights of rank 0, weights of rank 1): what the ranks of a job say."""
+    manifest = compile_manifest(tmp_path, SHAPES, {"m.a": ["tp", None]}, {"tp": 2})
+
+    def start(*weights):
+        # One program that picks its weights by rank: Open MPI 5 crashes on two programs in one job where it sees no /sys.
+        picks = tmp_path / "picks"
+        picks.write_text('#!/bin/sh\nshift $OMPI_COMM_WORLD_RANK\nweights=$1\n' + f"exec {EXECUTOR} save {manifest} "
+                         f'--weights "$weights" -o {tmp_path}/out --backend mpi --deadline 20\n')  # fmt: skip
+        picks.chmod(0o755)
+        return mpirun(2, picks, *weights)
+
+    return start
+
+
+@needs_mpi
+def test_copies_of_one_checkpoint_are_the_same(job, tmp_path):
+    tensors = random_tensors(SHAPES)
+    for name in ("a", "b"):
+        write_file(tmp_path / name, tensors)
+    result = job(tmp_path / "a", tmp_path / "b")
+    assert result.returncode == 0, result.stderr
+
+
+@needs_mpi
+def test_a_rank_with_a_stale_copy_is_named_and_nothing_is_written(job, tmp_path):
+    write_file(tmp_path / "new", random_tensors(SHAPES))
+    stale = bytearray((tmp_path / "new").read_bytes())
+    stale[-12000:] = bytes(
+        (byte + 1) % 256 for byte in stale[-12000:]
+    )  # another step of training: same header and size
+    (tmp_path / "stale").write_bytes(bytes(stale))
+    result = job(tmp_path / "new", tmp_path / "stale")
+    assert result.returncode != 0 and "TP8006" in result.stderr, result.stderr
+    assert "rank 1 does not agree with rank 0" in result.stderr and "samples" in result.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,351 @@
+"""Manifests that no compiler writes, each with one thing wrong in what ranks hold or tell each other, and a digest as if it
+had been written so: every one is refused when it is read, or called WRONG by `run`. (Wrong ways to cut, and not only to write
+it down, are in tests/unit/rank_offsets_test.cc.)"""
+
+import copy
+import json
+
+import pytest
+from executor import execute
+from small_models import PLANS, linear, llama, plan
+
+from conftest import run, signed, write
+
+
+def modules(manifest, style):
+    found = [module for module in manifest["modules"] if module["style"] == style]
+    assert found, style
+    return found
+
+
+def parameters(manifest, test):
+    found = [record for record in manifest["parameters"] if test(record)]
+    assert found
+    return found
+
+
+def values(manifest, style, side):
+    return [value for module in modules(manifest, style) for value in module[side]]
+
+
+def without(manifest, style, side, member):
+    for value in values(manifest, style, side):
+        value.pop(member, None)
+
+
+def steps(manifest, style, side, member):
+    found = [step for value in values(manifest, style, side) for step in value.get(member, [])]
+    assert found
+    return found
+
+
+def change(entries, **members):
+    for entry in entries:
+        entry.update(members)
+
+
+def is_norm(record):
+    return record.get("kind") == "norm"
+
+
+def is_cut(record):
+    return bool(record.get("offsets"))
+
+
+def forget_sums(manifest, test):
+    for record in parameters(manifest, test):
+        record["grad_reduce"] = []
+        record["steps"] = [step for step in record.get("steps", []) if step["part"] != "reduce"]
+        if not record["steps"]:
+            del record["steps"]
+
+
+def forget_sum_and_layout(manifest):
+    for value in values(manifest, "rowwise", "outputs"):
+        whole = ["Replicate"] * len(manifest["mesh"])
+        value.pop("forward"), value.pop("backward", None)
+        value.update({"from": whole, "to": whole, "gradient": {"from": whole, "to": whole}})
+
+
+def forget_cut_and_layout(manifest):
+    for value in values(manifest, "rowwise", "inputs"):
+        whole = ["Replicate"] * len(manifest["mesh"])
+        value.pop("forward", None), value.pop("backward", None)
+        value.update({"from": whole, "to": whole, "gradient": {"from": whole, "to": whole}})
+
+
+def gradient_is_whole(manifest):
+    for value in values(manifest, "colwise", "inputs"):
+        value.pop("backward")
+        value["gradient"] = {"from": value["to"], "to": value["from"]}
+
+
+def gradient_stays_open(manifest):
+    for value in values(manifest, "colwise", "inputs"):
+        value.pop("backward")
+        value["gradient"]["to"] = value["gradient"]["from"]
+
+
+def no_gradient(manifest):
+    without(manifest, "colwise", "inputs", "backward")
+    without(manifest, "colwise", "inputs", "gradient")
+
+
+def all_gather_for_reduce_scatter(manifest):
+    change([s for s in steps(manifest, "rowwise", "outputs", "forward")], kind="all_gather")
+
+
+def twice(manifest):
+    for value in values(manifest, "rowwise", "outputs"):
+        value["forward"] *= 2
+
+
+def drop_steps(part):
+    def edit(manifest):
+        for record in parameters(manifest, lambda r: r.get("steps")):
+            record["steps"] = [step for step in record["steps"] if step["part"] != part]
+            if not record["steps"]:
+                del record["steps"]
+
+    return edit
+
+
+def drop_member(member):
+    def edit(manifest):
+        for record in parameters(manifest, lambda r: member in r):
+            del record[member]
+
+    return edit
+
+
+def drop_modules(style):
+    def edit(manifest):
+        modules(manifest, style)
+        manifest["modules"] = [module for module in manifest["modules"] if module["style"] != style]
+
+    return edit
+
+
+def empty(style, side):
+    def edit(manifest):
+        change(modules(manifest, style), **{side: []})
+
+    return edit
+
+
+def offsets(edit):
+    """Edits the offsets of every cut dim."""
+
+    def edit_all(manifest):
+        before = copy.deepcopy(manifest["parameters"])
+        for record in parameters(manifest, is_cut):
+            for dim in record["offsets"]:
+                edit(dim, manifest)
+        assert manifest["parameters"] != before
+
+    return edit_all
+
+
+def pieces_reversed(dim, manifest):
+    dim["runs"] = [list(reversed(runs)) for runs in dim["runs"]]
+    for level in dim["ranks"]:
+        level[0], level[2] = level[2], level[0]
+    dim["runs"] = [[[1, 0], *runs] for runs in dim["runs"]]
+
+
+def axes_swapped(dim, manifest):
+    for level, pieces in zip(dim["ranks"], reversed([level[2] for level in dim["ranks"]])):
+        level[2] = pieces
+    for level in dim["ranks"]:
+        level[2] = level[2] if len(dim["ranks"]) > 1 else level[2] + 1
+
+
+def column_major(dim, manifest):
+    sizes = [axis["size"] for axis in manifest["mesh"]]
+    rows = [1]
+    for size in reversed(sizes[1:]):
+        rows.insert(0, rows[0] * size)
+    columns = [1]
+    for size in sizes[:-1]:
+        columns.append(columns[-1] * size)
+    for level in dim["ranks"]:
+        level[0] = columns[rows.index(level[0])]
+
+
+def segments_ignored(dim, manifest):
+    count = sum(c for c, _ in dim["runs"][0])
+    whole = sum(c * n for runs in dim["runs"] for c, n in runs)
+    dim["runs"] = [[[count, whole // count]]]
+
+
+def runs_reordered(dim, manifest):
+    dim["runs"].reverse()
+
+
+def larger_piece_first(dim, manifest):
+    dim["runs"] = [[[1, n + 1], [count - 1, n - 1]] for (count, n), *_ in dim["runs"]]
+
+
+def other_dim(dim, manifest):
+    dim["dim"] = 1 - dim["dim"]
+
+
+def spec_swapped(manifest):
+    for record in parameters(manifest, is_cut):
+        record["spec"].reverse()
+
+
+def placements_swapped(manifest):
+    for record in parameters(manifest, is_cut):
+        record["placements"] = [
+            {"Shard(0)": "Shard(1)", "Shard(1)": "Shard(0)"}.get(text, text) for text in record["placements"]
+        ]
+
+
+def shapes_swapped(manifest):
+    for record in parameters(manifest, is_cut):
+        record["local_shape"].reverse()
+
+
+def mesh_swapped(manifest):
+    manifest["mesh"].reverse()
+
+
+TP, SEQUENCE, DATA, FSDP, PACKED = "tp 2", "sequence parallel", "data x tp", "fsdp alone", "packed"
+MUTANTS = {
+    "forward of every rowwise": (TP, lambda m: without(m, "rowwise", "outputs", "forward")),
+    "backward of every colwise": (TP, lambda m: without(m, "colwise", "inputs", "backward")),
+    "backward of every colwise beside a data axis": (DATA, lambda m: without(m, "colwise", "inputs", "backward")),
+    "reduce_scatter of sequence parallel": (SEQUENCE, lambda m: without(m, "rowwise", "outputs", "forward")),
+    "all_gather of gradients in sequence parallel": (SEQUENCE, lambda m: without(m, "rowwise", "outputs", "backward")),
+    "input of attention in sequence parallel": (
+        SEQUENCE,
+        lambda m: without(m, "prepare_module_input", "inputs", "forward"),
+    ),
+    "gradient of that input": (SEQUENCE, lambda m: without(m, "prepare_module_input", "inputs", "backward")),
+    "grad_reduce of norms": (SEQUENCE, lambda m: forget_sums(m, is_norm)),
+    "grad_reduce of norms over data": (DATA, lambda m: forget_sums(m, is_norm)),
+    "grad_reduce of weights over data": (DATA, lambda m: forget_sums(m, is_cut)),
+    "grad_reduce over another axis": (
+        DATA,
+        lambda m: change((r for p in m["parameters"] for r in p["grad_reduce"]), axis="tp"),
+    ),
+    "modules are empty": (TP, lambda m: m.update(modules=[])),
+    "modules are absent": (TP, lambda m: m.pop("modules")),
+    "modules of one style": (TP, drop_modules("rowwise")),
+    "outputs are empty": (TP, empty("rowwise", "outputs")),
+    "inputs are empty": (TP, empty("colwise", "inputs")),
+    "wrong axis": (DATA, lambda m: change(steps(m, "rowwise", "outputs", "forward"), axis="dp")),
+    "wrong axis back": (DATA, lambda m: change(steps(m, "colwise", "inputs", "backward"), axis="dp")),
+    "wrong dim": (SEQUENCE, lambda m: change(steps(m, "rowwise", "outputs", "forward"), dim=0)),
+    "all_gather for reduce_scatter": (SEQUENCE, all_gather_for_reduce_scatter),
+    "slice for all_reduce": (TP, lambda m: change(steps(m, "rowwise", "outputs", "forward"), kind="slice", dim=0)),
+    "a step twice": (TP, twice),
+    "a sum is forgotten with its layouts": (TP, forget_sum_and_layout),
+    "an input is whole where the weight is cut": (TP, forget_cut_and_layout),
+    "a gradient is taken for whole": (TP, gradient_is_whole),
+    "a gradient stays open": (TP, gradient_stays_open),
+    "there is no gradient": (TP, no_gradient),
+    "gathers of fsdp": (FSDP, drop_steps("gather")),
+    "scatters of fsdp": (FSDP, drop_steps("reduce")),
+    "steps of parameters": (FSDP, drop_member("steps")),
+    "offsets": (TP, drop_member("offsets")),
+    "pieces reversed": (TP, offsets(pieces_reversed)),
+    "axes swapped": ("two axes", offsets(axes_swapped)),
+    "column-major mesh": ("two axes", offsets(column_major)),
+    "segments ignored": (PACKED, offsets(segments_ignored)),
+    "runs reordered": (PACKED, offsets(runs_reordered)),
+    "larger piece first": (TP, offsets(larger_piece_first)),
+    "another dim": (TP, offsets(other_dim)),
+    "spec swapped": (TP, spec_swapped),
+    "placements swapped": (TP, placements_swapped),
+    "shapes swapped": (TP, shapes_swapped),
+    "mesh swapped": ("two axes", mesh_swapped),
+}
+
+
+def packed():
+    fused = linear("block.qkv", 24, 8)
+    fused["parameters"]["weight"]["segments"] = {"out": [12, 8, 4]}
+    return {"format": "tpplan.model/1", "name": "Packed", "framework": "torch", "modules": [fused]}
+
+
+OWN = {
+    PACKED: (packed(), plan({"dp": 2, "tp": 2}, {"block.qkv": "colwise"})),
+    "two axes": (
+        {"format": "tpplan.model/1", "name": "Two", "framework": "torch", "modules": [linear("up", 24, 8)]},
+        plan({"fsdp": 2, "tp": 3}, {"up": {"spec": [["tp", "fsdp"], None]}}),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def manifests(tmp_path_factory):
+    """manifests(case): what the compiler writes."""
+    known = {}
+
+    def compiled(case):
+        if case not in known:
+            model, text = OWN.get(case) or (llama(), PLANS[case])
+            result = run("compile", *write(tmp_path_factory.mktemp("mutants"), model, text))
+            assert result.returncode == 0, result.stderr
+            known[case] = json.loads(result.stdout)
+        return copy.deepcopy(known[case])
+
+    return compiled
+
+
+def run_manifest(manifest, folder):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(signed(manifest)))
+    return execute("run", path, "--quiet", "--iterations", 1, "--warmup", 0, "--tokens", 4)
+
+
+@pytest.mark.parametrize("case", sorted({case for case, _ in MUTANTS.values()}))
+def test_what_the_compiler_wrote_is_right(manifests, case, tmp_path):
+    result = run_manifest(manifests(case), tmp_path)
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_is_noticed(manifests, name, tmp_path):
+    case, edit = MUTANTS[name]
+    manifest = manifests(case)
+    edit(manifest)
+    assert manifest != manifests(case), "the edit changes nothing"
+    result = run_manifest(manifest, tmp_path)
+    found = [code for code in ("TP7001", "TP7002", "TP8062") if f"error[{code}]" in result.stderr]
+    assert result.returncode in (1, 2) and found, (result.returncode, result.stdout, result.stderr)
+
+
+def test_a_changed_byte_is_noticed_though_nothing_contradicts_it(manifests, tmp_path):
+    text = json.dumps(manifests(TP))
+    for before, after in (
+        ('"model.layers.0.mlp.down_proj"', '"model.layers.1.mlp.down_proj"'),
+        ('"matches": 2', '"matches": 3'),
+        ('"rule"', '"rulf"'),
+        ('"modules": [', '"motules": ['),
+        ('"kind": "all_reduce"', '"kind": "all_reducf"'),
+        ("SmallLlama", "SmallLlamb"),
+    ):
+        assert before in text
+        path = tmp_path / "manifest.json"
+        path.write_text(text.replace(before, after, 1))
+        result = execute("run", path, "--quiet", "--iterations", 1)
+        assert result.returncode in (1, 2) and "error[TP700" in result.stderr, (before, result.stderr)
+
+
+def test_a_manifest_that_is_printed_anew_is_the_same(manifests, tmp_path):
+    path = tmp_path / "manifest.json"
+    for indent in (None, 0, 4):
+        path.write_text(json.dumps(manifests(TP), indent=indent))
+        assert execute("run", path, "--quiet", "--iterations", 1).returncode == 0
+
+
+def test_a_manifest_without_a_digest_is_read_with_a_word_about_it(manifests, tmp_path):
+    manifest = manifests(TP)
+    del manifest["digest"]
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(manifest))
+    result = execute("run", path, "--quiet", "--iterations", 1)
+    assert result.returncode == 0 and "warning[TP7006]" in result.stderr

@@ -1,0 +1,141 @@
+"""A call to the system that never comes back (a file server that is gone) ends the job within the deadline, on every
+backend: rank, file and byte are named, by who is stuck and not by who waits for it, and nothing is left half written."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+from executor import EXECUTOR, LAUNCHERS, succeeds
+from nccl_job import run_on_stand_in
+from ranks import GRACE, mpirun, needs_mpi
+from weights import compile_manifest, random_tensors, write_file
+
+FAULTY = str(pathlib.Path(os.environ["TPPLAN"]).parent / "tests" / "libtpplan_faulty_calls.so")
+DEADLINE = 3
+SHAPES = {"m.a": ("float32", (64, 48)), "m.b": ("bfloat16", (4, 4)), "m.c": ("float32", (5,))}
+CUT = {"m.a": ["tp", None], "m.b": [None, "tp"]}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stuck")
+    write_file(folder / "w.safetensors", random_tensors(SHAPES))
+    compile_manifest(folder, SHAPES, CUT, {"tp": 3}, "m.json")
+    compile_manifest(folder, SHAPES, {"m.a": [None, "tp"]}, {"tp": 3}, "n.json")
+    succeeds("save", folder / "m.json", "--weights", folder / "w.safetensors", "-o", folder / "shards")
+    return folder
+
+
+def call(name, path="", number=1, kind="hang", rank=None):
+    """Variables that make one call go wrong; a sanitizer's library need not come before the one that does it."""
+    which = f"name={name},path={path},number={number},kind={kind}" + (f",rank={rank}" if rank is not None else "")
+    return {
+        "LD_PRELOAD": FAULTY,
+        "FAULTY_CALL": which,
+        "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+        "TSAN_OPTIONS": "report_bugs=0",
+    }
+
+
+def alone(arguments, variables):
+    """(status, standard error, seconds) of one process with all ranks; status None: it was ended here."""
+    start = time.monotonic()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
+    job = subprocess.Popen(
+        [EXECUTOR, *map(str, arguments), "--deadline", str(DEADLINE)],
+        env=clean | variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said = job.communicate(timeout=DEADLINE + GRACE)[1]
+    except subprocess.TimeoutExpired:
+        job.kill()
+        return None, job.communicate()[1], time.monotonic() - start
+    return job.returncode, said, time.monotonic() - start
+
+
+COMMANDS = {
+    "load": "load DIR/m.json --weights DIR/w.safetensors",
+    "verify": "verify DIR/m.json --weights DIR/w.safetensors",
+    "save": "save DIR/m.json --weights DIR/w.safetensors -o OUT/folder --consolidated OUT/file",
+    "reshard": "reshard DIR/m.json DIR/n.json --from DIR/shards --to OUT/folder",
+}
+
+
+def words(command, inputs, out):
+    return COMMANDS[command].replace("DIR", str(inputs)).replace("OUT", str(out)).split()
+
+
+# (command, call, end of the path, number of the call, what is said of it)
+CASES = [
+    ("load", "open", "w.safetensors", 1, "open"),
+    ("load", "pread", "w.safetensors", 1, "a read at byte 0"),  # of the header
+    ("load", "pread", "w.safetensors", 3, "a read at byte "),
+    ("load", "pread", "w.safetensors", 5, "a read at byte "),
+    ("verify", "pread", "w.safetensors", 6, "a read at byte "),
+    ("save", "open", "shard-00002-model-00001-of-00001.safetensors", 1, "open"),
+    ("save", "pwrite", "shard-00002-model-00001-of-00001.safetensors", 2, "a write at byte "),
+    ("save", "fsync", "shard-00001-model-00001-of-00001.safetensors", 1, "fsync"),
+    ("save", "pwrite", "", 1, "a write at byte "),
+    ("reshard", "pread", "shard-00001-model-00001-of-00001.safetensors", 3, "a read at byte "),
+    ("reshard", "fsync", "", 1, "fsync"),
+]
+
+
+@pytest.mark.parametrize("command, name, path, number, said_of_it", CASES)
+def test_with_all_ranks_in_one_process(command, name, path, number, said_of_it, inputs, tmp_path):
+    status, said, seconds = alone(words(command, inputs, tmp_path), call(name, path, number))
+    assert status == 1, (status, said)
+    assert "error[TP8016]: " in said and f"{said_of_it}" in said and "has not come back for " in said, said
+    assert said.count("error[") == 1
+    assert path in said.split(": error[")[0], said  # the file is the finding's place
+    assert list(tmp_path.iterdir()) == []
+    assert seconds < DEADLINE + GRACE
+
+
+def test_the_rank_and_its_step_are_named(inputs, tmp_path):
+    path = "shard-00002-model-00001-of-00001.safetensors"
+    _, said, _ = alone(words("save", inputs, tmp_path), call("pwrite", path, 1))
+    assert "note: rank 1 failed at step " in said and "(save: writing " in " ".join(said.split()), said
+
+
+@needs_mpi
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    "command, name, path, number", [("load", "pread", "w.safetensors", 6), ("save", "pwrite", "", 2)]
+)
+def test_over_mpi(command, name, path, number, rank, inputs, tmp_path):
+    deadline = DEADLINE + 3  # MPI_Init is held to it, too
+    arguments = [*words(command, inputs, tmp_path), "--backend", "mpi", "--deadline", deadline]
+    result = mpirun(3, EXECUTOR, *arguments, timeout=deadline + 3 * GRACE, **call(name, path, number, rank=rank))
+    assert result.returncode != 0
+    assert "error[TP8016]: " in result.stderr and f"rank {rank} failed at step " in result.stderr, result.stderr
+    assert "is gone" not in result.stderr and "TP8008" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_over_nccl(rank, inputs, tmp_path):
+    command = [
+        EXECUTOR,
+        *words("load", inputs, tmp_path),
+        "--backend",
+        "nccl",
+        "--device",
+        "cpu",
+        "--deadline",
+        DEADLINE,
+    ]
+    folder = tmp_path / "own"
+    folder.mkdir()
+    job = run_on_stand_in(folder, 3, command, **call("pread", "w.safetensors", 6, rank=rank))
+    assert 0 not in job.statuses
+    assert any("error[TP8016]: " in error and f"rank {rank} failed at step " in error for error in job.errors), (
+        job.errors
+    )
+    assert not any("is gone" in error or "TP8008" in error for error in job.errors), job.errors
+    assert job.seconds < DEADLINE + GRACE

@@ -1,0 +1,178 @@
+"""`tpplan init`: the first plan of a model is right, cuts what can be cut, and is what a ready plan says where there is one."""
+
+import json
+import lzma
+import math
+
+import pytest
+from conftest import ROOT, run
+
+RECORDED = json.loads(lzma.decompress((ROOT / "tests" / "import" / "data" / "configs.json.xz").read_bytes()))
+MODELS = ROOT / "tests" / "plans" / "models"
+LARGE = 1 << 18  # elements from which a parameter that no rule matches is reported
+READY = [
+    ("llama-3-8b", "llama", "tp=8", "glob"),
+    ("llama-3-70b", "llama", "tp=8", "glob"),
+    ("qwen2.5-7b", "qwen2", "tp=4", "transformers"),
+    ("qwen2.5-32b", "qwen2", "tp=8", "transformers"),
+    ("mixtral-8x7b", "mixtral", "tp=4", "transformers"),
+    ("gpt-neox-20b", "gpt-neox", "tp=8", "transformers"),
+    ("deepseek-v3", "deepseek-v3", "tp=16", "transformers"),
+    ("bert-base", "bert", "tp=4", "glob"),
+    ("t5-base", "t5", "tp=4", "glob"),
+    ("equinox-decoder", "equinox", "fsdp=2,tp=4", "glob"),
+]
+
+
+@pytest.fixture(scope="session")
+def model_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+
+    def find(name):
+        for plain in (ROOT / "plans" / "models" / f"{name}.json", MODELS / f"{name}.json", folder / f"{name}.json"):
+            if plain.exists():
+                return plain
+        (folder / f"{name}.json").write_bytes(lzma.decompress((MODELS / f"{name}.json.xz").read_bytes()))
+        return folder / f"{name}.json"
+
+    return find
+
+
+def drafted(folder, model, *flags):
+    """The manifest of the model under its first plan, which is proven to be right without a warning but for `allowed`."""
+    plan = folder / "plan.yaml"
+    result = run("init", model, "-o", plan, "--force", *flags)
+    assert result.returncode == 0, result.stderr.decode()
+    return plan, json.loads(compiled(model, plan))
+
+
+def compiled(model, plan, *flags):
+    result = run("compile", model, plan, "--strict", *flags)
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout
+
+
+def specs(manifest):
+    return {entry["path"]: entry["spec"] for entry in manifest["parameters"]}
+
+
+@pytest.mark.parametrize(("model", "ready", "mesh", "dialect"), READY)
+def test_the_first_plan_cuts_as_the_ready_one_does(model_file, tmp_path, model, ready, mesh, dialect):
+    path = model_file(model)
+    _, manifest = drafted(tmp_path, path, "--mesh", mesh, "--dialect", dialect)
+    assert specs(manifest) == specs(json.loads(compiled(path, ROOT / "plans" / f"{ready}.yaml", "--mesh", mesh)))
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("dialect", ["glob", "transformers"])
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: row["config"]["model_type"])
+def test_of_every_config_a_plan_is_made_that_is_right(tmp_path, row, dialect, ranks):
+    config, model = tmp_path / "config.json", tmp_path / "model.json"
+    config.write_text(json.dumps(row["config"]))
+    assert run("import", "--from", "config", config, "-o", model).returncode == 0
+    result = run("init", config, "--mesh", f"tp={ranks}", "--dialect", dialect, "-o", tmp_path / "plan.yaml")
+    if result.returncode == 1:  # nothing divides: a model with a size for which no rank has a piece
+        assert b"no part of" in result.stderr
+        assert all(size % ranks for size in sizes_of(row["config"])), result.stderr.decode()
+        return
+    assert result.returncode == 0, result.stderr.decode()
+    manifest = json.loads(compiled(model, tmp_path / "plan.yaml"))
+    for entry in manifest["parameters"]:
+        is_large = math.prod(entry["shape"]) > LARGE
+        assert not is_large or entry["reason"] != "default" or entry["spec"] != [None] * len(entry["shape"]), entry
+
+
+def sizes_of(config):
+    return [config[key] for key in ("vocab_size", "hidden_size", "intermediate_size") if key in config]
+
+
+CONFIG = ROOT / "tests" / "import" / "data" / "llama-3-8b.config.json"
+
+
+def test_a_plan_stands_with_its_schema_where_editors_find_it(tmp_path):
+    assert run("init", CONFIG, "-o", tmp_path / "plan.yaml").returncode == 0
+    first = (tmp_path / "plan.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=plan.schema.json"
+    assert (tmp_path / "plan.schema.json").read_bytes() == run("schema", "plan").stdout
+    assert run("fmt", "--check", tmp_path / "plan.yaml").returncode == 0
+
+
+def test_on_standard_output_a_plan_names_no_schema(tmp_path):
+    result = run("init", CONFIG, cwd=tmp_path)
+    assert b"format: tpplan.plan/1" in result.stdout and b"$schema" not in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_replaced_by_force_alone(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("mine")
+    (tmp_path / "plan.schema.json").write_text("mine")
+    result = run("init", CONFIG, "-o", plan)
+    assert result.returncode == 2 and b"--force" in result.stderr and plan.read_text() == "mine"
+    assert run("init", CONFIG, "-o", plan, "--force", "--no-schema").returncode == 0
+    assert plan.read_text().startswith("# A first plan")
+    assert (tmp_path / "plan.schema.json").read_text() == "mine"
+
+
+def small_llama(**fields):
+    config = json.loads(CONFIG.read_text()) | {"num_hidden_layers": 2} | fields
+    return json.dumps(config)
+
+
+def init_small(folder, *flags, **fields):
+    (folder / "config.json").write_text(small_llama(**fields))
+    return run("init", folder / "config.json", *flags)
+
+
+def test_without_a_mesh_the_largest_is_taken_that_cuts_everything(tmp_path):
+    assert b"mesh: {tp: 8}" in init_small(tmp_path).stdout
+    assert b"mesh: {tp: 2}" in init_small(tmp_path, num_key_value_heads=2).stdout
+
+
+def test_heads_that_do_not_divide_are_said_and_never_cut(tmp_path):
+    result = init_small(tmp_path, "--mesh", "tp=8", num_key_value_heads=2)
+    text = " ".join(result.stdout.decode().replace("#", "").split())
+    assert result.returncode == 0 and "Otherwise: `tp` (8) cuts through the 2 kv heads" in text
+    assert '"self_attn.q_proj": colwise_gather_output' in text and '"mlp.up_proj": colwise' in text
+    assert '"self_attn.k_proj": replicate' in text
+
+
+def test_what_nothing_divides_is_no_plan(tmp_path):
+    result = init_small(tmp_path, "--mesh", "tp=3", "-o", tmp_path / "plan.yaml", intermediate_size=14336)
+    assert result.returncode == 0 and b"whole on every rank, because" in (tmp_path / "plan.yaml").read_bytes()
+    result = init_small(tmp_path, "--mesh", "tp=11", "-o", tmp_path / "other.yaml")
+    assert result.returncode == 1 and b"no part of LlamaForCausalLM" in result.stderr
+    assert not (tmp_path / "other.yaml").exists()
+
+
+def test_a_checkpoint_takes_its_heads_from_the_config_beside_it(tmp_path):
+    header = {"model.layers.0.self_attn.%s_proj.weight" % name: [64, 64] for name in "qkvo"}
+    body = json.dumps(
+        {
+            n: {"dtype": "F32", "shape": s, "data_offsets": [i * 16384, (i + 1) * 16384]}
+            for i, (n, s) in enumerate(header.items())
+        }
+    )
+    body += " " * (-len(body) % 8)
+    (tmp_path / "model.safetensors").write_bytes(len(body).to_bytes(8, "little") + body.encode() + bytes(16384 * 4))
+    assert (
+        b'"model.layers.0.self_attn.q_proj": colwise\n'
+        in run("init", tmp_path / "model.safetensors", "--mesh", "tp=8").stdout
+    )
+    (tmp_path / "config.json").write_text(small_llama(hidden_size=64, num_attention_heads=4, num_key_value_heads=4))
+    refused = run("init", tmp_path / "model.safetensors", "--mesh", "tp=8")
+    assert refused.returncode == 1 and b"cuts through the 4 kv heads" in refused.stderr
+
+
+def test_a_dialect_is_for_the_models_that_it_runs():
+    result = run("init", MODELS / "keras-decoder.json", "--dialect", "transformers")
+    assert result.returncode == 2 and b"a model of keras" in result.stderr
+    result = run("init", MODELS / "keras-decoder.json", "--mesh", "batch=2,model=4")
+    assert b'"attention/query/kernel": {spec: [model, null, null]}' in result.stdout
+
+
+def test_without_operations_parameters_of_unknown_names_are_not_cut_around(tmp_path):
+    (tmp_path / "model.json").write_bytes(lzma.decompress((MODELS / "gpt-oss-120b.json.xz").read_bytes()))
+    text = " ".join(run("init", tmp_path / "model.json", "--mesh", "tp=4").stdout.decode().replace("#", "").split())
+    assert "nobody knows what `self_attn.sinks` is for" in text
+    assert '"self_attn.q_proj": colwise_gather_output' in text

@@ -1,0 +1,291 @@
+"""Plans of the torch dialect under torch's own parallelize_module, live: what real ranks compute is what `tpplan check` says, and the
+calls of a step, forward and backward, are those of the manifest, those among them that DTensor makes by itself marked as hidden."""
+
+import collections
+import functools
+import json
+import math
+import sys
+
+import bridge
+import pytest
+
+bridge.needs("torch")
+
+import torch  # noqa: E402
+from bridge import ranks, run  # noqa: E402, F401
+from torch import nn  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor  # noqa: E402
+from torch.distributed.tensor import parallel  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from tpplan.export import torch_module  # noqa: E402
+from tpplan.graph.settings import Settings, header  # noqa: E402
+from tpplan.graph.tables import tables, text  # noqa: E402
+from tpplan.graph.trace import trace  # noqa: E402
+
+BATCH, LENGTH, WIDTH = 2, 8, 24
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.up = nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fused = nn.Linear(WIDTH, 2 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x):
+        gate, value = self.fused(x).chunk(2, dim=-1)
+        x = x + self.out(torch.sigmoid(gate) * value)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class Divided(nn.Module):
+    """By a size that it asks of a value: of its own piece, where the value is one."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y / y.shape[-1])
+
+
+class Chain(nn.Module):
+    """All that follows `stem` can be DTensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(WIDTH, WIDTH)
+        self.up = nn.ModuleList(nn.Linear(WIDTH, 4 * WIDTH) for _ in range(2))
+        self.down = nn.ModuleList(nn.Linear(4 * WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        x = self.stem(x)
+        for up, down in zip(self.up, self.down):
+            x = x + down(nn.functional.gelu(up(x)))
+        return x
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        weights = (q @ k.transpose(-2, -1)).softmax(-1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Bent(Divided):
+    """Through an operation that torch has on DTensors, but not its derivative."""
+
+    def forward(self, x):
+        return self.down(nn.functional.hardswish(self.up(x)))
+
+
+class OnePart(Divided):
+    """One of two parts is used."""
+
+    def forward(self, x):
+        kept, _ = self.up(x).chunk(2, dim=1)
+        return self.down(kept)
+
+
+def make(model):
+    torch.manual_seed(3)
+    return model().double()
+
+
+def batch():
+    torch.manual_seed(4)
+    return torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64), torch.randn(
+        BATCH, LENGTH, WIDTH, dtype=torch.float64
+    )
+
+
+@functools.cache
+def model_file(kind):
+    model, x = make(kind), batch()[0]
+    recording = trace(model, (x,), {}, "cpu")
+    settings = Settings(batch=BATCH, sequence=LENGTH)
+    return torch_module.model_graph(model) | {"graph": json.loads(text(tables(recording, header(settings, "float64"))))}
+
+
+LAYOUTS = {"Partial": Partial(), "Replicate": Replicate(), "Shard(1)": Shard(1), "Shard(-1)": Shard(-1)}
+STYLES = {
+    "colwise": parallel.ColwiseParallel,
+    "rowwise": parallel.RowwiseParallel,
+    "sequence_parallel": parallel.SequenceParallel,
+    "prepare_module_input": parallel.PrepareModuleInput,
+}
+MLP = {"blocks.*.up": {"style": "colwise"}, "blocks.*.down": {"style": "rowwise"}}
+KEPT = {"fused": {"style": "colwise", "use_local_output": False}, "out": {"style": "rowwise"}}
+PIECES = {"style": "rowwise", "output_layouts": "Shard(1)", "use_local_output": False}
+SEQUENCE = {
+    "blocks.0": {"style": "prepare_module_input", "input_layouts": "Replicate", "desired_input_layouts": "Shard(1)"},
+    "blocks.*.norm": {"style": "sequence_parallel"},
+    "blocks.*.up": {"style": "colwise", "use_local_output": False},
+    "blocks.*.down": PIECES,
+}
+
+LOCAL_PIECES = SEQUENCE["blocks.0"] | {"use_local_output": True}
+GATHERS = {"style": "colwise", "input_layouts": "Shard(1)"}
+
+DTENSORS = {
+    "stem": {"style": "colwise", "output_layouts": "Replicate", "use_local_output": False},
+    "up.*": {"style": "colwise", "use_local_output": False},
+    "down.*": {"style": "rowwise", "use_local_output": False},
+}
+DIVIDED = {"up": {"style": "colwise"}, "down": {"style": "rowwise"}}
+
+DIVIDED_KEPT = DIVIDED | {"up": {"style": "colwise", "use_local_output": False}}
+
+# Plan; the class of the first error, or None; whether some of its calls are hidden; where it is not Model, of what.
+PLANS = {
+    "only the MLPs": (MLP, None, False),
+    "a fused projection that stays a DTensor": (MLP | KEPT, None, True),
+    "a fused projection in pieces": (MLP | KEPT | {"fused": {"style": "colwise"}}, "output", None),
+    "out without its partner": ({"out": {"style": "rowwise"}}, "forward", None),
+    "up without its partner": ({"blocks.*.up": {"style": "colwise"}}, "forward", None),
+    "pieces of the sequence, which DTensor gathers by itself": (SEQUENCE, None, True),
+    "pieces of the sequence in plain tensors": (MLP | {"blocks.0": LOCAL_PIECES}, "output", None),
+    "divided by the size of a piece": (DIVIDED, "output", None, Divided),
+    "divided by the size of a DTensor": (DIVIDED_KEPT, None, False, Divided),
+    "a derivative that DTensor has not": (DIVIDED_KEPT, "gradient", None, Bent),
+    "a derivative that plain tensors have": (DIVIDED, None, False, Bent),
+    "one part of a DTensor that was split": (DIVIDED_KEPT, "gradient", None, OnePart),
+    "MLPs of DTensors": (DTENSORS, None, True, Chain),
+    "MLPs of DTensors whose sums stay open": (
+        DTENSORS | {"down.*": DTENSORS["down.*"] | {"output_layouts": "Partial"}},
+        None,
+        True,
+        Chain,
+    ),
+    "heads of DTensors that a split has gathered": (
+        {"qkv": {"style": "colwise", "use_local_output": False}, "out": {"style": "rowwise"}},
+        None,
+        True,
+        Attention,
+    ),
+    "a norm without its rule among pieces": (
+        MLP | {"blocks.0": LOCAL_PIECES, "blocks.*.up": GATHERS, "blocks.*.down": PIECES | {"use_local_output": True}},
+        "output",
+        None,
+    ),
+}
+
+
+def plan_text(rules, ranks_):
+    lines = [f"  {json.dumps(key)}: {json.dumps(rule)}\n" for key, rule in rules.items()]
+    return f"format: tpplan.plan/1\ndialect: torch\nmesh: {{tp: {ranks_}}}\ntp_plan:\n" + "".join(lines)
+
+
+def style_of(rule):
+    options = {key: LAYOUTS.get(value, value) for key, value in rule.items() if key != "style"}
+    return STYLES[rule["style"]](**options)
+
+
+def is_hidden():
+    """Whether torch is about to run an operation on DTensors, and no redistribution that somebody asked for."""
+    frame = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.endswith("distributed/tensor/_dispatch.py"):
+        frame = frame.f_back
+    return frame is not None
+
+
+KINDS = {"all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter", "all_reduce": "all_reduce"}
+
+
+class Calls(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.found, self.phase = [], "forward"
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented
+        name = function._schema.name.partition("::")[2]
+        if function._schema.name.startswith("_c10d_functional::") and name in KINDS:
+            self.found.append([self.phase, KINDS[name], args[0].numel(), is_hidden()])
+        return function(*args, **(kwargs or {}))
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def outcome(kind, rules, count, calls):
+    """The class of the first thing that goes wrong in a step; None where it is that of one process."""
+    x, weights = batch()
+    expected = make(kind)
+    right = expected(x)
+    weights = weights[:, : right.shape[1]]
+    (right * weights).sum().backward()
+    model = make(kind)
+    plan = {key: style_of(rule) for key, rule in rules.items()}
+    parallel.parallelize_module(model, init_device_mesh("cpu", (count,), mesh_dim_names=("tp",)), plan)
+    with calls:
+        try:
+            found = model(x)
+        except Exception:
+            return "forward"
+    if found.shape != right.shape or (whole(found) - right).abs().max() > 1e-9:
+        return "output"
+    calls.phase = "backward"
+    if isinstance(found, DTensor):
+        placements = [Replicate() if placement.is_partial() else placement for placement in found.placements]
+        weights = distribute_tensor(weights, found.device_mesh, placements)
+    with calls:
+        try:
+            found.backward(weights)
+        except Exception:
+            return "gradient"
+    for (_, a), (_, b) in zip(model.named_parameters(), expected.named_parameters()):
+        if (whole(a.grad) - b.grad).abs().max() > 1e-9 * max(1, b.grad.abs().max()):
+            return "gradient"
+    return None
+
+
+def check_on_rank(rank, kind, rules, count, expected, path):
+    calls = Calls()
+    assert outcome(kind, rules, count, calls) == expected
+    if rank == 0:
+        with open(path, "w") as file:
+            json.dump(calls.found, file)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", PLANS)
+def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name, count):  # noqa: F811
+    rules, fails, hides, kind = (*PLANS[name], Model)[:4]
+    model, plan = bridge.write(tmp_path, json.dumps(model_file(kind)), plan_text(rules, count))
+    ranks.run(count, check_on_rank, kind, rules, count, fails, str(tmp_path / "calls.json"))
+    result = run("check", model, plan, "--format", "json")
+    errors = [d for d in json.loads(result.stdout)["diagnostics"] if d["severity"] == "error"]
+    assert {d["fails"] for d in errors} == ({fails} if fails else set()), result.stdout
+    if fails:
+        return
+    listed = json.loads(run("compile", model, plan).stdout)["collectives"]
+    forecast = [(c["phase"], c["kind"], math.prod(c["shape"]), c.get("hidden", False)) for c in listed]
+    called = [tuple(call) for call in json.loads((tmp_path / "calls.json").read_text())]
+    assert collections.Counter(forecast) == collections.Counter(called)
+    assert any(call[3] for call in called) == hides

@@ -1,0 +1,5 @@
+# For CPack: what is in a package has the date that SOURCE_DATE_EPOCH says, whenever it was built.
+if(NOT "$ENV{SOURCE_DATE_EPOCH}" STREQUAL "")
+  file(GLOB_RECURSE files LIST_DIRECTORIES ON ${CPACK_TEMPORARY_DIRECTORY}/*)
+  execute_process(COMMAND touch --no-dereference --date=@$ENV{SOURCE_DATE_EPOCH} ${files} COMMAND_ERROR_IS_FATAL ANY)
+endif()

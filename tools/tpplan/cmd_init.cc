@@ -1,0 +1,129 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "any_model.h"
+#include "base/text.h"
+#include "base/write_file.h"
+#include "commands.h"
+#include "draft/draft_plan.h"
+#include "inputs.h"
+#include "walk/walk_graph.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kSchemaName = "plan.schema.json";
+constexpr int64_t kSizesTried[] = {8, 4, 2};
+constexpr std::string_view kStyleAxes[] = {"tp", "model"};
+
+// The axis that styles shard over: by its name, or the last.
+AxisId style_axis(const Mesh& mesh) {
+  for (const std::string_view name : kStyleAxes) {
+    if (find_axis(mesh, name) != kNoAxis) return find_axis(mesh, name);
+  }
+  return static_cast<AxisId>(mesh.axes.size() - 1);
+}
+
+DraftPlan draft_on(const ModelGraph& graph, const DialectRow& dialect, const MeshSizes& sizes) {
+  Mesh mesh;
+  for (const auto& [name, size] : sizes) mesh.axes.push_back({name, size});
+  return draft_plan(graph, dialect, mesh, style_axis(mesh));
+}
+
+// The largest size with which the most units are cut in the best way that is known.
+DraftPlan draft_anywhere(const ModelGraph& graph, const DialectRow& dialect) {
+  DraftPlan best;
+  for (const int64_t size : kSizesTried) {
+    DraftPlan draft = draft_on(graph, dialect, {{"tp", size}});
+    const bool is_first = best.plan.mesh.axes.empty();
+    if (is_first || draft.fallbacks < best.fallbacks) best = std::move(draft);
+    if (best.fallbacks == 0) break;
+  }
+  return best;
+}
+
+const DialectRow& dialect_called(const std::string& name) {
+  const auto row = std::ranges::find(dialect_table(), name, [](const DialectRow* r) { return r->name; });
+  return row == dialect_table().end() ? *dialect_table().front() : **row;
+}
+
+void add_header(DraftPlan& draft, const AnyModel& model, const std::string& path, bool with_schema) {
+  std::vector<std::string>& lines = draft.comments.header;
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (with_schema) lines.push_back(fmt::format("yaml-language-server: $schema={}", kSchemaName));
+  lines.push_back(fmt::format("A first plan for {}, drafted by `tpplan init`: yours from here on.",
+                              escape_for_terminal(model.graph.name)));
+  lines.emplace_back();
+  if (model.graph.operations.is_there)
+    lines.emplace_back("It was judged operation by operation, forward and backward, for a training step.");
+  else
+    lines.emplace_back(
+        "The model says no operations: names, shapes and heads were judged, and nothing was run through.");
+  lines.emplace_back("Whatever no rule names (norms, biases of sums, small tensors) is whole on every rank.");
+  if (!model.format.empty())
+    lines.push_back(
+        fmt::format("Check it: tpplan import --from {} {} -o model.json, then tpplan check model.json on it.",
+                    model.format, escape_for_terminal(name)));
+}
+
+int refuse_draft(const DraftPlan& draft, const AnyModel& model) {
+  std::string reasons;
+  for (const std::string& reason : draft.reasons) reasons += fmt::format("  = note: {}\n", escape_for_terminal(reason));
+  print(STDERR_FILENO, fmt::format("tpplan: error: no part of {} is known that can be cut on {}\n{}",
+                                   escape_for_terminal(model.graph.name), to_text(draft.plan.mesh), reasons));
+  return kExitContent;
+}
+
+// The schema stands beside the plan, where editors look for it. One that is there stays.
+int write_schema(const std::string& plan, const CommonArguments& common) {
+  const std::filesystem::path path = std::filesystem::path(plan).parent_path() / kSchemaName;
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return kExitFine;
+  if (!common.quiet) print(STDERR_FILENO, fmt::format("{}: written for editors\n", escape_for_terminal(path.string())));
+  return write_result(path.string(), [](const Sink& sink) { return sink(embedded_schema("plan")); });
+}
+
+}  // namespace
+
+int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
+  MeshSizes sizes;
+  if (!parse_mesh(arguments.mesh, sizes)) return kExitUsage;
+  if (sizes.size() > kMaxAxes) return usage_error(fmt::format("--mesh: more than {} axes", kMaxAxes));
+  std::error_code ignored;
+  const bool is_file = arguments.output != "-";
+  if (is_file && !arguments.force &&
+      std::filesystem::exists(std::filesystem::symlink_status(arguments.output, ignored)))
+    return usage_error(fmt::format("{} is there already: --force replaces it", escape_for_terminal(arguments.output)));
+  AnyModel model;
+  if (const int status = read_any_model(arguments.model, arguments.config, common, model); status != kExitFine)
+    return status;
+  if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
+  const DialectRow& dialect = dialect_called(arguments.dialect);
+  if (dialect.runtime != PlanRuntime::Tpplan && model.graph.framework != Framework::Torch)
+    return usage_error(fmt::format("--dialect {}: {} is a model of {}, which it does not run", dialect.name,
+                                   escape_for_terminal(model.graph.name), to_text(model.graph.framework)));
+  DraftPlan draft = sizes.empty() ? draft_anywhere(model.graph, dialect) : draft_on(model.graph, dialect, sizes);
+  if (draft.cut == 0) return refuse_draft(draft, model);
+  const bool with_schema = is_file && !arguments.no_schema;
+  add_header(draft, model, arguments.model, with_schema);
+  const std::string text = write_plan(draft.plan, draft.comments);
+  if (!common.quiet) {
+    for (const std::string& finding : draft.findings)
+      print(STDERR_FILENO, fmt::format("tpplan: warning: {}\n", escape_for_terminal(finding)));
+    print(STDERR_FILENO,
+          fmt::format("{} on {}: {} cut{}\n", escape_for_terminal(model.graph.name), to_text(draft.plan.mesh),
+                      counted(draft.cut, "part"),
+                      draft.fallbacks == 0
+                          ? std::string()
+                          : fmt::format("; {} whole or cut in a dearer way: the comments say why", draft.fallbacks)));
+  }
+  if (const int status = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
+      status != kExitFine)
+    return status;
+  return with_schema ? write_schema(arguments.output, common) : kExitFine;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,40 @@
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "diagnostics/diagnostics.h"
+#include "render/render_parts.h"
+#include "syntax/json_writer.h"
+
+namespace tpplan {
+namespace {
+
+void write_rules(JsonWriter& json) {
+  begin_array(json);
+  for (const DiagnosticKind& kind : diagnostic_kinds()) {
+    next_line(json, 1);
+    begin_object(json);
+    write_member(json, "code", kind.name);
+    write_member(json, "severity", severity_name(kind.severity));
+    write_member(json, "title", kind.title);
+    end_object(json);
+  }
+  end_array(json);
+}
+
+std::string rules_text() {
+  std::string out;
+  for (const DiagnosticKind& kind : diagnostic_kinds())
+    out += fmt::format("{}  {:<7}  {}\n", kind.name, severity_name(kind.severity), kind.title);
+  return out + "\n`tpplan explain CODE` says more of each, with an example.\n";
+}
+
+}  // namespace
+
+int cmd_rules(const RulesArguments& arguments) {
+  const bool printed = arguments.format == "json" ? print_raw(STDOUT_FILENO, json_of(write_rules) + "\n")
+                                                  : print(STDOUT_FILENO, rules_text());
+  return printed ? kExitFine : kExitUsage;
+}
+
+}  // namespace tpplan

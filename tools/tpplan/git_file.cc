@@ -1,0 +1,146 @@
+#include "git_file.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+struct GitRun {
+  bool started = false, too_large = false;
+  int status = -1;  // 0: git was content
+  std::string out, error;
+};
+
+// The whole of what a descriptor gives from where it stands, or what is a byte beyond `limit`.
+std::string drain(int fd, uint64_t limit) {
+  std::string text;
+  char piece[1 << 16];
+  while (text.size() <= limit) {
+    const ssize_t got = read(fd, piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(piece, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+pid_t start_git(std::vector<std::string>& words, int out, int error) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO);
+  pid_t process = 0;
+  const int fault = posix_spawnp(&process, "git", &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return fault == 0 ? process : 0;
+}
+
+// git with these words in a folder, nothing on its standard input.
+GitRun run_git(const std::string& folder, std::vector<std::string> words, uint64_t limit) {
+  constexpr uint64_t kMostSaid = uint64_t{64} << 10;
+  words.insert(words.begin(), {"git", "-C", folder});
+  GitRun run;
+  int ends[2];
+  const int error = memfd_create("git", MFD_CLOEXEC);
+  if (error < 0) return run;
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    close(error);
+    return run;
+  }
+  const pid_t process = start_git(words, ends[1], error);
+  close(ends[1]);
+  if (process > 0) {
+    run.started = true;
+    run.out = drain(ends[0], limit);
+    run.too_large = run.out.size() > limit;
+    if (run.too_large) kill(process, SIGKILL);
+    int status = 0;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    lseek(error, 0, SEEK_SET);
+    run.error = drain(error, kMostSaid);
+  }
+  close(ends[0]);
+  close(error);
+  return run;
+}
+
+// What git said first, without the word that it begins with.
+std::string first_line(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  for (const std::string_view word : {"fatal: ", "error: "}) {
+    if (text.starts_with(word)) text.remove_prefix(word.size());
+  }
+  return std::string(text);
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+bool is_git_ref(std::string_view ref) { return !ref.empty() && !ref.starts_with('-'); }
+
+GitFile read_git_file(const std::string& path, const std::string& ref, uint64_t limit) {
+  constexpr uint64_t kMostNamed = uint64_t{64} << 10;
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(path, ignored);
+  const std::filesystem::path file = ignored ? std::filesystem::path(path) : whole;
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  const GitRun inside = run_git(folder, {"rev-parse", "--show-prefix"}, kMostNamed);
+  if (!inside.started) return {.text = {}, .fault = GitFault::NoGit, .reason = {}};
+  if (inside.status != 0) return {.text = {}, .fault = GitFault::NoRepository, .reason = first_line(inside.error)};
+  const GitRun commit = run_git(folder, {"rev-parse", "--verify", "--quiet", ref + "^{commit}"}, kMostNamed);
+  if (commit.status != 0) return {.text = {}, .fault = GitFault::NoCommit, .reason = first_line(commit.error)};
+  GitRun blob = run_git(
+      folder, {"cat-file", "blob", fmt::format("{}:./{}", trimmed(commit.out), file.filename().string())}, limit);
+  if (blob.too_large) return {.text = {}, .fault = GitFault::TooLarge, .reason = {}};
+  if (blob.status != 0) return {.text = {}, .fault = GitFault::NotThere, .reason = first_line(blob.error)};
+  return {.text = std::move(blob.out), .fault = GitFault::None, .reason = {}};
+}
+
+GitWords describe(const GitFile& file, const std::string& path, const std::string& ref, uint64_t limit) {
+  const std::string said = file.reason.empty() ? "" : fmt::format(" (git: {})", file.reason);
+  switch (file.fault) {
+    case GitFault::None:
+      break;
+    case GitFault::NoGit:
+      return {"`git` cannot be started", "install git, or give two files: `tpplan diff MODEL OLD NEW`"};
+    case GitFault::NoRepository:
+      return {"it is in no git repository" + said,
+              "--base takes files of a repository; elsewhere give two files: `tpplan diff MODEL OLD NEW`"};
+    case GitFault::NoCommit:
+      return {fmt::format("its repository has no commit `{}`{}", ref, said),
+              "`git log --oneline --all` lists those that are here; one of a remote is fetched first, in a shallow "
+              "clone with `git fetch --depth 1 origin BRANCH`, and is then FETCH_HEAD"};
+    case GitFault::NotThere:
+      return {fmt::format("it is not in the commit `{}`", ref),
+              fmt::format("`git log --oneline -- {}` lists the commits that changed it", path)};
+    case GitFault::TooLarge:
+      return {fmt::format("at `{}` it is larger than {}", ref, human_bytes(limit)), ""};
+  }
+  return {};
+}
+
+}  // namespace tpplan
