@@ -17,8 +17,8 @@
 namespace tpplan {
 namespace {
 
-constexpr auto kTerminationDelay =
-    std::chrono::milliseconds(300);  // to say which rank was lost, when the launcher ends all for it
+// To say which rank was lost, when the launcher ends all for it: mpirun kills those that are there a second later.
+constexpr auto kTerminationDelay = std::chrono::milliseconds(800);
 
 constexpr double kLingerSeconds = 1;  // that the others may take to hear our last word
 
