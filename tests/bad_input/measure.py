@@ -1,7 +1,8 @@
 """Runs a command and prints its exit status, processor seconds and peak memory in MiB as JSON.
 
 A process of its own: the peak of a child that a large process starts begins with what that process had in memory. A
-command that runs away is stopped after MOST_SECONDS of processor time or at MOST_BYTES of memory.
+command that runs away is killed after MOST_SECONDS of processor time or at MOST_BYTES of memory, and its status says so: that
+is the tests' bound of time, several times what slow machines need, and a part of what work that grows with a product takes.
 """
 
 import json

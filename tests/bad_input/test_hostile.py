@@ -1,6 +1,5 @@
 """Inputs of up to 64 MB that are made to be slow or large: exit status 2 (1 where the bytes are well-formed YAML), at most
-256 MiB, and no more than a second of processor time on a release build. Five are allowed here, for machines that do other
-things too.
+256 MiB, and time that grows with the bytes: a release build takes a second of processor for them (measure.py bounds it).
 """
 
 import itertools
@@ -15,7 +14,7 @@ from conftest import PROGRAM, linear_model
 from promise import DIAGNOSTIC, HEAD, PLAN
 
 MODEL_BYTES = 64_000_000
-# One of each kind is of the largest size; the others have a part of that, and that part of the time.
+# One of each kind is of the largest size; the others have a part of that.
 PART = {"model.json": 16, "plan.yaml": 4}
 WHOLE = {
     "brackets",
@@ -38,7 +37,6 @@ WHOLE = {
     "rules",
 }
 PLAN_BYTES = 8 * 1024 * 1024  # what read_yaml takes at most
-SECONDS = 5
 MEBIBYTES = 256
 SANITIZED = os.environ.get("TPPLAN_SANITIZED") == "1"
 
@@ -105,9 +103,6 @@ def survive(folder, which, *content, size, status=2):
     assert first and first["file"].endswith(which), result["message"]
     assert len(result["message"].splitlines()[0]) < 1000 and result["message_bytes"] < 1_000_000
     if not SANITIZED:
-        assert result["seconds"] <= SECONDS * min(1, size / (MODEL_BYTES if which == "model.json" else PLAN_BYTES)), (
-            result
-        )
         assert result["mebibytes"] <= MEBIBYTES, result
 
 
