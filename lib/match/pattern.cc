@@ -27,39 +27,13 @@ RE2::Anchor re2_anchor(PatternAnchor anchor) {
                                           : RE2::UNANCHORED;
 }
 
-// End of the bracket expression that opens at `open`, or npos when it is never closed. A `]` right after `[` or `[!` is
-// a member.
-size_t bracket_end(std::string_view glob, size_t open) {
-  size_t i = open + 1;
-  if (i < glob.size() && glob[i] == '!') ++i;
-  if (i < glob.size() && glob[i] == ']') ++i;
-  return glob.find(']', i);
-}
-
-// The members of a bracket expression as an RE2 class; a range that runs backwards has no members.
-std::string bracket_regex(std::string_view members) {
-  const bool negated = members.starts_with('!');
-  if (negated) members.remove_prefix(1);
-  std::string text;
-  const auto append = [&text](char c) {
-    if (std::string_view("\\]^-[&~|").find(c) != std::string_view::npos) text += '\\';
-    text += c;
-  };
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (i + 2 < members.size() && members[i + 1] == '-') {
-      if (members[i] <= members[i + 2]) {
-        append(members[i]);
-        text += '-';
-        append(members[i + 2]);
-      }
-      i += 2;
-    } else {
-      append(members[i]);
-    }
+std::string class_regex(const GlobClass& members) {
+  if (members.ranges.empty()) return members.negated ? "." : "[^\\x{0}-\\x{10FFFF}]";
+  std::string text = members.negated ? "[^" : "[";
+  for (const auto& [first, last] : members.ranges) {
+    text += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", static_cast<uint32_t>(first), static_cast<uint32_t>(last));
   }
-  // As fnmatch.translate of Python: without members it matches nothing, or with `!` anything.
-  if (text.empty()) return negated ? "." : "[^\\x{0}-\\x{10FFFF}]";
-  return std::string(negated ? "[^" : "[") + text + "]";
+  return text + "]";
 }
 
 }  // namespace
@@ -101,21 +75,13 @@ std::string regex_help(std::string_view key, std::string_view otherwise) {
 
 std::string glob_to_regex(std::string_view glob) {
   std::string regex;
-  for (size_t i = 0; i < glob.size(); ++i) {
-    const char c = glob[i];
-    if (c == '*') {
-      if (!regex.ends_with(".*")) regex += ".*";
-    } else if (c == '?') {
-      regex += '.';
-    } else if (const size_t end = c == '[' ? bracket_end(glob, i) : std::string_view::npos;
-               end != std::string_view::npos) {
-      regex += bracket_regex(glob.substr(i + 1, end - i - 1));
-      i = end;
-    } else {
-      size_t next = i + 1;
-      while (next < glob.size() && (glob[next] & 0xc0) == 0x80) ++next;  // a whole UTF-8 character
-      regex += RE2::QuoteMeta(std::string(glob.substr(i, next - i)));
-      i = next - 1;
+  const Glob parsed = parse_glob(glob);
+  for (size_t i = 0; i < parsed.pieces.size(); ++i) {
+    const GlobPiece& piece = parsed.pieces[i];
+    if (i > 0 && !regex.ends_with(".*")) regex += ".*";
+    for (size_t k = 0; k < piece.texts.size(); ++k) {
+      if (k > 0) regex += class_regex(piece.classes[k - 1]);
+      regex += RE2::QuoteMeta(piece.texts[k]);
     }
   }
   return regex;

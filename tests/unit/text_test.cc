@@ -130,7 +130,13 @@ TEST_CASE("globs follow Python's fnmatch") {
                       {"[b-a]", "a", false},
                       {"[!b-a]", "a", true},
                       {"a\\b", "a\\b", true},
-                      {"?", "\xc3\xbc", true}};
+                      {"?", "\xc3\xbc", true},
+                      {"[a-\u00e9]", "b", true},
+                      {"[a-\u00e9]", "\u00e9", true},
+                      {"[a-\u00e9]", "\u00ea", false},
+                      {"[!\u00e9]x", "\u00eax", true},
+                      {"[!\u00e9]x", "\u00e9x", false},
+                      {"[.-/]**[+*]", "/a.*", true}};
   for (const Row& row : rows) {
     CAPTURE(row.glob);
     CAPTURE(row.text);
