@@ -69,9 +69,11 @@ size_t find_piece(const GlobPiece& piece, std::string_view text, size_t at) {
   const std::string& first = piece.texts[0];
   while (at <= text.size()) {
     if (!first.empty()) {
-      const void* found = memmem(text.data() + at, text.size() - at, first.data(), first.size());
+      const void* found = first.size() == 1 ? std::memchr(text.data() + at, first[0], text.size() - at)
+                                            : memmem(text.data() + at, text.size() - at, first.data(), first.size());
       if (found == nullptr) return kNoEnd;
       at = static_cast<size_t>(static_cast<const char*>(found) - text.data());
+      if (piece.classes.empty()) return at + first.size();
     }
     if (const size_t end = end_of_piece(piece, text, at); end != kNoEnd) return end;
     at += at < text.size() ? first_character(text.substr(at)).size() : 1;
