@@ -17,6 +17,7 @@ def test_the_readme_says_how_to_repeat_its_tables():
     readme = (ROOT / "README.md").read_text()
     assert "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers" in readme
     assert "python3 tests/bench/bench_walk.py --peers" in readme
+    assert "python3 tests/bench/bench_globs.py" in readme
 
 
 @sanitized
@@ -30,6 +31,18 @@ def test_a_short_run_fills_the_first_row():
         r"\| 1,137 \| 9 \| [\d.]+ MiB \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \| [\d.]+ ms \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \|$",
         row,
     )
+
+
+@sanitized
+def test_many_globs_stand_beside_fnmatch():
+    command = [sys.executable, BENCH.parent / "bench_globs.py", "--build", pathlib.Path(PROGRAM).parent]
+    result = subprocess.run([*command, "--runs", "1", "--rows", "1"], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    head, rule, row = result.stdout.splitlines()
+    assert head.count("|") == rule.count("|") == row.count("|") == 9
+    assert re.match(
+        r"\| 1,000 \| one parameter each \| 10,000 \| \d+ ms \| \d+ ms \| (\d+ ms|-) \| ~\d+ ms \| (~\d+|-) \|$", row
+    ), row
 
 
 @sanitized
