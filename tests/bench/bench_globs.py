@@ -4,9 +4,9 @@
     cmake --build build --target tpplan_bench && python3 tests/bench/bench_globs.py [--runs 5] [--rows 7]
 
 `check` is the whole process; `without` is `check` of the same model under one rule, so that `for the rules` is the difference:
-reading the rules, matching, choosing one for each parameter, and the findings; `-` where that is within the noise. fnmatch asks each rule, compiled once,
-about each path; where these are more than some millions of pairs it is asked about fewer paths, evenly chosen, and its time is
-multiplied (a `~` stands before it). Medians of runs that take turns.
+reading the rules, matching, choosing one for each parameter, and the findings; `-` where that is within the noise. fnmatch
+asks each rule, compiled once, about each path; where these are more than some millions of pairs it is asked about fewer paths,
+evenly chosen, and its time is multiplied (a `~` stands before it). Medians of runs that take turns.
 """
 
 import argparse
