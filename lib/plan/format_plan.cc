@@ -25,11 +25,11 @@ bool is_no_plan(const Diagnostics& findings) {
 
 bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& diagnostics) {
   Diagnostics findings;
-  std::optional<TpPlan> plan = read_plan(file, {}, findings);
-  if (has_errors(findings)) plan.reset();
   YamlTree tree;
-  Diagnostics faults;
-  const bool is_yaml = read_yaml(file, tree, faults);
+  std::optional<TpPlan> plan;
+  const bool is_yaml = read_yaml(file, tree, findings);
+  if (is_yaml) plan = read_plan(file, tree, {}, findings);
+  if (has_errors(findings)) plan.reset();
   if (!is_yaml || is_no_plan(findings) || tree.root == kNoYaml || tree.nodes[tree.root].kind != YamlKind::Map) {
     diagnostics.list.insert(diagnostics.list.end(), findings.list.begin(), findings.list.end());
     return false;

@@ -59,7 +59,7 @@ std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& pl
   Diagnostics faults, findings;
   if (!read_yaml(again, tree_again, faults) || tree_again.root == kNoYaml) return "it could not be read again";
   if (!same_tree(tree, tree_again)) return "its values would not be the same";
-  const TpPlan plan_again = read_plan(again, {}, findings);
+  const TpPlan plan_again = read_plan(again, tree_again, {}, findings);
   // A plan with errors means nothing; its values have been compared.
   if (has_errors(findings) != !plan || (plan && !same_plan(*plan, plan_again))) return "it would not be the same plan";
   PlanPieces pieces;

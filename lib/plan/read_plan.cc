@@ -129,9 +129,13 @@ size_t plan_key_rank(std::string_view name) {
 }
 
 TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics) {
-  TpPlan plan{.file = file.id};
   YamlTree tree;
-  if (!read_yaml(file, tree, diagnostics)) return plan;
+  if (!read_yaml(file, tree, diagnostics)) return {.file = file.id};
+  return read_plan(file, tree, mesh_sizes, diagnostics);
+}
+
+TpPlan read_plan(const SourceFile& file, const YamlTree& tree, const MeshSizes& mesh_sizes, Diagnostics& diagnostics) {
+  TpPlan plan{.file = file.id};
   if (tree.root == kNoYaml) {
     const bool blank = file.text.find_first_not_of(" \t\r\n") == std::string::npos;
     report_message(diagnostics, blank ? Code::TP1008 : Code::TP3010, {file.id, 0, 1},

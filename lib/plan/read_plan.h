@@ -9,6 +9,7 @@
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
 #include "plan/tp_plan.h"
+#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 
@@ -23,5 +24,8 @@ using MeshSizes = std::vector<std::pair<std::string, int64_t>>;
 // Reads a plan file (schemas/plan.schema.json). Reports every fault with its place; the plan is only meaningful when no
 // error was reported.
 [[nodiscard]] TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics);
+// The same of a file that read_yaml has read.
+[[nodiscard]] TpPlan read_plan(const SourceFile& file, const YamlTree& tree, const MeshSizes& mesh_sizes,
+                               Diagnostics& diagnostics);
 
 }  // namespace tpplan
