@@ -4,6 +4,9 @@
 #include "compile.h"
 #include "fuzz_input.h"
 #include "manifest/read_manifest.h"
+#include "mutate_tree.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::JsonAndYaml)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;

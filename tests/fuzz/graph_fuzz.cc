@@ -6,7 +6,10 @@
 #include "judge.h"
 #include "model/prove_graph.h"
 #include "model/read_model.h"
+#include "mutate_tree.h"
 #include "plan/read_plan.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::JsonAndYaml)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;

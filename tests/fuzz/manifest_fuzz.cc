@@ -3,7 +3,10 @@
 #include "fuzz_input.h"
 #include "manifest/read_manifest.h"
 #include "manifest/write_manifest.h"
+#include "mutate_tree.h"
 #include "sharding/shard_slice.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::Json)
 
 namespace tpplan {
 namespace {

@@ -1,6 +1,9 @@
 // Any bytes as a model file.
 #include "fuzz_input.h"
 #include "model/read_model.h"
+#include "mutate_tree.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::Json)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "fuzz_input.h"
+#include "mutate_tree.h"
 #include "weights/safetensors_header.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::Safetensors)
 
 namespace {
 

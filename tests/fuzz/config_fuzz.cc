@@ -1,0 +1,31 @@
+// Any bytes as a config.json. A model that is made of one is a model that is read.
+#include "fuzz_disk.h"
+#include "fuzz_input.h"
+#include "import_formats.h"
+#include "model/read_model.h"
+#include "model/write_model.h"
+#include "mutate_tree.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::Json)
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tpplan;
+  static const std::string path = fuzz_folder() + "/config.json";
+  put_file(path, data, size);
+  ImportedModel model;
+  const bool good = import_config(path, "", model);
+  require(good != has_errors(model.weights.diagnostics), "a refused config has a reason, an accepted one has no error");
+  show(model.weights.diagnostics, sources_of(model.config.source));
+  if (!good) return 0;
+  std::string text;
+  std::ignore = write_model(model.graph, model.operations, [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  const SourceFile again = fuzz_file("model.json", text);
+  Diagnostics second;
+  std::ignore = read_model(again, second);
+  show(second, sources_of(again));
+  require(!has_errors(second), "a model that was written is read again");
+  return 0;
+}

@@ -1,0 +1,26 @@
+// Any bytes as what `--topology` names: figures, the table of nccl-tests, or timings of a run. Speeds that are accepted
+// are there for every axis that sends anything, and are numbers.
+#include <cmath>
+
+#include "cost/read_speeds.h"
+#include "fuzz_input.h"
+#include "mutate_tree.h"
+
+TPPLAN_MUTATE_AS(tpplan::InputForm::JsonOrYaml)
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tpplan;
+  const Mesh mesh{.axes = {{"dp", 2}, {"tp", 8}}};
+  for (const char* axis : {"", "tp"}) {
+    const SpeedFile file{axis, fuzz_file("speeds", data, size)};
+    Diagnostics diagnostics;
+    const Topology topology = read_speeds({&file, 1}, mesh, diagnostics);
+    show(diagnostics, sources_of(file.file));
+    if (has_errors(diagnostics)) continue;
+    require(topology.axes.size() == mesh.axes.size(), "every axis has a speed");
+    for (const LinkSpeed& link : topology.axes)
+      require(std::isfinite(link.bandwidth) && link.bandwidth > 0 && std::isfinite(link.latency) && link.latency >= 0,
+              "a speed is a number that can be divided by");
+  }
+  return 0;
+}
