@@ -1,5 +1,6 @@
 """Every command that the README shows runs, and its figures are the program's."""
 
+import json
 import re
 import shlex
 import shutil
@@ -110,3 +111,48 @@ def test_ci_calls_the_test_command():
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line and not line.startswith("#")]
     assert commands[-1] == "./tools/test --all" and "||" not in "".join(commands)
     assert "./tools/test" in TEXT and "./tools/quickstart" in TEXT
+
+
+# ---- the table of styles ----
+
+STYLES = re.findall(
+    r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$", TEXT.split("## The styles")[1].split("\n## ")[0], re.M
+)
+
+
+def explained(style):
+    """{heading: text} of `tpplan explain STYLE`."""
+    said, heading = {}, ""
+    for line in run("explain", style).stdout.decode().splitlines()[1:]:
+        if line.startswith(" " * 12):
+            said[heading] += " " + line.strip()
+        else:
+            heading, said[heading] = line.split(None, 1)
+    return said
+
+
+def test_the_table_of_styles_has_every_style_once():
+    schema = json.loads((ROOT / "schemas" / "plan.schema.json").read_text())
+    styles = max((place for place in find_all(schema, "enum") if "colwise" in place), key=len)
+    assert sorted(name for name, *_ in STYLES) == sorted(styles)
+
+
+def find_all(node, key):
+    if isinstance(node, dict):
+        if key in node:
+            yield node[key]
+        node = list(node.values())
+    if isinstance(node, list):
+        for item in node:
+            yield from find_all(item, key)
+
+
+@pytest.mark.parametrize("row", STYLES, ids=lambda row: row[0])
+def test_the_table_of_styles_says_what_explain_does(row):
+    name, stands_on, cuts, comes_in, goes_out = row
+    said = explained(name)
+    assert stands_on == said["for"]
+    assert (comes_in or "left alone", goes_out or "left alone") == (said["input"], said["output"])
+    assert re.findall(r"`(\w+)`", cuts) == re.findall(r"^dim `(\w+)`", said["cuts"])
+    assert ("half by half" in cuts) == ("segments" in said["cuts"])
+    assert ("sums its gradient" in cuts) == ("gradients" in said)
