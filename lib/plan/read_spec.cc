@@ -49,6 +49,10 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
       fault(reader, code, item, fmt::format("inside a spec entry stands {}, not an axis", describe(inner)),
             "one entry a dim: null, an axis, or [axes, major to minor]");
       good = false;
+    } else if (is_yaml_number(inner)) {
+      fault(reader, Code::TP3006, item,
+            fmt::format("inside a spec entry stands the number {}, not an axis", inner.text), axes_help(reader));
+      good = false;
     } else {
       good = read_axis(reader, item, "an axis inside a spec entry", axes.emplace_back()) && good;
     }

@@ -196,6 +196,9 @@ VALUES = [
     ),
     Mistake("a number in a spec", {HEAD: rule("lm_head.weight", "[0, null]")}, HEAD, "number|`0`", "axis|axes"),
     Mistake(
+        "a number in a list of axes", {HEAD: rule("lm_head.weight", "[[tp, 1], null]")}, HEAD, "number 1", "axis|axes"
+    ),
+    Mistake(
         "style and spec",
         {HEAD: rule("lm_head.weight", "{style: colwise, spec: [tp, null]}")},
         HEAD,
