@@ -193,9 +193,9 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
         result.rule = match.rule;
         result.reason = Reason::Rule;
         // What does not fit counts as whole in the checks that follow.
-        const bool fits =
+        result.fits =
             shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, sharding);
-        if (!fits) sharding = {.spec = replicated_spec(graph.params[id].ndim), .segments = {}};
+        if (!result.fits) sharding = {.spec = replicated_spec(graph.params[id].ndim), .segments = {}};
       }
       result.sharding = intern(table, sharding);
     }

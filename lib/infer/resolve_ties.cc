@@ -94,7 +94,7 @@ void resolve_ties(const TpPlan& plan, const ModelGraph& graph, ShardingTable& ta
       // apply_fsdp cuts leaders alone, and gives followers what it made of them: one tensor is never cut in two ways.
       if (table.params[id].sharding == table.params[leader].sharding)
         table.followers.emplace_back(id, leader);
-      else
+      else if (table.params[id].fits && table.params[leader].fits)  // else what is wrong has been said
         report_split_tie(plan, graph, table, tie, leader, id, !follows_framework, may_be_one, diagnostics);
     }
   }

@@ -24,6 +24,7 @@ struct ParamSharding {
   RuleId rule = kNoRule;
   Reason reason = Reason::Default;
   FsdpDecision fsdp = FsdpDecision::NotAsked;
+  bool fits = true;  // where its rule does not fit, which has been reported, it counts as whole
 };
 
 // A model has few different shardings: each is kept once.
