@@ -215,6 +215,7 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
         if (table.params[param].rule != kNoRule && !rules.empty())
           rules.insert(rules.begin(), table.params[param].rule);
         if (rules.size() > 1) report_ambiguous(plan, rules, path, diagnostics);
+        for (size_t i = 1; i < rules.size(); ++i) table.rules[rules[i]].clashes = true;
         if (rules.empty() || table.params[param].rule != kNoRule) continue;
         table.params[param] = {.rule = rules[0], .by_module = false};
         ++table.rules[rules[0]].governed;

@@ -122,7 +122,7 @@ ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view
     for (const RuleId id : found[rank]) {
       if (id == winner || !decides(plan.rules[id])) continue;
       const bool agree = same_treatment(plan.rules[winner], plan.rules[id]);
-      if (agree) table.rules[id].repeats = true;
+      table.rules[id].clashes = true;
       note_clash(clashes, winner, id, agree, path);
     }
     return {.rule = winner, .by_module = rank == ExactModule || rank == BlockExactModule || rank == ModulePatternRank};

@@ -24,8 +24,12 @@ MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& 
                    [](const BoundaryMatch& a, const BoundaryMatch& b) {
                      return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
                    });
-  // A key that cannot be compiled matches nothing: to call it dead as well would be a second finding of one cause.
-  if (!has_errors(diagnostics)) report_unused_rules(plan, graph, table, diagnostics);
+  // A key that cannot be compiled matches nothing, nor does one in a block that is nowhere: to call it dead as well
+  // would be a second finding of one cause.
+  const bool is_said = std::any_of(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& d) {
+    return d.code == Code::TP3012 || d.code == Code::TP4009;
+  });
+  if (!is_said) report_unused_rules(plan, graph, table, diagnostics);
   table.patterns = match_patterns(plan, graph, diagnostics);
   return table;
 }

@@ -24,7 +24,7 @@ struct RuleMatches {
   uint64_t parameters = 0;  // matched, whether or not another rule wins
   uint64_t modules = 0;
   uint64_t governed = 0;   // parameters that the rule decides over
-  bool repeats = false;    // another rule says the same about all that it matches
+  bool clashes = false;    // with a rule that is as exact and stands before it: TP4003 or TP4004 says so
   bool addressed = false;  // the key names anything at all
 };
 

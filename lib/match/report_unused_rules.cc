@@ -243,8 +243,8 @@ void propose_removal(const PlanRule& rule, Diagnostics& diagnostics) {
 
 }  // namespace
 
-// A rule is idle where it names parameters and decides over none of them. One that repeats another has been said to
-// (TP4004), and one that acts on modules has that for its work.
+// A rule is idle where it names parameters and decides over none of them. Of one that repeats another, or
+// contradicts it, that has been said (TP4004, TP4003), and one that acts on modules has that for its work.
 void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const MatchTable& table,
                          Diagnostics& diagnostics) {
   PathHints hints{.graph = graph};
@@ -254,9 +254,9 @@ void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const Matc
     const RuleMatches& matches = table.rules[id];
     const bool used = matches.addressed || matches.parameters + matches.modules > 0;
     if (!used && !rule.optional) dead.push_back(&rule);
-    if (matches.repeats && matches.governed == 0) propose_removal(rule, diagnostics);
+    if (matches.clashes && matches.governed == 0) propose_removal(rule, diagnostics);
     const bool decides = rule.style == nullptr || rule.style->touches_parameters;
-    if (!used || !decides || matches.repeats || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0)
+    if (!used || !decides || matches.clashes || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0)
       continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span,
                                    fmt::format("rule `{}` decides over nothing", rule.key));
