@@ -77,10 +77,12 @@ void resolve_ties(const TpPlan& plan, const ModelGraph& graph, ShardingTable& ta
     for (const ParamId id : graph.ties[i].params) tie_of[id] = i;
   }
   for (const Tie& tie : graph.ties) {
-    // The first end that a rule decides. Where no rule does, all ends are alike, and any may lead.
+    // The first end that a rule decides which fits it, else that any rule does. Where no rule does, all ends are alike,
+    // and any may lead.
+    const auto worth = [&](ParamId id) { return table.params[id].rule == kNoRule ? 0 : table.params[id].fits ? 2 : 1; };
     ParamId leader = tie.params[0];
     for (const ParamId id : tie.params) {
-      if (table.params[leader].rule == kNoRule) leader = id;
+      if (worth(id) > worth(leader)) leader = id;
     }
     for (const ParamId id : tie.params) {
       if (id == leader) continue;
