@@ -9,7 +9,7 @@ import re
 import jsonschema
 from conftest import ROOT, linear_model, run
 
-KINDS = ("diagnostics", "diff", "manifest", "model", "plan", "settings", "suggestion", "topology")
+KINDS = ("baseline", "diagnostics", "diff", "manifest", "model", "plan", "settings", "suggestion", "topology")
 SCHEMAS = {kind: json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text()) for kind in KINDS}
 VALIDATORS = {kind: jsonschema.Draft7Validator(schema) for kind, schema in SCHEMAS.items()}
 # The member of a model alone.

@@ -106,10 +106,11 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
 }
 
 void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color,
-                    std::string& format) {
+                    std::string& format, std::string& baseline) {
   fill(command, "--quiet", settings.quiet, quiet);
   fill(command, "--color", settings.color, color);
   fill(command, "--format", settings.format, format);
+  fill(command, "--baseline", settings.baseline, baseline);
 }
 
 bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate, const Settings& settings,

@@ -29,7 +29,7 @@ void add_max_replicated(CLI::App& command, GateArguments& gate);
 
 // Gives what neither a flag nor a variable said the value that the settings file has for it.
 void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color,
-                    std::string& format);
+                    std::string& format, std::string& baseline);
 
 // The rules that hold for a command. Where --deny and --allow name one code, the stronger source wins: a flag, then a
 // variable, then the settings file. False after saying that one source says both.

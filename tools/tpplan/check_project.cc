@@ -87,7 +87,7 @@ void add_findings(ProjectReport& report, const Diagnostics& found, const std::st
 }
 
 void check_run(ProjectReport& report, const CheckArguments& arguments, const ProjectRun& run,
-               const CommonArguments& common) {
+               const CommonArguments& common, BaselineUse& baseline) {
   Session session;
   session.model.id = id_of(report, run.model);
   session.plan.id = id_of(report, run.plan);
@@ -99,6 +99,7 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
   if (session.usage)
     report_message(session.diagnostics, Code::TP3006, run.mesh.span,
                    fmt::format("`{}` is no mesh of `{}`", run.mesh.text, run.plan));
+  take_known(baseline, session);
   const int status = session.usage ? kExitUsage : exit_status(session.diagnostics);
   const std::string counts = count_findings(session.diagnostics);
   report.status = std::max(report.status, status);
@@ -128,7 +129,8 @@ void say_meshes(ProjectReport& report, const std::vector<ProjectRun>& runs) {
 
 }  // namespace
 
-int check_project(const CheckArguments& arguments, const Format& format, const CommonArguments& common) {
+int check_project(const CheckArguments& arguments, const Format& format, const CommonArguments& common,
+                  BaselineUse& baseline) {
   const Project& project = arguments.project;
   std::error_code error;
   if (!project.folder.empty()) std::filesystem::current_path(project.folder, error);
@@ -139,7 +141,7 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   Diagnostics missing;
   const std::vector<ProjectRun> runs = runs_of(project, missing);
   report.status = exit_status(missing);
-  for (const ProjectRun& run : runs) check_run(report, arguments, run, common);
+  for (const ProjectRun& run : runs) check_run(report, arguments, run, common, baseline);
   say_meshes(report, runs);
   report.diagnostics.list.insert(report.diagnostics.list.begin(), missing.list.begin(), missing.list.end());
   finish_diagnostics(report.diagnostics);
@@ -154,6 +156,10 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   if (format.for_people && !common.quiet)
     out += report.lines + fmt::format("{}: {} fine, {} wrong\n", counted(runs.size(), "check"), report.fine,
                                       runs.size() - report.fine);
+  std::string said;
+  report.status = close_baseline(baseline, report.status, said);
+  if (format.for_people && !common.quiet) out += said;
+  if (!format.for_people) print(STDERR_FILENO, said);
   const bool printed =
       format.for_people ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
   return printed ? report.status : kExitUsage;

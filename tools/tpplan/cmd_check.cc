@@ -13,6 +13,7 @@
 #include "render/formats.h"
 #include "report/render_costs.h"
 #include "report/render_step.h"
+#include "use_baseline.h"
 
 namespace tpplan {
 namespace {
@@ -112,7 +113,9 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
   for (const auto& [name, is_given] : single) {
     if (is_given) return usage_error(fmt::format("{} is for one plan: name MODEL and PLAN", name));
   }
-  return check_project(arguments, format, common);
+  BaselineUse baseline;
+  if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
+  return check_project(arguments, format, common, baseline);
 }
 
 }  // namespace
@@ -131,6 +134,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     return usage_error(fmt::format("--example: format {} has no place for it; human has", format->name));
   if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
     return check_settings(arguments, *format, common);
+  BaselineUse baseline;
+  if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
   if (!arguments.stdin_filename.empty() && from_stdin == nullptr) {
     return usage_error("--stdin-filename: neither the model nor the plan is `-`");
@@ -148,6 +153,9 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
   if (session.usage) return kExitUsage;
   if (!arguments.stdin_filename.empty()) from_stdin->name = arguments.stdin_filename;
+  take_known(baseline, session);
+  std::string said;
+  const int status = close_baseline(baseline, exit_status(session.diagnostics), said);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
@@ -167,7 +175,9 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (format->for_people) {
     for (const std::string& example : session.compilation.judgement.forecast.examples) out += example;
   }
-  if (format->for_people && !common.quiet) out += summary_of(session);
+  // A plan with known errors has no manifest to speak of.
+  if (format->for_people && !common.quiet) out += (baseline.is_whole ? summary_of(session) : "") + said;
+  if (!format->for_people) print(STDERR_FILENO, said);
   if (format->for_people && with_costs) {
     const CostsLook costs_look{.color = look.color, .width = look.width};
     out += render_costs(costs, costs_look);
@@ -176,7 +186,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   }
   const bool printed =
       format->for_people ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
-  return printed ? exit_status(session.diagnostics) : kExitUsage;
+  return printed ? status : kExitUsage;
 }
 
 }  // namespace tpplan

@@ -9,10 +9,10 @@ namespace tpplan {
 int cmd_schema(const std::string& kind) {
   const char* schema = embedded_schema(kind);
   if (schema == nullptr)
-    return usage_error(
-        fmt::format("there is no schema `{}`: kinds are model, plan, manifest, diagnostics, diff, suggestion, settings "
-                    "and topology",
-                    escape_for_terminal(kind)));
+    return usage_error(fmt::format(
+        "there is no schema `{}`: kinds are model, plan, manifest, diagnostics, diff, suggestion, settings, "
+        "baseline and topology",
+        escape_for_terminal(kind)));
   return print_raw(STDOUT_FILENO, schema) ? kExitFine : kExitUsage;
 }
 

@@ -136,6 +136,12 @@ void declare_check(CLI::App& command, LineArguments& line) {
       "--fix", line.check.fix,
       "write what findings propose into the plan first: slips of YAML, near names, rules that repeat others");
   command.add_flag("--diff", line.check.diff, "show what --fix would change, and write nothing")->excludes("--fix");
+  command
+      .add_option(
+          "--baseline", line.check.baseline,
+          "findings that this file holds are neither shown nor counted: those that were there when it was written")
+      ->type_name("FILE");
+  command.add_flag("--write-baseline", line.check.write_baseline, "write what is found now into the baseline");
   command.add_option("--stdin-filename", line.check.stdin_filename, "the name that findings give to standard input")
       ->type_name("NAME");
 }
@@ -253,7 +259,7 @@ void declare_init(CLI::App& command, LineArguments& line) {
 void declare_schema(CLI::App& command, LineArguments& line) {
   command
       .add_option("KIND", line.schema_kind,
-                  "model, plan, manifest, diagnostics, diff, suggestion, settings or topology")
+                  "model, plan, manifest, diagnostics, diff, suggestion, settings, baseline or topology")
       ->required();
 }
 
@@ -306,6 +312,7 @@ struct Settled {
   InputArguments* inputs = nullptr;  // --deny, --allow, --strict, --max-replicated
   std::string* format = nullptr;     // of findings
   Project* project = nullptr;        // what is checked without a model and a plan
+  std::string* baseline = nullptr;   // of known findings
 };
 
 struct CommandRow {
@@ -323,7 +330,7 @@ constexpr CommandRow kCommands[] = {
     {"check", "say what is wrong with a plan, or with all that .tpplan.yaml names", declare_check,
      [](const LineArguments& line) { return cmd_check(line.check, line.common); },
      [](LineArguments& line) {
-       return Settled{&line.check.inputs, &line.check.format, &line.check.project};
+       return Settled{&line.check.inputs, &line.check.format, &line.check.project, &line.check.baseline};
      }},
     {"init", "write a first plan for a model, with comments, and judge it", declare_init,
      [](const LineArguments& line) { return cmd_init(line.draft, line.common); }},
@@ -383,7 +390,8 @@ void declare_program(CLI::App& app, LineArguments& line) {
   if (settled.project != nullptr) *settled.project = settings.project;
   std::string no_format;
   apply_settings(command, settings, line.common.quiet, line.color,
-                 settled.format != nullptr ? *settled.format : no_format);
+                 settled.format != nullptr ? *settled.format : no_format,
+                 settled.baseline != nullptr ? *settled.baseline : no_format);
   line.common.color = line.color == "always"  ? ColorChoice::Always
                       : line.color == "never" ? ColorChoice::Never
                                               : ColorChoice::Auto;

@@ -52,6 +52,8 @@ struct CheckArguments {
   Project project;                  // of the settings file: what is checked without a model and a plan
   bool fix = false;                 // what findings propose is written into the plan first
   bool diff = false;                // and this only shown
+  std::string baseline;             // of known findings; empty: none
+  bool write_baseline = false;      // what is found becomes known
 };
 
 struct SuggestArguments {

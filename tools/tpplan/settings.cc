@@ -18,8 +18,8 @@ namespace {
 constexpr std::string_view kName = ".tpplan.yaml";
 constexpr uint64_t kMaxBytes = uint64_t{64} << 10;
 constexpr FileId kSettingsFile = 1;  // there is no other
-constexpr std::array<std::string_view, 9> kKeys = {"strict", "quiet", "format", "color",           "max_replicated",
-                                                   "deny",   "allow", "checks", "required_version"};
+constexpr std::array<std::string_view, 10> kKeys = {"strict",   "quiet", "format", "color",  "max_replicated",
+                                                    "baseline", "deny",  "allow",  "checks", "required_version"};
 
 void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics) {
   report_message(diagnostics, Code::TP3003, span_of(kSettingsFile, node),
@@ -42,6 +42,15 @@ void read_word(const YamlNode& node, std::string_view key, const std::vector<std
     target = node.text;
   else
     wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
+}
+
+// A path from the folder of the settings file.
+void read_path(const YamlNode& node, std::string_view key, const std::string& settings_file,
+               std::optional<std::string>& target, Diagnostics& diagnostics) {
+  if (node.kind == YamlKind::Scalar && !node.text.empty())
+    target = (std::filesystem::path(settings_file).parent_path() / node.text).string();
+  else
+    wrong_type(node, key, "a path", diagnostics);
 }
 
 void read_share(const YamlNode& node, std::string_view key, std::optional<double>& target, Diagnostics& diagnostics) {
@@ -141,6 +150,8 @@ Settings read_settings(const std::string& path, bool is_named, SourceFile& file,
       read_word(value, key.text, {"auto", "always", "never"}, settings.color, diagnostics);
     else if (key.text == "max_replicated")
       read_share(value, key.text, settings.max_replicated, diagnostics);
+    else if (key.text == "baseline")
+      read_path(value, key.text, path, settings.baseline, diagnostics);
     else if (key.text == "deny")
       read_codes(tree, value, key.text, settings.deny, diagnostics);
     else if (key.text == "allow")

@@ -14,6 +14,7 @@ namespace tpplan {
 struct Settings {
   std::optional<bool> strict, quiet;
   std::optional<std::string> format, color;
+  std::optional<std::string> baseline;  // as a path from the working directory
   std::optional<double> max_replicated;
   std::optional<std::vector<std::string>> deny, allow;
   Project project;
