@@ -4,12 +4,17 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <list>
 #include <mutex>
-#include <set>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -18,15 +23,21 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
+// Both names are made before there is a file: who takes it away may have no memory.
+struct Guarded {
+  std::string path, removed;
+};
+
 struct Unfinished {
   std::recursive_mutex mutex;  // a guard that memory runs out for is given back under the lock
-  std::multiset<std::string> paths;
+  std::list<Guarded> guarded;
   int wake = -1;
 };
 
-// Lives to the end: its thread does.
+// Lives to the end: its thread does. Not from the heap: it is asked for when there is none left.
 Unfinished& unfinished() {
-  static auto* const state = new Unfinished;
+  alignas(Unfinished) static std::byte place[sizeof(Unfinished)];
+  static auto* const state = new (place) Unfinished;
   return *state;
 }
 
@@ -71,24 +82,29 @@ void start_guarding() {
   std::call_once(once, start_watching);
 }
 
+std::string removed_name(const std::string& path) { return path + "-removed"; }
+
+// A file is taken away without memory; what a folder holds is looked up.
+void remove_as(const std::string& path, const std::string& removed) {
+  std::rename(path.c_str(), removed.c_str());  // fails where another process, or the final name, was first
+  if (unlink(removed.c_str()) == 0 || errno == ENOENT) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(removed, ignored);
+}
+
 // Under the lock.
 std::shared_ptr<void> add_guard(const std::string& path) {
-  unfinished().paths.insert(path);
-  return {new std::string(path), [](std::string* guarded) {
+  std::list<Guarded>& all = unfinished().guarded;
+  all.push_back({path, removed_name(path)});
+  return {&all.back(), [own = std::prev(all.end())](void*) {
             const std::lock_guard inner(unfinished().mutex);
-            unfinished().paths.erase(unfinished().paths.find(*guarded));
-            delete guarded;
+            unfinished().guarded.erase(own);
           }};
 }
 
 }  // namespace
 
-void remove_unfinished(const std::string& path) {
-  const std::string removed = path + "-removed";
-  std::error_code ignored;
-  std::filesystem::rename(path, removed, ignored);  // fails where another process, or the final name, was first
-  std::filesystem::remove_all(removed, ignored);
-}
+void remove_unfinished(const std::string& path) { remove_as(path, removed_name(path)); }
 
 std::shared_ptr<void> guard_unfinished(const std::string& path) {
   start_guarding();
@@ -100,21 +116,23 @@ std::shared_ptr<void> guard_unfinished(const std::string& path) {
 int make_unfinished(std::string& path, std::shared_ptr<void>& guard) {
   start_guarding();
   const std::lock_guard lock(unfinished().mutex);
+  guard = add_guard(path);
+  Guarded& own = *static_cast<Guarded*>(guard.get());
   const int fd = mkstemp(path.data());
-  if (fd < 0) return fd;
-  try {
-    guard = add_guard(path);
-  } catch (...) {  // memory ran out: nothing is left behind
-    close(fd);
-    unlink(path.c_str());
-    throw;
+  if (fd < 0) {
+    const int error = errno;
+    guard.reset();
+    errno = error;
+    return fd;
   }
+  own.removed.replace(0, path.size(), path);  // as long as before: no memory is asked for
+  own.path.assign(path);
   return fd;
 }
 
 void remove_all_unfinished() {
   const std::lock_guard lock(unfinished().mutex);
-  for (const std::string& path : unfinished().paths) remove_unfinished(path);
+  for (const Guarded& own : unfinished().guarded) remove_as(own.path, own.removed);
 }
 
 }  // namespace tpplan

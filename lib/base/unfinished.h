@@ -19,7 +19,8 @@ void remove_unfinished(const std::string& path);
 // none.
 [[nodiscard]] int make_unfinished(std::string& path, std::shared_ptr<void>& guard);
 
-// Takes away all that is guarded: for those who handle a signal themselves.
+// Takes away all that is guarded, files without asking for memory: for those who handle a signal, or the want of
+// memory, themselves.
 void remove_all_unfinished();
 
 }  // namespace tpplan

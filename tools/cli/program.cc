@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/text.h"
+#include "base/unfinished.h"
 #include "describe_app.h"
 #include "parse_line.h"
 #include "terminal.h"
@@ -30,7 +31,30 @@ int with_lost_output(const char* name, int status) {
   return std::max(status, kWrongLine);
 }
 
+// Where no memory is left nothing may be put together.
+void say_shortage(const char* name) {
+  print_raw(STDERR_FILENO, name);
+  print_raw(STDERR_FILENO, ": error[TP9001]: out of memory\n");
+}
+
+const char* short_program = "";
+
+[[noreturn]] void end_for_shortage() {
+  std::set_new_handler(nullptr);
+  try {
+    remove_all_unfinished();
+  } catch (const std::exception&) {  // no memory to look into a folder: it keeps the name of one that is unfinished
+  }
+  say_shortage(short_program);
+  _exit(kInternal);
+}
+
 }  // namespace
+
+void end_at_first_shortage(const char* name) {
+  short_program = name;
+  std::set_new_handler(end_for_shortage);
+}
 
 int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
@@ -38,7 +62,7 @@ int run_program(const char* name, int (*run)(int argc, char** argv), int argc, c
   try {
     return with_lost_output(name, run(argc, argv));
   } catch (const std::bad_alloc&) {
-    print(STDERR_FILENO, std::string(name) + ": error[TP9001]: out of memory\n");
+    say_shortage(name);
   } catch (const std::exception& error) {
     print(STDERR_FILENO, std::string(name) + ": internal error: " + escape_for_terminal(error.what()) + "\n");
   }

@@ -18,6 +18,11 @@ namespace tpplan {
 // is said unless its reader is gone.
 [[nodiscard]] int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
 
+// For a program of one thread that asks for memory: from now on, when there is none, the process ends at once with the
+// message and the status that run_program has for it, and what is unfinished is taken away (base/unfinished.h). Nothing
+// is unwound: of libraries some would end the process, and streams go on with what fitted as if that were all.
+void end_at_first_shortage(const char* name);
+
 // The commands `completion SHELL` and `man`, alike in both programs.
 struct ShellCommands {
   CLI::App* completion = nullptr;

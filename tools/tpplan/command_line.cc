@@ -415,4 +415,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int tpplan::program_main(int argc, char** argv) { return run_program("tpplan", run, argc, argv); }
+int tpplan::program_main(int argc, char** argv) {
+  end_at_first_shortage("tpplan");
+  return run_program("tpplan", run, argc, argv);
+}
