@@ -30,13 +30,14 @@ struct ScopeMatcher {
   std::vector<RuleId> exact;     // sorted by key text
   std::vector<RuleId> patterns;  // by index into `set`
   PatternSetPtr set;
+  std::vector<int> hits;  // of the path that was asked last: its memory is used again
 };
 
 // Rules that name one path, per rank.
 using Candidates = std::array<std::vector<RuleId>, kRanks>;
 
 ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_block, Diagnostics& diagnostics) {
-  ScopeMatcher matcher{.is_block = is_block, .exact = {}, .patterns = {}, .set = {}};
+  ScopeMatcher matcher{.is_block = is_block, .exact = {}, .patterns = {}, .set = {}, .hits = {}};
   const bool globs = plan.dialect->keys == KeySyntax::Glob;
   std::vector<std::string> expressions;
   for (const RuleId id : scope.rules) {
@@ -64,16 +65,15 @@ ScopeMatcher make_matcher(const TpPlan& plan, const RuleScope& scope, bool is_bl
 
 // Adds the rules of a scope whose keys match `relative` to `found`: exact ones at `exact_rank`, patterns at
 // `pattern_rank`.
-void collect(const ScopeMatcher& matcher, const TpPlan& plan, std::string_view relative, Rank exact_rank,
-             Rank pattern_rank, Candidates& found) {
+void collect(ScopeMatcher& matcher, const TpPlan& plan, std::string_view relative, Rank exact_rank, Rank pattern_rank,
+             Candidates& found) {
   const auto less = [&](RuleId id, std::string_view text) { return plan.rules[id].key < text; };
   for (auto at = std::lower_bound(matcher.exact.begin(), matcher.exact.end(), relative, less);
        at != matcher.exact.end() && plan.rules[*at].key == relative; ++at) {
     found[matcher.is_block ? exact_rank + 2 : exact_rank].push_back(*at);
   }
-  static thread_local std::vector<int> hits;
-  find_matches(*matcher.set, relative, hits);
-  for (const int hit : hits) found[pattern_rank].push_back(matcher.patterns[static_cast<size_t>(hit)]);
+  find_matches(*matcher.set, relative, matcher.hits);
+  for (const int hit : matcher.hits) found[pattern_rank].push_back(matcher.patterns[static_cast<size_t>(hit)]);
 }
 
 bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
