@@ -10,6 +10,7 @@
 #include <memory>
 #include <system_error>
 
+#include "base/presence.h"
 #include "base/unfinished.h"
 
 namespace tpplan {
@@ -89,19 +90,37 @@ std::string link_end(const std::string& path) {
   for (int i = 0; i < kMaxLinks; ++i) {
     std::error_code failed;
     const std::filesystem::path next = std::filesystem::read_symlink(end, failed);
-    if (failed) return end;
+    if (failed.value() == EINVAL || says_absent(failed.value())) return end;  // no link
+    if (failed) {
+      errno = failed.value();
+      return "";
+    }
     end = next.is_absolute() ? next : end.parent_path() / next;
   }
+  errno = ELOOP;
   return "";
 }
 
-bool is_same_file(const std::string& path, const std::vector<std::string>& inputs) {
-  struct stat output {};
-  if (stat(path.c_str(), &output) != 0) return false;
+namespace {
+
+Presence presence_of_input(const std::string& input) {
+  if (input != "-") return presence_of_file(input);
+  Presence presence;
+  presence.is_there = fstat(STDIN_FILENO, &presence.status) == 0;
+  return presence;
+}
+
+}  // namespace
+
+bool is_same_file(const std::string& path, const std::vector<std::string>& inputs, int& error) {
+  const Presence output = presence_of_file(path);
+  error = output.error;
+  if (!output.is_there) return false;
   for (const std::string& input : inputs) {
-    struct stat other {};
-    const int found = input == "-" ? fstat(STDIN_FILENO, &other) : stat(input.c_str(), &other);
-    if (found == 0 && S_ISREG(other.st_mode) && other.st_dev == output.st_dev && other.st_ino == output.st_ino)
+    const Presence other = presence_of_input(input);
+    if (other.error != 0) error = other.error;
+    if (other.is_there && S_ISREG(other.status.st_mode) && other.status.st_dev == output.status.st_dev &&
+        other.status.st_ino == output.status.st_ino)
       return true;
   }
   return false;
@@ -111,10 +130,11 @@ std::string write_output(const std::string& path, const Producer& produce) {
   if (path == "-") return write_to(STDOUT_FILENO, produce);
   struct stat status {};
   const bool exists = stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return std::strerror(errno);
   if (exists && S_ISDIR(status.st_mode)) return "is a directory";
   if (!exists || S_ISREG(status.st_mode)) {
     const std::string target = link_end(path);
-    return target.empty() ? std::strerror(ELOOP) : replace_file(target, umask_permissions(), produce);
+    return target.empty() ? std::strerror(errno) : replace_file(target, umask_permissions(), produce);
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return std::strerror(errno);
@@ -128,7 +148,8 @@ std::string rewrite_file(const std::string& path, const Producer& produce) {
   if (stat(path.c_str(), &status) != 0) return std::strerror(errno);
   if (!S_ISREG(status.st_mode)) return "is not a regular file";
   if (access(path.c_str(), W_OK) != 0) return std::strerror(errno);
-  return replace_file(link_end(path), status.st_mode & 07777, produce);
+  const std::string target = link_end(path);
+  return target.empty() ? std::strerror(errno) : replace_file(target, status.st_mode & 07777, produce);
 }
 
 }  // namespace tpplan

@@ -14,10 +14,12 @@ using Sink = std::function<bool(std::string_view)>;
 // Sends a whole output to a sink; false when it could not.
 using Producer = std::function<bool(const Sink&)>;
 
-// True when `path` names the same file as one of `inputs` (same device and inode; links are followed).
-[[nodiscard]] bool is_same_file(const std::string& path, const std::vector<std::string>& inputs);
+// True when `path` names the same file as one of `inputs` (same device and inode; links are followed). Where the system
+// does not say so much, `error` says why.
+[[nodiscard]] bool is_same_file(const std::string& path, const std::vector<std::string>& inputs, int& error);
 
-// Where a chain of symbolic links ends, whether something is there or not; empty when it does not end.
+// Where a chain of symbolic links ends, whether something is there or not; empty, with errno, when it does not end or
+// cannot be followed.
 [[nodiscard]] std::string link_end(const std::string& path);
 
 // Lets `produce` write the file at `path`. A regular file is written to a temporary file beside it (with the umask's

@@ -58,7 +58,7 @@ constexpr std::string_view kTemporary = ".tmp-";
 std::string bare(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   std::string end = link_end(path);
-  if (end.empty()) throw failure(path, ELOOP);
+  if (end.empty()) throw failure(path, errno);
   return end;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "base/file_limit.h"
@@ -78,10 +79,15 @@ void check_output(std::string_view flag, const std::string& output, const std::v
                 .message = fmt::format("{}: it is written in pieces, which standard output does not take", flag),
                 .help = "name a file",
                 .place = "<stdout>"};
-  if (!output.empty() && is_same_file(output, inputs))
+  int error = 0;
+  if (!output.empty() && is_same_file(output, inputs, error))
     throw Fault{.code = Code::TP1010,
                 .message = fmt::format("{}: the output is one of the inputs", flag),
                 .help = "name another file",
+                .place = output};
+  if (error != 0)
+    throw Fault{.code = Code::TP1009,
+                .message = fmt::format("{}: it may be one of the inputs: {}", flag, std::strerror(error)),
                 .place = output};
 }
 

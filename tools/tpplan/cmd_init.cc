@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "any_model.h"
+#include "base/presence.h"
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
@@ -79,11 +81,12 @@ int refuse_draft(const DraftPlan& draft, const AnyModel& model) {
 
 // The schema stands beside the plan, where editors look for it. One that is there stays.
 int write_schema(const std::string& plan, const CommonArguments& common) {
-  const std::filesystem::path path = std::filesystem::path(plan).parent_path() / kSchemaName;
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return kExitFine;
-  if (!common.quiet) print(STDERR_FILENO, fmt::format("{}: written for editors\n", escape_for_terminal(path.string())));
-  return write_result(path.string(), [](const Sink& sink) { return sink(embedded_schema("plan")); });
+  const std::string path = (std::filesystem::path(plan).parent_path() / kSchemaName).string();
+  const Presence there = presence_of_name(path);
+  if (there.error != 0) return refuse_write(path, std::strerror(there.error));
+  if (there.is_there) return kExitFine;
+  if (!common.quiet) print(STDERR_FILENO, fmt::format("{}: written for editors\n", escape_for_terminal(path)));
+  return write_result(path, [](const Sink& sink) { return sink(embedded_schema("plan")); });
 }
 
 }  // namespace
@@ -92,10 +95,10 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   MeshSizes sizes;
   if (!parse_mesh(arguments.mesh, sizes)) return kExitUsage;
   if (sizes.size() > kMaxAxes) return usage_error(fmt::format("--mesh: more than {} axes", kMaxAxes));
-  std::error_code ignored;
   const bool is_file = arguments.output != "-";
-  if (is_file && !arguments.force &&
-      std::filesystem::exists(std::filesystem::symlink_status(arguments.output, ignored)))
+  const Presence there = is_file && !arguments.force ? presence_of_name(arguments.output) : Presence{};
+  if (there.error != 0) return refuse_write(arguments.output, std::strerror(there.error));
+  if (there.is_there)
     return usage_error(fmt::format("{} is there already: --force replaces it", escape_for_terminal(arguments.output)));
   AnyModel model;
   if (const int status = read_any_model(arguments.model, arguments.config, common, model); status != kExitFine)

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <tuple>
 
 #include "base/read_file.h"
 #include "base/text.h"
@@ -92,8 +94,15 @@ int print_findings(Diagnostics& diagnostics, const Sources& sources, const Commo
 bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common,
                       std::string_view remedy) {
   if (output == "-") return false;
-  const bool is_settings = !common.settings.empty() && is_same_file(output, {common.settings});
-  if (!is_settings && !is_same_file(output, inputs)) return false;
+  int settings_error = 0, error = 0;
+  const bool is_settings = !common.settings.empty() && is_same_file(output, {common.settings}, settings_error);
+  const bool is_input = is_same_file(output, inputs, error);
+  if (error == 0) error = settings_error;
+  if (!is_settings && !is_input && error == 0) return false;
+  if (!is_settings && !is_input) {
+    std::ignore = refuse_write(output, fmt::format("it may be one of the inputs: {}", std::strerror(error)));
+    return true;
+  }
   print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output),
                                    is_settings ? "the settings file" : "one of the inputs", remedy));
   return true;

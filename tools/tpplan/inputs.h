@@ -34,7 +34,8 @@ namespace tpplan {
 // Prints what was found in these files; the exit status that it calls for.
 [[nodiscard]] int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);
 
-// Whether the output is a file that is one of the inputs, or the settings file; which is said, with `remedy`.
+// Whether the output is a file that is one of the inputs, or the settings file, or may be one as far as the system
+// says; which is said, with `remedy`.
 [[nodiscard]] bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs,
                                     const CommonArguments& common, std::string_view remedy = "name another file");
 
