@@ -64,9 +64,12 @@ ReadResult read_found_file(const std::string& path, uint64_t limit) {
     return refused(std::move(result), ReadFault::CannotRead, reason);
   }
   struct stat status {};
-  const bool is_regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  result = is_regular ? read_descriptor(fd, std::move(result), limit)
-                      : refused(std::move(result), ReadFault::CannotRead, "is no regular file");
+  if (fstat(fd, &status) != 0)
+    result = refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
+  else if (S_ISREG(status.st_mode))
+    result = read_descriptor(fd, std::move(result), limit);
+  else
+    result = refused(std::move(result), ReadFault::CannotRead, "is no regular file");
   close(fd);
   return result;
 }

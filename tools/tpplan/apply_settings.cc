@@ -95,11 +95,16 @@ void add_max_replicated(CLI::App& command, GateArguments& gate) {
 }
 
 bool load_settings(const std::string& config, std::string& path, Settings& settings) {
-  path = config.empty() ? find_settings_file() : config;
+  const std::string reason = config.empty() ? find_settings_file(path) : "";
+  if (!config.empty()) path = config;
   if (path.empty()) return true;
-  SourceFile file;
+  SourceFile file{.name = path, .text = {}};
   Diagnostics diagnostics;
-  settings = read_settings(path, !config.empty(), file, diagnostics);
+  if (reason.empty())
+    settings = read_settings(path, !config.empty(), file, diagnostics);
+  else
+    report_message(diagnostics, Code::TP1001, {file.id, 0, 0}, fmt::format("cannot look for the settings: {}", reason),
+                   std::string(kOtherSettings));
   finish_diagnostics(diagnostics);
   print_findings(STDERR_FILENO, diagnostics, sources_of(file), ColorChoice::Auto);
   return !has_errors(diagnostics);

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
+#include <new>
+#include <system_error>
 
+#include "base/presence.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "manifest/coverage_gate.h"
@@ -110,13 +114,22 @@ std::string not_allowed(const DiagnosticKind& error) {
                      error.name);
 }
 
-std::string find_settings_file() {
+std::string find_settings_file(std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  for (fs::path folder = fs::current_path(error); !error; folder = folder.parent_path()) {
-    if (fs::exists(fs::symlink_status(folder / kName, error))) return (folder / kName).string();
-    if (fs::exists(folder / ".git", error) || folder == folder.root_path()) break;
+  path = kName;
+  fs::path folder = fs::current_path(error);
+  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
+  if (error && !says_absent(error.value())) return error.message();
+  for (bool is_last = static_cast<bool>(error); !is_last; folder = folder.parent_path()) {
+    path = (folder / kName).string();
+    Presence found = presence_of_name(path);
+    if (found.is_there) return "";
+    if (found.error == 0) found = presence_of_file((folder / ".git").string());
+    if (found.error != 0) return std::strerror(found.error);
+    is_last = found.is_there || folder == folder.root_path();
   }
+  path.clear();
   return "";
 }
 
@@ -128,7 +141,7 @@ Settings read_settings(const std::string& path, bool is_named, SourceFile& file,
     report_message(diagnostics, Code::TP1001, {file.id, 0, 0},
                    fmt::format("cannot read the settings: {}",
                                read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason),
-                   is_named ? "" : "name a file with `--config FILE`, or read none with `--no-config`");
+                   is_named ? "" : std::string(kOtherSettings));
     return settings;
   }
   YamlTree tree;

@@ -3,12 +3,16 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
 #include "project.h"
 
 namespace tpplan {
+
+// What helps where the settings file that was found cannot be read.
+inline constexpr std::string_view kOtherSettings = "name a file with `--config FILE`, or read none with `--no-config`";
 
 // Absent: the file does not say.
 struct Settings {
@@ -21,8 +25,9 @@ struct Settings {
 };
 
 // The nearest `.tpplan.yaml` in the working directory or above it, up to the root of the repository (the directory with
-// `.git`) or of the file system; empty when there is none.
-[[nodiscard]] std::string find_settings_file();
+// `.git`) or of the file system; `path` is empty when there is none. Returns why nobody can say whether there is one,
+// of which file `path` is then; empty: it is known.
+[[nodiscard]] std::string find_settings_file(std::string& path);
 
 // Why an error's code cannot be allowed, and what to do: said of flags, variables and files alike.
 [[nodiscard]] std::string not_allowed(const DiagnosticKind& error);
