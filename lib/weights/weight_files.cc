@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
+#include <system_error>
 
+#include "base/presence.h"
 #include "base/read_file.h"
 #include "base/string_index.h"
 #include "syntax/json_reader.h"
@@ -96,9 +99,14 @@ std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::stri
   std::error_code error;
   const fs::path home = fs::canonical(folder, error);
   const fs::path file = error ? fs::path{} : fs::canonical(home / name, error);
+  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
   if (error) {
-    fault(reader.files.diagnostics, Code::TP6006, span,
-          fmt::format("shard `{}` is not there: {}", name, error.message()), "all shards stand beside the index");
+    if (says_absent(error.value()))
+      fault(reader.files.diagnostics, Code::TP6006, span,
+            fmt::format("shard `{}` is not there: {}", name, error.message()), "all shards stand beside the index");
+    else
+      fault(reader.files.diagnostics, Code::TP1001, span,
+            fmt::format("cannot look for shard `{}`: {}", name, error.message()));
     return {};
   }
   // The cache of huggingface_hub: snapshots/COMMIT holds links to ../../blobs.

@@ -1,9 +1,14 @@
 #include "any_model.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <tuple>
 
+#include "base/input_file.h"
+#include "base/presence.h"
 #include "import_formats.h"
 #include "inputs.h"
 #include "model/other_files.h"
@@ -14,29 +19,45 @@
 namespace tpplan {
 namespace {
 
-// What the file's beginning says it is. A file that cannot be read is taken for a model, whose reader says why.
-std::string_view format_of(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return {};
-  std::string head(size_t{64} << 10, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<size_t>(file.gcount()));
-  return import_format_of(head);
+bool refuse_unread(const SourceFile& file, const std::string& reason, Diagnostics& diagnostics) {
+  report_message(diagnostics, Code::TP1001, {file.id, 0, 0}, fmt::format("cannot read the file: {}", reason));
+  return false;
+}
+
+// What the file's beginning says it is. What is no regular file is taken for a model, whose reader says what is wrong.
+bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnostics) {
+  constexpr uint64_t kHead = uint64_t{64} << 10;
+  const Presence there = presence_of_file(path);
+  if (there.error != 0) return refuse_unread(model.file, std::strerror(there.error), diagnostics);
+  if (!there.is_there || !S_ISREG(there.status.st_mode)) return true;
+  InputFile file;
+  if (const std::string reason = open_input(path, file); !reason.empty())
+    return refuse_unread(model.file, reason, diagnostics);
+  const ReadResult head = read_part(file, 0, kHead);
+  if (head.fault != ReadFault::None) return refuse_unread(model.file, head.reason, diagnostics);
+  model.format = import_format_of(head.file.text);
+  return true;
 }
 
 // The config that Hugging Face keeps beside weights; empty where there is none.
 std::string config_beside(const std::string& path) {
-  const std::filesystem::path config = std::filesystem::path(path).parent_path() / "config.json";
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(config, ignored) ? config.string() : std::string();
+  const std::string config = (std::filesystem::path(path).parent_path() / "config.json").string();
+  const Presence there = presence_of_file(config);
+  const bool is_read =
+      there.error != 0 || (there.is_there && S_ISREG(there.status.st_mode));  // its reader says why not
+  return is_read ? config : std::string();
+}
+
+bool is_unread(const Diagnostics& diagnostics) {
+  return std::ranges::any_of(diagnostics.list, [](const Diagnostic& d) { return d.code == Code::TP1001; });
 }
 
 int import_any(const ImportFormat& format, const std::string& path, const std::string& config,
                const CommonArguments& common, AnyModel& model) {
   std::string heads = config.empty() && format.takes_config ? config_beside(path) : config;
   ImportedModel imported;
-  if (!format.read_model(path, heads, imported) && config.empty() && !heads.empty()) {
+  const bool is_read = format.read_model(path, heads, imported);
+  if (!is_read && config.empty() && !heads.empty() && !is_unread(imported.weights.diagnostics)) {
     imported = {};  // that config says no heads: weights say enough without
     std::ignore = format.read_model(path, {}, imported);
   }
@@ -58,7 +79,8 @@ int import_any(const ImportFormat& format, const std::string& path, const std::s
 int read_any_model(const std::string& path, const std::string& config, const CommonArguments& common, AnyModel& model) {
   Diagnostics diagnostics;
   model.paths = {path};
-  model.format = format_of(path);
+  model.file.name = path;
+  if (!find_format(path, model, diagnostics)) return print_findings(diagnostics, sources_of(model.file), common);
   const ImportFormat* format = model.format.empty() ? nullptr : find_import_format(model.format);
   if (format != nullptr) {
     const int status = import_any(*format, path, config, common, model);
