@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,37 +23,58 @@ namespace tpplan {
 namespace {
 
 struct GitRun {
-  bool started = false, too_large = false;
+  int error_number = 0;  // of the system: it was not started (ENOENT: there is none), or not heard to its end
+  bool too_large = false;
   int status = -1;  // 0: git was content
   std::string out, error;
 };
 
+// The first error is kept. Memory that is short is no matter of git's.
+void note_error(GitRun& run, int error) {
+  if (error == ENOMEM) throw std::bad_alloc();
+  if (run.error_number == 0) run.error_number = error;
+}
+
 // The whole of what a descriptor gives from where it stands, or what is a byte beyond `limit`.
-std::string drain(int fd, uint64_t limit) {
+std::string drain(GitRun& run, int fd, uint64_t limit) {
   std::string text;
   char piece[1 << 16];
   while (text.size() <= limit) {
     const ssize_t got = read(fd, piece, sizeof piece);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0) note_error(run, errno);
     if (got <= 0) break;
     text.append(piece, static_cast<size_t>(got));
   }
   return text;
 }
 
-pid_t start_git(std::vector<std::string>& words, int out, int error) {
+// The first step that fails ends it: git must not run with other streams than these.
+pid_t start_git(GitRun& run, std::vector<std::string>& words, int out, int error) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO);
+  note_error(run, posix_spawn_file_actions_init(&actions));
+  if (run.error_number != 0) return 0;
+  note_error(run, posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
+  note_error(run, posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO));
+  note_error(run, posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO));
   pid_t process = 0;
-  const int fault = posix_spawnp(&process, "git", &actions, nullptr, arguments.data(), environ);
+  if (run.error_number == 0)
+    note_error(run, posix_spawnp(&process, "git", &actions, nullptr, arguments.data(), environ));
   posix_spawn_file_actions_destroy(&actions);
-  return fault == 0 ? process : 0;
+  return run.error_number == 0 ? process : 0;
+}
+
+// How a process ended; -1 where it did not end by itself, or nobody can say.
+int await(GitRun& run, pid_t process) {
+  int status = 0;
+  pid_t ended = 0;
+  while ((ended = waitpid(process, &status, 0)) < 0 && errno == EINTR) {
+  }
+  if (ended < 0) note_error(run, errno);
+  return ended == process && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 // git with these words in a folder, nothing on its standard input.
@@ -60,24 +84,20 @@ GitRun run_git(const std::string& folder, std::vector<std::string> words, uint64
   GitRun run;
   int ends[2];
   const int error = memfd_create("git", MFD_CLOEXEC);
-  if (error < 0) return run;
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    close(error);
+  if (error < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+    note_error(run, errno);
+    if (error >= 0) close(error);
     return run;
   }
-  const pid_t process = start_git(words, ends[1], error);
+  const pid_t process = start_git(run, words, ends[1], error);
   close(ends[1]);
   if (process > 0) {
-    run.started = true;
-    run.out = drain(ends[0], limit);
+    run.out = drain(run, ends[0], limit);
     run.too_large = run.out.size() > limit;
-    if (run.too_large) kill(process, SIGKILL);
-    int status = 0;
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
-    run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    lseek(error, 0, SEEK_SET);
-    run.error = drain(error, kMostSaid);
+    if (run.too_large || run.error_number != 0) kill(process, SIGKILL);
+    run.status = await(run, process);
+    if (lseek(error, 0, SEEK_SET) != 0) note_error(run, errno);
+    run.error = drain(run, error, kMostSaid);
   }
   close(ends[0]);
   close(error);
@@ -98,23 +118,29 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+GitFile not_asked(int error) { return {.text = {}, .fault = GitFault::NotAsked, .reason = std::strerror(error)}; }
+
 }  // namespace
 
 bool is_git_ref(std::string_view ref) { return !ref.empty() && !ref.starts_with('-'); }
 
 GitFile read_git_file(const std::string& path, const std::string& ref, uint64_t limit) {
   constexpr uint64_t kMostNamed = uint64_t{64} << 10;
-  std::error_code ignored;
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(path, ignored);
-  const std::filesystem::path file = ignored ? std::filesystem::path(path) : whole;
+  std::error_code failed;
+  const std::filesystem::path file = std::filesystem::weakly_canonical(path, failed);
+  if (failed == std::errc::not_enough_memory) throw std::bad_alloc();
+  if (failed) return not_asked(failed.value());
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   const GitRun inside = run_git(folder, {"rev-parse", "--show-prefix"}, kMostNamed);
-  if (!inside.started) return {.text = {}, .fault = GitFault::NoGit, .reason = {}};
+  if (inside.error_number == ENOENT) return {.text = {}, .fault = GitFault::NoGit, .reason = {}};
+  if (inside.error_number != 0) return not_asked(inside.error_number);
   if (inside.status != 0) return {.text = {}, .fault = GitFault::NoRepository, .reason = first_line(inside.error)};
   const GitRun commit = run_git(folder, {"rev-parse", "--verify", "--quiet", ref + "^{commit}"}, kMostNamed);
+  if (commit.error_number != 0) return not_asked(commit.error_number);
   if (commit.status != 0) return {.text = {}, .fault = GitFault::NoCommit, .reason = first_line(commit.error)};
   GitRun blob = run_git(
       folder, {"cat-file", "blob", fmt::format("{}:./{}", trimmed(commit.out), file.filename().string())}, limit);
+  if (blob.error_number != 0) return not_asked(blob.error_number);
   if (blob.too_large) return {.text = {}, .fault = GitFault::TooLarge, .reason = {}};
   if (blob.status != 0) return {.text = {}, .fault = GitFault::NotThere, .reason = first_line(blob.error)};
   return {.text = std::move(blob.out), .fault = GitFault::None, .reason = {}};
@@ -125,6 +151,8 @@ GitWords describe(const GitFile& file, const std::string& path, const std::strin
   switch (file.fault) {
     case GitFault::None:
       break;
+    case GitFault::NotAsked:
+      return {fmt::format("git cannot be asked for it: {}", file.reason), ""};
     case GitFault::NoGit:
       return {"`git` cannot be started", "install git, or give two files: `tpplan diff MODEL OLD NEW`"};
     case GitFault::NoRepository:

@@ -7,12 +7,12 @@
 
 namespace tpplan {
 
-enum class GitFault { None, NoGit, NoRepository, NoCommit, NotThere, TooLarge };
+enum class GitFault { None, NotAsked, NoGit, NoRepository, NoCommit, NotThere, TooLarge };
 
 struct GitFile {
   std::string text;
   GitFault fault = GitFault::None;
-  std::string reason;  // what git said, one line; may be empty
+  std::string reason;  // what git said, one line, or why it could not be asked; may be empty
 };
 
 // Whether `ref` can be given to git: it is no option, and not empty.
