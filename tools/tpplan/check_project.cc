@@ -32,9 +32,13 @@ struct ProjectReport {
 std::vector<std::string> files_of_all(const std::vector<PlacedText>& patterns, Diagnostics& diagnostics) {
   std::vector<std::string> files;
   for (const PlacedText& pattern : patterns) {
-    const std::vector<std::string> found = files_of(pattern.text);
+    std::string reason;
+    const std::vector<std::string> found = files_of(pattern.text, reason);
     files.insert(files.end(), found.begin(), found.end());
-    if (found.empty())
+    if (!reason.empty())
+      report_message(diagnostics, Code::TP1001, pattern.span,
+                     fmt::format("cannot look for `{}`: {}", pattern.text, reason));
+    else if (found.empty())
       report_message(diagnostics, Code::TP1001, pattern.span, fmt::format("no file is called `{}`", pattern.text),
                      "paths are from the folder of this file");
   }

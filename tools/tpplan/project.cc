@@ -4,10 +4,14 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <tuple>
 
+#include "base/presence.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "commands.h"
@@ -113,11 +117,17 @@ void read_required_version(const YamlTree& tree, const YamlNode& node, Diagnosti
                  "install that version, or change `required_version`");
 }
 
-std::vector<std::string> files_of(const std::string& pattern) {
+std::vector<std::string> files_of(const std::string& pattern, std::string& reason) {
   if (pattern.find_first_of("*?[") == std::string::npos) return {pattern};
   std::vector<std::string> files;
   glob_t found{};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  static int fault;  // of the folder that could not be looked into; glob passes on nothing of ours
+  fault = 0;
+  const auto note_fault = [](const char*, int error) { return says_absent(error) ? 0 : (fault = error); };
+  const int end = glob(pattern.c_str(), 0, note_fault, &found);
+  if (end == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  if (end == GLOB_NOSPACE || fault == ENOMEM) throw std::bad_alloc();
+  if (end == GLOB_ABORTED) reason = std::strerror(fault == 0 ? EIO : fault);
   globfree(&found);
   return files;
 }

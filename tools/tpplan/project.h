@@ -35,7 +35,8 @@ void read_checks(const YamlTree& tree, const YamlNode& node, Project& project, D
 // the project wants.
 void read_required_version(const YamlTree& tree, const YamlNode& node, Diagnostics& diagnostics);
 
-// The files that a path or a glob names, in alphabetical order; a path without a star names itself.
-[[nodiscard]] std::vector<std::string> files_of(const std::string& pattern);
+// The files that a path or a glob names, in alphabetical order; a path without a star names itself. Where folders
+// cannot be looked into, `reason` says why.
+[[nodiscard]] std::vector<std::string> files_of(const std::string& pattern, std::string& reason);
 
 }  // namespace tpplan
