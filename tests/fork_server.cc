@@ -120,9 +120,9 @@ std::vector<char*> pointers_of(std::vector<std::string>& texts) {
   }
   if (!request.directory.empty() && chdir(request.directory.c_str()) != 0) give_up("fork server: chdir");
   std::vector<char*> variables = pointers_of(request.variables);
-  environ = variables.data();
   std::vector<char*> arguments = pointers_of(request.arguments);
   std::signal(SIGPIPE, SIG_DFL);
+  environ = variables.data();  // the last that is done before the program: bad_input/failing_calls.cc counts from here
   // Not `return`: exit runs what a program's end runs, the search for leaks too.
   std::exit(tpplan::program_main(static_cast<int>(request.arguments.size()), arguments.data()));
 }
