@@ -28,6 +28,9 @@ if __name__ == "__main__":
 from conftest import PROGRAM, ROOT  # noqa: E402
 from forked import run_forked  # noqa: E402
 
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TPPLAN_SANITIZED") == "1", reason="sanitizers have an allocator of their own"
+)
 FAILING = str(pathlib.Path(PROGRAM).parent / "tests" / "tpplan_failing_forks")
 SMALL = TESTS / "golden" / "operations" / "colwise-and-rowwise"
 OLD = b"what stood here before\n"
