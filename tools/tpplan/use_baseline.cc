@@ -3,6 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <filesystem>
+#include <new>
+#include <system_error>
 
 #include "base/text.h"
 #include "inputs.h"
@@ -19,6 +21,7 @@ int open_baseline(const CheckArguments& arguments, const CommonArguments& common
                : kExitFine;
   std::error_code error;
   use.path = std::filesystem::absolute(use.name, error).string();
+  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
   if (error) return usage_error(fmt::format("--baseline {}: {}", escape_for_terminal(use.name), error.message()));
   if (use.is_written) {
     const std::vector<std::string> inputs = {arguments.inputs.model, arguments.inputs.plan};
