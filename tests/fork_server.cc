@@ -110,7 +110,7 @@ std::vector<char*> pointers_of(std::vector<std::string>& texts) {
 }
 
 // In the child: the program, with the pipes as its standard streams and no other descriptor of ours.
-[[noreturn]] void become_program(Request request, const Pipe& input, const Pipe& output, const Pipe& error) {
+[[noreturn]] void become_program(Request& request, const Pipe& input, const Pipe& output, const Pipe& error) {
   dup2(input.read_end, STDIN_FILENO);
   dup2(output.write_end, STDOUT_FILENO);
   dup2(error.write_end, STDERR_FILENO);
@@ -165,7 +165,7 @@ void exchange(int to, int out, int err, const std::string& input, Answer& answer
   }
 }
 
-Answer run(const Request& request) {
+Answer run(Request& request) {
   const Pipe input = make_pipe(), output = make_pipe(), error = make_pipe();
   const pid_t child = fork();
   if (child < 0) give_up("fork server: fork");
@@ -181,10 +181,20 @@ Answer run(const Request& request) {
   return answer;
 }
 
+// The first throw of a process sorts the tables by which a stack is unwound: 4 ms in a static program. Children find
+// them sorted.
+void throw_once() {
+  try {
+    throw Request();
+  } catch (const Request&) {
+  }
+}
+
 }  // namespace
 
 int main() {
   std::signal(SIGPIPE, SIG_IGN);
+  throw_once();
   Request request;
   while (read_request(request)) write_answer(run(request));
   return EXIT_SUCCESS;
