@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "device/host_arithmetic.h"
 
@@ -44,23 +43,33 @@ int64_t summand(int64_t flat, const std::vector<int64_t>& coordinate, const std:
   return value;
 }
 
-// What the layout `now` holds at an index: the summands of all ranks that differ in an axis that was Partial and is no
-// more.
-int64_t value_of(int64_t flat, const std::vector<int64_t>& coordinate, const RedistributeCase& one,
-                 const std::vector<Placement>& now, const Mesh& mesh) {
-  int64_t total = 0;
-  bool first = true;
+// The coordinates of all ranks whose summands are in what `coordinate` holds in the layout `now`: they differ from it
+// in an axis that was Partial and is no more.
+std::vector<std::vector<int64_t>> summed_ranks(const std::vector<int64_t>& coordinate, const RedistributeCase& one,
+                                               const std::vector<Placement>& now, const Mesh& mesh) {
+  std::vector<std::vector<int64_t>> ranks;
   for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
-    const std::vector<int64_t> other = coordinate_of(mesh, rank);
+    std::vector<int64_t> other = coordinate_of(mesh, rank);
     bool counts = true;
-    ReduceOp op = ReduceOp::Sum;
     for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
       const bool reduced = is_partial(one.from[axis]) && !is_partial(now[axis]);
       counts = counts && (reduced || other[axis] == coordinate[axis]);
-      if (is_partial(one.from[axis])) op = one.from[axis].op;
     }
-    if (!counts) continue;
-    const int64_t value = summand(flat, other, one.from);
+    if (counts) ranks.push_back(std::move(other));
+  }
+  return ranks;
+}
+
+// What these ranks' summands at an index come to.
+int64_t value_of(int64_t flat, const std::vector<std::vector<int64_t>>& ranks, const RedistributeCase& one) {
+  ReduceOp op = ReduceOp::Sum;
+  for (const Placement& placement : one.from) {
+    if (is_partial(placement)) op = placement.op;
+  }
+  int64_t total = 0;
+  bool first = true;
+  for (const std::vector<int64_t>& rank : ranks) {
+    const int64_t value = summand(flat, rank, one.from);
     total = first                 ? value
             : op == ReduceOp::Max ? std::max(total, value)
             : op == ReduceOp::Min ? std::min(total, value)
@@ -104,12 +113,13 @@ std::string expected_bytes(const RedistributeCase& one, const std::vector<Placem
   std::vector<Interval> box;
   if (!box_of(one, now, mesh, rank, box)) return "no layout";
   const unsigned bits = dtypes()[one.dtype].bits;
-  const std::vector<int64_t> coordinate = coordinate_of(mesh, rank);
+  const bool sums = has_sum(one);
+  const std::vector<std::vector<int64_t>> ranks = summed_ranks(coordinate_of(mesh, rank), one, now, mesh);
   std::string out;
   uint64_t place = 0;
   for_each_index(box, [&](const std::vector<int64_t>& index) {
     const int64_t flat = flat_index(index, one.shape);
-    if (has_sum(one)) return append_number(out, one.dtype, value_of(flat, coordinate, one, now, mesh));
+    if (sums) return append_number(out, one.dtype, value_of(flat, ranks, one));
     const auto noise = static_cast<uint64_t>(flat + 1) * 0x9e3779b97f4a7c15u;
     if (bits >= 8) {
       for (unsigned byte = 0; byte < bits / 8; ++byte) out.push_back(static_cast<char>(noise >> (8 * (byte % 7) + 7)));
@@ -123,12 +133,13 @@ std::string expected_bytes(const RedistributeCase& one, const std::vector<Placem
   return out;
 }
 
-std::set<int64_t> elements_of_rank(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh,
-                                   int64_t rank) {
-  std::set<int64_t> elements;
+// In their order.
+std::vector<int64_t> elements_of_rank(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh,
+                                      int64_t rank) {
+  std::vector<int64_t> elements;
   std::vector<Interval> box;
   if (box_of(one, now, mesh, static_cast<int>(rank), box)) {
-    for_each_index(box, [&](const std::vector<int64_t>& index) { elements.insert(flat_index(index, one.shape)); });
+    for_each_index(box, [&](const std::vector<int64_t>& index) { elements.push_back(flat_index(index, one.shape)); });
   }
   return elements;
 }
@@ -138,16 +149,17 @@ bool is_step_servable(const RedistributeCase& one, const Collective& step, const
                       const std::vector<Placement>& after, const Mesh& mesh) {
   const bool each = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
   for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
-    const std::set<int64_t> needed = elements_of_rank(one, after, mesh, rank);
-    std::set<int64_t> held;
+    const std::vector<int64_t> needed = elements_of_rank(one, after, mesh, rank);
+    std::vector<int64_t> held;
     for (int64_t other = 0; other < device_count(mesh); ++other) {
       std::vector<int64_t> a = coordinate_of(mesh, rank), b = coordinate_of(mesh, other);
       a[step.axis] = b[step.axis] = 0;
       if (a != b || (step.kind == CollectiveKind::LocalSlice && other != rank)) continue;
-      const std::set<int64_t> elements = elements_of_rank(one, before, mesh, other);
+      const std::vector<int64_t> elements = elements_of_rank(one, before, mesh, other);
       if (each && !std::ranges::includes(elements, needed)) return false;
-      held.insert(elements.begin(), elements.end());
+      held.insert(held.end(), elements.begin(), elements.end());
     }
+    std::ranges::sort(held);
     if (!std::ranges::includes(held, needed)) return false;
   }
   return true;
