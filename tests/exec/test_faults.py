@@ -1,8 +1,10 @@
 """Whatever happens to a rank, all ranks end within the deadline and two seconds, and say which rank it was and where."""
 
+import itertools
 import os
 import re
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,38 +14,69 @@ DEADLINE = 2
 IN_TIME = DEADLINE + GRACE
 KINDS = ["exit", "hang", "throw"]
 STEPS = [1, 3, 7]  # the first, one in the middle, the last: gathering the results
+TOGETHER = 3  # jobs, which wait most of the time
 
 
 @pytest.fixture(scope="module")
-def mpi():
-    """Deadline and time to end under mpirun, which takes time of its own to start ranks and to end: measured on a run
-    without a fault. MPI_Init too is held to the deadline, and asks for this machine's name, which may take seconds."""
-    result = mpirun(4, RANKS, "mpi", "4", "steps", 30)
-    assert result.returncode == 0, result.stderr
-    deadline = DEADLINE + int(result.seconds)
-    return types.SimpleNamespace(deadline=deadline, in_time=deadline + GRACE + result.seconds)
+def pool():
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def mpi(pool):
+    """Deadline and time to end under mpirun, which takes time of its own to start ranks and to end: measured on runs
+    without a fault, as many at a time as run later. MPI_Init too is held to the deadline, and asks for this machine's name,
+    which may take seconds."""
+    results = list(pool.map(lambda _: mpirun(4, RANKS, "mpi", "4", "steps", 30), range(TOGETHER)))
+    assert [r.returncode for r in results] == [0] * TOGETHER, [r.stderr for r in results]
+    longest = max(r.seconds for r in results)
+    deadline = DEADLINE + int(longest)
+    return types.SimpleNamespace(deadline=deadline, in_time=deadline + GRACE + longest)
 
 
 def fault(rank, step, kind):
     return f"rank={rank},step={step},kind={kind}"
 
 
+@pytest.fixture(scope="module")
+def local_jobs(pool):
+    """{(kind, step): its run, once that has ended}"""
+    command = (RANKS, "local", "4", "steps", DEADLINE)
+    cases = itertools.product(KINDS, STEPS)
+    return {case: pool.submit(run, *command, TPPLAN_EXEC_FAULT=fault(2, case[1], case[0])) for case in cases}
+
+
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_local_names_the_rank_and_the_step(kind, step):
-    result = run(RANKS, "local", "4", "steps", DEADLINE, TPPLAN_EXEC_FAULT=fault(2, step, kind))
+def test_local_names_the_rank_and_the_step(kind, step, local_jobs):
+    result = local_jobs[kind, step].result()
     assert result.returncode == 1
     assert result.seconds < IN_TIME
     assert result.stdout == ""
     assert "rank 2" in result.stderr and f"step {step} (" in result.stderr
 
 
+FAULTY_RANKS = [0, 2]
+
+
+@pytest.fixture(scope="module")
+def mpi_jobs(pool, mpi):
+    """{(rank, kind, step): its run, once that has ended}"""
+    command = (4, RANKS, "mpi", "4", "steps", mpi.deadline)
+    cases = itertools.product(FAULTY_RANKS, KINDS, STEPS)
+    return {
+        (rank, kind, step): pool.submit(mpirun, *command, TPPLAN_EXEC_FAULT=fault(rank, step, kind))
+        for rank, kind, step in cases
+    }
+
+
 @needs_mpi
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rank", [0, 2])
-def test_mpi_names_the_rank_and_the_step(kind, step, rank, mpi):
-    result = mpirun(4, RANKS, "mpi", "4", "steps", mpi.deadline, TPPLAN_EXEC_FAULT=fault(rank, step, kind))
+@pytest.mark.parametrize("rank", FAULTY_RANKS)
+def test_mpi_names_the_rank_and_the_step(kind, step, rank, mpi, mpi_jobs):
+    result = mpi_jobs[rank, kind, step].result()
     assert result.returncode != 0
     assert result.seconds < mpi.in_time
     if kind == "exit" and "fault: " not in result.stderr:  # mpirun has ended the others before they spoke
@@ -155,10 +188,20 @@ def test_more_threads_than_the_machine_gives_is_an_error():
     assert "cannot be started" in result.stderr or "memory" in result.stderr, result.stderr
 
 
-@pytest.mark.parametrize("kilobytes", [*range(40_000, 200_000, 26_000), *range(350_000, 1_500_000, 190_000)])
-def test_memory_that_ends_anywhere_is_an_error_and_never_an_abort(kilobytes):
+LIMITS = [*range(40_000, 200_000, 26_000), *range(350_000, 1_500_000, 190_000)]  # kilobytes
+
+
+@pytest.fixture(scope="module")
+def limited_jobs(pool):
+    """{kilobytes: its run, once that has ended}"""
+    command = f"exec {RANKS} local 300 steps 5"
+    return {limit: pool.submit(run, "sh", "-c", f"ulimit -v {limit}; {command}", timeout=60) for limit in LIMITS}
+
+
+@pytest.mark.parametrize("kilobytes", LIMITS)
+def test_memory_that_ends_anywhere_is_an_error_and_never_an_abort(kilobytes, request):
     if os.environ.get("TPPLAN_SANITIZED"):
         pytest.skip("a sanitizer needs more address space itself")
-    result = run("sh", "-c", f"ulimit -v {kilobytes}; exec {RANKS} local 300 steps 5", timeout=60)
+    result = request.getfixturevalue("limited_jobs")[kilobytes].result()
     assert result.returncode in (1, 3), result
     assert "memory" in result.stderr, result.stderr
