@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from executor import EXECUTOR, LAUNCHERS, succeeds
@@ -14,6 +15,7 @@ from weights import compile_manifest, random_tensors, write_file
 
 FAULTY = str(pathlib.Path(os.environ["TPPLAN"]).parent / "tests" / "libtpplan_faulty_calls.so")
 DEADLINE = 3
+TOGETHER = 3  # jobs, which wait most of the time
 SHAPES = {"m.a": ("float32", (64, 48)), "m.b": ("bfloat16", (4, 4)), "m.c": ("float32", (5,))}
 CUT = {"m.a": ["tp", None], "m.b": [None, "tp"]}
 
@@ -86,14 +88,32 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def pool():
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def jobs(pool, inputs, tmp_path_factory):
+    """{case: (folder, its end, once there is one)}"""
+    found = {}
+    for case in CASES:
+        command, name, path, number, _ = case
+        folder = tmp_path_factory.mktemp("alone")
+        found[case] = folder, pool.submit(alone, words(command, inputs, folder), call(name, path, number))
+    return found
+
+
 @pytest.mark.parametrize("command, name, path, number, said_of_it", CASES)
-def test_with_all_ranks_in_one_process(command, name, path, number, said_of_it, inputs, tmp_path):
-    status, said, seconds = alone(words(command, inputs, tmp_path), call(name, path, number))
+def test_with_all_ranks_in_one_process(command, name, path, number, said_of_it, jobs):
+    folder, job = jobs[command, name, path, number, said_of_it]
+    status, said, seconds = job.result()
     assert status == 1, (status, said)
     assert "error[TP8016]: " in said and f"{said_of_it}" in said and "has not come back for " in said, said
     assert said.count("error[") == 1
     assert path in said.split(": error[")[0], said  # the file is the finding's place
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
     assert seconds < DEADLINE + GRACE
 
 
@@ -103,19 +123,34 @@ def test_the_rank_and_its_step_are_named(inputs, tmp_path):
     assert "note: rank 1 failed at step " in said and "(save: writing " in " ".join(said.split()), said
 
 
-@needs_mpi
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize(
-    "command, name, path, number", [("load", "pread", "w.safetensors", 6), ("save", "pwrite", "", 2)]
-)
-def test_over_mpi(command, name, path, number, rank, inputs, tmp_path):
+MPI_CASES = [
+    (*which, rank) for which in (("load", "pread", "w.safetensors", 6), ("save", "pwrite", "", 2)) for rank in (0, 1)
+]
+
+
+@pytest.fixture(scope="module")
+def mpi_jobs(pool, inputs, tmp_path_factory):
+    """{case: (folder, its end, once there is one)}"""
     deadline = DEADLINE + 3  # MPI_Init is held to it, too
-    arguments = [*words(command, inputs, tmp_path), "--backend", "mpi", "--deadline", deadline]
-    result = mpirun(3, EXECUTOR, *arguments, timeout=deadline + 3 * GRACE, **call(name, path, number, rank=rank))
+    found = {}
+    for case in MPI_CASES:
+        command, name, path, number, rank = case
+        folder = tmp_path_factory.mktemp("mpi")
+        arguments = [*words(command, inputs, folder), "--backend", "mpi", "--deadline", deadline]
+        variables = call(name, path, number, rank=rank)
+        found[case] = folder, pool.submit(mpirun, 3, EXECUTOR, *arguments, timeout=deadline + 3 * GRACE, **variables)
+    return found
+
+
+@needs_mpi
+@pytest.mark.parametrize("command, name, path, number, rank", MPI_CASES)
+def test_over_mpi(command, name, path, number, rank, mpi_jobs):
+    folder, job = mpi_jobs[command, name, path, number, rank]
+    result = job.result()
     assert result.returncode != 0
     assert "error[TP8016]: " in result.stderr and f"rank {rank} failed at step " in result.stderr, result.stderr
     assert "is gone" not in result.stderr and "TP8008" not in result.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("rank", [0, 2])
