@@ -6,11 +6,10 @@ import itertools
 import json
 import os
 import random
-import subprocess
-import sys
 
 import pytest
 from conftest import PROGRAM, linear_model
+from measure import measured
 from promise import DIAGNOSTIC, HEAD, PLAN
 
 MODEL_BYTES = 64_000_000
@@ -81,18 +80,7 @@ def survive(folder, which, *content, size, status=2):
     (folder / "model.json").write_text(json.dumps(linear_model(wq=[16, 8])))
     (folder / "plan.yaml").write_text(PLAN)
     fill(folder / which, size, *content)
-    command = [
-        PROGRAM,
-        "compile",
-        str(folder / "model.json"),
-        str(folder / "plan.yaml"),
-        "-o",
-        str(folder / "out.json"),
-    ]
-    measure = os.path.join(os.path.dirname(__file__), "measure.py")
-    result = json.loads(
-        subprocess.run([sys.executable, "-S", "-E", measure, *command], capture_output=True, check=True).stdout
-    )
+    result = measured(PROGRAM, "compile", folder / "model.json", folder / "plan.yaml", "-o", folder / "out.json")
     print(
         f"measured: exit status {result['status']}, {result['seconds']:.2f} s, {result['mebibytes']:.0f} MiB, "
         f"{result['message_bytes']} bytes of messages"

@@ -2,11 +2,10 @@
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
 from conftest import PROGRAM, linear_model
+from measure import measured
 from test_hostile import MEBIBYTES, SANITIZED
 
 LAYERS = 20_000
@@ -51,12 +50,7 @@ def test_many_rules_on_many_layers_are_quick(tmp_path, name):
     status, content = PLANS[name]
     (tmp_path / "model.json").write_text(json.dumps(MODEL))
     (tmp_path / "plan.yaml").write_text(json.dumps({k: v for k, v in content.items() if v is not None}))
-    measure = [sys.executable, __file__.replace("test_many_rules", "measure"), PROGRAM, "check", "--quiet"]
-    end = json.loads(
-        subprocess.run(
-            [*measure, tmp_path / "model.json", tmp_path / "plan.yaml"], check=True, capture_output=True
-        ).stdout
-    )
+    end = measured(PROGRAM, "check", "--quiet", tmp_path / "model.json", tmp_path / "plan.yaml")
     assert end["status"] == status, end
     if not SANITIZED:
         assert end["mebibytes"] < MEBIBYTES, end
