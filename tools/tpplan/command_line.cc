@@ -15,6 +15,7 @@
 #include "program.h"
 #include "render/formats.h"
 #include "walk/runtimes.h"
+#include "watch_inputs.h"
 
 namespace {
 
@@ -142,6 +143,9 @@ void declare_check(CLI::App& command, LineArguments& line) {
           "findings that this file holds are neither shown nor counted: those that were there when it was written")
       ->type_name("FILE");
   command.add_flag("--write-baseline", line.check.write_baseline, "write what is found now into the baseline");
+  command.add_flag("--watch", line.check.watch, "stay, and check again whenever a file that is read changes")
+      ->excludes("--fix")
+      ->excludes("--write-baseline");
   command.add_option("--stdin-filename", line.check.stdin_filename, "the name that findings give to standard input")
       ->type_name("NAME");
 }
@@ -410,6 +414,13 @@ int run(int argc, char** argv) {
     return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
   const CLI::App& command = *app.get_subcommands().front();
   const CommandRow& row = *std::ranges::find(kCommands, command.get_name(), &CommandRow::name);
+  if (line.check.watch) {
+    if (line.check.inputs.model == "-" || line.check.inputs.plan == "-")
+      return usage_error("--watch: standard input is read once: name files");
+    int status = kExitFine;
+    if (!run_at_each_change([&] { return watched_inputs(line.check, line.config, line.no_config); }, status))
+      return status;
+  }
   return settle(command, row, parsed, line) ? row.run(line) : kExitUsage;
 }
 

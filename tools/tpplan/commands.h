@@ -54,6 +54,7 @@ struct CheckArguments {
   bool diff = false;                // and this only shown
   std::string baseline;             // of known findings; empty: none
   bool write_baseline = false;      // what is found becomes known
+  bool watch = false;               // again, whenever an input changes
 };
 
 struct SuggestArguments {
