@@ -82,7 +82,7 @@ constexpr CodePoints kUnseen[] = {
 
 // The code at the beginning of `text`, where it is one of paint()'s.
 std::string_view paint_code(std::string_view text) {
-  for (const std::string_view code : {kReset, kBold, kRed, kYellow, kBlue, kGreen}) {
+  for (const std::string_view code : {kReset, kBold, kRed, kYellow, kBlue, kGreen, kMagenta, kCyan}) {
     if (text.starts_with(code)) return code;
   }
   return {};

@@ -41,7 +41,8 @@ struct LineLook {
 
 // `text` between the codes that show it so on a terminal, or as it is.
 inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m",
-                                  kBlue = "\x1b[1;34m", kGreen = "\x1b[1;32m";
+                                  kBlue = "\x1b[1;34m", kGreen = "\x1b[1;32m", kMagenta = "\x1b[1;35m",
+                                  kCyan = "\x1b[1;36m";
 [[nodiscard]] std::string paint(std::string_view text, std::string_view code, bool enabled);
 
 // The code point of a character that is valid UTF-8.

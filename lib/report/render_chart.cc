@@ -21,9 +21,11 @@ struct Marks {
   std::string_view parts[kMemoryParts];
   std::string_view ideal;
 };
-// Parts are told apart by their marks alone: the chart has no colors, so that it reads the same in a log.
+// Parts are told apart by their marks alone, so that the chart reads the same in a log; colours come on top.
 constexpr Marks kBlocks = {{"█", "▓", "▒", "▚", "░", "·"}, "▲"};
 constexpr Marks kAscii = {{"#", "!", "=", "%", "+", "."}, "^"};
+constexpr std::string_view kPartColors[] = {kBlue, kRed, kGreen, kMagenta, kYellow, kCyan};
+static_assert(std::size(kPartColors) == kMemoryParts);
 
 std::string shown_name(std::string_view name) {
   const std::string_view shown = cut_name(name, kMaxName);
@@ -66,7 +68,7 @@ size_t column_of(uint64_t bytes, uint64_t scale, size_t width) {
 // Each part ends where its bytes end, rounded down; one that is there has a column at least.
 // A chart is wider (kMinChartWidth) than it has parts, and each part leaves a column to every part behind it: the
 // bounds of clamp never cross.
-std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, const Marks& marks) {
+std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, const Marks& marks, bool color) {
   std::string out;
   size_t drawn = 0, parts_left = 0;
   uint64_t sum = 0;
@@ -77,8 +79,21 @@ std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, con
     --parts_left;
     sum += parts[i].bytes;
     const size_t end = std::clamp(column_of(sum, scale, width), drawn + 1, width - parts_left);
-    out += repeated(marks.parts[i], end - drawn);
+    out += paint(repeated(marks.parts[i], end - drawn), kPartColors[i], color);
     drawn = end;
+  }
+  return out;
+}
+
+// The marks that stand before their names, which hold none.
+std::string painted_marks(std::string_view legend, const Marks& marks, bool color) {
+  std::string out;
+  while (!legend.empty()) {
+    const auto at = std::ranges::find_if(marks.parts, [legend](std::string_view m) { return legend.starts_with(m); });
+    const size_t length = at == std::end(marks.parts) ? 1 : at->size();
+    const size_t part = static_cast<size_t>(at - std::begin(marks.parts));
+    out += at == std::end(marks.parts) ? std::string(legend.substr(0, 1)) : paint(*at, kPartColors[part], color);
+    legend.remove_prefix(length);
   }
   return out;
 }
@@ -115,7 +130,7 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
                                 rank_runs_text(memory.ranks, memory.rank_count, kMaxChartRuns, "-")),
                     human_bytes(memory.total)},
                    width, "");
-    out += bar_text(memory, scale, width, marks) + "\n" + wrapped(words, width, "  ");
+    out += bar_text(memory, scale, width, marks, options.color) + "\n" + wrapped(words, width, "  ");
   }
   if (measure.memory.ranks.size() > kMaxChartBars)
     out += wrapped({fmt::format("and {} more of ranks that hold the same bytes",
@@ -127,7 +142,8 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   for (size_t i = 0; i < names.size(); ++i) {
     if (has_part(measure.memory, i)) legend.push_back(fmt::format("{} {}", marks.parts[i], names[i].name));
   }
-  return out + wrapped(legend, width, "") + wrapped({"not counted: activations"}, width, "");
+  return out + painted_marks(wrapped(legend, width, ""), marks, options.color) +
+         wrapped({"not counted: activations"}, width, "");
 }
 
 }  // namespace tpplan

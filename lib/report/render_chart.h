@@ -13,6 +13,7 @@ inline constexpr size_t kMinChartWidth = 40;
 struct ChartOptions {
   size_t width = 80;   // columns; no line but the first, which has names, is wider, from kMinChartWidth on
   bool ascii = false;  // no character beyond ASCII but in names
+  bool color = false;  // each part has one, too
 };
 
 // `measure` is of `manifest` and does not overflow. Ends with a line break.

@@ -24,6 +24,8 @@ def words_of(command, manifests):
     return {
         "diff": ("diff", old, new),
         "show": ("show", old),
+        "show a rank": ("show", old, "--rank", "1"),
+        "show a chart": ("show", old, "--chart", "--ascii"),
         "show a parameter": ("show", old, "--parameter", PATH + ".weight"),
         "explain a path": ("explain", MODEL, PLAN, PATH),
         "explain a glob": ("explain", MODEL, PLAN, "model.layers.*.mlp.*"),
@@ -37,6 +39,8 @@ def words_of(command, manifests):
     [
         ("diff", ["\x1b[1;33m~ mesh ", "\x1b[1;32m+ gather", "\x1b[1mparameters: "]),
         ("show", ["\x1b[1mrules\x1b[0m", "\x1b[1mLlamaForCausalLM on [tp=8]\x1b[0m"]),
+        ("show a rank", [f"\x1b[1m{PATH}.weight\x1b[0m  [4096, 512] of [4096, 4096]"]),
+        ("show a chart", ["\x1b[1;34m#", "\x1b[1;32m=", "\x1b[1;34m#\x1b[0m parameters cut"]),
         ("show a parameter", [f"\x1b[1m{PATH}.weight\x1b[0m  [4096, 4096]", "  \x1b[1;34mspec\x1b[0m  "]),
         ("explain a path", [f"\x1b[1m{PATH}\x1b[0m  Linear", "  \x1b[1;34mmatch\x1b[0m  "]),
         ("explain a glob", ["\x1b[1mmodel.layers.0.mlp.gate_proj.weight and 31 more\x1b[0m"]),

@@ -751,7 +751,7 @@ def test_the_locale_decides_about_blocks(hard, locale, is_utf8):
 @pytest.mark.parametrize("columns", [40, 57, 80, 132])
 def test_chart_fits_the_terminal(case, columns):
     text = on_terminal(columns, "show", case.path, "--chart", env=os.environ | {"LC_ALL": "C.UTF-8"})
-    lines = text.split("\n")[1:]
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).split("\n")[1:]
     assert max(map(len, lines)) == columns
 
 

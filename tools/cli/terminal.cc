@@ -92,13 +92,14 @@ bool print_pieces(PrintedAs as, const Producer& produce) {
   // Text goes in whole lines, which is what is looked at.
   const auto flush = [&](size_t bytes) {
     const std::string_view shown = std::string_view(buffer).substr(0, bytes);
-    const bool good = as == PrintedAs::Text ? print(STDOUT_FILENO, shown) : print_raw(STDOUT_FILENO, shown);
+    const bool good = as == PrintedAs::Raw ? print_raw(STDOUT_FILENO, shown)
+                                           : print(STDOUT_FILENO, shown, {.color = as == PrintedAs::Painted});
     buffer.erase(0, bytes);
     return good;
   };
   const Sink sink = [&](std::string_view piece) {
     buffer += piece;
-    return buffer.size() < kBufferSize || flush(as == PrintedAs::Text ? buffer.rfind('\n') + 1 : buffer.size());
+    return buffer.size() < kBufferSize || flush(as == PrintedAs::Raw ? buffer.size() : buffer.rfind('\n') + 1);
   };
   return produce(sink) && flush(buffer.size());
 }

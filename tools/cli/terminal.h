@@ -35,8 +35,9 @@ bool print_raw(int descriptor, std::string_view text);
 // Writes text for people on standard output, its lines painted by `rows` where it may be coloured.
 [[nodiscard]] bool print_painted(std::string_view text, std::span<const LinePaint> rows, ColorChoice choice);
 
-// What `produce` sends to standard output, piece by piece: text for people, or what a program reads.
-enum class PrintedAs { Text, Raw };
+// What `produce` sends to standard output, piece by piece: text for people, that may hold codes of paint(), or what a
+// program reads.
+enum class PrintedAs { Text, Painted, Raw };
 [[nodiscard]] bool print_pieces(PrintedAs as, const Producer& produce);
 
 // The reason why standard output took no more, 0 while it takes everything.

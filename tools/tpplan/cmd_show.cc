@@ -30,11 +30,12 @@ std::string intervals_text(const std::vector<std::vector<Interval>>& slice) {
 }
 
 std::string rank_line(const Manifest& manifest, const ManifestParam& param, const std::vector<int64_t>& coordinate,
-                      bool json) {
+                      PrintedAs as) {
   const ParamLayout& layout = layout_of(manifest, param);
   const auto slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
-  if (!json) {
-    return fmt::format("{}  {} of {}  {}\n", escape_for_terminal(path_of(manifest, param)),
+  if (as != PrintedAs::Raw) {
+    const std::string path = escape_for_terminal(path_of(manifest, param));
+    return fmt::format("{}  {} of {}  {}\n", paint(path, kBold, as == PrintedAs::Painted),
                        shape_text(local_shape_of(layout, manifest.mesh, coordinate)), shape_text(layout.shape),
                        intervals_text(slice));
   }
@@ -130,15 +131,15 @@ std::string step_text(const Manifest& manifest, const ShowArguments& arguments, 
          render_memory(measure_training(manifest, *find_recipe(arguments.recipe)), look);
 }
 
-int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, bool json) {
+int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, PrintedAs as) {
   const int64_t ranks = device_count(manifest.mesh);
   if (rank < 0 || rank >= ranks)
     return usage_error(
         fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-  const bool printed = print_pieces(json ? PrintedAs::Raw : PrintedAs::Text, [&](const Sink& sink) {
+  const bool printed = print_pieces(as, [&](const Sink& sink) {
     return std::all_of(params.begin(), params.end(),
-                       [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, json)); });
+                       [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, as)); });
   });
   return printed ? kExitFine : kExitUsage;
 }
@@ -146,9 +147,9 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
 int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
   const ManifestMeasure measure = measure_manifest(manifest, *find_recipe(arguments.recipe));
   if (measure.overflow) return refuse_overflow(arguments.manifest);
-  const ChartOptions options{.width = render_options(STDOUT_FILENO, common.color).width,
-                             .ascii = arguments.ascii || !is_utf8_locale()};
-  return print(STDOUT_FILENO, render_chart(manifest, measure, options)) ? kExitFine : kExitUsage;
+  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  const ChartOptions options{.width = look.width, .ascii = arguments.ascii || !is_utf8_locale(), .color = look.color};
+  return print(STDOUT_FILENO, render_chart(manifest, measure, options), {.color = look.color}) ? kExitFine : kExitUsage;
 }
 
 int show(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
@@ -168,8 +169,9 @@ int show(const Manifest& manifest, const ShowArguments& arguments, const CommonA
     return usage_error(fmt::format("the manifest has no parameter `{}`{}", escape_for_terminal(arguments.parameter),
                                    nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest)));
   }
-  if (arguments.rank) return show_rank(manifest, params, *arguments.rank, json);
   const bool color = costs_look(common).color;
+  const PrintedAs as = json ? PrintedAs::Raw : color ? PrintedAs::Painted : PrintedAs::Text;
+  if (arguments.rank) return show_rank(manifest, params, *arguments.rank, as);
   std::string out;
   if (arguments.parameter.empty() && !json)
     out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, arguments, common);
