@@ -53,7 +53,8 @@ def mpirun(world, *arguments, timeout=60, **variables):
 
 def names(rank, said):
     """Whether a job's words name the rank that was lost: our own, or mpirun's, which may end all others before they speak."""
-    return f"rank {rank} " in said or re.search(rf"Process name: \[\[\d+,1\],{rank}\]", said) is not None
+    launcher = rf"Process name: \[(\[\d+,1\]|prterun-[^\]]*@1),{rank}\]"  # of Open MPI 4, and of 5
+    return f"rank {rank} " in said or re.search(launcher, said) is not None
 
 
 def free_port():
