@@ -93,8 +93,7 @@ std::vector<std::string> watched_inputs(const CheckArguments& arguments, const s
   std::vector<std::string> paths;
   const auto each_once = [&paths] {
     std::ranges::sort(paths);
-    const auto twice = std::ranges::unique(paths);
-    paths.erase(twice.begin(), twice.end());
+    paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
     return paths;
   };
   for (const std::string& path : {arguments.inputs.model, arguments.inputs.plan, arguments.baseline}) {
