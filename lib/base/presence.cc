@@ -17,6 +17,8 @@ bool says_absent(int error) {
   return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP || error == ENAMETOOLONG;
 }
 
+bool is_regular_file(const Presence& presence) { return presence.is_there && S_ISREG(presence.status.st_mode); }
+
 Presence presence_of_name(const std::string& path) {
   Presence presence;
   const int asked = lstat(path.c_str(), &presence.status);

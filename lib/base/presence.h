@@ -18,6 +18,9 @@ struct Presence {
 [[nodiscard]] Presence presence_of_name(const std::string& path);
 [[nodiscard]] Presence presence_of_file(const std::string& path);
 
+// Whether a regular file is there.
+[[nodiscard]] bool is_regular_file(const Presence& presence);
+
 // The errors that say that nothing can be reached by a name: behind a folder that may not be searched, too.
 [[nodiscard]] bool says_absent(int error);
 

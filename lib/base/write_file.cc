@@ -119,7 +119,7 @@ bool is_same_file(const std::string& path, const std::vector<std::string>& input
   for (const std::string& input : inputs) {
     const Presence other = presence_of_input(input);
     if (other.error != 0) error = other.error;
-    if (other.is_there && S_ISREG(other.status.st_mode) && other.status.st_dev == output.status.st_dev &&
+    if (is_regular_file(other) && other.status.st_dev == output.status.st_dev &&
         other.status.st_ino == output.status.st_ino)
       return true;
   }

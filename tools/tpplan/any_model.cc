@@ -29,7 +29,7 @@ bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnost
   constexpr uint64_t kHead = uint64_t{64} << 10;
   const Presence there = presence_of_file(path);
   if (there.error != 0) return refuse_unread(model.file, std::strerror(there.error), diagnostics);
-  if (!there.is_there || !S_ISREG(there.status.st_mode)) return true;
+  if (!is_regular_file(there)) return true;
   InputFile file;
   if (const std::string reason = open_input(path, file); !reason.empty())
     return refuse_unread(model.file, reason, diagnostics);
@@ -43,8 +43,7 @@ bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnost
 std::string config_beside(const std::string& path) {
   const std::string config = (std::filesystem::path(path).parent_path() / "config.json").string();
   const Presence there = presence_of_file(config);
-  const bool is_read =
-      there.error != 0 || (there.is_there && S_ISREG(there.status.st_mode));  // its reader says why not
+  const bool is_read = there.error != 0 || is_regular_file(there);  // its reader says why not
   return is_read ? config : std::string();
 }
 
