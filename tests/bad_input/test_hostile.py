@@ -46,9 +46,10 @@ RULES = HEAD + "mesh: {tp: 4}\ntp_plan:\n"
 
 def numbered(text, count=None):
     """`text` with 0, 1, 2, ... for its %d, in blocks of a thousand."""
-    parts = text.split("%d")
+    places = text.count("%d")
+    block = text.replace("%", "%%").replace("%%d", "%d") * 1000
     for first in itertools.count(0, 1000) if count is None else range(0, count, 1000):
-        yield "".join([str(i).join(parts) for i in range(first, first + 1000)])
+        yield block % tuple(i for i in range(first, first + 1000) for _ in range(places))
 
 
 def noise(seed, alphabet=None):

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import os
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from emit_cases import READERS
 
 PLANS = ROOT / "plans"
 MODELS = ROOT / "tests" / "plans" / "models"
+SANITIZED = os.environ.get("TPPLAN_SANITIZED") == "1"  # the same code on another mesh, at ten times the time
 
 
 def shipped_plans():
@@ -21,7 +23,7 @@ def shipped_plans():
         line = re.search(r"^# Tested: ([^:\n]*)\.$", path.read_text(encoding="utf-8"), re.MULTILINE)
         for part in line.group(1).split("; ") if line else []:
             model, meshes = part.split(" on ")
-            found += [(path.stem, model, mesh) for mesh in meshes.split()]
+            found += [(path.stem, model, mesh) for mesh in meshes.split()[: 1 if SANITIZED else None]]
     return found
 
 
@@ -82,7 +84,7 @@ def test_every_shipped_plan_comes_back(plan, model, mesh, model_file, tmp_path):
 
 
 def test_there_are_shipped_plans():
-    assert len(SHIPPED) > 20
+    assert len({(plan, model) for plan, model, _ in SHIPPED}) >= 14
 
 
 def random_cases():

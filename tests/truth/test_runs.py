@@ -1,6 +1,7 @@
 """Plans that really ran: `tpplan check` on the model with its operations says what happened, and `tpplan compile` which collectives
 were called (record_runs.py, data/README.md)."""
 
+import functools
 import json
 import re
 
@@ -30,16 +31,24 @@ def files(folder, name):
         yield case, folder / f"{case['file']}.json", plan
 
 
-def checked(folder, name):
-    """(case, exit status, findings) of every recorded plan."""
-    for case, model, plan in files(folder, name):
-        result = run("check", model, plan, "--format", "json")
-        yield case, result.returncode, json.loads(result.stdout)["diagnostics"]
+@pytest.fixture(scope="session")
+def checked(tmp_path_factory):
+    """checked(name): (case, exit status, findings) of every recorded plan, each checked once."""
+
+    @functools.cache
+    def rows(name):
+        found = []
+        for case, model, plan in files(tmp_path_factory.mktemp(name), name):
+            result = run("check", model, plan, "--format", "json")
+            found.append((case, result.returncode, json.loads(result.stdout)["diagnostics"]))
+        return found
+
+    return rows
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_no_plan_that_ran_right_is_refused(tmp_path, name):
-    rows = [row for row in checked(tmp_path, name) if row[0]["outcome"] == "ok"]
+def test_no_plan_that_ran_right_is_refused(checked, name):
+    rows = [row for row in checked(name) if row[0]["outcome"] == "ok"]
     refused = [
         (case["mutation"], mesh_of(case), [d["message"] for d in found if d["severity"] == "error"])
         for case, status, found in rows
@@ -64,12 +73,8 @@ LEAST_WRONG = {"runs_data": 15, "runs_keras": 15}
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_plan_that_failed_is_an_error_of_its_class(tmp_path, name):
-    rows = [
-        row
-        for row in checked(tmp_path, name)
-        if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")
-    ]
+def test_every_plan_that_failed_is_an_error_of_its_class(checked, name):
+    rows = [row for row in checked(name) if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")]
     assert len(rows) >= LEAST_WRONG.get(name, 40)
     missed = [(case["mutation"], mesh_of(case), case["outcome"]) for case, status, _ in rows if not status]
     assert not missed
