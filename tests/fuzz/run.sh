@@ -3,7 +3,8 @@
 #   tests/fuzz/run.sh BUILD_FOLDER SECONDS [TARGET...]
 # Findings stay in BUILD_FOLDER/findings, what the fuzzer learned in BUILD_FOLDER/corpus, what came of each target in
 # BUILD_FOLDER/results (../record.py). Exits 1 when a target crashed, leaked, hung or ran out of memory, and 77 where clang
-# is missing. CXX names another clang++, JOBS says how many files are compiled at once.
+# is missing. CXX names another clang++, JOBS says how many files are compiled and how many targets run
+# at once.
 set -euo pipefail
 
 if [ $# -lt 2 ]; then
@@ -38,22 +39,32 @@ cd "$root"
 cmake --preset fuzz -B "$build" -DCMAKE_CXX_COMPILER="$clang" > /dev/null
 cmake --build "$build" -j "${JOBS:-1}" --target "${targets[@]}"
 
+# run_target TARGET: what it says is one piece, at its end.
+run_target() {
+  local target=$1 status=0
+  local corpus=$build/corpus/$target findings=$build/findings/$target log=$build/$target.log
+  mkdir -p "$corpus" "$findings"
+  # Limits that no input of 64 KiB should meet: 10 seconds or 1 GiB for one of them.
+  python3 "$here/../record.py" "$build/results" "fuzz/$target" "$build/tests/fuzz/$target" \
+    "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
+    -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -artifact_prefix="$findings/" \
+    -print_final_stats=1 2> "$log" || status=1
+  {
+    echo "== $target, $seconds seconds"
+    [ $status -eq 0 ] || { tail -n 60 "$log"; echo "== $target failed: the input is in $findings"; }
+    grep -E '^stat::(number_of_executed_units|peak_rss_mb)' "$log" || true
+  } > "$build/$target.said"
+  cat "$build/$target.said"
+  return $status
+}
+
 status=0
 rm -rf "$build/results"
+running=()
 for target in "${targets[@]}"; do
-  corpus=$build/corpus/$target
-  findings=$build/findings/$target
-  mkdir -p "$corpus" "$findings"
-  echo "== $target, $seconds seconds"
-  # Limits that no input of 64 KiB should meet: 10 seconds or 1 GiB for one of them.
-  if ! python3 "$here/../record.py" "$build/results" "fuzz/$target" "$build/tests/fuzz/$target" \
-       "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
-       -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -artifact_prefix="$findings/" \
-       -print_final_stats=1 2> "$build/$target.log"; then
-    status=1
-    tail -n 60 "$build/$target.log" >&2
-    echo "== $target failed: the input is in $findings" >&2
-  fi
-  grep -E '^stat::(number_of_executed_units|peak_rss_mb)' "$build/$target.log" || true
+  run_target "$target" &
+  running+=($!)
+  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-1}" ]; do sleep 0.2; done
 done
+for one in "${running[@]}"; do wait "$one" || status=1; done
 exit $status
