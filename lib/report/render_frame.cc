@@ -49,10 +49,11 @@ std::string head_html(const Manifest& manifest) {
 }
 
 std::string nav_html(bool compared) {
-  std::string out = "<nav aria-label=\"Sections\"><a href=\"#memory\">Memory</a>";
-  if (compared) out += " <a href=\"#changes\">Changes</a>";
+  std::string out = "<nav aria-label=\"Sections\">";
+  if (compared) out += "<a href=\"#changes\">Changes</a> ";
   return out +
-         " <a href=\"#replicated\">Replicated</a> <a href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
+         "<a href=\"#model\">Model</a> <a href=\"#memory\">Memory</a> <a href=\"#replicated\">Replicated</a> <a "
+         "href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
          "href=\"#traffic\">Bytes "
          "moved</a> <a href=\"#collectives\">Collectives</a></nav>\n</header>\n<main>\n";
 }

@@ -1,9 +1,11 @@
 #include "report/render_html.h"
 
+#include "report/group_params.h"
 #include "report/render_changes.h"
 #include "report/render_collectives.h"
 #include "report/render_frame.h"
 #include "report/render_memory.h"
+#include "report/render_model.h"
 #include "report/render_replicated.h"
 #include "report/render_rules.h"
 #include "report/render_shards.h"
@@ -15,10 +17,11 @@ namespace tpplan {
 // Section by section, the shards group by group: the page never stands in memory as a whole.
 bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
                  const Sink& sink) {
+  const std::vector<ShardGroup> groups = group_by_sharding(manifest);
   return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(nav_html(against.has_value())) &&
-         sink(memory_html(manifest, measure)) &&
          (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
-         sink(replicated_html(manifest)) && sink(rules_html(manifest)) && render_shards(manifest, sink) &&
+         sink(model_html(manifest, groups)) && sink(memory_html(manifest, measure)) &&
+         sink(replicated_html(manifest)) && sink(rules_html(manifest)) && render_shards(manifest, groups, sink) &&
          sink(traffic_html(manifest, measure)) && sink(collectives_section(manifest, measure)) &&
          sink(footer_html(manifest));
 }

@@ -15,14 +15,15 @@
 namespace tpplan {
 namespace {
 
-// What is drawn before a sentence says how much more there is: groups, cells of one grid and of all, pieces along one
+// What is drawn before a sentence says how much more there is: cells of one grid and of all, pieces along one
 // dim, ranks in a cell, dims in a caption, patterns in a list.
-constexpr size_t kMaxShardGroups = 250;
+constexpr size_t kOpenGroups = 2;  // of those with the most bytes: what a grid is, seen without a click
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
 constexpr int64_t kMaxPieces = 64;
 constexpr int64_t kMaxRanks = 64;
 constexpr size_t kMaxShardRuns = 4, kMaxDims = 16, kMaxShardPatterns = 60;
 constexpr double kMapSize = 128;
+constexpr int64_t kHues = 16, kLightnesses = 4;  // of the style sheet: h0 to h15, l0 to l3
 
 // One grid while it is drawn: the dims that run down and across, and the run that is looked at in each of the others.
 struct Drawing {
@@ -53,13 +54,31 @@ size_t extent(const Drawing& drawing, const std::optional<size_t>& dim) {
   return dim ? drawing.grid.runs[*dim].size() : 1;
 }
 
-// Which of the eight tints a cell has: cells of one holder have one.
-uint64_t tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
-  uint64_t holder = 0;
-  for (size_t dim = 0; dim < pieces.size(); ++dim)
-    holder = holder * static_cast<uint64_t>(shard_count(drawing.layout.sharding.spec[dim], drawing.mesh)) +
-             static_cast<uint64_t>(pieces[dim]);
-  return holder % 8;
+// The coordinates that a cell has on the axes that cut the tensor, dim by dim, major axis first.
+std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<int64_t>& pieces) {
+  std::vector<int64_t> coordinates;
+  for (size_t dim = 0; dim < pieces.size(); ++dim) {
+    const DimAxes& axes = drawing.layout.sharding.spec[dim];
+    int64_t rest = pieces[dim];
+    const size_t first = coordinates.size();
+    for (size_t i = axes.size(); i-- > 0;) {
+      const int64_t size = drawing.mesh.axes[axes[i]].size;
+      if (size > 1) coordinates.insert(coordinates.begin() + static_cast<ptrdiff_t>(first), rest % size);
+      rest /= size;
+    }
+  }
+  return coordinates;
+}
+
+// A hue for a coordinate on the first axis, a lightness for all others; of one axis alone a lightness for each round of
+// hues. Cells of one holder look alike.
+std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
+  std::vector<int64_t> coordinates = coordinates_of(drawing, pieces);
+  if (coordinates.empty()) return "h0 l0";
+  if (coordinates.size() == 1) coordinates.push_back(coordinates[0] / kHues);
+  int64_t lightness = 0;
+  for (size_t i = 1; i < coordinates.size(); ++i) lightness += coordinates[i];
+  return fmt::format("h{} l{}", coordinates[0] % kHues, lightness % kLightnesses);
 }
 
 std::vector<int64_t> pieces_at(const Drawing& drawing) {
@@ -71,7 +90,7 @@ std::vector<int64_t> pieces_at(const Drawing& drawing) {
 std::string cell_html(const Drawing& drawing) {
   const std::vector<int64_t> pieces = pieces_at(drawing);
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
-  return fmt::format("<td class=\"c{}\">{}</td>", tint(drawing, pieces),
+  return fmt::format("<td class=\"{}\">{}</td>", tint(drawing, pieces),
                      ranks_text(ranks.ranks, ranks.count, kMaxShardRuns));
 }
 
@@ -108,7 +127,7 @@ std::string map_html(Drawing& drawing) {
     for (drawing.at[*drawing.across] = 0; drawing.at[*drawing.across] < extent(drawing, drawing.across);
          ++drawing.at[*drawing.across]) {
       const Interval columns = drawing.grid.runs[*drawing.across][drawing.at[*drawing.across]].interval;
-      out += fmt::format("<rect class=\"c{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
+      out += fmt::format("<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
                          tint(drawing, pieces_at(drawing)), unit_x * static_cast<double>(columns.begin) + 1,
                          unit_y * static_cast<double>(rows.begin) + 1, unit_x * static_cast<double>(length(columns)),
                          unit_y * static_cast<double>(length(rows)));
@@ -238,7 +257,7 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   return out + fact("Gradient", join(gradient, "; "));
 }
 
-std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64_t& cells_left) {
+std::string group_html(const Manifest& manifest, const ShardGroup& group, size_t index, uint64_t& cells_left) {
   const ParamLayout& layout = manifest.layouts[group.layout];
   std::vector<std::string_view> paths;
   for (const uint32_t param : group.params) paths.push_back(path_of(manifest, manifest.parameters[param]));
@@ -247,11 +266,12 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
   if (patterns.size() > 1)
     name += fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern"));
   std::string out = fmt::format(
-      "<details class=\"group\">\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>", name,
-      grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
-  out += fmt::format(" <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\">\n",
-                     html(shape_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
-                     html(to_text(layout.sharding.spec, manifest.mesh)));
+      "<details class=\"group\"{}>\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>",
+      index < kOpenGroups ? " open" : "", name, grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
+  out += fmt::format(
+      " <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\" id=\"shards-{}\">\n",
+      html(shape_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
+      html(to_text(layout.sharding.spec, manifest.mesh)), index);
   out += grid_html(layout, manifest.mesh, cells_left) + facts_html(manifest, group);
   return out + fact("Parameters", patterns_html(patterns, kMaxShardPatterns, "parameter")) +
          "</dl>\n</div>\n</details>\n";
@@ -259,20 +279,21 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, uint64
 
 }  // namespace
 
-bool render_shards(const Manifest& manifest, const Sink& sink) {
-  const std::vector<ShardGroup> groups = group_by_sharding(manifest);
+bool render_shards(const Manifest& manifest, std::span<const ShardGroup> groups, const Sink& sink) {
   std::string head =
       "<section id=\"shards\">\n<h2>Shards</h2>\n<p>Parameters that are cut alike stand together, those with the most "
       "bytes first. A cell "
       "is a piece, "
-      "<code>0:1024</code> the indices 0 to 1023; pieces with the same ranks have the same tint.</p>\n";
+      "<code>0:1024</code> the indices 0 to 1023. A hue is a coordinate on the first axis that cuts it, a lightness "
+      "one "
+      "on the others.</p>\n";
   if (groups.empty()) head += "<p>The manifest has no parameters.</p>\n";
   if (!sink(head)) return false;
   uint64_t cells_left = kMaxAllCells, rest = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     if (i >= kMaxShardGroups)
       rest += groups[i].params.size();
-    else if (!sink(group_html(manifest, groups[i], cells_left)))
+    else if (!sink(group_html(manifest, groups[i], i, cells_left)))
       return false;
   }
   std::string tail;

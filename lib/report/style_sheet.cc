@@ -10,13 +10,15 @@ std::string_view style_sheet() {
   --bg: #ffffff; --fg: #1b2027; --muted: #59636e; --line: #d9dfe5; --panel: #f5f7f9; --link: #1d5fa8;
   --cut: #2f6db5; --whole: #c2500c; --whole-gap: #f4a261;
   --grad: #8aa83c; --master: #7b5ea7; --opt: #9fb0c6; --buf: #12776d; --ideal: #1b2027;
-  --t0: #dbe9fa; --t1: #fbe3d2; --t2: #d8f0e3; --t3: #efe0f7; --t4: #fbf0c4; --t5: #d5eff3; --t6: #fadfe8; --t7: #e6ebcf;
+  --vivid: 66%; --lightest: 91%; --darker: 6%;
+  --k0: #a9cdf3; --k1: #b4dfc0; --k2: #f3da8c; --k3: #d9c1ee; --k4: #a3dce2; --k5: #d2d7dd;
   --less: #1a6b37; --more: #a3231d; }
 @media (prefers-color-scheme: dark) { :root {
   --bg: #14171b; --fg: #e4e8ed; --muted: #9aa5b1; --line: #313840; --panel: #1d2126; --link: #7db4f0;
   --cut: #5b9ae2; --whole: #f08a4b; --whole-gap: #8a4016;
   --grad: #a9c65a; --master: #a488d0; --opt: #55657c; --buf: #3cb8a9; --ideal: #f5f7f9;
-  --t0: #1f3a5a; --t1: #56341d; --t2: #1d4534; --t3: #432e54; --t4: #4b4115; --t5: #17434b; --t6: #542b3b; --t7: #3c4420;
+  --vivid: 40%; --lightest: 28%; --darker: 4%;
+  --k0: #1f4f85; --k1: #1f5a3d; --k2: #5d4d10; --k3: #543a70; --k4: #175560; --k5: #3b424b;
   --less: #6fce8f; --more: #ff9088; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: auto; }
@@ -58,6 +60,13 @@ svg rect { stroke: var(--bg); stroke-width: 1; }
 svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .grad { fill: var(--grad); } svg .master { fill: var(--master); }
 svg .opt { fill: var(--opt); } svg .buf { fill: var(--buf); }
 svg .ideal { stroke: var(--ideal); stroke-width: 2; }
+.k0 { fill: var(--k0); } .k1 { fill: var(--k1); } .k2 { fill: var(--k2); } .k3 { fill: var(--k3); } .k4 { fill: var(--k4); }
+.k5 { fill: var(--k5); }
+svg.model { display: block; } .model text { font-size: 0.6875rem; fill: var(--fg); pointer-events: none; }
+.model text.under { fill: var(--muted); }
+.model text.on-whole { stroke: var(--bg); stroke-width: 3; paint-order: stroke; }
+.model line { stroke: var(--bg); stroke-width: 1; opacity: 0.55; pointer-events: none; }
+.model a:hover rect, .model a:focus-visible rect { stroke: var(--fg); stroke-width: 2; }
 svg.hidden { position: absolute; width: 0; height: 0; }
 .hatch-a { fill: var(--whole); stroke: none; } .hatch-b { stroke: var(--whole-gap); stroke-width: 2; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.25rem; margin: 0.875rem 0 0; padding: 0; list-style: none;
@@ -105,14 +114,16 @@ table.grid { border-collapse: separate; border-spacing: 2px; }
 .grid th { color: var(--muted); font-size: 0.8125rem; } .grid thead th { text-align: center; }
   .grid thead th:first-child, .grid tbody th { text-align: right; padding-left: 0; }
 .grid td { border-radius: 0.1875rem; text-align: center; min-width: 3.25rem; }
-.c0 { background: var(--t0); fill: var(--t0); } .c1 { background: var(--t1); fill: var(--t1); } .c2 { background: var(--t2);
-  fill: var(--t2); }
-.c3 { background: var(--t3); fill: var(--t3); } .c4 { background: var(--t4); fill: var(--t4); } .c5 { background: var(--t5);
-  fill: var(--t5); }
-.c6 { background: var(--t6); fill: var(--t6); } .c7 { background: var(--t7); fill: var(--t7); }
+.grid td, .map rect { --tint: hsl(var(--h) var(--vivid) calc(var(--lightest) - var(--l) * var(--darker))); background: var(--tint);
+  fill: var(--tint); }
+.h0 { --h: 210; } .h1 { --h: 30; } .h2 { --h: 140; } .h3 { --h: 280; } .h4 { --h: 52; } .h5 { --h: 185; } .h6 { --h: 340; }
+.h7 { --h: 80; } .h8 { --h: 240; } .h9 { --h: 10; } .h10 { --h: 160; } .h11 { --h: 310; } .h12 { --h: 40; } .h13 { --h: 197; }
+.h14 { --h: 110; } .h15 { --h: 262; }
+.l0 { --l: 0; } .l1 { --l: 1; } .l2 { --l: 2; } .l3 { --l: 3; }
 .map rect { stroke: var(--muted); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .less-bytes { color: var(--less); } .more-bytes { color: var(--more); }
 footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line); font-size: 0.8125rem; color: var(--muted); }
+@media (max-width: 60rem) { .model text.wide { display: none; } }
 @media (max-width: 48rem) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tiles > div:nth-child(odd) { border-left: 0; } .tiles > div:nth-child(n+3) { border-top: 1px solid var(--line); } }
 @media (max-width: 36rem) {

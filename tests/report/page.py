@@ -139,3 +139,26 @@ def groups(page):
                     assert key not in cells
                     cells[key] = ranks(cell.text())
         yield paths, cells, group
+
+
+def percent(element, name):
+    return float(element.attributes[name].rstrip("%"))
+
+
+def pieces(page):
+    """The pieces of the model's picture: (words, share of its area, style, link), an area is a share of the model's bytes."""
+    picture = section(page, "model").one("svg", "model")
+    for column in picture.children:
+        if isinstance(column, str):
+            continue
+        for link in column.children:
+            if isinstance(link, str) or link.tag != "a":
+                continue
+            cell = link.one("svg")
+            share = percent(column, "width") / 100 * float(cell.attributes["height"]) / 288
+            yield cell.one("title").text(), share, cell.one("rect").attributes["class"], link.attributes["href"][1:]
+
+
+def piece_paths(words):
+    """Every path that a piece's words stand for, with `*` for a number."""
+    return pattern_paths(words.split(": ")[0])

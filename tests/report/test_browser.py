@@ -7,7 +7,7 @@ import zlib
 import pytest
 from chromium import PROGRAM, Browser
 from conftest import run
-from page import groups, read_page
+from page import groups, pieces, read_page
 from report_cases import CASES, SHOWN, difficult
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed: tools/install-packages browser")
@@ -175,13 +175,38 @@ def test_a_click_opens_a_grid(browser, pages):
     for i in range(1, len(expected) + 1):
         selector = f"#shards details:nth-of-type({i})"
         grid = f"document.querySelector('{selector} table.grid, {selector} .body p')"
-        assert not browser.evaluate(f"{grid}.checkVisibility()")
-        browser.click(f"{selector} > summary")
+        opened = i <= 2  # the two with the most bytes
+        assert browser.evaluate(f"{grid}.checkVisibility()") == opened
+        if not opened:
+            browser.click(f"{selector} > summary")
         assert browser.evaluate(f"{grid}.checkVisibility() && {grid}.getBoundingClientRect().height > 10")
         cells = list(expected.values())[i - 1]
         assert browser.evaluate(f"document.querySelectorAll('{selector} table.grid td').length") == len(cells)
     browser.click("#shards details:nth-of-type(1) > summary")
     assert not browser.evaluate("document.querySelector('#shards details table').checkVisibility()")
+
+
+def test_a_piece_of_the_picture_opens_its_shards(browser, pages):
+    browser.open(pages["llama"])
+    link = next(href for _, _, _, href in pieces(read_page(pages["llama"].read_bytes())) if href == "shards-3")
+    assert not browser.evaluate(f"document.getElementById('{link}').checkVisibility()")
+    browser.click(f".model a[href='#{link}'] rect")
+    assert browser.evaluate(f"document.getElementById('{link}').checkVisibility()")
+    assert browser.evaluate(f"Math.abs(document.getElementById('{link}').getBoundingClientRect().top) < 900")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["difficult", "llama", "mixtral"])
+def test_labels_of_the_picture_stay_within_their_pieces(browser, pages, name, width):
+    browser.open(pages[name], width=width)
+    outside = browser.evaluate(
+        "[...document.querySelectorAll('.model text')].filter(t => t.checkVisibility()"
+        " && getComputedStyle(t).display != 'none'"
+        " && t.getBoundingClientRect().right > t.ownerSVGElement.getBoundingClientRect().right + 1"
+        " ).map(t => t.textContent)"
+    )
+    assert outside == []
+    assert browser.evaluate("document.querySelectorAll('.model text').length") > 0
 
 
 def test_keys_open_a_rule(browser, pages):

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from conftest import PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run, signed
-from page import groups, listed_paths, number, ranks, read_page, section, table, value
+from page import groups, listed_paths, number, piece_paths, pieces, ranks, read_page, section, table, value
 from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, difficult, llama, tied
 
 # Sanitizers reserve terabytes of addresses.
@@ -340,6 +340,80 @@ def test_one_tint_for_one_holder(hard):
     for cell in packed.one("table", "grid").all("td"):
         tints.setdefault(cell.text(), set()).add(cell.attributes["class"])
     assert all(len(classes) == 1 for classes in tints.values()) and len(tints) == 8
+
+
+# ---- the picture of the model ----
+
+
+def tensors_in(words):
+    return int(re.search(r": ([\d,]+) tensors?", words)[1].replace(",", ""))
+
+
+def left_out(page):
+    """(tensors, bytes) that are too small to be drawn."""
+    text = [p for p in section(page, "model").all("p", "more") if "too small" in p.words()]
+    return (int(text[0].words().split()[0].replace(",", "")), value(text[0])) if text else (0, 0)
+
+
+def whole_bytes(parameter):
+    return bytes_of(parameter, product(parameter["shape"]))
+
+
+def test_every_tensor_is_in_the_picture_or_too_small_for_it(case):
+    drawn = [tensors_in(words) for words, _, _, _ in pieces(case.page)]
+    assert drawn and sum(drawn) + left_out(case.page)[0] == len(case.counted())
+
+
+def test_a_piece_is_as_large_as_its_bytes_and_leads_to_its_shards(case):
+    total = sum(map(whole_bytes, case.counted()))
+    shown = {g.one("div", "body").attributes["id"]: paths for paths, _, g in groups(case.page)}
+    for words, share, style, link in pieces(case.page):
+        path = words.split(": ")[0]
+        if "*" in path or "..." in path:
+            continue
+        paths = piece_paths(words)
+        assert len(paths) == tensors_in(words) and set(paths) <= set(shown[link]), words
+        parameters = [case.parameters[p.replace(SHOWN, HOSTILE)] for p in paths]
+        assert share == pytest.approx(sum(map(whole_bytes, parameters)) / total, abs=2e-4), words
+        ranks_of_one = {p["replicas"] for p in parameters}
+        assert (style == "whole") == (ranks_of_one == {case.rank_count}), words
+
+
+def test_colours_are_told_with_their_bytes(case):
+    legend = {}
+    for item in section(case.page, "model").one("ul", "legend").all("li"):
+        style = item.one("rect").attributes["class"]
+        legend[style] = legend.get(style, 0) + value(item)
+    assert sum(legend.values()) == sum(map(whole_bytes, case.counted()))
+    assert {style for _, _, style, _ in pieces(case.page)} <= set(legend)
+
+
+MATRIX = {"shape": [64, 64], "dtype": "float32"}
+
+
+def layered_model(count, odd):
+    """Layers of two Linears each; layer `odd` has another name for one."""
+    modules = []
+    for i in range(count):
+        for name in ("up", "odd" if i == odd else "down"):
+            modules.append({"path": f"layers.{i}.{name}", "type": "Linear", "parameters": {"weight": MATRIX}})
+    return {"format": "tpplan.model/1", "name": "M", "framework": "torch", "modules": modules}
+
+
+def test_a_layer_that_no_rule_meets_stands_out_between_its_neighbours(tmp_path):
+    plan = "format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  layers.*.up: colwise\n  layers.*.down: rowwise\n"
+    page = read_page(report(compile_case(tmp_path, layered_model(12, odd=7), plan)))
+    assert [(w.split(": ")[0], style) for w, _, style, _ in pieces(page)] == [
+        ("layers.{0..6}.up.weight", "k0"),
+        ("layers.{0..6}.down.weight", "k1"),
+        ("layers.7.up.weight", "k0"),
+        ("layers.7.odd.weight", "whole"),
+        ("layers.{8..11}.up.weight", "k0"),
+        ("layers.{8..11}.down.weight", "k1"),
+    ]
+    words = {w.split(": ")[0]: w for w, _, _, _ in pieces(page)}
+    assert words["layers.7.odd.weight"].endswith("1 tensor of 16.0 KiB in all, [null, null], whole on every rank")
+    assert words["layers.{0..6}.down.weight"].endswith("7 tensors of 112.0 KiB in all, [null, tp], dim 1 over tp")
 
 
 # ---- bytes moved ----
