@@ -28,7 +28,7 @@ struct MatmulWork {
 
 // Layers that keep and compute the same: modules whose paths differ in their first number.
 struct LayerCosts {
-  std::string layers;  // "model.layers.[0-79]"; empty: all that stands in no layer
+  std::string layers;  // "model.layers.{0..79}"; empty: all that stands in no layer
   uint64_t count = 1;
   uint64_t kept = 0;             // bytes, of one layer
   std::vector<MatmulWork> work;  // of one layer, by dtype

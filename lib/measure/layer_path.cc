@@ -26,17 +26,17 @@ LayerPath layer_path(std::string_view path) {
 }
 
 std::string ranges_text(const std::vector<int64_t>& numbers) {
-  std::string out = "[";
+  std::string out = "{";
   size_t ranges = 0;
   for (size_t i = 0; i < numbers.size();) {
     size_t end = i;
     while (end + 1 < numbers.size() && numbers[end + 1] == numbers[end] + 1) ++end;
-    if (ranges++ == kMaxRanges) return out + fmt::format(",... {} more]", numbers.size() - i);
-    out += fmt::format("{}{}", i == 0 ? "" : ",", numbers[i]);
-    if (end > i) out += fmt::format("-{}", numbers[end]);
+    if (ranges++ == kMaxRanges) return out + fmt::format(", {} more}}", numbers.size() - i);
+    out += fmt::format("{}{}", i == 0 ? "" : ", ", numbers[i]);
+    if (end > i) out += fmt::format("..{}", numbers[end]);
     i = end + 1;
   }
-  return out + "]";
+  return out + "}";
 }
 
 std::string join_path(std::string_view stack, std::string_view below) {

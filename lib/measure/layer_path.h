@@ -18,12 +18,12 @@ struct LayerPath {
 // The first number of a path is its layer. Later ones, as those of experts, stay in `below`.
 [[nodiscard]] LayerPath layer_path(std::string_view path);
 
-// "[0-3,5]" of ascending numbers.
+// "{0..3, 5}" of ascending numbers.
 [[nodiscard]] std::string ranges_text(const std::vector<int64_t>& numbers);
 
 [[nodiscard]] std::string join_path(std::string_view stack, std::string_view below);
 
-// "model.layers.[0-79]", or of one number "model.layers.5".
+// "model.layers.{0..79}", or of one number "model.layers.5".
 [[nodiscard]] std::string layers_text(std::string_view stack, const std::vector<int64_t>& numbers);
 
 }  // namespace tpplan

@@ -22,13 +22,13 @@ struct CallSums {
 // Calls of one layer that differ in their module only.
 struct CallRow {
   const CollectiveCall* call = nullptr;  // the first of them
-  std::vector<std::string> modules;  // below the layer, in order; numbers that differ are ranges: "experts.[0-7].w2"
+  std::vector<std::string> modules;  // below the layer, in order; numbers that differ are ranges: "experts.{0..7}.w2"
   CallSums sums;
 };
 
 // Layers that make the same calls: modules whose paths differ in their first number.
 struct CallGroup {
-  std::string layers;            // "model.layers.[0-79]"; empty: all that stands in no layer
+  std::string layers;            // "model.layers.{0..79}"; empty: all that stands in no layer
   uint64_t count = 1;            // how many layers
   std::vector<CallRow> forward;  // of one layer, in order
   std::vector<CallRow> backward;

@@ -20,14 +20,14 @@ std::map<std::pair<std::string_view, int64_t>, double> seconds_by_layer(std::spa
   return found;
 }
 
-// "model.layers.[0-79]" begins with the number 0.
+// "model.layers.{0..79}", as manifests of before say "model.layers.[0-79]", begins with the number 0.
 double of_first_layer(const std::map<std::pair<std::string_view, int64_t>, double>& by_layer, std::string_view layers) {
   if (layers.empty()) {
     double sum = 0;
     for (const auto& [layer, seconds] : by_layer) sum += layer.second < 0 ? seconds : 0;
     return sum;
   }
-  const size_t bracket = layers.find('[');
+  const size_t bracket = layers.find_first_of("{[");
   const std::string_view stack =
       bracket == std::string_view::npos ? layer_path(layers).stack : layers.substr(0, bracket == 0 ? 0 : bracket - 1);
   int64_t number = 0;

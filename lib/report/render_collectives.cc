@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "report/html_text.h"
+#include "report/render_call_bars.h"
 #include "report/render_costs.h"
 #include "sharding/tensor_size.h"
 
@@ -80,7 +81,7 @@ std::string collectives_section(const Manifest& manifest, const ManifestMeasure&
   out +=
       "<p>Every call of one training step, as rank 0 makes it. The payload is the size as nccl-tests counts it; a ring "
       "makes a rank send 2(n−1)/n of it for all_reduce and (n−1)/n for the others.</p>\n" +
-      totals_table(measure.collectives);
+      call_bars_html(measure.collectives, manifest.mesh) + totals_table(measure.collectives);
   const auto& groups = measure.collectives.groups;
   for (size_t i = 0; i < groups.size() && i < kMaxLayerTables; ++i) out += layer_table(groups[i], manifest.mesh);
   if (groups.size() > kMaxLayerTables)

@@ -17,7 +17,7 @@ namespace {
 // Pixels: of the page where it is wide and on a phone, of the picture, of what is still drawn, of a character of a
 // label.
 constexpr double kWide = 1000, kNarrow = 340, kHeight = 288, kLeast = 1.0, kCharacter = 6.1, kInset = 12;
-constexpr double kLeastLabel = 12.5;        // a row of text
+constexpr double kLeastLabel = 12.5;      // a row of text
 constexpr double kLeastLayer = 3;         // between lines
 constexpr size_t kMaxModelPieces = 2000;  // of the picture
 constexpr size_t kColors = 5;             // one each for the cuts with the most bytes, one for all others

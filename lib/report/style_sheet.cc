@@ -52,6 +52,7 @@ figure { margin: 1rem 0; }
 .bars { margin: 0; padding: 0; list-style: none; }
 .bars li { display: grid; grid-template: "who bar sum" auto / minmax(5rem, 9rem) 1fr 5.5rem; gap: 0 1rem; align-items: center;
   padding: 0.25rem 0; }
+.bars.calls li { grid-template-columns: minmax(5rem, 17rem) 1fr 5.5rem; }
 .bars .who { grid-area: who; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .bars .sum { grid-area: sum; text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bars .bar { grid-area: bar; }
@@ -59,6 +60,7 @@ svg.bar { display: block; width: 100%; height: 1.5rem; background: var(--panel);
 svg rect { stroke: var(--bg); stroke-width: 1; }
 svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .grad { fill: var(--grad); } svg .master { fill: var(--master); }
 svg .opt { fill: var(--opt); } svg .buf { fill: var(--buf); }
+svg .forward { fill: var(--cut); } svg .backward { fill: var(--opt); }
 svg .ideal { stroke: var(--ideal); stroke-width: 2; }
 .k0 { fill: var(--k0); } .k1 { fill: var(--k1); } .k2 { fill: var(--k2); } .k3 { fill: var(--k3); } .k4 { fill: var(--k4); }
 .k5 { fill: var(--k5); }
@@ -130,7 +132,7 @@ footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line);
   body { padding: 1.25rem 1rem 3rem; }
   h1 { font-size: 1.375rem; } h2 { margin-top: 2.25rem; }
   .tiles > div { padding: 0.75rem 0.75rem 0.8125rem; } .tiles .big { font-size: 1.25rem; }
-  .bars li { grid-template: "who sum" auto "bar bar" auto / 1fr max-content; gap: 0.125rem 0.75rem; padding: 0.375rem 0; }
+  .bars li, .bars.calls li { grid-template: "who sum" auto "bar bar" auto / 1fr max-content; gap: 0.125rem 0.75rem; padding: 0.375rem 0; }
   th, td { padding-right: 0.75rem; }
   .facts { grid-template-columns: 1fr; gap: 0; } .facts dd { margin-bottom: 0.375rem; }
   .body { padding-left: 0.625rem; } .shards .map { margin-top: 0.75rem; } }

@@ -38,13 +38,13 @@ def calls_of(model, plan, *flags):
 
 
 def unfolded(text):
-    """Of "a.[0-2,5].b": a.0.b, a.1.b, a.2.b, a.5.b."""
-    found = re.search(r"\[([0-9,-]+)\]", text)
+    """Of "a.{0..2, 5}.b": a.0.b, a.1.b, a.2.b, a.5.b."""
+    found = re.search(r"\{([0-9., ]+)\}", text)
     if not found:
         return [text]
     numbers = []
-    for part in found[1].split(","):
-        first, _, last = part.partition("-")
+    for part in found[1].split(", "):
+        first, _, last = part.partition("..")
         numbers += range(int(first), int(last or first) + 1)
     return [text[: found.start()] + str(n) + rest for n in numbers for rest in unfolded(text[found.end() :])]
 
@@ -124,7 +124,7 @@ def test_verdict_and_costs_stand_on_one_screen(tmp_path):
     lines = result.stdout.decode().splitlines()
     assert result.returncode == 0 and sum(math.ceil(len(line) / 80) for line in lines) <= 40
     assert max(map(len, lines[2:])) <= 80
-    assert lines[0].startswith("LlamaForCausalLM on [tp=8]") and "model.layers.[0-31], 32 layers, each" in lines
+    assert lines[0].startswith("LlamaForCausalLM on [tp=8]") and "model.layers.{0..31}, 32 layers, each" in lines
     assert not any("\x1b" in line for line in lines)
 
 

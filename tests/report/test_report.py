@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from conftest import PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run, signed
-from page import groups, listed_paths, number, piece_paths, pieces, ranks, read_page, section, table, value
+from page import groups, listed_paths, number, percent, piece_paths, pieces, ranks, read_page, section, table, value
 from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, difficult, llama, tied
 
 # Sanitizers reserve terabytes of addresses.
@@ -507,13 +507,27 @@ def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
         expected[name] = len(chosen), sum(payload), sum(wire)
     rows = table(found, "The whole step")
     assert {name: (number(r[0]), value(r[1]), value(r[2])) for name, r in rows.items()} == expected
-    layers = table(found, "model.layers.[0-31]: 32 layers, each 4 calls")
+    layers = table(found, "model.layers.{0..31}: 32 layers, each 4 calls")
     assert {name: [c.words() for c in cells[:5]] for name, cells in layers.items()} == {
         "self_attn.o_proj": ["forward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "1"],
         "self_attn.{v,k,q}_proj": ["backward", "all_reduce", "tp", "[2, 2048, 4096] bfloat16", "3"],
     }
     text = run("show", path).stdout.decode()
-    assert "model.layers.[0-31], 32 layers, each" in text and " bwd all_reduce  self_attn.{v,k,q}_proj" in text
+    assert "model.layers.{0..31}, 32 layers, each" in text and " bwd all_reduce  self_attn.{v,k,q}_proj" in text
+
+
+def test_bars_of_calls_are_as_long_as_what_a_rank_sends(tmp_path):
+    found = section(read_page(report(llama(tmp_path))), "collectives")
+    step = table(found, "The whole step")
+    bars = {i.one("span", "who").words(): i for i in found.one("ul", "calls").all("li")}
+    assert {"in no layer over tp", "model.layers.{0..31} over tp"} <= set(bars)
+    assert sum(map(value, bars.values())) == value(step["Together"][-1])
+    longest = max(map(value, bars.values()))
+    for bar in bars.values():
+        widths = [percent(rect, "width") for rect in bar.all("rect")]
+        assert sum(widths) == pytest.approx(100 * value(bar) / longest, abs=0.01)
+    forward = sum(percent(next(bar.all("rect", "forward")), "width") for bar in bars.values()) * longest / 100
+    assert forward == pytest.approx(value(step["Forward"][-1]), rel=1e-4)
 
 
 def test_calls_that_come_and_go_are_among_the_changes(tmp_path):

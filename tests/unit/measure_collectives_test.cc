@@ -35,7 +35,7 @@ TEST_CASE("layers that make the same calls are one group, whichever numbers they
   calls.push_back(call("head"));
   const CollectiveMeasure measure = measure_collectives(calls, kMesh);
   CHECK(layers_of(measure) ==
-        std::vector<std::string>{"", "model.layers.[0-2,4-6,8-10]", "model.layers.[3,7]", "model.layers.11"});
+        std::vector<std::string>{"", "model.layers.{0..2, 4..6, 8..10}", "model.layers.{3, 7}", "model.layers.11"});
   CHECK(measure.groups[1].count == 9);
   REQUIRE(measure.groups[0].forward.size() == 1);
   CHECK(measure.groups[0].forward[0].modules == std::vector<std::string>{"embed", "head"});
@@ -59,7 +59,7 @@ TEST_CASE("hidden calls are rows of their own, layers that have one are no group
 TEST_CASE("stacks of layers with different names are groups of their own") {
   const CollectiveMeasure measure = measure_collectives(
       std::vector{call("encoder.0.out"), call("encoder.1.out"), call("decoder.0.out"), call("0.out")}, kMesh);
-  CHECK(layers_of(measure) == std::vector<std::string>{"encoder.[0-1]", "decoder.0", "0"});
+  CHECK(layers_of(measure) == std::vector<std::string>{"encoder.{0..1}", "decoder.0", "0"});
 }
 
 TEST_CASE("experts are one row, calls of another shape another one") {
@@ -72,8 +72,8 @@ TEST_CASE("experts are one row, calls of another shape another one") {
                                           call("l.0.k_proj", true)};
   const CallGroup group = measure_collectives(calls, kMesh).groups.at(0);
   REQUIRE(group.forward.size() == 2);
-  CHECK(group.forward[0].modules == std::vector<std::string>{"experts.[0-1].up", "experts.[0-1].down"});
-  CHECK(modules_text(group.forward[0].modules) == "experts.[0-1].{up,down}");
+  CHECK(group.forward[0].modules == std::vector<std::string>{"experts.{0..1}.up", "experts.{0..1}.down"});
+  CHECK(modules_text(group.forward[0].modules) == "experts.{0..1}.{up,down}");
   CHECK(group.forward[0].sums.calls == 4);
   CHECK(group.forward[1].modules == std::vector<std::string>{"experts.2.up"});
   REQUIRE(group.backward.size() == 1);
