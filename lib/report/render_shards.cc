@@ -16,43 +16,23 @@ namespace tpplan {
 namespace {
 
 // What is drawn before a sentence says how much more there is: cells of one grid and of all, pieces along one
-// dim, ranks in a cell, dims in a caption, patterns in a list.
+// dim, ranks in a cell, patterns in a list.
 constexpr size_t kOpenGroups = 2;  // of those with the most bytes: what a grid is, seen without a click
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
 constexpr int64_t kMaxPieces = 64;
 constexpr int64_t kMaxRanks = 64;
-constexpr size_t kMaxShardRuns = 4, kMaxDims = 16, kMaxShardPatterns = 60;
+constexpr size_t kMaxShardRuns = 4, kMaxShardPatterns = 60;
 constexpr double kMapSize = 128;
 constexpr int64_t kHues = 16, kLightnesses = 4;  // of the style sheet: h0 to h15, l0 to l3
 
-// One grid while it is drawn: the dims that run down and across, and the run that is looked at in each of the others.
+// One grid while it is drawn.
 struct Drawing {
   const ParamLayout& layout;
   const Mesh& mesh;
   const ShardGrid& grid;
-  std::optional<size_t> down, across;
-  std::vector<size_t> at;  // of each dim, into grid.runs
+  GridSlice slice;
   uint64_t cells = 0;
 };
-
-std::string run_text(const GridRun& run) { return fmt::format("{}:{}", run.interval.begin, run.interval.end); }
-
-// The last two dims that are cut, or else the last ones.
-void choose_dims(Drawing& drawing) {
-  std::vector<size_t> chosen;
-  for (const bool cut : {true, false}) {
-    for (size_t dim = drawing.layout.shape.size(); dim-- > 0 && chosen.size() < 2;) {
-      if ((drawing.grid.runs[dim].size() > 1) == cut) chosen.push_back(dim);
-    }
-  }
-  std::sort(chosen.begin(), chosen.end());
-  if (!chosen.empty()) drawing.down = chosen[0];
-  if (chosen.size() > 1) drawing.across = chosen[1];
-}
-
-size_t extent(const Drawing& drawing, const std::optional<size_t>& dim) {
-  return dim ? drawing.grid.runs[*dim].size() : 1;
-}
 
 // The coordinates that a cell has on the axes that cut the tensor, dim by dim, major axis first.
 std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<int64_t>& pieces) {
@@ -81,83 +61,65 @@ std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
   return fmt::format("h{} l{}", coordinates[0] % kHues, lightness % kLightnesses);
 }
 
-std::vector<int64_t> pieces_at(const Drawing& drawing) {
-  std::vector<int64_t> pieces;
-  for (size_t dim = 0; dim < drawing.at.size(); ++dim) pieces.push_back(drawing.grid.runs[dim][drawing.at[dim]].piece);
-  return pieces;
-}
-
 std::string cell_html(const Drawing& drawing) {
-  const std::vector<int64_t> pieces = pieces_at(drawing);
+  const std::vector<int64_t> pieces = pieces_at(drawing.grid, drawing.slice);
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
   return fmt::format("<td class=\"{}\">{}</td>", tint(drawing, pieces),
                      ranks_text(ranks.ranks, ranks.count, kMaxShardRuns));
 }
 
-// "dim 0 0:4, dim 1 0:16": the dims that run neither down nor across.
-std::string caption_html(const Drawing& drawing) {
-  std::vector<std::string> parts;
-  size_t left_out = 0;
-  for (size_t dim = 0; dim < drawing.at.size(); ++dim) {
-    if (drawing.down == dim || drawing.across == dim) continue;
-    if (parts.size() < kMaxDims)
-      parts.push_back(fmt::format("dim {} {}", dim, run_text(drawing.grid.runs[dim][drawing.at[dim]])));
-    else
-      ++left_out;
-  }
-  std::string text =
-      parts.empty() ? "Ranks that hold each piece" : fmt::format("Ranks that hold each piece at {}", join(parts, ", "));
-  if (left_out > 0) text += fmt::format(" and {} more", counted(left_out, "dim"));
-  return text;
-}
-
 // The dims to scale, for the eye: the table says the same in numbers.
 std::string map_html(Drawing& drawing) {
-  if (!drawing.across || drawing.grid.cell_count > 128 || !drawing.grid.complete) return "";
+  if (!drawing.slice.across || drawing.grid.cell_count > 128 || !drawing.grid.complete) return "";
   const auto size_of = [&](size_t dim) { return static_cast<double>(drawing.layout.shape[dim]); };
-  const double ratio = std::clamp(size_of(*drawing.across) / size_of(*drawing.down), 0.25, 4.0);
+  const double ratio = std::clamp(size_of(*drawing.slice.across) / size_of(*drawing.slice.down), 0.25, 4.0);
   const double width = ratio >= 1 ? kMapSize : kMapSize * ratio, height = ratio >= 1 ? kMapSize / ratio : kMapSize;
   std::string out = fmt::format(
       "<svg class=\"map\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.2f} {1:.2f}\" aria-hidden=\"true\">",
       width + 2, height + 2);
-  const double unit_x = width / size_of(*drawing.across), unit_y = height / size_of(*drawing.down);
-  for (drawing.at[*drawing.down] = 0; drawing.at[*drawing.down] < extent(drawing, drawing.down);
-       ++drawing.at[*drawing.down]) {
-    const Interval rows = drawing.grid.runs[*drawing.down][drawing.at[*drawing.down]].interval;
-    for (drawing.at[*drawing.across] = 0; drawing.at[*drawing.across] < extent(drawing, drawing.across);
-         ++drawing.at[*drawing.across]) {
-      const Interval columns = drawing.grid.runs[*drawing.across][drawing.at[*drawing.across]].interval;
+  const double unit_x = width / size_of(*drawing.slice.across), unit_y = height / size_of(*drawing.slice.down);
+  for (drawing.slice.at[*drawing.slice.down] = 0;
+       drawing.slice.at[*drawing.slice.down] < extent(drawing.grid, drawing.slice.down);
+       ++drawing.slice.at[*drawing.slice.down]) {
+    const Interval rows = drawing.grid.runs[*drawing.slice.down][drawing.slice.at[*drawing.slice.down]].interval;
+    for (drawing.slice.at[*drawing.slice.across] = 0;
+         drawing.slice.at[*drawing.slice.across] < extent(drawing.grid, drawing.slice.across);
+         ++drawing.slice.at[*drawing.slice.across]) {
+      const Interval columns =
+          drawing.grid.runs[*drawing.slice.across][drawing.slice.at[*drawing.slice.across]].interval;
       out += fmt::format("<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
-                         tint(drawing, pieces_at(drawing)), unit_x * static_cast<double>(columns.begin) + 1,
-                         unit_y * static_cast<double>(rows.begin) + 1, unit_x * static_cast<double>(length(columns)),
-                         unit_y * static_cast<double>(length(rows)));
+                         tint(drawing, pieces_at(drawing.grid, drawing.slice)),
+                         unit_x * static_cast<double>(columns.begin) + 1, unit_y * static_cast<double>(rows.begin) + 1,
+                         unit_x * static_cast<double>(length(columns)), unit_y * static_cast<double>(length(rows)));
     }
   }
   return out + "</svg>\n";
 }
 
-// Rows and columns at the runs of the other dims in `drawing.at`, as long as cells may be drawn.
+// Rows and columns at the runs of the other dims in `drawing.slice.at`, as long as cells may be drawn.
 std::string slice_html(Drawing& drawing, uint64_t most_cells) {
-  const std::string caption = caption_html(drawing);
+  const std::string caption = caption_text(drawing.grid, drawing.slice);
   std::string out = fmt::format(
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table "
       "class=\"grid\">\n<caption>{0}</caption>\n",
       caption);
-  const size_t columns = extent(drawing, drawing.across);
-  if (drawing.across) {
-    out += fmt::format("<thead><tr><th scope=\"col\">dim {} ↓ dim {} →</th>", *drawing.down, *drawing.across);
+  const size_t columns = extent(drawing.grid, drawing.slice.across);
+  if (drawing.slice.across) {
+    out +=
+        fmt::format("<thead><tr><th scope=\"col\">dim {} ↓ dim {} →</th>", *drawing.slice.down, *drawing.slice.across);
     for (size_t c = 0; c < std::min<uint64_t>(columns, most_cells); ++c)
-      out += fmt::format("<th scope=\"col\">{}</th>", run_text(drawing.grid.runs[*drawing.across][c]));
+      out += fmt::format("<th scope=\"col\">{}</th>", run_text(drawing.grid.runs[*drawing.slice.across][c]));
     out += "</tr></thead>\n";
   }
   out += "<tbody>\n";
   const uint64_t before = drawing.cells;
-  for (size_t r = 0; r < extent(drawing, drawing.down) && drawing.cells - before < most_cells; ++r) {
-    if (drawing.down) drawing.at[*drawing.down] = r;
-    out += fmt::format("<tr><th scope=\"row\">{}</th>",
-                       drawing.down ? run_text(drawing.grid.runs[*drawing.down][r]) : std::string("scalar"));
+  for (size_t r = 0; r < extent(drawing.grid, drawing.slice.down) && drawing.cells - before < most_cells; ++r) {
+    if (drawing.slice.down) drawing.slice.at[*drawing.slice.down] = r;
+    out +=
+        fmt::format("<tr><th scope=\"row\">{}</th>",
+                    drawing.slice.down ? run_text(drawing.grid.runs[*drawing.slice.down][r]) : std::string("scalar"));
     for (size_t c = 0; c < columns && drawing.cells - before < most_cells; ++c) {
-      if (drawing.across) drawing.at[*drawing.across] = c;
+      if (drawing.slice.across) drawing.slice.at[*drawing.slice.across] = c;
       out += cell_html(drawing);
       ++drawing.cells;
     }
@@ -166,35 +128,19 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   return out + "</tbody></table></div>\n";
 }
 
-// Moves to the next runs of the dims that run neither down nor across; false after the last.
-bool next_slice(Drawing& drawing) {
-  for (size_t dim = drawing.at.size(); dim-- > 0;) {
-    if (drawing.down == dim || drawing.across == dim) continue;
-    if (++drawing.at[dim] < drawing.grid.runs[dim].size()) return true;
-    drawing.at[dim] = 0;
-  }
-  return false;
-}
-
 // `cells_left` is of the whole page: later groups have their facts without a grid when it is used up.
 std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
   const ShardGrid grid = make_shard_grid(layout, mesh, kMaxPieces);
   if (grid.cell_count == 0) return "<p>It has no elements: nobody holds any.</p>\n";
-  Drawing drawing{.layout = layout,
-                  .mesh = mesh,
-                  .grid = grid,
-                  .down = {},
-                  .across = {},
-                  .at = std::vector<size_t>(layout.shape.size())};
-  choose_dims(drawing);
+  Drawing drawing{.layout = layout, .mesh = mesh, .grid = grid, .slice = first_slice(grid)};
   const uint64_t most = std::min(kMaxCells, cells_left);
   std::string out = "<div class=\"shards\">\n";
   if (most > 0) {
     out += map_html(drawing);
-    std::fill(drawing.at.begin(), drawing.at.end(), 0);
+    drawing.slice = first_slice(grid);
     do {
       out += slice_html(drawing, most - drawing.cells);
-    } while (drawing.cells < most && next_slice(drawing));
+    } while (drawing.cells < most && next_slice(drawing.grid, drawing.slice));
   }
   cells_left -= drawing.cells;
   out += "</div>\n";

@@ -1,11 +1,16 @@
 #include "report/shard_grid.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
+
+#include "base/text.h"
 
 namespace tpplan {
 namespace {
 
 constexpr int64_t kAny = -1;
+constexpr size_t kMaxCaptionDims = 16;  // of a caption
 
 // Sets the coordinate on these axes to piece number `piece`, major axis first.
 void place_piece(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vector<int64_t>& coordinate) {
@@ -78,6 +83,55 @@ ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t m
       grid.cell_count = ~uint64_t{0};
   }
   return grid;
+}
+
+std::string run_text(const GridRun& run) { return fmt::format("{}:{}", run.interval.begin, run.interval.end); }
+
+GridSlice first_slice(const ShardGrid& grid) {
+  std::vector<size_t> chosen;
+  for (const bool cut : {true, false}) {
+    for (size_t dim = grid.runs.size(); dim-- > 0 && chosen.size() < 2;) {
+      if ((grid.runs[dim].size() > 1) == cut) chosen.push_back(dim);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  GridSlice slice{.down = {}, .across = {}, .at = std::vector<size_t>(grid.runs.size())};
+  if (!chosen.empty()) slice.down = chosen[0];
+  if (chosen.size() > 1) slice.across = chosen[1];
+  return slice;
+}
+
+bool next_slice(const ShardGrid& grid, GridSlice& slice) {
+  for (size_t dim = slice.at.size(); dim-- > 0;) {
+    if (slice.down == dim || slice.across == dim) continue;
+    if (++slice.at[dim] < grid.runs[dim].size()) return true;
+    slice.at[dim] = 0;
+  }
+  return false;
+}
+
+size_t extent(const ShardGrid& grid, const std::optional<size_t>& dim) { return dim ? grid.runs[*dim].size() : 1; }
+
+std::vector<int64_t> pieces_at(const ShardGrid& grid, const GridSlice& slice) {
+  std::vector<int64_t> pieces;
+  for (size_t dim = 0; dim < slice.at.size(); ++dim) pieces.push_back(grid.runs[dim][slice.at[dim]].piece);
+  return pieces;
+}
+
+std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
+  std::vector<std::string> parts;
+  size_t left_out = 0;
+  for (size_t dim = 0; dim < slice.at.size(); ++dim) {
+    if (slice.down == dim || slice.across == dim) continue;
+    if (parts.size() < kMaxCaptionDims)
+      parts.push_back(fmt::format("dim {} {}", dim, run_text(grid.runs[dim][slice.at[dim]])));
+    else
+      ++left_out;
+  }
+  std::string text =
+      parts.empty() ? "Ranks that hold each piece" : fmt::format("Ranks that hold each piece at {}", join(parts, ", "));
+  if (left_out > 0) text += fmt::format(" and {} more", counted(left_out, "dim"));
+  return text;
 }
 
 CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces, int64_t most) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,25 @@ struct ShardGrid {
 };
 inline constexpr size_t kMaxGridRuns = 65536;
 [[nodiscard]] ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);
+
+// "0:1024".
+[[nodiscard]] std::string run_text(const GridRun& run);
+
+// Rows and columns of a grid at one run of each other dim: the last two dims that are cut, or else the last ones. None
+// runs across a tensor of one dim, none down a scalar.
+struct GridSlice {
+  std::optional<size_t> down, across;
+  std::vector<size_t> at;  // of each dim, into ShardGrid::runs
+};
+[[nodiscard]] GridSlice first_slice(const ShardGrid& grid);
+// Moves to the next runs of the dims that run neither down nor across; false after the last.
+[[nodiscard]] bool next_slice(const ShardGrid& grid, GridSlice& slice);
+// How many rows or columns.
+[[nodiscard]] size_t extent(const ShardGrid& grid, const std::optional<size_t>& dim);
+// The piece of each dim.
+[[nodiscard]] std::vector<int64_t> pieces_at(const ShardGrid& grid, const GridSlice& slice);
+// "Ranks that hold each piece at dim 0 0:4, dim 1 0:16": what it shows, and of which run of the other dims.
+[[nodiscard]] std::string caption_text(const ShardGrid& grid, const GridSlice& slice);
 
 // The first of the ranks that hold a cell, ascending, and how many there are.
 struct CellRanks {

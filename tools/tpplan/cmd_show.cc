@@ -11,6 +11,7 @@
 #include "measure/measure_manifest.h"
 #include "report/render_chart.h"
 #include "report/render_costs.h"
+#include "report/render_grid.h"
 #include "report/render_step.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
@@ -114,6 +115,10 @@ CostsLook costs_look(const CommonArguments& common) {
   return {.color = look.color, .width = look.width};
 }
 
+GridOptions grid_options(const ShowArguments& arguments, const CommonArguments& common) {
+  return {.width = render_options(STDOUT_FILENO, common.color).width, .ascii = arguments.ascii || !is_utf8_locale()};
+}
+
 // The collectives and the memory of a step, where the manifest lists them.
 std::string step_text(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
   if (!manifest.has_collectives) return {};
@@ -177,13 +182,17 @@ int show(const Manifest& manifest, const ShowArguments& arguments, const CommonA
     out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, arguments, common);
   else
     for (const ManifestParam* param : params)
-      out += json ? param_json(manifest, *param) + "\n" : paint_lines(param_text(manifest, *param), kFactPaints, color);
+      out += json ? param_json(manifest, *param) + "\n"
+                  : paint_lines(param_text(manifest, *param), kFactPaints, color) +
+                        render_grid(layout_of(manifest, *param), manifest.mesh, grid_options(arguments, common));
   return (json ? print_raw(STDOUT_FILENO, out) : print(STDOUT_FILENO, out, {.color = color})) ? kExitFine : kExitUsage;
 }
 
 }  // namespace
 
 int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
+  if (arguments.ascii && !arguments.chart && arguments.parameter.empty())
+    return usage_error("--ascii is for what is drawn: it goes with --chart or --parameter");
   SourceFile file;
   Diagnostics diagnostics;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);

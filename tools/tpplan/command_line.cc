@@ -182,7 +182,7 @@ void declare_show(CLI::App& command, LineArguments& line) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
   CLI::Option* chart_option = command.add_flag("--chart", arguments.chart, "bars of the memory of each rank");
-  command.add_flag("--ascii", arguments.ascii, "the chart in ASCII, whatever the locale")->needs(chart_option);
+  command.add_flag("--ascii", arguments.ascii, "chart and grid in ASCII, whatever the locale");
   add_recipe(command, arguments.recipe, "how the model is trained, for the memory of a step (default: adamw)");
   for (const char* other : {"--rank", "--parameter", "--format"}) chart_option->excludes(command.get_option(other));
 }
