@@ -3,10 +3,7 @@
 #include <algorithm>
 
 namespace tpplan {
-namespace {
 
-// From the beginning of the entry's first line to that of the first line that is no further in; false where something
-// else stands before the key.
 bool entry_lines(const std::string& text, uint64_t key, TextEdit& edit) {
   const size_t line_break = key == 0 ? std::string::npos : text.rfind('\n', key - 1);
   const size_t begin = line_break == std::string::npos ? 0 : line_break + 1;
@@ -22,8 +19,6 @@ bool entry_lines(const std::string& text, uint64_t key, TextEdit& edit) {
   edit.length = end - begin;
   return true;
 }
-
-}  // namespace
 
 std::vector<TextEdit> text_edits(const SourceFile& file, const Diagnostic& diagnostic) {
   std::vector<TextEdit> edits;
@@ -53,14 +48,18 @@ std::string apply_edits(const SourceFile& file, const Diagnostics& diagnostics) 
     if (is_free) all.insert(all.end(), edits.begin(), edits.end());
   }
   std::ranges::stable_sort(all, {}, &TextEdit::offset);
-  std::string text;
+  return with_edits(file.text, all);
+}
+
+std::string with_edits(const std::string& text, const std::vector<TextEdit>& edits) {
+  std::string out;
   size_t at = 0;
-  for (const TextEdit& edit : all) {
-    text.append(file.text, at, edit.offset - at);
-    text += edit.text;
+  for (const TextEdit& edit : edits) {
+    out.append(text, at, edit.offset - at);
+    out += edit.text;
     at = edit.offset + edit.length;
   }
-  return text.append(file.text, std::min(at, file.text.size()));
+  return out.append(text, std::min(at, text.size()));
 }
 
 }  // namespace tpplan

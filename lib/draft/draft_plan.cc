@@ -8,15 +8,13 @@
 
 #include "base/text.h"
 #include "draft/find_units.h"
-#include "draft/unit_ways.h"
+#include "draft/unit_words.h"
 #include "infer/check_coverage.h"
 #include "judge.h"
 #include "manifest/path_pattern.h"
 
 namespace tpplan {
 namespace {
-
-constexpr size_t kCommentWidth = 104;
 
 // A unit, and how it is cut.
 struct ChosenUnit {
@@ -38,37 +36,6 @@ std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const Dr
   const std::string_view style = chosen.way == nullptr ? std::string_view{} : style_of(*chosen.way, member.role);
   if (!style.empty()) return style;
   return member.elements > kLargeParameter ? in.dialect.keep_whole : std::string_view{};
-}
-
-std::vector<std::string> wrapped(std::string_view text) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (const std::string_view word : split(text, ' ')) {
-    if (!line.empty() && line.size() + 1 + word.size() > kCommentWidth) lines.push_back(std::exchange(line, {}));
-    if (!line.empty()) line += ' ';
-    line += word;
-  }
-  if (!line.empty()) lines.push_back(std::move(line));
-  return lines;
-}
-
-constexpr std::string_view kWholeTexts[] = {
-    "The vocabulary", "Scores",  "A table",           "Attention",
-    "An MLP",         "Experts", "A layer by itself", "What no way of cutting is known for"};
-static_assert(std::size(kWholeTexts) == static_cast<size_t>(UnitKind::Whole) + 1);
-
-std::string comment_of(const ChosenUnit& chosen) {
-  std::string text;
-  if (chosen.way != nullptr) {
-    text = std::string(chosen.way->comment);
-    if (!chosen.way->is_best && !chosen.reason.empty()) text += fmt::format(" Otherwise: {}.", chosen.reason);
-    return text;
-  }
-  const DraftRole role = chosen.unit->members.front().role;
-  if (role == DraftRole::Router) return "The router: whole, so that all ranks send tokens to the same experts.";
-  if (role == DraftRole::Table && chosen.unit->kind == UnitKind::Whole) return "Whole: small beside the others.";
-  text = fmt::format("{}: whole on every rank", kWholeTexts[static_cast<size_t>(chosen.unit->kind)]);
-  return chosen.reason.empty() ? text + "." : fmt::format("{}, because {}.", text, chosen.reason);
 }
 
 // A framework's own plans have no blocks, and stars for all numbers: with those transformers looks a module up.
@@ -101,7 +68,7 @@ void add_rule(DraftPlan& draft, const Drafting& in, const DraftMember& member, s
   rule.block = block;
   if (repeats(draft.plan, rule)) return;
   draft.plan.rules.push_back(std::move(rule));
-  draft.comments.rules.push_back(comment.empty() ? std::vector<std::string>{} : wrapped(comment));
+  draft.comments.rules.push_back(comment.empty() ? std::vector<std::string>{} : comment_lines_of(comment));
   comment.clear();
 }
 
@@ -132,7 +99,7 @@ DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
   for (uint32_t block = kNoRule; block != draft.plan.blocks.size(); ++block) {  // kNoRule + 1 is 0
     const std::string_view wanted = block == kNoRule ? std::string_view{} : draft.plan.blocks[block].text;
     for (const ChosenUnit& unit : chosen) {
-      std::string comment = comment_of(unit);
+      std::string comment = unit_comment(*unit.unit, unit.way, unit.reason);
       for (const DraftMember& member : unit.unit->members) {
         const DraftKey key = key_in(in, member.key);
         const std::string_view style = style_in(in, unit, member);
@@ -170,26 +137,6 @@ bool cuts_any(const Drafting& in, const DraftUnit& unit, const UnitWay& way) {
   });
 }
 
-// What without operations nobody sees: that a norm needs all heads, and what parameters of unknown names are for.
-std::string unseen_fault(const Drafting& in, const DraftUnit& unit, const UnitWay& way) {
-  if (in.graph.operations.is_there) return {};
-  for (const DraftMember& member : unit.members) {
-    const bool is_other =
-        member.role == DraftRole::ExpertsOther || (way.by_heads && member.role == DraftRole::HeadOther);
-    if (is_other && style_of(way, member.role).empty())
-      return fmt::format("without operations nobody knows what `{}` is for", member.key.name);
-  }
-  if (!way.by_heads) return {};
-  for (const DraftMember& member : unit.members) {
-    if (member.role == DraftRole::WholeNorm) return fmt::format("`{}` is a norm over all heads", member.key.name);
-  }
-  const auto has = [&](DraftRole role) {
-    return std::ranges::find(unit.members, role, &DraftMember::role) != unit.members.end();
-  };
-  if (!has(DraftRole::Out)) return "no layer is known that takes the heads";
-  return {};
-}
-
 // Layers that a dialect's keys do not tell apart are cut alike, or not at all.
 bool has_clash(const TpPlan& plan) {
   for (const PlanRule& rule : plan.rules) {
@@ -203,7 +150,7 @@ ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, con
   ChosenUnit choice{.unit = &unit, .way = nullptr, .reason = {}};
   for (const UnitWay& way : unit_ways()) {
     if (way.kind != unit.kind || !has_styles(in, unit, way) || !cuts_any(in, unit, way)) continue;
-    std::string fault = unseen_fault(in, unit, way);
+    std::string fault = unseen_fault(in.graph, unit, way);
     if (fault.empty()) {
       std::vector<ChosenUnit> with = before;
       with.push_back({&unit, &way, {}});

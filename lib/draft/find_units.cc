@@ -98,19 +98,26 @@ void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftM
   const auto [at, is_new] = finder.known.emplace(name, finder.units.size());
   if (is_new) finder.units.push_back({.kind = kind, .scope = scope, .members = {}});
   std::vector<DraftMember>& members = finder.units[at->second].members;
+  member.modules = {member.module};
   const auto there = std::ranges::find(members, member.key, &DraftMember::key);
-  if (there == members.end())
+  if (there == members.end()) {
     members.push_back(std::move(member));
-  else
-    there->elements = std::max(there->elements, member.elements);
+    return;
+  }
+  there->elements = std::max(there->elements, member.elements);
+  there->modules.push_back(member.module);
 }
 
 void add_module(UnitFinder& finder, UnitKind kind, ModuleId scope, ModuleId id, DraftRole role) {
   const DraftKey key = key_of_path(finder.graph, id);
   const DraftKey place = scope == kNone ? key : key_of_path(finder.graph, scope, false);
-  add_member(
-      finder, kind, place,
-      {.key = key, .role = role, .module = id, .elements = largest_tensor(finder.graph, finder.graph.modules[id])});
+  add_member(finder, kind, place,
+             {.key = key,
+              .role = role,
+              .module = id,
+              .modules = {},
+              .param = {},
+              .elements = largest_tensor(finder.graph, finder.graph.modules[id])});
 }
 
 bool is_linear(const ModelGraph& graph, const Module& module) {
@@ -278,6 +285,8 @@ void add_head_params(UnitFinder& finder, ModuleId id) {
                {.key = key_of_path(graph, id, true, param.name),
                 .role = role,
                 .module = id,
+                .modules = {},
+                .param = param.name,
                 .elements = elements_of(shape),
                 .ndim = has_heads ? shape.size() : 0,
                 .heads_at = has_heads ? static_cast<size_t>(dim - shape.begin()) : 0});
@@ -294,9 +303,12 @@ void add_experts(UnitFinder& finder, ModuleId id) {
                {.key = key_of_path(graph, id, true, param.name),
                 .role = expert_role(param.name),
                 .module = id,
+                .modules = {},
+                .param = param.name,
                 .elements = elements_of(shape_of(graph, param))});
   }
-  add_member(finder, UnitKind::Experts, scope, {.key = scope, .role = DraftRole::ExpertsModule, .module = id});
+  add_member(finder, UnitKind::Experts, scope,
+             {.key = scope, .role = DraftRole::ExpertsModule, .module = id, .modules = {}, .param = {}});
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ struct DraftMember {
   DraftKey key;
   DraftRole role = DraftRole::None;
   ModuleId module = kNone;        // the first
+  std::vector<ModuleId> modules;  // all
+  std::string_view param;         // the key is that of this parameter of theirs; empty: the module's
   uint64_t elements = 0;          // of its largest tensor
   size_t ndim = 0, heads_at = 0;  // of a tensor with a dim of heads: which; ndim 0: none is known
 };

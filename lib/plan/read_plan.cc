@@ -112,6 +112,7 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   for (const SectionRow& section : kSections) {
     if (const YamlId value = value_of(section.key); value != kNoYaml) section.read(reader, value);
   }
+  reader.plan.axis = reader.axis;
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
     const std::string_view keep_whole = reader.plan.dialect->keep_whole;
     fault(reader, Code::TP3010, rules != kNoYaml ? rules : root,

@@ -108,6 +108,7 @@ struct TpPlan {
   KerasMatch keras_match = KerasMatch::Fullmatch;
   Mesh mesh;
   std::vector<Span> axis_spans;  // of the mesh's axes
+  AxisId axis = kNoAxis;         // of styles that name none
   UnevenPolicy uneven = UnevenPolicy::Error;
   std::vector<ModulePattern> blocks;
   std::vector<PlanRule> rules;  // file order

@@ -239,4 +239,13 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   return write_pieces(std::move(pieces));
 }
 
+std::string rule_text(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
+  constexpr std::string_view key = "rule";
+  PlanPieces pieces;
+  pieces.root.kind = PieceKind::Map;
+  add_entry(pieces.root, key, rule_piece(rule, mesh, default_axis));
+  const std::string text = write_pieces(std::move(pieces));
+  return text.substr(key.size() + 2, text.size() - key.size() - 3);  // without ": " and the line break
+}
+
 }  // namespace tpplan

@@ -19,4 +19,7 @@ struct PlanComments {
 // in its block; texts are UTF-8; styles are of its dialect, and a style without an axis does its work without one.
 [[nodiscard]] std::string write_plan(const TpPlan& plan, const PlanComments& comments = {});
 
+// What stands behind a rule's key: `colwise`, `{spec: [tp, null]}`. A style over `default_axis` names no axis.
+[[nodiscard]] std::string rule_text(const PlanRule& rule, const Mesh& mesh, AxisId default_axis);
+
 }  // namespace tpplan

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Format kPrintFormats[] = {
     {"human", true, true, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
-    {"json", false, true, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.costs); }},
+    {"json", false, true, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.members); }},
     {"jsonl", false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
     {"sarif", false, false, [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
     {"github", false, false, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},

@@ -18,13 +18,13 @@ struct Report {
   RenderOptions look;     // of the format for people
   std::string_view tool;  // its name and version, a space between
   PageOfCode page;
-  std::string_view costs{};  // JSON of a member `costs` of the document; empty: none
+  std::span<const DocumentMember> members{};  // of the document, behind the findings
 };
 
 struct Format {
   std::string_view name;
   bool for_people;  // a summary may follow the findings
-  bool has_costs;   // the collectives of a step can stand in it, or follow it
+  bool has_more;    // what is asked for beside the findings can stand in it, or follow it
   std::string (*render)(const Report& report);
 };
 

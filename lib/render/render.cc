@@ -115,17 +115,7 @@ void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) 
   begin_object(json);
   write_member(json, "applicability", is_sure(d.code) ? "sure" : "likely");
   write_key(json, "edits");
-  write_array(json, edits, [&](const TextEdit& edit) {
-    const LineColumn begin = line_column(*file, edit.offset), end = line_column(*file, edit.offset + edit.length);
-    begin_object(json);
-    write_member(json, "file", file->name);
-    write_member(json, "line", begin.line);
-    write_member(json, "column", begin.column);
-    write_member(json, "end_line", end.line);
-    write_member(json, "end_column", end.column);
-    write_member(json, "text", edit.text);
-    end_object(json);
-  });
+  write_edits(json, *file, edits);
   end_object(json);
   end_array(json);
 }
@@ -160,6 +150,20 @@ std::string failed_at(const Fault& fault) { return fmt::format("rank {} failed a
 
 }  // namespace
 
+void write_edits(JsonWriter& json, const SourceFile& file, std::span<const TextEdit> edits) {
+  write_array(json, edits, [&](const TextEdit& edit) {
+    const LineColumn begin = line_column(file, edit.offset), end = line_column(file, edit.offset + edit.length);
+    begin_object(json);
+    write_member(json, "file", file.name);
+    write_member(json, "line", begin.line);
+    write_member(json, "column", begin.column);
+    write_member(json, "end_line", end.line);
+    write_member(json, "end_column", end.column);
+    write_member(json, "text", edit.text);
+    end_object(json);
+  });
+}
+
 std::string render_human(const Diagnostics& diagnostics, const Sources& sources, const RenderOptions& options) {
   const Sources located = locate(diagnostics, sources);
   std::string out;
@@ -179,16 +183,17 @@ std::string render_human(const Fault& fault, std::string_view place, const Rende
   return out;
 }
 
-std::string render_json(const Diagnostics& diagnostics, const Sources& sources, std::string_view costs) {
+std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
+                        std::span<const DocumentMember> members) {
   const Sources located = locate(diagnostics, sources);
   std::vector<std::string> findings;
   for (const Diagnostic& d : diagnostics.list)
     findings.push_back(json_of([&](JsonWriter& json) { write_finding(json, d, located); }));
-  return render_document(findings, counts_of(diagnostics), costs);
+  return render_document(findings, counts_of(diagnostics), members);
 }
 
 std::string render_document(std::span<const std::string> findings, const FindingCounts& counts,
-                            std::string_view costs) {
+                            std::span<const DocumentMember> members) {
   JsonWriter json;
   begin_object(json);
   write_member(json, "format", "tpplan.diagnostics/1");
@@ -202,10 +207,10 @@ std::string render_document(std::span<const std::string> findings, const Finding
   }
   if (!findings.empty()) next_line(json, 0);
   end_array(json);
-  if (!costs.empty()) {
+  for (const DocumentMember& member : members) {
     next_line(json, 1);
-    write_key(json, "costs");
-    write_json(json, costs);
+    write_key(json, member.name);
+    write_json(json, member.json);
   }
   end_object(json);
   return json.out + '\n';

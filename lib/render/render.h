@@ -9,6 +9,8 @@
 
 #include "diagnostics/diagnostics.h"
 #include "diagnostics/fault.h"
+#include "diagnostics/text_edits.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 
@@ -50,13 +52,22 @@ struct FindingCounts {
 // line. `place` stands where the fault names none.
 [[nodiscard]] std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options);
 
-// One document of schemas/diagnostics.schema.json. `costs` is JSON of its member of that name; empty: it has none.
+// A member of the document behind the findings.
+struct DocumentMember {
+  std::string_view name;
+  std::string json;
+};
+
+// Edits of a file, as the array that the document has of them.
+void write_edits(JsonWriter& json, const SourceFile& file, std::span<const TextEdit> edits);
+
+// One document of schemas/diagnostics.schema.json.
 [[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
-                                      std::string_view costs = {});
+                                      std::span<const DocumentMember> members = {});
 
 // The same document of findings that are written already, each of them a line of render_jsonl without its end.
 [[nodiscard]] std::string render_document(std::span<const std::string> findings, const FindingCounts& counts,
-                                          std::string_view costs = {});
+                                          std::span<const DocumentMember> members = {});
 
 // JSON Lines: the findings of that document, each on a line of its own.
 [[nodiscard]] std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);

@@ -86,6 +86,7 @@ FINDS = [["check", *PAIR, "--format", format] for format in FORMATS] + [
     ["check", *PAIR, "--diff"],
     ["check", *PAIR, "--mesh", "PIECE=2"],
     ["check", *PAIR, "--example", "--strict"],
+    ["check", *PAIR, "--suggest"],
     ["lint", *PAIR],
     ["suggest", *PAIR, "--max-ranks", "8"],
     ["suggest", *PAIR, "--max-ranks", "8", "--format", "json"],

@@ -2,8 +2,9 @@
 
 PHASE/CASE holds model.json, plan.yaml and expected.txt: what `tpplan compile --print PHASE` writes and, where there are
 any, the warnings behind it. diagnostics/CASE holds what `tpplan check` writes, at 80 columns and without colour, and
-its exit status. schedule/CASE and reads/CASE hold what `tpplan-exec run` and `load` print of the compiled case. With
-TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the difference.
+its exit status, suggest/CASE the same with --suggest. schedule/CASE and reads/CASE hold what `tpplan-exec run` and
+`load` print of the compiled case. With TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the
+difference.
 """
 
 import os
@@ -19,6 +20,7 @@ EXECUTED = {
     "schedule": ("run", "manifest.json"),
     "reads": ("load", "manifest.json", "--weights", "weights.safetensors"),
 }
+CHECKED = {"diagnostics": [], "suggest": ["--suggest"]}
 PHASES = ("model", "plan", "matches", "shardings", "boundaries", "operations", "manifest")
 CASES = sorted(str(path.parent.relative_to(HERE)) for path in HERE.glob("*/*/plan.yaml"))
 
@@ -49,8 +51,8 @@ def printed(case, folder):
     topic = case.split("/")[0]
     if topic in EXECUTED:
         return printed_by_executor(case, folder)
-    if topic == "diagnostics":
-        result = run("check", "model.json", "plan.yaml", "--color", "never", cwd=HERE / case)
+    if topic in CHECKED:
+        result = run("check", "model.json", "plan.yaml", "--color", "never", *CHECKED[topic], cwd=HERE / case)
         return result.stdout.decode() + f"exit status {result.returncode}\n"
     allowed = [word for code in NEIGHBOURS for word in ("--allow", code)]
     result = run(
@@ -82,7 +84,7 @@ def test_output_is_the_recorded_one(case, tmp_path):
 
 def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
     topics = {path.name for path in HERE.iterdir() if path.is_dir() and not path.name.startswith("__")}
-    assert topics == {*PHASES, *EXECUTED, "diagnostics"}
+    assert topics == {*PHASES, *EXECUTED, *CHECKED}
     for case in CASES:
         assert {path.name for path in (HERE / case).iterdir()} == {"model.json", "plan.yaml", "expected.txt"}, case
 

@@ -49,7 +49,19 @@ LAYERS = {
     "ops": {"base", "diagnostics", "sharding", "graph"},
     "walk": {"base", "diagnostics", "sharding", "graph", "ops", "model", "plan", "match", "infer"},
     "dialects": {"base", "diagnostics", "sharding", "model", "plan", "match", "infer"},
-    "draft": {"base", "diagnostics", "infer", "manifest", "model", "plan", "sharding", "judge.h"},
+    "draft": {
+        "base",
+        "diagnostics",
+        "syntax",
+        "infer",
+        "manifest",
+        "match",
+        "model",
+        "plan",
+        "sharding",
+        "walk",
+        "judge.h",
+    },
     "remedy": {"base", "diagnostics", "infer", "measure", "model", "ops", "plan", "walk", "judge.h", "price.h"},
 }
 

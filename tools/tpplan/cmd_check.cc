@@ -13,6 +13,7 @@
 #include "render/formats.h"
 #include "report/render_costs.h"
 #include "report/render_step.h"
+#include "suggested_rules.h"
 #include "use_baseline.h"
 
 namespace tpplan {
@@ -109,6 +110,7 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
                                                       {"--recipe", !arguments.recipe.empty()},
                                                       {"--topology", !arguments.speeds.empty()},
                                                       {"--example", arguments.inputs.examples},
+                                                      {"--suggest", arguments.suggest},
                                                       {"--stdin-filename", !arguments.stdin_filename.empty()}};
   for (const auto& [name, is_given] : single) {
     if (is_given) return usage_error(fmt::format("{} is for one plan: name MODEL and PLAN", name));
@@ -128,7 +130,9 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     return usage_error(fmt::format("--format {}: formats are {}", escape_for_terminal(arguments.format), names));
   }
   const bool with_costs = arguments.costs || !arguments.recipe.empty() || !arguments.speeds.empty();
-  if (with_costs && !format->has_costs)
+  if (arguments.suggest && !format->has_more)
+    return usage_error(fmt::format("--suggest: format {} has no place for it; human and json have", format->name));
+  if (with_costs && !format->has_more)
     return usage_error(fmt::format("--costs: format {} has no place for them; human and json have", format->name));
   if (arguments.inputs.examples && !format->for_people)
     return usage_error(fmt::format("--example: format {} has no place for it; human has", format->name));
@@ -164,14 +168,20 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     costs.time = &numbers.time;
     costs.topology = &numbers.topology;
   }
-  const std::string costs_json =
-      with_costs && !format->for_people ? json_of([&](JsonWriter& json) { write_costs(json, costs); }) : "";
+  const bool is_plan = session.compilation.reached > Phase::Plan;
+  const RuleSuggestion suggestion =
+      arguments.suggest && is_plan ? suggest_for_session(session, arguments.inputs) : RuleSuggestion{};
+  std::vector<DocumentMember> members;
+  if (with_costs && !format->for_people)
+    members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, costs); })});
+  if (arguments.suggest && is_plan && !format->for_people)
+    members.push_back({"suggestion", suggestion_member(suggestion, session.plan)});
   std::string out = format->render({.diagnostics = session.diagnostics,
                                     .sources = sources_of(session),
                                     .look = look,
                                     .tool = kToolVersion,
                                     .page = embedded_page,
-                                    .costs = costs_json});
+                                    .members = members});
   if (format->for_people) {
     for (const std::string& example : session.compilation.judgement.forecast.examples) out += example;
   }
@@ -184,6 +194,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     if (numbers.has_memory) out += render_memory(numbers.memory, costs_look);
     if (numbers.has_time) out += render_time(numbers.time, costs.mesh, numbers.topology, costs_look);
   }
+  if (format->for_people && arguments.suggest && is_plan) out += suggestion_text(suggestion, session.plan);
   const bool printed =
       format->for_people ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
   return printed ? status : kExitUsage;

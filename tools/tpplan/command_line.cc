@@ -137,6 +137,8 @@ void declare_check(CLI::App& command, LineArguments& line) {
       "--fix", line.check.fix,
       "write what findings propose into the plan first: slips of YAML, near names, rules that repeat others");
   command.add_flag("--diff", line.check.diff, "show what --fix would change, and write nothing")->excludes("--fix");
+  command.add_flag("--suggest", line.check.suggest,
+                   "show rules for what no rule covers, tried on the plan, as the difference that they make to it");
   command
       .add_option(
           "--baseline", line.check.baseline,

@@ -52,6 +52,7 @@ struct CheckArguments {
   Project project;                  // of the settings file: what is checked without a model and a plan
   bool fix = false;                 // what findings propose is written into the plan first
   bool diff = false;                // and this only shown
+  bool suggest = false;             // rules for what no rule covers, too
   std::string baseline;             // of known findings; empty: none
   bool write_baseline = false;      // what is found becomes known
   bool watch = false;               // again, whenever an input changes

@@ -1,0 +1,85 @@
+#include "suggested_rules.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/text.h"
+#include "base/unified_diff.h"
+#include "render/render.h"
+#include "syntax/json_writer.h"
+
+namespace tpplan {
+namespace {
+
+std::string counts_text(const FoundCounts& counts) {
+  return fmt::format("{}, {}", counted(counts.errors, "error"), counted(counts.warnings, "warning"));
+}
+
+std::string heading(const RuleSuggestion& suggestion) {
+  uint64_t parameters = 0, bytes = 0;
+  for (const SuggestedRule& rule : suggestion.rules) {
+    parameters += rule.parameters;
+    bytes += rule.bytes;
+  }
+  if (suggestion.rules.empty()) return "no rule is missing where one is known\n";
+  return fmt::format("{} for {} that no rule covers, {}:\n", counted(suggestion.rules.size(), "rule"),
+                     counted(parameters, "parameter"), human_bytes(bytes));
+}
+
+void write_counts(JsonWriter& json, std::string_view name, const FoundCounts& counts) {
+  write_key(json, name);
+  begin_object(json);
+  write_member(json, "errors", counts.errors);
+  write_member(json, "warnings", counts.warnings);
+  end_object(json);
+}
+
+}  // namespace
+
+RuleSuggestion suggest_for_session(const Session& session, const InputArguments& inputs) {
+  MeshSizes sizes;
+  if (!mesh_fault(inputs.mesh, sizes).empty()) return {};
+  return suggest_rules(session.compilation.graph, session.plan, sizes, walk_options(inputs));
+}
+
+std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& plan) {
+  const std::string name = escape_for_terminal(plan.name);
+  std::string out = heading(suggestion) + unified_diff(name, name, plan.text, suggestion.text);
+  if (!suggestion.rules.empty())
+    out += fmt::format("tried on the plan{}: {}; as it stands: {}\n",
+                       suggestion.is_walked ? ", operation by operation" : ", by names, shapes and heads",
+                       counts_text(suggestion.after), counts_text(suggestion.before));
+  for (const LeftUnit& left : suggestion.left)
+    out += fmt::format("no rule for `{}`: {}\n", escape_for_terminal(left.path), escape_for_terminal(left.reason));
+  return out;
+}
+
+std::string suggestion_member(const RuleSuggestion& suggestion, const SourceFile& plan) {
+  return json_of([&](JsonWriter& json) {
+    begin_object(json);
+    write_key(json, "rules");
+    write_array(json, suggestion.rules, [&](const SuggestedRule& rule) {
+      begin_object(json);
+      if (!rule.block.empty()) write_member(json, "block", rule.block);
+      write_member(json, "key", rule.key);
+      write_member(json, "treatment", rule.treatment);
+      write_member(json, "parameters", rule.parameters);
+      write_member(json, "bytes", rule.bytes);
+      end_object(json);
+    });
+    write_key(json, "edits");
+    write_edits(json, plan, suggestion.edits);
+    write_key(json, "left");
+    write_array(json, suggestion.left, [&](const LeftUnit& left) {
+      begin_object(json);
+      write_member(json, "path", left.path);
+      write_member(json, "reason", left.reason);
+      end_object(json);
+    });
+    write_counts(json, "before", suggestion.before);
+    write_counts(json, "after", suggestion.after);
+    write_member(json, "walked", suggestion.is_walked);
+    end_object(json);
+  });
+}
+
+}  // namespace tpplan
