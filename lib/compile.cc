@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <tuple>
+#include <utility>
 
 #include "base/sha256.h"
 #include "infer/build_manifest.h"
@@ -11,6 +12,7 @@
 #include "ops/prove_shapes.h"
 #include "remedy/find_remedies.h"
 #include "remedy/join_size_findings.h"
+#include "remedy/smallest_examples.h"
 
 namespace tpplan {
 
@@ -45,6 +47,10 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   // Edits are tried for their findings alone.
   find_remedies(c.graph, c.plan, {.runtime = inputs.walk.runtime, .infer = inputs.walk.infer}, diagnostics);
   join_size_findings(c.graph, c.plan, diagnostics);
+  if (inputs.walk.examples)
+    c.judgement.forecast.examples = smallest_examples(
+        c.graph, c.plan, {.runtime = inputs.walk.runtime, .infer = inputs.walk.infer, .examples = true},
+        std::move(c.judgement.forecast.examples));
   mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,

@@ -7,7 +7,9 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <utility>
 
+#include "base/text.h"
 #include "walk/node_args.h"
 #include "walk/slots.h"
 
@@ -16,6 +18,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 constexpr size_t kRanks = 2;
+constexpr size_t kLineWidth = 80;
 
 enum class Held : uint8_t { Whole, Piece, Term };
 constexpr std::string_view kHeld[] = {"", ", pieces", ", terms"};  // by Held
@@ -147,16 +150,14 @@ std::string text_of(const Numbers& numbers) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string line(std::string_view label, std::string_view first, std::string_view second, std::string_view whole) {
-  return fmt::format("  {:<16}{:<16}{:<16}{}\n", label, first, second, whole);
+ExampleRow row_of(std::string_view name, const Vector& v) {
+  return {std::string(name), {{v.local[0], {}}, {v.local[1], {}}}, {v.whole, {}}};
 }
 
-std::string line_of(std::string_view label, const Vector& v) {
-  return line(label, text_of(v.local[0]), text_of(v.local[1]), text_of(v.whole));
-}
-
-std::string heading(std::string_view what) {
-  return fmt::format("in numbers: {} with two ranks\n{}", what, line("", "rank 0", "rank 1", "whole model"));
+Example begin_example(std::string_view operation) {
+  Example example;
+  example.operation = operation;
+  return example;
 }
 
 bool agree(const Numbers& a, const Numbers& b) {
@@ -186,9 +187,8 @@ Numbers together(const std::vector<Vector>& in, const Numbers (&local)[kRanks], 
   return made;
 }
 
-}  // namespace
-
-std::string operation_example(const Walk& walk, const GraphNode& node, bool crashes) {
+// The operation carried out on what two ranks hold; nothing where its arithmetic is not known, or shows no fault.
+Example number_example(const Walk& walk, const GraphNode& node, bool crashes) {
   std::string name(walk.graph.strings[node.name]);
   if (name.ends_with('_')) name.pop_back();
   std::vector<Vector> in;
@@ -201,50 +201,163 @@ std::string operation_example(const Walk& walk, const GraphNode& node, bool cras
   const auto right = computed(name, whole);
   if (!right) return {};
   Numbers local[kRanks];
-  std::string made[kRanks];
+  ExampleRow made{.name = name, .ranks = {}, .whole = {*right, {}}};
   bool fits = true;
   for (size_t rank = 0; rank < kRanks; ++rank) {
     std::vector<Numbers> own;
     for (const Vector& v : in) own.push_back(v.local[rank]);
     local[rank] = computed(name, own).value_or(Numbers{});
     fits = fits && !local[rank].empty();
-    made[rank] = !local[rank].empty()  ? text_of(local[rank])
-                 : is_sized_view(name) ? fmt::format("{} of {} there", own[0].size(), kRanks)
-                                       : fmt::format("{} meets {}", own[0].size(), own.back().size());
+    made.ranks[rank].numbers = local[rank];
+    if (local[rank].empty())
+      made.ranks[rank].text = is_sized_view(name) ? fmt::format("{} of {} there", own[0].size(), kRanks)
+                                                  : fmt::format("{} meets {}", own[0].size(), own.back().size());
   }
   const Numbers all = together(in, local, is_product(name));
   if (fits == crashes || (fits && agree(all, *right))) return {};
-  std::string out = heading(name);
-  for (size_t i = 0; i < in.size(); ++i)
-    out += line_of(fmt::format("{}{}",
-                               in.size() == 1 ? "x"
-                               : i == 0       ? "a"
-                                              : "b",
-                               kHeld[static_cast<size_t>(in[i].held)]),
-                   in[i]);
-  out += line(name, made[0], made[1], text_of(*right));
-  return out + (fits ? fmt::format("  {} where {} belongs\n", text_of(all), text_of(*right))
-                     : fmt::format("  no result where {} belongs\n", text_of(*right)));
+  Example example = begin_example(name);
+  for (size_t i = 0; i < in.size(); ++i) {
+    const std::string_view letter = in.size() == 1 ? "x" : i == 0 ? "a" : "b";
+    example.rows.push_back(row_of(fmt::format("{}{}", letter, kHeld[static_cast<size_t>(in[i].held)]), in[i]));
+  }
+  example.rows.push_back(std::move(made));
+  example.conclusion = fits ? fmt::format("{} where {} belongs", text_of(all), text_of(*right))
+                            : fmt::format("no result where {} belongs", text_of(*right));
+  return example;
 }
 
-std::string result_example(const Walk& walk, const Spread& layout) {
+// ---- shapes ----
+
+Numbers numbers_of(std::span<const int64_t> sizes) { return {sizes.begin(), sizes.end()}; }
+
+// The first rank that holds other elements of the value than rank 0 does; 0 where there is none.
+size_t other_rank(const Walk& walk, const Spread& layout) {
+  for (size_t rank = 1; rank < walk.ranks; ++rank) {
+    for (const MapId id : layout.dims) {
+      const DimMap& map = walk.table.maps.maps[id];
+      if (map.local[rank] != map.local[0] || (!map.runs.empty() && map.runs[rank] != map.runs[0])) return rank;
+    }
+  }
+  return 0;
+}
+
+void add_value(const Walk& walk, std::string name, ValueId value, const Spread& layout, Example& example) {
+  ExampleRow row{.name = std::move(name), .ranks = {}, .whole = {numbers_of(shape_of(walk.graph, value)), {}}};
+  if (layout.is_dtensor) row.name += ", a DTensor";
+  for (size_t i = 0; i < kRanks; ++i)
+    row.ranks[i].numbers = numbers_of(local_shape(walk.table, layout, example.ranks[i]));
+  example.rows.push_back(std::move(row));
+}
+
+// Sizes that the operation is asked for, as each rank works them out; none where it is asked for none.
+void add_asked(Walk& walk, const GraphNode& node, Example& example) {
+  ExampleRow row{.name = "asked for", .ranks = {}, .whole = {}};
+  each_arg(walk.graph, node, [&](const GraphArg& arg) {
+    if (arg.kind != ArgKind::Int && arg.kind != ArgKind::Size) return;
+    const bool is_size = arg.kind == ArgKind::Size;
+    row.whole.numbers.push_back(static_cast<double>(is_size ? walk.graph.sizes[arg.id].traced : arg.integer));
+    for (size_t i = 0; i < kRanks; ++i)
+      row.ranks[i].numbers.push_back(
+          static_cast<double>(is_size ? walk.numbers[size_number(walk, arg.id)].local[example.ranks[i]] : arg.integer));
+  });
+  if (!row.whole.numbers.empty()) example.rows.push_back(std::move(row));
+}
+
+}  // namespace
+
+std::string example_text(const Example& example) {
+  const auto cell_text = [&](const ExampleCell& cell) {
+    if (!cell.text.empty()) return cell.text;
+    return example.in_shapes ? fmt::format("[{}]", text_of(cell.numbers)) : text_of(cell.numbers);
+  };
+  std::vector<std::array<std::string, 4>> lines{
+      {{"", fmt::format("rank {}", example.ranks[0]), fmt::format("rank {}", example.ranks[1]), "whole model"}}};
+  for (const ExampleRow& row : example.rows)
+    lines.push_back({row.name, cell_text(row.ranks[0]), cell_text(row.ranks[1]), cell_text(row.whole)});
+  size_t widths[3] = {16, 16, 16};
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < 3; ++i) widths[i] = std::max(widths[i], line[i].size() + 2);
+  }
+  std::string out = fmt::format("{}: {}: in {}: {} ", kind_of(example.code).name, example.path,
+                                example.in_shapes ? "shapes" : "numbers", example.operation);
+  out += example.mesh.empty() ? "with two ranks" : fmt::format("on {}", example.mesh);
+  if (example.batch > 0) out += fmt::format(", batch {}, sequence {}", example.batch, example.sequence);
+  out += '\n';
+  for (const auto& line : lines) {
+    out += fmt::format("  {:<{}}{:<{}}{:<{}}{}\n", line[0], widths[0], line[1], widths[1], line[2], widths[2], line[3]);
+  }
+  std::string last;
+  for (const std::string_view word : split(example.conclusion, ' ')) {
+    if (!last.empty() && last.size() + 3 + word.size() > kLineWidth)
+      out += fmt::format("  {}\n", std::exchange(last, {}));
+    last += last.empty() ? word : fmt::format(" {}", word);
+  }
+  return out + fmt::format("  {}\n", last);
+}
+
+Example operation_example(const Walk& walk, const GraphNode& node, bool crashes) {
+  return number_example(walk, node, crashes);
+}
+
+Example crash_example(Walk& walk, const GraphNode& node, const std::string& reason) {
+  const bool is_operation = node.kind == NodeKind::Op;
+  Example example = begin_example(walk.graph.strings[node.name]);
+  if (!is_operation) example.operation = node.kind == NodeKind::Enter ? "what enters" : "what leaves";
+  example.in_shapes = true;
+  std::vector<std::pair<std::string, ValueId>> values;
+  if (is_operation) {
+    for (const ValueId value : values_in(walk, node))
+      values.emplace_back(std::string(1, static_cast<char>('a' + values.size() % 26)), value);
+    if (values.size() == 1) values.front().first = "x";
+  }
+  for (uint32_t i = node.crossing_begin; !is_operation && i < node.crossing_end; ++i) {
+    const Crossing& crossing = walk.graph.crossings[i];
+    values.emplace_back(
+        crossing.key.empty() ? fmt::format("value {}", std::max(crossing.position, 0)) : std::string(crossing.key),
+        crossing.from);
+  }
+  for (const auto& [name, value] : values) {
+    const SlotId slot = walk.slot_of[value];
+    if (slot != kNoId && example.ranks[1] <= 1)
+      example.ranks[1] = std::max<size_t>(1, other_rank(walk, layout_of(walk, slot)));
+  }
+  for (const auto& [name, value] : values) {
+    const SlotId slot = walk.slot_of[value];
+    if (slot != kNoId && !shape_of(walk.graph, value).empty())
+      add_value(walk, name, value, layout_of(walk, slot), example);
+  }
+  if (is_operation && is_sized_view(walk.graph.strings[node.name])) add_asked(walk, node, example);
+  if (is_operation && node.out_begin < node.out_end && !example.rows.empty()) {
+    ExampleRow row{.name = "result", .ranks = {{{}, "none"}, {{}, "none"}}, .whole = {}};
+    row.whole.numbers = numbers_of(shape_of(walk.graph, walk.graph.outs[node.out_begin]));
+    example.rows.push_back(std::move(row));
+  }
+  example.conclusion = reason;
+  return example;
+}
+
+Example result_example(const Walk& walk, const Spread& layout) {
   const Vector v = hold(how_held(walk, layout, false), {1, 2});
   if (agree(v.local[0], v.whole)) return {};
-  return heading("the result") + line_of("returned", v) +
-         fmt::format("  rank 0 goes on with {} where {} belongs\n", text_of(v.local[0]), text_of(v.whole));
+  Example example = begin_example("the result");
+  example.rows.push_back(row_of("returned", v));
+  example.conclusion = fmt::format("rank 0 goes on with {} where {} belongs", text_of(v.local[0]), text_of(v.whole));
+  return example;
 }
 
-std::string sum_example(Code code) {
+Example sum_example(Code code) {
   const bool is_missing = code == Code::TP5111, is_gradient = is_missing || code == Code::TP5112;
   if (!is_gradient && code != Code::TP5109) return {};
   const Vector v = is_missing ? hold(Held::Term, {1}) : hold(Held::Whole, {1});
   const double added = v.local[0][0] + v.local[1][0];
-  std::string out = heading(is_gradient ? "the gradient" : "the value") + line_of("each has", v);
-  if (is_missing)
-    return out + fmt::format("  rank 0 steps by {} and rank 1 by {}, where {} + {} = {} belongs\n", text_of(v.local[0]),
-                             text_of(v.local[1]), text_of(v.local[0]), text_of(v.local[1]), text_of(v.whole));
-  return out + fmt::format("  {} = {} + {} where {} belongs\n", text_of({added}), text_of(v.local[0]),
-                           text_of(v.local[1]), text_of(v.whole));
+  Example example = begin_example(is_gradient ? "the gradient" : "the value");
+  example.rows.push_back(row_of("each has", v));
+  example.conclusion =
+      is_missing ? fmt::format("rank 0 steps by {} and rank 1 by {}, where {} + {} = {} belongs", text_of(v.local[0]),
+                               text_of(v.local[1]), text_of(v.local[0]), text_of(v.local[1]), text_of(v.whole))
+                 : fmt::format("{} = {} + {} where {} belongs", text_of({added}), text_of(v.local[0]),
+                               text_of(v.local[1]), text_of(v.whole));
+  return example;
 }
 
 }  // namespace tpplan

@@ -42,8 +42,8 @@ std::string operand_texts(const Walk& walk, const GraphNode& node) {
   return fmt::format("operands: {}", fmt::join(texts, " and "));
 }
 
-std::string example_of(const Walk& walk, const GraphNode& node, bool crashes) {
-  return walk.examples == nullptr ? std::string() : operation_example(walk, node, crashes);
+Example example_of(const Walk& walk, const GraphNode& node, bool crashes) {
+  return walk.examples == nullptr ? Example{} : operation_example(walk, node, crashes);
 }
 
 // The rules that the operands' layouts come from: the first one, and another.

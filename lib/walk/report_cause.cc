@@ -112,8 +112,10 @@ void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
   if (cause.partner != kNoRule && cause.partner != rule)
     d->notes.push_back({"meets what this rule makes", place(cause.partner)});
   if (walk.examples != nullptr) {
-    const std::string example = cause.example.empty() ? sum_example(cause.code) : cause.example;
-    if (!example.empty()) walk.examples->push_back(fmt::format("{}: {}: {}", kind_of(cause.code).name, path, example));
+    Example example = cause.example.rows.empty() ? sum_example(cause.code) : cause.example;
+    example.code = cause.code;
+    example.path = path;
+    if (!example.rows.empty()) walk.examples->push_back(std::move(example));
   }
   if (cause.unknown)
     d->help =

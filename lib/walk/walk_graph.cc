@@ -98,7 +98,7 @@ void judge_output(Walk& walk) {
                   .module = kNone,
                   .rule = walk.slots[slot].origin,
                   .layouts = {},
-                  .example = walk.examples != nullptr ? result_example(walk, layout) : std::string()},
+                  .example = walk.examples != nullptr ? result_example(walk, layout) : Example{}},
                  "output");
     return;
   }
@@ -169,6 +169,9 @@ void walk_forward(Walk& walk) {
       run_node(walk, node, i);
     if (node.kind == NodeKind::Exit) trace_boundary(walk, node, i);
     if (node.kind != NodeKind::Op && walk.crash == kNoId) list_boundary(walk, node);
+    if (walk.crash == kNoId || walk.examples == nullptr || walk.causes[walk.crash].unknown) continue;
+    Cause& cause = walk.causes[walk.crash];
+    if (cause.example.rows.empty()) cause.example = crash_example(walk, node, cause.reason);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
 #include "sharding/collective_call.h"
+#include "walk/example_table.h"
 #include "walk/step_trace.h"
 
 namespace tpplan {
@@ -45,7 +46,7 @@ struct Forecast {
   std::vector<AxisId> unlisted;       // data axes whose calls are made by who wraps the model, and are not among them
   ModuleId broken_at = kNone;         // of Broken: where the run would end
   std::string listing;                // the walk as text, where WalkOptions asked for it (walk/list_operations.h)
-  std::vector<std::string> examples;  // findings in numbers, where WalkOptions asked for them (walk/example.h)
+  std::vector<Example> examples;      // of findings, where WalkOptions asked for them (walk/example.h)
   StepTrace trace;                    // of None, where all axes are walked together
 };
 

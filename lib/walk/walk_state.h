@@ -12,6 +12,7 @@
 #include "base/keyed_hash.h"
 #include "ops/op_rules.h"
 #include "walk/claims.h"
+#include "walk/example_table.h"
 #include "walk/runtimes.h"
 #include "walk/step_trace.h"
 #include "walk/style_programs.h"
@@ -77,7 +78,7 @@ struct Cause {
   ModuleId module = kNone;
   RuleId rule = kNoRule, partner = kNoRule;
   std::string layouts;   // of the operands
-  std::string example;   // in numbers (walk/example.h), where they are asked for
+  Example example;       // on two ranks (walk/example.h), where it is asked for
   bool unknown = false;  // no rule: not known to be wrong
 };
 
@@ -153,9 +154,9 @@ struct Walk {
   std::map<std::string, FoundCause> found;  // by what makes two findings one
   uint32_t crash = kNoId;                   // into causes: where the run ends
   std::vector<CollectiveCall> calls;
-  std::string* listing = nullptr;                // nullptr: nobody wants it
-  std::vector<std::string>* examples = nullptr;  // the same
-  StepTrace* trace = nullptr;                    // the same
+  std::string* listing = nullptr;            // nullptr: nobody wants it
+  std::vector<Example>* examples = nullptr;  // the same
+  StepTrace* trace = nullptr;                // the same
 };
 
 }  // namespace tpplan

@@ -95,6 +95,43 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments) {
   return numbers;
 }
 
+void write_cell(JsonWriter& json, const ExampleCell& cell) {
+  if (!cell.text.empty()) return write_value(json, nullptr);
+  write_array(json, cell.numbers, [&](double number) { write_json(json, number_text(number)); });
+}
+
+// The member `examples` of schemas/diagnostics.schema.json.
+std::string examples_member(const std::vector<Example>& examples) {
+  JsonWriter json;
+  write_array(json, examples, [&](const Example& example) {
+    begin_object(json);
+    write_member(json, "code", kind_of(example.code).name);
+    write_member(json, "module", example.path);
+    write_member(json, "operation", example.operation);
+    write_member(json, "shows", example.in_shapes ? "shapes" : "numbers");
+    if (example.in_shapes) {
+      write_member(json, "mesh", example.mesh);
+      if (example.batch > 0) write_member(json, "batch", example.batch);
+      if (example.sequence > 0) write_member(json, "sequence", example.sequence);
+    }
+    write_key(json, "ranks");
+    write_array(json, example.ranks, [&](size_t rank) { write_value(json, rank); });
+    write_key(json, "rows");
+    write_array(json, example.rows, [&](const ExampleRow& row) {
+      begin_object(json);
+      write_member(json, "name", row.name);
+      write_key(json, "ranks");
+      write_array(json, row.ranks, [&](const ExampleCell& cell) { write_cell(json, cell); });
+      write_key(json, "whole");
+      write_cell(json, row.whole);
+      end_object(json);
+    });
+    write_member(json, "conclusion", example.conclusion);
+    end_object(json);
+  });
+  return std::move(json.out);
+}
+
 // Without a model and a plan. What asks for one plan has no place there.
 int check_settings(const CheckArguments& arguments, const Format& format, const CommonArguments& common) {
   if (!arguments.inputs.model.empty())
@@ -134,8 +171,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     return usage_error(fmt::format("--suggest: format {} has no place for it; human and json have", format->name));
   if (with_costs && !format->has_more)
     return usage_error(fmt::format("--costs: format {} has no place for them; human and json have", format->name));
-  if (arguments.inputs.examples && !format->for_people)
-    return usage_error(fmt::format("--example: format {} has no place for it; human has", format->name));
+  if (arguments.inputs.examples && !format->has_more)
+    return usage_error(fmt::format("--example: format {} has no place for it; human and json have", format->name));
   if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
     return check_settings(arguments, *format, common);
   BaselineUse baseline;
@@ -176,6 +213,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, costs); })});
   if (arguments.suggest && is_plan && !format->for_people)
     members.push_back({"suggestion", suggestion_member(suggestion, session.plan)});
+  if (arguments.inputs.examples && !format->for_people)
+    members.push_back({"examples", examples_member(session.compilation.judgement.forecast.examples)});
   std::string out = format->render({.diagnostics = session.diagnostics,
                                     .sources = sources_of(session),
                                     .look = look,
@@ -183,7 +222,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                                     .page = embedded_page,
                                     .members = members});
   if (format->for_people) {
-    for (const std::string& example : session.compilation.judgement.forecast.examples) out += example;
+    for (const Example& example : session.compilation.judgement.forecast.examples) out += example_text(example);
   }
   // A plan with known errors has no manifest to speak of.
   if (format->for_people && !common.quiet) out += (baseline.is_whole ? summary_of(session) : "") + said;

@@ -131,8 +131,10 @@ void declare_check(CLI::App& command, LineArguments& line) {
       ->type_name("[AXIS=]FILE")
       ->expected(1)
       ->take_all();
-  command.add_flag("--example", line.check.inputs.examples,
-                   "findings of the operations in numbers, too: two ranks side by side, and what belongs there");
+  command.add_flag(
+      "--example", line.check.inputs.examples,
+      "findings of the operations on two ranks, too, side by side with what belongs there: in numbers, or the "
+      "shapes that meet, at the smallest sizes that have the finding");
   command.add_flag(
       "--fix", line.check.fix,
       "write what findings propose into the plan first: slips of YAML, near names, rules that repeat others");
