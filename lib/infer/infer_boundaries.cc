@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <unordered_map>
 
 #include "base/text.h"
@@ -183,6 +185,45 @@ void warn_gathered_ids(const TpPlan& plan, const Module& module, const BoundaryL
   d->help = "write `{style: rowwise, input_layouts: Replicate}`";
 }
 
+// By path: the keywords under which the recorded calls of a module give tensors.
+using GivenKeywords = std::map<std::string_view, std::set<std::string_view>>;
+
+GivenKeywords keywords_given(const ModelGraph& graph) {
+  const OpGraph& operations = graph.operations;
+  GivenKeywords given;
+  for (const GraphNode& node : operations.nodes) {
+    if (node.kind != NodeKind::Enter) continue;
+    std::set<std::string_view>& keywords = given[operations.strings[node.name]];
+    for (uint32_t i = node.crossing_begin; i < node.crossing_end; ++i) {
+      if (!operations.crossings[i].key.empty()) keywords.insert(operations.crossings[i].key);
+    }
+  }
+  return given;
+}
+
+// Torch looks the keywords of a call up among those of the rule, so that one that never comes does nothing.
+void warn_keywords_not_given(const PlanRule& rule, const Module& module, const GivenKeywords& given,
+                             Diagnostics& diagnostics) {
+  const auto calls = given.find(module.path);
+  if (calls == given.end()) return;  // never called in the recorded step
+  const std::vector<std::string_view> known(calls->second.begin(), calls->second.end());
+  for (const auto& [name, layout] : *rule.options.input_kwarg_layouts) {
+    if (!layout || calls->second.contains(name)) continue;
+    Diagnostic* d = report(diagnostics, Code::TP5022, rule.value_span, name);
+    if (d == nullptr) continue;
+    d->counted = "module";
+    d->message = fmt::format("`input_kwarg_layouts` names `{}`, and no call of `{}` gives a tensor under that name",
+                             name, module.path);
+    d->notes.push_back({known.empty() ? std::string("its tensors come without names")
+                                      : fmt::format("the recorded step gives `{}`", fmt::join(known, "`, `")),
+                        {}});
+    const std::string_view nearest = nearest_name(name, known);
+    d->help = !nearest.empty() ? fmt::format("did you mean `{}`?", nearest)
+              : known.empty()  ? "name its layouts by position, in `input_layouts`"
+                               : "leave it out, or name one that is given";
+  }
+}
+
 // What a prepared module does to the values that its rule names, as far as gradients care.
 struct Handing {
   bool any = false;        // it takes a value at all; a rule of `null` placeholders lets everything through
@@ -274,6 +315,10 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
   std::vector<std::array<uint32_t, 8>> known(plan.rules.size());
   for (auto& layouts : known) layouts.fill(kNone);
   const std::vector<Surroundings> around = look_around(plan, graph, matches);
+  const bool asks_keywords = graph.operations.is_there && std::ranges::any_of(plan.rules, [](const PlanRule& rule) {
+                               return rule.options.input_kwarg_layouts && !rule.options.input_kwarg_layouts->empty();
+                             });
+  const GivenKeywords given = asks_keywords ? keywords_given(graph) : GivenKeywords{};
   for (size_t i = 0; i < matches.boundaries.size(); ++i) {
     const BoundaryMatch& match = matches.boundaries[i];
     const PlanRule& rule = plan.rules[match.rule];
@@ -292,6 +337,7 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
     }
     warn_uneven_output(plan, graph, module, table.layouts[layout], diagnostics);
     warn_gathered_ids(plan, module, table.layouts[layout], diagnostics);
+    if (rule.options.input_kwarg_layouts) warn_keywords_not_given(rule, module, given, diagnostics);
     table.modules.push_back({match.module, layout});
   }
   return table;

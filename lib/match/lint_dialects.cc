@@ -14,9 +14,9 @@ struct Reading {
   KerasMatch keras_match = KerasMatch::Fullmatch;
 };
 
-std::vector<Reading> list_readings() {
+std::vector<Reading> list_readings(std::span<const DialectRow* const> dialects) {
   std::vector<Reading> readings;
-  for (const DialectRow* dialect : dialect_table()) {
+  for (const DialectRow* dialect : dialects) {
     readings.push_back({std::string(dialect->name), dialect});
     if (dialect->reads_keras_match)
       readings.push_back({fmt::format("{} search (2023 to 2026)", dialect->name), dialect, KerasMatch::Search});
@@ -43,10 +43,19 @@ std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGra
 
 }  // namespace
 
-void lint_dialects(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+std::vector<const DialectRow*> dialects_alike(const TpPlan& plan) {
+  std::vector<const DialectRow*> alike;
+  for (const DialectRow* dialect : dialect_table()) {
+    if (dialect->keys == plan.dialect->keys) alike.push_back(dialect);
+  }
+  return alike;
+}
+
+void lint_dialects(const TpPlan& plan, const ModelGraph& graph, std::span<const DialectRow* const> dialects,
+                   Diagnostics& diagnostics) {
   std::vector<std::vector<std::vector<ParamId>>> by_reading;
   const std::vector<std::vector<ParamId>> own = governed_by(plan, graph, {"", plan.dialect, plan.keras_match});
-  const std::vector<Reading> readings = list_readings();
+  const std::vector<Reading> readings = list_readings(dialects);
   for (const Reading& reading : readings) by_reading.push_back(governed_by(plan, graph, reading));
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];

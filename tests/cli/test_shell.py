@@ -236,6 +236,18 @@ def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
     assert "torch: 0" in text and "transformers: 0" in text
 
 
+def test_lint_is_silent_about_dialects_that_nobody_asked_for(tmp_path):
+    rules = {"model.embed": "colwise"}
+    paths = write(tmp_path, linear_model(model__embed=[16, 8]), plan_text(rules))
+    alone = run("lint", *paths)
+    assert (alone.returncode, alone.stdout) == (0, b"every key means the same in glob, torch, transformers\n")
+    asked = run("lint", *paths, "--dialect", "keras", "--dialect", "regex").stdout.decode()
+    assert "keras: 0" in asked and "torch" not in asked
+    expression = write(tmp_path, linear_model(a=[16, 8]), plan_text({"a.weight": "colwise"}, dialect="regex"))
+    assert b"keras" in run("lint", *expression).stdout
+    assert run("lint", *paths, "--dialect", "karas").returncode == 2
+
+
 LINTED = linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8])
 
 

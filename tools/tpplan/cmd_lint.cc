@@ -1,21 +1,44 @@
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "base/text.h"
 #include "commands.h"
 #include "match/lint_dialects.h"
 
 namespace tpplan {
+namespace {
 
-int cmd_lint(const InputArguments& inputs, const CommonArguments& common) {
+// Those that are asked for; else those to which the keys could be handed as they are.
+std::vector<const DialectRow*> dialects_of(const LintArguments& arguments, const TpPlan& plan) {
+  if (arguments.dialects.empty()) return dialects_alike(plan);
+  std::vector<const DialectRow*> asked;
+  for (const DialectRow* row : dialect_table()) {
+    if (std::ranges::find(arguments.dialects, row->name) != arguments.dialects.end()) asked.push_back(row);
+  }
+  return asked;
+}
+
+}  // namespace
+
+int cmd_lint(const LintArguments& arguments, const CommonArguments& common) {
   Session session;
-  compile_session(session, inputs, Phase::Matches, common);
+  compile_session(session, arguments.inputs, Phase::Matches, common);
   if (session.usage) return kExitUsage;
+  const TpPlan& plan = session.compilation.plan;
   const bool linted = !has_errors(session.diagnostics);
-  if (linted) lint_dialects(session.compilation.plan, session.compilation.graph, session.diagnostics);
+  const std::vector<const DialectRow*> dialects = dialects_of(arguments, plan);
+  if (linted) lint_dialects(plan, session.compilation.graph, dialects, session.diagnostics);
   const bool all_alike = session.diagnostics.list.empty();
-  judge_session(session, inputs, [&](Code code) { return linted && code == kLintCode; });
+  judge_session(session, arguments.inputs, [&](Code code) { return linted && code == kLintCode; });
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   std::string out = render_human(session.diagnostics, sources_of(session), look);
-  if (out.empty() && all_alike && !common.quiet) out = "every key means the same in every dialect\n";
+  if (out.empty() && all_alike && !common.quiet) {
+    std::vector<std::string> names;
+    for (const DialectRow* row : dialects) names.emplace_back(row->name);
+    out = fmt::format("every key means the same in {}\n", join(names, ", "));
+  }
   return print(STDOUT_FILENO, out, {.color = look.color}) ? exit_status(session.diagnostics) : kExitUsage;
 }
 

@@ -45,7 +45,7 @@ struct LineArguments {
   ExportArguments export_to;
   ImportArguments import_from;
   DraftArguments draft;
-  InputArguments lint;
+  LintArguments lint;
   DiffArguments diff;
   FmtArguments fmt;
   RulesArguments rules;
@@ -272,8 +272,17 @@ void declare_schema(CLI::App& command, LineArguments& line) {
 }
 
 void declare_lint(CLI::App& command, LineArguments& line) {
-  command.add_option("MODEL", line.lint.model, "model graph (JSON)")->required();
-  command.add_option("PLAN", line.lint.plan, "tp_plan (YAML)")->required();
+  command.add_option("MODEL", line.lint.inputs.model, "model graph (JSON)")->required();
+  command.add_option("PLAN", line.lint.inputs.plan, "tp_plan (YAML)")->required();
+  std::vector<std::string> dialects;
+  for (const DialectRow* row : dialect_table()) dialects.emplace_back(row->name);
+  command
+      .add_option("--dialect", line.lint.dialects,
+                  "a dialect that is asked for; may be repeated; without it those whose keys are written as the plan's")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all()
+      ->check(CLI::IsMember(dialects));
   add_severity(command, line.gate);
 }
 
@@ -359,7 +368,7 @@ constexpr CommandRow kCommands[] = {
      [](const LineArguments& line) { return cmd_schema(line.schema_kind); }},
     {"lint", "say where other dialects would read a plan's keys differently", declare_lint,
      [](const LineArguments& line) { return cmd_lint(line.lint, line.common); },
-     [](LineArguments& line) { return Settled{&line.lint}; }},
+     [](LineArguments& line) { return Settled{&line.lint.inputs}; }},
     {"rules", "list the codes of all findings", declare_rules,
      [](const LineArguments& line) { return cmd_rules(line.rules); }},
     {"diff", "say what differs between two manifests, or two plans; exit status 1 when anything does", declare_diff,

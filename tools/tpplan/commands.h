@@ -125,6 +125,12 @@ struct DiffArguments {
 // What `diff --format` takes.
 [[nodiscard]] std::vector<std::string> diff_format_names();
 
+// Where other dialects read keys otherwise.
+struct LintArguments {
+  InputArguments inputs;
+  std::vector<std::string> dialects;  // that are asked for; empty: those whose keys are written as the plan's
+};
+
 // The codes of all findings.
 struct RulesArguments {
   std::string format = "human";
@@ -151,7 +157,7 @@ struct FmtArguments {
 [[nodiscard]] int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_schema(const std::string& kind);
 [[nodiscard]] int cmd_rules(const RulesArguments& arguments);
-[[nodiscard]] int cmd_lint(const InputArguments& inputs, const CommonArguments& common);
+[[nodiscard]] int cmd_lint(const LintArguments& arguments, const CommonArguments& common);
 
 // ---- shared by the commands ----
 
