@@ -11,14 +11,15 @@ namespace tpplan {
 namespace {
 
 constexpr Format kPrintFormats[] = {
-    {"human", true, true, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
-    {"json", false, true, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.members); }},
-    {"jsonl", false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
-    {"sarif", false, false, [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
-    {"github", false, false, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
-    {"gitlab", false, false, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
-    {"markdown", false, false, [](const Report& r) { return render_markdown(r.diagnostics, r.sources); }},
-    {"junit", false, false, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
+    {"human", true, true, false, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
+    {"json", false, true, false, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.members); }},
+    {"jsonl", false, false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
+    {"sarif", false, false, true,
+     [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
+    {"github", false, false, true, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
+    {"gitlab", false, false, true, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
+    {"markdown", false, false, true, [](const Report& r) { return render_markdown(r.diagnostics, r.sources); }},
+    {"junit", false, false, true, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
 };
 
 }  // namespace

@@ -23,8 +23,9 @@ struct Report {
 
 struct Format {
   std::string_view name;
-  bool for_people;  // a summary may follow the findings
-  bool has_more;    // what is asked for beside the findings can stand in it, or follow it
+  bool for_people;      // a summary may follow the findings
+  bool has_more;        // what is asked for beside the findings can stand in it, or follow it
+  bool for_repository;  // places are looked up in a repository: files are named from its root
   std::string (*render)(const Report& report);
 };
 

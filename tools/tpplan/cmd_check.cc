@@ -13,6 +13,7 @@
 #include "render/formats.h"
 #include "report/render_costs.h"
 #include "report/render_step.h"
+#include "repository_path.h"
 #include "suggested_rules.h"
 #include "use_baseline.h"
 
@@ -213,6 +214,9 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, costs); })});
   if (arguments.suggest && is_plan && !format->for_people)
     members.push_back({"suggestion", suggestion_member(suggestion, session.plan)});
+  if (format->for_repository) {
+    for (SourceFile* file : {&session.model, &session.plan}) file->name = path_in_repository(file->name);
+  }
   if (arguments.inputs.examples && !format->for_people)
     members.push_back({"examples", examples_member(session.compilation.judgement.forecast.examples)});
   std::string out = format->render({.diagnostics = session.diagnostics,

@@ -1,0 +1,33 @@
+#include "repository_path.h"
+
+#include <filesystem>
+
+#include "base/presence.h"
+
+namespace tpplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Empty where there is none.
+fs::path repository_root(const fs::path& folder) {
+  for (fs::path at = folder;; at = at.parent_path()) {
+    if (presence_of_name((at / ".git").string()).is_there) return at;
+    if (at == at.parent_path()) return {};
+  }
+}
+
+}  // namespace
+
+std::string path_in_repository(const std::string& name) {
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  if (error || name.empty() || name == "-") return name;
+  const fs::path root = repository_root(here);
+  if (root.empty()) return name;
+  const fs::path relative = (here / name).lexically_normal().lexically_relative(root);
+  if (relative.empty() || *relative.begin() == "..") return name;
+  return relative.generic_string();
+}
+
+}  // namespace tpplan
