@@ -54,6 +54,12 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
   return nearest_name(name, candidates, budget);
 }
 
+std::string human_seconds(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
 std::string human_bytes(uint64_t bytes) {
   static constexpr std::string_view units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);

@@ -25,6 +25,9 @@ namespace tpplan {
 // 1536 -> "1.5 KiB". Powers of 1024, at most three significant figures past the integer part.
 [[nodiscard]] std::string human_bytes(uint64_t bytes);
 
+// "1.23 s", "45.6 ms", "7.8 us".
+[[nodiscard]] std::string human_seconds(double seconds);
+
 // Control characters, DEL, bytes that are not UTF-8, direction overrides, and characters that nobody sees written as
 // \n, \x1b, \u202e, \U000e0041: a hostile name can neither move the cursor nor reorder what a person reads, and names
 // that differ look it. Other text is unchanged.

@@ -75,6 +75,20 @@ struct RankBytes {
   uint64_t replicated = 0;  // of parameters that every rank holds whole
 };
 
+// Of a step of rank 0 (measure/measure_time.h).
+struct StepSeconds {
+  double forward = 0, backward = 0;   // products
+  double waited = 0, overlapped = 0;  // collectives
+  double total = 0;
+};
+
+// Filled in by who knows machines. It is no difference of its own: what a manifest says decides over it.
+struct TimeDiff {
+  bool is_asked = false;
+  std::string machine;  // what the topology calls it
+  std::optional<StepSeconds> before, after;
+};
+
 // Holds views into both manifests, which outlive it.
 struct ManifestDiff {
   bool same = true;                 // nothing below but `inputs` differs
@@ -85,6 +99,7 @@ struct ManifestDiff {
   std::vector<CollectiveCount> collectives;  // all there are, equal counts too: by phase, kind and axis
   CallsDiff calls;                           // of a step, where the models have operations
   RankBytes bytes_before, bytes_after;
+  TimeDiff time;
 };
 
 // Compares what two manifests mean. Names of axes and rules are compared, never their numbers; the order of parameters,

@@ -11,6 +11,7 @@
 
 #include "base/markdown.h"
 #include "base/text.h"
+#include "manifest/diff_rows.h"
 #include "manifest/diff_text.h"
 
 namespace tpplan {
@@ -136,23 +137,19 @@ std::string calls_table(const CallsDiff& calls) {
   return cell_table(fmt::format("Calls of a step: {} → {}", calls.before, calls.after), heads, rows);
 }
 
-std::string bytes_cell(uint64_t bytes, uint64_t other) {
-  return bytes != other && human_bytes(bytes) == human_bytes(other) ? fmt::format("{} B", bytes) : human_bytes(bytes);
+std::string numbers_table(std::string_view title, std::string_view what, const std::vector<NumberRow>& numbers) {
+  const std::string_view heads[] = {what, "#before", "#after"};
+  std::vector<CellRow> rows;
+  for (const NumberRow& row : numbers) rows.push_back({std::string(row.name), row.before, row.after});
+  return cell_table(title, heads, rows);
 }
 
-std::string bytes_table(const RankBytes& before, const RankBytes& after) {
-  static constexpr std::string_view heads[] = {"bytes of parameters", "#before", "#after"};
-  static constexpr std::pair<std::string_view, uint64_t RankBytes::*> kMembers[] = {
-      {"fullest rank", &RankBytes::max},
-      {"ideal rank", &RankBytes::ideal},
-      {"whole on every rank", &RankBytes::replicated},
-      {"model", &RankBytes::total}};
-  std::vector<CellRow> rows;
-  for (const auto& [name, member] : kMembers) {
-    const uint64_t a = before.*member, b = after.*member;
-    if (a != b) rows.push_back({std::string(name), bytes_cell(a, b), bytes_cell(b, a)});
-  }
-  return cell_table("Bytes", heads, rows);
+std::string time_table(const TimeDiff& time) {
+  const std::string machine = time.machine.empty() ? "" : fmt::format(" on {}", cell_code(time.machine));
+  if (const std::string_view gap = time_gap(time); !gap.empty()) return fmt::format("\nTime of a step: {}.\n", gap);
+  if (time.is_asked && time_rows(time).empty())
+    return fmt::format("\nTime of a step{}: {}, as before.\n", machine, human_seconds(time.after->total));
+  return numbers_table(fmt::format("Time of a step{}", machine), "rank 0", time_rows(time));
 }
 
 }  // namespace
@@ -162,7 +159,8 @@ std::string diff_markdown(const ManifestDiff& diff) {
   return fmt::format("### {}\n", summary.substr(0, summary.find('\n'))) + settings_table(diff.settings) +
          rules_table(diff.rules) + list_table(diff.parameters, "Parameters") + list_table(diff.buffers, "Buffers") +
          list_table(diff.modules, "Module boundaries") + collectives_table(diff.collectives) + calls_table(diff.calls) +
-         bytes_table(diff.bytes_before, diff.bytes_after);
+         numbers_table("Bytes", "bytes of parameters", byte_rows(diff.bytes_before, diff.bytes_after)) +
+         time_table(diff.time);
 }
 
 }  // namespace tpplan

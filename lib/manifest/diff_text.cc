@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "manifest/diff_rows.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -151,24 +152,21 @@ std::string calls_text(const CallsDiff& calls) {
   return out;
 }
 
-// Numbers that differ and read alike in KiB or GiB are written to the byte.
-std::string bytes_text(const RankBytes& before, const RankBytes& after) {
+std::string numbers_text(std::string_view title, const std::vector<NumberRow>& rows) {
   std::string out;
-  const auto row = [&out](std::string_view what, uint64_t a, uint64_t b) {
-    if (a == b) return;
-    const double percent = 100 * (static_cast<double>(b) - static_cast<double>(a)) / static_cast<double>(a);
-    const std::string from = human_bytes(a), to = human_bytes(b);
-    if (from == to)
-      out += fmt::format("  {:<20}  {} B -> {} B\n", what, a, b);
-    else
-      out += fmt::format("  {:<20}  {} -> {}{}\n", what, from, to, a == 0 ? "" : fmt::format(" ({:+.1f} %)", percent));
-  };
-  row("fullest rank", before.max, after.max);
-  if (before.min && after.min) row("emptiest rank", *before.min, *after.min);
-  row("ideal rank", before.ideal, after.ideal);
-  row("whole on every rank", before.replicated, after.replicated);
-  row("model", before.total, after.total);
-  return out.empty() ? out : "\nbytes\n" + out;
+  for (const NumberRow& row : rows)
+    out += fmt::format("  {:<20}  {} -> {}{}\n", row.name, row.before, row.after,
+                       row.change.empty() ? "" : fmt::format(" ({})", row.change));
+  return out.empty() ? out : fmt::format("\n{}\n{}", title, out);
+}
+
+std::string time_text(const TimeDiff& time) {
+  if (const std::string_view gap = time_gap(time); !gap.empty()) return fmt::format("\ntime of a step\n  {}\n", gap);
+  const std::string machine = time.machine.empty() ? "" : fmt::format(" on {}", escape_for_terminal(time.machine));
+  if (time.is_asked && time_rows(time).empty())
+    return fmt::format("\ntime of a step{}\n  {:<20}  {}, as before\n", machine, "together",
+                       human_seconds(time.after->total));
+  return numbers_text(fmt::format("time of a step, rank 0{}", machine), time_rows(time));
 }
 
 }  // namespace
@@ -190,7 +188,7 @@ std::string diff_text(const ManifestDiff& diff) {
   if (!diff.settings.empty()) out += "\nsettings\n" + fields_text(diff.settings, "  ~ ");
   return out + rules_text(diff.rules) + list_text(diff.parameters, "parameters") + list_text(diff.buffers, "buffers") +
          list_text(diff.modules, "module boundaries") + collectives_text(diff.collectives) + calls_text(diff.calls) +
-         bytes_text(diff.bytes_before, diff.bytes_after);
+         numbers_text("bytes", byte_rows(diff.bytes_before, diff.bytes_after)) + time_text(diff.time);
 }
 
 }  // namespace tpplan

@@ -141,6 +141,36 @@ void write_bytes(JsonWriter& json, std::string_view key, const RankBytes& b) {
   end_object(json);
 }
 
+void write_seconds(JsonWriter& json, std::string_view key, const std::optional<StepSeconds>& seconds) {
+  constexpr int kDigits = 9;
+  write_key(json, key);
+  if (!seconds) return write_value(json, nullptr);
+  static constexpr std::pair<std::string_view, double StepSeconds::*> kSecondsMembers[] = {
+      {"forward", &StepSeconds::forward},
+      {"backward", &StepSeconds::backward},
+      {"waited", &StepSeconds::waited},
+      {"overlapped", &StepSeconds::overlapped},
+      {"total", &StepSeconds::total}};
+  begin_object(json);
+  for (const auto& [name, member] : kSecondsMembers) {
+    write_key(json, name);
+    write_number(json, (*seconds).*member, kDigits);
+  }
+  end_object(json);
+}
+
+void write_time_of_both(JsonWriter& json, const TimeDiff& time) {
+  next_line(json, 1);
+  write_key(json, "time");
+  begin_object(json);
+  write_member(json, "topology", time.machine);
+  next_line(json, 10);
+  write_seconds(json, "before", time.before);
+  next_line(json, 10);
+  write_seconds(json, "after", time.after);
+  end_object(json);
+}
+
 // One item a line.
 template <typename Items, typename Write>
 void write_changes(JsonWriter& json, std::string_view key, const Items& items, Write write) {
@@ -181,6 +211,7 @@ bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
   next_line(json, 11);
   write_bytes(json, "after", diff.bytes_after);
   end_object(json);
+  if (diff.time.is_asked) write_time_of_both(json, diff.time);
   next_line(json, 0);
   end_object(json);
   return finish(json);

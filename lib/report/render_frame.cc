@@ -48,14 +48,15 @@ std::string head_html(const Manifest& manifest) {
   return out;
 }
 
-std::string nav_html(bool compared) {
+std::string nav_html(bool compared, bool timed) {
   std::string out = "<nav aria-label=\"Sections\">";
   if (compared) out += "<a href=\"#changes\">Changes</a> ";
   return out +
          "<a href=\"#model\">Model</a> <a href=\"#memory\">Memory</a> <a href=\"#replicated\">Replicated</a> <a "
          "href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
          "href=\"#traffic\">Bytes "
-         "moved</a> <a href=\"#collectives\">Collectives</a></nav>\n</header>\n<main>\n";
+         "moved</a> <a href=\"#collectives\">Collectives</a>" +
+         (timed ? " <a href=\"#time\">Time</a>" : "") + "</nav>\n</header>\n<main>\n";
 }
 
 std::string footer_html(const Manifest& manifest) {

@@ -8,6 +8,7 @@
 #include "manifest/diff_manifest.h"
 #include "manifest/manifest.h"
 #include "measure/measure_manifest.h"
+#include "report/render_time.h"
 
 namespace tpplan {
 
@@ -17,9 +18,11 @@ struct ReportAgainst {
   const ManifestDiff* diff = nullptr;
 };
 
-// The page. Names are shown escaped and cut to a length; long lists end with a sentence that says how many more there
-// are. `measure` is of `manifest` and does not overflow. False as soon as the sink refuses.
+// The page. `step` is absent where no machine was named, or the manifest knows no operations. Names are shown escaped
+// and cut to a length; long lists end with a sentence that says how many more there are. `measure` is of `manifest` and
+// does not overflow. False as soon as the sink refuses.
 [[nodiscard]] bool render_html(const Manifest& manifest, const ManifestMeasure& measure,
-                               const std::optional<ReportAgainst>& against, const Sink& sink);
+                               const std::optional<ReportAgainst>& against, const std::optional<ReportTime>& step,
+                               const Sink& sink);
 
 }  // namespace tpplan

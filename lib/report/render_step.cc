@@ -11,13 +11,6 @@ namespace {
 
 std::string in_bold(std::string_view text, const CostsLook& look) { return paint(text, kBold, look.color); }
 
-// "1.23 s", "45.6 ms", "7.8 us".
-std::string duration(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.1f} ms", seconds * 1e3);
-  return fmt::format("{:.1f} us", seconds * 1e6);
-}
-
 std::string fitting(std::string text, size_t width) {
   constexpr std::string_view kDots = "...";
   if (text.size() <= width) return text;
@@ -31,7 +24,7 @@ std::string products_words(const StepTime& time, const Topology& topology) {
 
 std::string measured_line(const LinkSpeed& link) {
   if (link.timings == 0) return {};
-  return fmt::format("   measured: {} a hop, {:.1f} GB/s ({})\n", duration(link.latency), link.bandwidth / 1e9,
+  return fmt::format("   measured: {} a hop, {:.1f} GB/s ({})\n", human_seconds(link.latency), link.bandwidth / 1e9,
                      counted(link.timings, "timing"));
 }
 
@@ -67,20 +60,20 @@ std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& 
     const std::string name = layer.layers.empty() ? "in no layer"
                              : layer.count == 1   ? escape_for_terminal(layer.layers)
                                                   : fmt::format("{}, each", escape_for_terminal(layer.layers));
-    out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", fitting(name, 28), duration(layer.forward),
-                       duration(layer.backward), duration(layer.communication));
+    out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", fitting(name, 28), human_seconds(layer.forward),
+                       human_seconds(layer.backward), human_seconds(layer.communication));
   }
   double communication = 0;
   for (const AxisTime& axis : time.axes) communication += axis.seconds;
-  out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "the step", duration(time.forward), duration(time.backward),
-                     duration(communication));
+  out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "the step", human_seconds(time.forward),
+                     human_seconds(time.backward), human_seconds(communication));
   for (const AxisTime& axis : time.axes)
-    out += fmt::format(" over {}: {} in {}, {}\n", axis_with_size(mesh, axis.axis), duration(axis.seconds),
+    out += fmt::format(" over {}: {} in {}, {}\n", axis_with_size(mesh, axis.axis), human_seconds(axis.seconds),
                        counted(axis.calls, "call"),
                        axis.overlaps ? "may run beside products, not added" : "what follows waits for it") +
            measured_line(axis.link);
-  out += fmt::format(" together {}: products {}, waiting {}\n", duration(time.total),
-                     duration(time.forward + time.backward), duration(time.waited));
+  out += fmt::format(" together {}: products {}, waiting {}\n", human_seconds(time.total),
+                     human_seconds(time.forward + time.backward), human_seconds(time.waited));
   return out;
 }
 

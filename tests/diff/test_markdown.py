@@ -77,7 +77,7 @@ def test_a_small_difference_whole(markdown):
         "\n**Collectives**\n\n| collective | axis | before | after |\n|---|---|---:|---:|\n"
         "| forward <code>all_reduce</code> | <code>tp</code> | 6 | 5 |\n"
         "\n**Bytes**\n\n| bytes of parameters | before | after |\n|---|---:|---:|\n"
-        "| fullest rank | 1.25 KiB | 1.44 KiB |\n| whole on every rank | 0 B | 256 B |\n"
+        "| fullest rank | 1.25 KiB | 1.44 KiB |\n| emptiest rank | 1.25 KiB | 1.44 KiB |\n| whole on every rank | 0 B | 256 B |\n"
     )
 
 

@@ -62,7 +62,19 @@ LAYERS = {
         "walk",
         "judge.h",
     },
-    "remedy": {"base", "diagnostics", "infer", "manifest", "measure", "model", "ops", "plan", "walk", "judge.h", "price.h"},
+    "remedy": {
+        "base",
+        "diagnostics",
+        "infer",
+        "manifest",
+        "measure",
+        "model",
+        "ops",
+        "plan",
+        "walk",
+        "judge.h",
+        "price.h",
+    },
 }
 
 # The only files that may see a third-party header.

@@ -15,6 +15,7 @@
 #include "report/render_step.h"
 #include "repository_path.h"
 #include "suggested_rules.h"
+#include "timed_step.h"
 #include "use_baseline.h"
 
 namespace tpplan {
@@ -52,32 +53,9 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
 // Memory and time of a step, where the plan is right.
 struct StepNumbers {
   TrainingMemory memory;
-  StepTime time;
-  Topology topology;
-  bool has_memory = false, has_time = false;
+  std::optional<TimedStep> timed;
+  bool has_memory = false;
 };
-
-// "AXIS=FILE" and "FILE"; of a path with a slash before the sign all is a file.
-SpeedFile speed_file(const std::string& word, std::string& path) {
-  const size_t equals = word.find('=');
-  const bool has_axis = equals != std::string::npos && equals > 0 && word.find('/') > equals;
-  path = has_axis ? word.substr(equals + 1) : word;
-  return {.axis = has_axis ? word.substr(0, equals) : std::string()};
-}
-
-// False where one cannot be read, which is among the session's findings.
-bool read_speed_files(Session& session, const std::vector<std::string>& words) {
-  constexpr uint64_t kMostBytes = uint64_t{64} << 20;
-  bool are_read = true;
-  session.speeds.reserve(words.size());
-  for (const std::string& word : words) {
-    std::string path;
-    SpeedFile& speeds = session.speeds.emplace_back(speed_file(word, path));
-    speeds.file.id = static_cast<FileId>(2 + session.speeds.size());
-    are_read = read_input(path, kMostBytes, speeds.file, session.diagnostics) && are_read;
-  }
-  return are_read;
-}
 
 // What the files of speeds have wrong is among the session's findings.
 StepNumbers step_numbers(Session& session, const CheckArguments& arguments) {
@@ -87,12 +65,9 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments) {
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? kDefaultRecipe : std::string_view(arguments.recipe));
   numbers.memory = measure_training(c.manifest, *recipe);
   numbers.has_memory = true;
-  if (arguments.speeds.empty() || !read_speed_files(session, arguments.speeds)) return numbers;
-  numbers.topology = read_speeds(session.speeds, c.plan.mesh, session.diagnostics);
-  numbers.has_time = !has_errors(session.diagnostics) && c.manifest.costs.is_there;
-  if (numbers.has_time)
-    numbers.time =
-        measure_time(c.manifest.collectives, c.plan.mesh, c.manifest.costs, data_axes_of(c.plan), numbers.topology);
+  if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 3, session.speeds, session.diagnostics))
+    return numbers;
+  numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
   return numbers;
 }
 
@@ -202,9 +177,9 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
   if (numbers.has_memory) costs.memory = &numbers.memory;
-  if (numbers.has_time) {
-    costs.time = &numbers.time;
-    costs.topology = &numbers.topology;
+  if (numbers.timed) {
+    costs.time = &numbers.timed->time;
+    costs.topology = &numbers.timed->topology;
   }
   const bool is_plan = session.compilation.reached > Phase::Plan;
   const RuleSuggestion suggestion =
@@ -235,7 +210,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     const CostsLook costs_look{.color = look.color, .width = look.width};
     out += render_costs(costs, costs_look);
     if (numbers.has_memory) out += render_memory(numbers.memory, costs_look);
-    if (numbers.has_time) out += render_time(numbers.time, costs.mesh, numbers.topology, costs_look);
+    if (numbers.timed) out += render_time(numbers.timed->time, costs.mesh, numbers.timed->topology, costs_look);
   }
   if (format->for_people && arguments.suggest && is_plan) out += suggestion_text(suggestion, session.plan);
   const bool printed =

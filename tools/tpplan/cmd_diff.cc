@@ -13,6 +13,7 @@
 #include "manifest/write_diff.h"
 #include "model/read_model.h"
 #include "syntax/yaml_tree.h"
+#include "timed_step.h"
 
 namespace tpplan {
 namespace {
@@ -41,15 +42,16 @@ int print_side(Session& session, const CommonArguments& common) {
   return as_unreadable(exit_status(session.diagnostics));
 }
 
-int compile_side(const std::string& model, const std::string& plan, Session& session, const CommonArguments& common) {
-  run_session(session, {.model = model, .plan = plan}, Phase::Manifest, common);
+int compile_side(const InputArguments& inputs, Session& session, const CommonArguments& common) {
+  run_session(session, inputs, Phase::Manifest, common);
   return print_side(session, common);
 }
 
 // Both files as they stand at a commit. A model that is not there, as one that is exported anew each time, is taken as
 // it is now, which is said.
-int compile_base(const std::string& model, const std::string& plan, const std::string& ref, Session& session,
+int compile_base(const InputArguments& inputs, const std::string& ref, Session& session,
                  const CommonArguments& common) {
+  const std::string &model = inputs.model, &plan = inputs.plan;
   bool is_read = take_committed_input(read_git_file(plan, ref, YamlLimits{}.bytes), plan, ref, YamlLimits{}.bytes,
                                       session.plan, session.diagnostics);
   if (is_read) {
@@ -64,12 +66,12 @@ int compile_base(const std::string& model, const std::string& plan, const std::s
           take_committed_input(std::move(old_model), model, ref, kMaxModelBytes, session.model, session.diagnostics);
     }
   }
-  if (is_read) compile_texts(session, {}, {}, Phase::Manifest, common);
+  if (is_read) compile_texts(session, inputs, {}, Phase::Manifest, common);
   judge_session(session, {}, [&](Code) { return session.compilation.reached == Phase::Manifest; });
   return print_side(session, common);
 }
 
-// How a difference is written, a row for each.
+// How a difference is written, a row for each; the command line takes no other name.
 struct DiffFormat {
   std::string_view name;
   bool (*print)(const ManifestDiff& diff, const CommonArguments& common);
@@ -87,13 +89,43 @@ constexpr DiffFormat kDiffFormats[] = {
      [](const ManifestDiff& diff, const CommonArguments&) { return print(STDOUT_FILENO, diff_markdown(diff)); }},
 };
 
+std::optional<StepSeconds> seconds_of(const std::optional<TimedStep>& step) {
+  if (!step) return std::nullopt;
+  const StepTime& time = step->time;
+  return StepSeconds{.forward = time.forward,
+                     .backward = time.backward,
+                     .waited = time.waited,
+                     .overlapped = time.hidden,
+                     .total = time.total};
+}
+
+// The time of a step of both sides, each on its own mesh; the exit status that the files call for.
+int time_sides(const Manifest& before, const Manifest& after, const std::vector<std::string>& words, TimeDiff& time,
+               const CommonArguments& common) {
+  if (words.empty()) return kExitFine;
+  Diagnostics diagnostics;
+  std::vector<SpeedFile> speeds;
+  if (read_speed_files(words, 1, speeds, diagnostics)) {
+    const std::optional<TimedStep> old_step = time_manifest(before, speeds, diagnostics);
+    const std::optional<TimedStep> new_step =
+        has_errors(diagnostics) ? std::nullopt : time_manifest(after, speeds, diagnostics);
+    const Topology topology = new_step ? new_step->topology : old_step ? old_step->topology : Topology{};
+    time = {.is_asked = true,
+            .machine = topology.name.empty() ? topology.device : topology.name,
+            .before = seconds_of(old_step),
+            .after = seconds_of(new_step)};
+  }
+  std::vector<const SourceFile*> files;
+  for (const SpeedFile& file : speeds) files.push_back(&file.file);
+  return as_unreadable(print_findings(diagnostics, sources_of(files), common));
+}
+
 int show_difference(const Manifest& before, const Manifest& after, const DiffArguments& arguments,
                     const CommonArguments& common) {
-  const ManifestDiff diff = diff_manifests(before, after);
+  ManifestDiff diff = diff_manifests(before, after);
+  if (const int status = time_sides(before, after, arguments.speeds, diff.time, common); status != kExitFine)
+    return status;
   const auto format = std::ranges::find(kDiffFormats, arguments.format, &DiffFormat::name);
-  if (format == std::end(kDiffFormats))
-    return usage_error(fmt::format("--format {}: formats are {}", escape_for_terminal(arguments.format),
-                                   join(diff_format_names(), ", ")));
   const bool printed = format->print(diff, common);
   if (!printed) return kExitUsage;
   return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
@@ -103,9 +135,12 @@ int show_difference(const Manifest& before, const Manifest& after, const DiffArg
 int diff_plans(const DiffArguments& arguments, const CommonArguments& common) {
   const std::vector<std::string>& words = arguments.words;
   Session before, after;
-  const int new_status = compile_side(words[0], words.back(), after, common);
-  const int old_status = arguments.is_against_base ? compile_base(words[0], words[1], arguments.base, before, common)
-                                                   : compile_side(words[0], words[1], before, common);
+  const bool counted = !arguments.speeds.empty();
+  const InputArguments old_side{.model = words[0], .plan = words[1], .counted = counted};
+  const InputArguments new_side{.model = words[0], .plan = words.back(), .counted = counted};
+  const int new_status = compile_side(new_side, after, common);
+  const int old_status = arguments.is_against_base ? compile_base(old_side, arguments.base, before, common)
+                                                   : compile_side(old_side, before, common);
   if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
   return show_difference(before.compilation.manifest, after.compilation.manifest, arguments, common);
 }

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "inputs.h"
 #include "report/render_html.h"
+#include "timed_step.h"
 
 namespace tpplan {
 namespace {
@@ -47,8 +48,25 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
     diff = diff_manifests(old_manifest, manifest);
     against = ReportAgainst{.manifest = &old_manifest, .diff = &diff};
   }
+  Diagnostics diagnostics;
+  std::vector<SpeedFile> speeds;
+  std::optional<TimedStep> timed, old_timed;
+  if (!arguments.speeds.empty() && read_speed_files(arguments.speeds, 1, speeds, diagnostics)) {
+    timed = time_manifest(manifest, speeds, diagnostics);
+    if (timed && compares) old_timed = time_manifest(old_manifest, speeds, diagnostics);
+  }
+  std::vector<const SourceFile*> files;
+  for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
+  if (const int status = print_findings(diagnostics, sources_of(files), common); status != kExitFine) return status;
+  if (!arguments.speeds.empty() && !timed)
+    print(STDERR_FILENO, fmt::format("{}: the time of a step is not known: the manifest lists no operations\n",
+                                     escape_for_terminal(arguments.manifest)));
+  std::optional<ReportTime> step;
+  if (timed)
+    step.emplace(
+        ReportTime{.time = timed->time, .topology = timed->topology, .before = old_timed ? &old_timed->time : nullptr});
   return write_result(arguments.output,
-                      [&](const Sink& sink) { return render_html(manifest, measure, against, sink); });
+                      [&](const Sink& sink) { return render_html(manifest, measure, against, step, sink); });
 }
 
 }  // namespace tpplan

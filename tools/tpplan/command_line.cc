@@ -113,6 +113,17 @@ void add_recipe(CLI::App& command, std::string& recipe, const std::string& text)
   command.add_option("--recipe", recipe, text)->type_name("NAME")->check(CLI::IsMember(known));
 }
 
+void add_speeds(CLI::App& command, std::vector<std::string>& speeds, const std::string& purpose) {
+  command
+      .add_option("--topology", speeds,
+                  purpose +
+                      " the time of a step: a file that says how fast links and products are, or what nccl-tests or "
+                      "tpplan-exec run --json printed of the axes; may be repeated")
+      ->type_name("[AXIS=]FILE")
+      ->expected(1)
+      ->take_all();
+}
+
 // Without a model and a plan: what `checks` of the settings file names.
 void declare_check(CLI::App& command, LineArguments& line) {
   add_inputs(command, line.check.inputs, line.gate, false);
@@ -124,13 +135,7 @@ void declare_check(CLI::App& command, LineArguments& line) {
       "--costs", line.check.costs,
       "what a training step costs, too: its collectives with payload and bytes on the wire, and the memory of a rank");
   add_recipe(command, line.check.recipe, "of --costs: how the model is trained (default: adamw)");
-  command
-      .add_option("--topology", line.check.speeds,
-                  "of --costs, for the time of a step: a file that says how fast links and products are, or what "
-                  "nccl-tests or tpplan-exec run --json printed of the axes; may be repeated")
-      ->type_name("[AXIS=]FILE")
-      ->expected(1)
-      ->take_all();
+  add_speeds(command, line.check.speeds, "of --costs, for");
   command.add_flag(
       "--example", line.check.inputs.examples,
       "findings of the operations on two ranks, too, side by side with what belongs there: in numbers, or the "
@@ -197,6 +202,7 @@ void declare_report(CLI::App& command, LineArguments& line) {
       ->type_name("MANIFEST");
   command.add_option("-o,--output", line.report.output, "HTML file; standard output without it")->type_name("FILE");
   add_recipe(command, line.report.recipe, "how the model is trained, for the memory of ranks (default: adamw)");
+  add_speeds(command, line.report.speeds, "for");
 }
 
 void declare_export(CLI::App& command, LineArguments& line) {
@@ -306,6 +312,7 @@ void declare_diff(CLI::App& command, LineArguments& line) {
                   "human, json, or markdown for a comment on a pull request and the summary of a job")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(diff_format_names()));
+  add_speeds(command, line.diff.speeds, "for");
   command.add_flag("--exit-zero", line.diff.exit_zero, "exit status 0 even when they differ");
 }
 

@@ -85,6 +85,7 @@ struct ReportArguments {
   std::string against;  // an older manifest; empty: none
   std::string output = "-";
   std::string recipe{kDefaultRecipe};  // how the model is trained
+  std::vector<std::string> speeds;     // as CheckArguments has them, for the time of a step
 };
 
 struct ExportArguments {
@@ -119,7 +120,8 @@ struct DiffArguments {
   std::string base;  // the commit; `is_against_base` where it was given
   bool is_against_base = false;
   std::string format = "human";
-  bool exit_zero = false;  // differences are no failure
+  bool exit_zero = false;           // differences are no failure
+  std::vector<std::string> speeds;  // as CheckArguments has them, for the time of a step
 };
 
 // What `diff --format` takes.
