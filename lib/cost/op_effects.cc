@@ -41,7 +41,8 @@ constexpr OpEffects kEffects[] = {
      ResultMemory::NewLike, "0"},
     {" log_sigmoid logsigmoid ", ResultMemory::NewLike, "0 s"},
     {" frac ", ResultMemory::NewLike},
-    {" maximum minimum atan2 hypot fmod remainder xlogy lerp addcmul addcdiv polar ", ResultMemory::NewLike, "0 1 2"},
+    {" prelu maximum minimum atan2 hypot fmod remainder xlogy lerp addcmul addcdiv polar ", ResultMemory::NewLike,
+     "0 1 2"},
     {" where ", ResultMemory::NewLike, "0"},
     {" masked_fill ", ResultMemory::NewLike, "1"},
     // ---- elements: their result ----

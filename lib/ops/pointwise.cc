@@ -23,7 +23,7 @@ constexpr PointwiseRow kPointwise[] = {
     {Linearity::Div, " div "},
     {Linearity::Other,
      " pow rsqrt sqrt square exp exp2 expm1 log log1p log2 log_sigmoid logsigmoid sigmoid tanh relu relu6 silu gelu "
-     "softplus leaky_relu elu selu "
+     "softplus leaky_relu prelu elu selu "
      "hardswish hardsigmoid mish cos sin tan acos asin atan atan2 cosh sinh erf erfinv erfc abs floor ceil round trunc "
      "sign sgn reciprocal clamp clip clamp_min "
      "clamp_max maximum minimum fmod remainder floor_divide eq ne lt le gt ge bitwise_and bitwise_or bitwise_not "
@@ -82,6 +82,11 @@ void rule_pointwise(OpCall& call, OpResult& result) {
   std::ignore = find_pointwise(call.name, linearity);  // a name of the table: the row of pointwise rules leads here
   std::vector<Operand> operands = tensors_of(call);
   if (operands.empty()) return give(result, whole_layout(call.table, out_shape(call)));
+  if (call.name == "prelu" && operands.size() > 1 &&
+      std::ranges::any_of(operands[1].shape, [](int64_t n) { return n != 1; })) {
+    result.unknown = true;  // a slope for each part of dim 1
+    return;
+  }
   if (call.name == "type_as" || (linearity == Linearity::Linear && operands.size() > 1)) operands.resize(1);
   size_t ndim = 0;
   for (const Operand& operand : operands) ndim = std::max(ndim, operand.layout->dims.size());

@@ -156,6 +156,7 @@ CASES = [
     *[call(name, X, (Size(0, 0), 3)) for name in ("new_zeros", "new_ones", "new_empty")],
     call("new_full", X, (3, Size(0, 1)), 4.0), call("new_full", X, (Size(0, 0), Size(0, 1)), 4.0),
     *[call(name, X) for name in ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")], call("full_like", X, 4.0),
+    call("prelu", X, T(1)),
 ]  # fmt: skip
 
 # Names of rows that cannot be called here, and why.
@@ -168,6 +169,6 @@ CAUTIOUS = {
     2, "bool": 2, "cat": 3, "conv1d": 12, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather":
     18, "glu": 2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf":
     2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne":
-    10, "polar": 2, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166,
+    10, "polar": 2, "prelu": 6, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166,
     "scatter_add": 240, "unflatten": 1, "xlogy": 2,
 }  # fmt: skip
