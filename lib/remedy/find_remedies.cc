@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kMostOperations = 500'000;
 constexpr uint64_t kMostTrials = 200;
 constexpr size_t kMostFindings = 3;
+constexpr size_t kMostSums = 8;
+constexpr std::string_view kSumsGradients = "replicated_with_grad_allreduce";
 
 struct Edit {
   TpPlan plan;
@@ -71,6 +73,13 @@ std::vector<Edit> without_rule(const Search& search, RuleId id) {
   Edit edit{search.plan, fmt::format("leave the rule `{}` out", search.plan.rules[id].key)};
   edit.plan.rules.erase(edit.plan.rules.begin() + id);
   return {std::move(edit)};
+}
+
+// The module that a finding names first: "model.layers.0.mlp: ...".
+std::string_view module_of(const ModelGraph& graph, const Diagnostic& finding) {
+  const std::string_view path = std::string_view(finding.message).substr(0, finding.message.find(": "));
+  const ModuleId id = find_module(graph, path);
+  return id == kNone ? std::string_view{} : graph.modules[id].path;
 }
 
 // "model.layers.*.self_attn.q_norm": the key that names a module in all blocks.
@@ -141,6 +150,24 @@ std::vector<Edit> with_rule_below(const Search& search, std::string_view path) {
   return edits;
 }
 
+// A rule more for each module that a finding of gradients names, which sums them: norms of queries and of keys need one
+// each.
+Edit with_sums(const Search& search, const Diagnostics& diagnostics) {
+  Edit edit{search.plan, {}};
+  std::vector<std::string> keys;
+  for (const Diagnostic& finding : diagnostics.list) {
+    if (finding.fails != "gradient" || keys.size() == kMostSums) continue;
+    for (const Edit& one : with_rule(search, module_of(search.graph, finding))) {
+      const PlanRule& rule = one.plan.rules.back();
+      if (rule.style->name != kSumsGradients || std::find(keys.begin(), keys.end(), rule.key) != keys.end()) continue;
+      keys.push_back(rule.key);
+      edit.plan.rules.push_back(rule);
+      edit.words += fmt::format("{}`\"{}\": {}`", edit.words.empty() ? "add " : " and ", rule.key, rule.style->name);
+    }
+  }
+  return edit;
+}
+
 bool mends(Search& search, const Edit& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
@@ -193,13 +220,6 @@ void try_sizes(Search& search, Diagnostic& finding) {
     finding.help = fmt::format("with `{}` = {} this plan is right as it stands", own.name, fmt::join(fitting, ", "));
 }
 
-// The module that a finding names first: "model.layers.0.mlp: ...".
-std::string_view module_of(const ModelGraph& graph, const Diagnostic& finding) {
-  const std::string_view path = std::string_view(finding.message).substr(0, finding.message.find(": "));
-  const ModuleId id = find_module(graph, path);
-  return id == kNone ? std::string_view{} : graph.modules[id].path;
-}
-
 // The first edit that mends is offered, so they go from the smallest change to the largest: a rule less, another style,
 // a rule more, another length of the sequence, another mesh.
 void find_remedy(Search& search, Diagnostic& finding) {
@@ -218,12 +238,24 @@ void find_remedy(Search& search, Diagnostic& finding) {
   try_sizes(search, finding);
 }
 
+// Where gradients alone are wrong, and several modules need a rule: all of them at once.
+bool try_sums(Search& search, Diagnostics& diagnostics) {
+  const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(),
+                                  [](const Diagnostic& finding) { return !finding.fails.empty(); });
+  if (first == diagnostics.list.end() || first->fails != "gradient") return false;
+  const Edit edit = with_sums(search, diagnostics);
+  if (edit.plan.rules.size() < search.plan.rules.size() + 2 || !mends(search, edit)) return false;
+  first->help = fmt::format("{}: with these changes the plan is right", edit.words);
+  return true;
+}
+
 }  // namespace
 
 void find_remedies(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics) {
   const uint64_t operations = std::max<uint64_t>(graph.operations.nodes.size(), 1);
   Search search{graph, plan, walk, std::min(kMostTrials, kMostOperations / operations)};
   size_t asked = 0;
+  if (try_sums(search, diagnostics)) return;
   for (Diagnostic& finding : diagnostics.list) {
     if (finding.fails.empty() || ++asked > kMostFindings) continue;
     find_remedy(search, finding);
