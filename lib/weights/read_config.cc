@@ -15,6 +15,30 @@ void wrong_field(const ConfigFile& config, Diagnostics& diagnostics, const JsonN
                  "a config.json as transformers writes it");
 }
 
+struct PythonNumber {
+  std::string_view word, number;
+};
+
+// Numbers that Python writes and JSON has no word for, and ones of as many letters, so that places stay where they are.
+constexpr PythonNumber kPythonNumbers[] = {{"Infinity", "1.7e+308"}, {"NaN", "0.0"}};
+
+// The text with such numbers replaced, outside of strings.
+std::string as_json(std::string text) {
+  bool quoted = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (quoted && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const auto& [word, number] : kPythonNumbers) {
+        if (std::string_view(text).substr(at).starts_with(word)) text.replace(at, word.size(), number);
+      }
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 // Every member is kept as a tree of its own: who builds a model asks for fields by name, in any order.
@@ -27,6 +51,7 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                    large ? "a config has at most 4 MiB" : fmt::format("cannot read the file: {}", result.reason));
     return false;
   }
+  config.read = {config.source.name, as_json(config.source.text), config.source.id};
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
                             .value =
                                 [&](std::string_view, const JsonTree& tree) {
@@ -35,7 +60,7 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
                                 },
                             .kind_help = "a config is the config.json that stands beside a model's weights"};
   constexpr size_t kMaxValues = size_t{256} << 10;  // vocabularies stand in some configs
-  return read_json(config.source, visitor, config.strings, diagnostics,
+  return read_json(config.read, visitor, config.strings, diagnostics,
                    {.keys_per_object = kMaxValues, .tree_nodes = kMaxValues});
 }
 

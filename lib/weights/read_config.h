@@ -13,9 +13,10 @@
 
 namespace tpplan {
 
-// A config and its top-level members. Texts point into `source` and `strings`.
+// A config and its top-level members. Texts point into `read` and `strings`.
 struct ConfigFile {
   SourceFile source;              // file 1: weights are opened behind it
+  SourceFile read;                // the same with numbers for Python's Infinity and NaN
   std::vector<JsonTree> members;  // nodes[0].key is the member's name
   std::deque<std::string> strings;
 };

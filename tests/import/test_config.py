@@ -73,6 +73,21 @@ def test_the_model_that_ships_is_the_one_of_its_config(tmp_path):
     ]
 
 
+def test_numbers_that_python_writes_are_read(tmp_path):
+    """As json.dumps writes them, and as they stand in configs on the Hub; in a string they are its letters."""
+    odd = {
+        "time_step_limit": [0.0, float("inf")],
+        "low": float("-inf"),
+        "none": float("nan"),
+        "label": 'say "Infinity" \\',
+    }
+    assert "-Infinity" in json.dumps(odd) and "NaN" in json.dumps(odd)
+    made = [import_config(tmp_path, config) for config in (CONFIG, CONFIG | odd)]
+    assert [m.returncode for m in made] == [0, 0] and made[0].stdout == made[1].stdout
+    result = import_config(tmp_path, CONFIG | {"hidden_size": float("inf")})
+    assert (result.returncode, codes(result)) == (2, ["TP6010"]) and b"Infinity" in result.stderr
+
+
 def without(*names):
     return {key: value for key, value in CONFIG.items() if key not in names}
 
