@@ -279,7 +279,7 @@ def export(*arguments):
     return files.run_command(export_main.main, list(map(str, arguments)))
 
 
-def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path):
+def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path, capsys):
     config = tmp_path / "config.json"
     config.write_text(
         json.dumps(
@@ -295,6 +295,10 @@ def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path):
     assert modules["model.layers.0.self_attn"]["attributes"] == {"num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
     assert modules["model.layers.0.self_attn.qkv_proj"]["parameters"]["weight"]["segments"] == {"out": [32, 16, 16]}
     assert modules["model.layers.0.mlp.gate_up_proj"]["parameters"]["weight"]["segments"] == {"out": [48, 48]}
+    assert "quantization_config" not in capsys.readouterr().err
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"quantization_config": {"quant_method": "fp8"}}))
+    assert export("--transformers", config, "--no-graph", "-o", tmp_path / "model.json") == 0
+    assert "`quantization_config` is left unread" in capsys.readouterr().err
     before = config.read_bytes()
     assert export("--transformers", config, "-o", config) == 2 and config.read_bytes() == before
 

@@ -131,6 +131,12 @@ def _find_in_file(transformers, mapping, path, kwargs):
             f"{printable(path)}: transformers {transformers.__version__} knows no model_type {printable(json.dumps(model_type))}",
             "give the config.json of a model that needs no code of its own",
         )
+    if written.get("quantization_config"):
+        print(
+            f"note: {printable(path)}: `quantization_config` is left unread: the model is the one before quantization; "
+            "tpplan import --from safetensors takes a checkpoint's own tensors",
+            file=sys.stderr,
+        )
     config = _make_config(
         mapping[model_type], {k: v for k, v in written.items() if k not in ("model_type", "auto_map")} | kwargs
     )
