@@ -5,6 +5,7 @@ import threading
 
 import torch
 
+from .embeddings import is_cut_lookup, look_up
 from .placements import DTensor, ensure_dtensor
 from .state import is_cut
 from .views import is_viewing, view
@@ -55,6 +56,8 @@ class _Mixing(torch.overrides.TorchFunctionMode):
         mesh = next((t.device_mesh for t in tensors_of(args, kwargs) if isinstance(t, DTensor)), None)
         if mesh is not None:
             args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, mesh))
+        if self.state is not None and is_cut_lookup(function, args, kwargs):
+            return look_up(args, kwargs)
         return function(*args, **kwargs)
 
     def concerns(self, values):
@@ -78,10 +81,11 @@ class _Mixing(torch.overrides.TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def mixed():
+def mixed(model=None):
     """Inside, operations of a DTensor with plain tensors work: the plain ones count as whole on every rank. Parameters keep
-    their placements under operations in place."""
-    with _Mixing():
+    their placements under operations in place. With a parallelized model its parameters are seen as in its forward, so that
+    other methods of it may be called."""
+    with _Mixing() if model is None else mixed_in(model._tpplan_state):
         yield
 
 
@@ -97,6 +101,14 @@ def mixed_in(state):
             yield
     finally:
         _running.now = False
+
+
+def skip_frames():
+    """Behind a break of its graph torch.compile meets these as frames of their own: it compiles what they are called for instead."""
+    from torch._dynamo.eval_frame import skip_code
+
+    for function in (_Mixing.__torch_function__, _Mixing.concerns, _Mixing.see):
+        skip_code(function.__code__)
 
 
 def map_tensors(tree, function):

@@ -12,12 +12,13 @@ from torch import nn
 from ..files import printable
 from ..manifest import ManifestError
 from .boundaries import has_open_sum, prepare_input, prepare_output
-from .mixing import map_tensors, mixed_in, tensors_of
+from .mixing import map_tensors, mixed_in, skip_frames, tensors_of
+from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
 from .state import fused_tensors, is_cut, own_tensors
 from .styles import LOCAL_STYLES, rope_size, sum_rope_gradient
 from .values import spread_loaded
-from .views import view, views
+from .views import view, views, way_of
 
 
 def wrap_modules(state, model):
@@ -26,6 +27,8 @@ def wrap_modules(state, model):
     boundaries = {id(modules[boundary.path]): boundary for boundary in state.manifest.modules}  # alike under all paths
     remat = {id(modules[path]) for path in state.manifest.remat}
     rope = rope_size(model)
+    for held in state.by_id.values():
+        held.way = way_of(state, held.tensor) if held.is_parameter else None
     for path, module in model.named_modules():
         own = boundaries.get(id(module))
         holds = any(v is not None for v in (*module._parameters.values(), *module._buffers.values()))
@@ -72,6 +75,12 @@ def _wrap(state, path, module, boundary, rope, remat):
         if not torch.is_grad_enabled():
             return run(*args, **kwargs)
         return torch.utils.checkpoint.checkpoint(run, *args, use_reentrant=False, **kwargs)
+
+    if any(isinstance(value, Pieces) for value in module._parameters.values()):
+        run = torch.compiler.disable(
+            run, reason="dynamo takes a DTensor to have torch's placements, and a Pieces has others"
+        )
+        skip_frames()
 
     # Who asks for the arguments of forward (transformers does) is told the model's own.
     module.forward = functools.wraps(original)(rematerialised if remat else run)

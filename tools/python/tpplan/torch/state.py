@@ -17,6 +17,7 @@ class Held:
     tensor: Tensor
     value: torch.Tensor
     is_parameter: bool
+    way: object = None  # of a parameter: how its module gets it (views.py)
 
 
 @dataclass

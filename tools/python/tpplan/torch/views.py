@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from dataclasses import dataclass
 
 import torch
 
@@ -18,30 +19,54 @@ def is_viewing():
     return getattr(_running, "viewing", False)
 
 
-def _without_data_axes(state, local, tensor):
+@dataclass(frozen=True)
+class Way:
+    """How a parameter becomes what its module computes with, worked out once: steps and groups stand in the order in which they
+    are applied. `open_sums` are the groups of model axes over which a plain view's gradient is summed."""
+
+    data_sums: tuple
+    moves: tuple  # (Step, None) is a cut, (Step, whether gradients are summed) a gathering
+    open_sums: tuple
+    is_fused: bool
+    placements: tuple
+
+
+def way_of(state, tensor):
     """The piece as the model axes alone cut it, gathered over the data axes. Its gradient goes the way of the manifest's
     `steps`: scattered over the axes that cut it, and what is left of it summed over the others."""
-    local = _sum_gradient(state, local, tensor, state.data_axes)
     cuts = {name for name, size in state.manifest.mesh if size > 1}
-    cutting = cutting_of(state, tensor)
+    cutting, moves = cutting_of(state, tensor), []
     for dim, axes in reversed(list(enumerate(tensor.spec))):
         held = [axis for axis in axes if axis in cuts]
         kept = [axis for axis in held if axis not in state.data_axes]
         while any(axis in state.data_axes for axis in held):
-            local = Gather.apply(local, step_of(cutting, state.mesh, dim, held), held[-1] in state.data_axes)
+            moves.append((step_of(cutting, state.mesh, dim, held), held[-1] in state.data_axes))
             held.pop()
-        for i in range(len(held), len(kept)):
-            local = Cut.apply(local, step_of(cutting, state.mesh, dim, kept[: i + 1]))
-    return local
+        moves += [(step_of(cutting, state.mesh, dim, kept[: i + 1]), None) for i in range(len(held), len(kept))]
+    spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
+    mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
+    open_axes = () if tensor.style == "mla_kv_a_proj" else state.model_axes
+    return Way(
+        _groups_to_sum(state, tensor, state.data_axes),
+        tuple(moves),
+        _groups_to_sum(state, tensor, open_axes),
+        is_fused(state, tensor),
+        tuple(placement(text) for text in slices.placements_of(spec, {}, mesh)),
+    )
 
 
-def _sum_gradient(state, local, tensor, axes):
-    """The same piece, whose gradient is summed, as grad_reduce says, over those of `axes` that do not cut the tensor: the
-    first is applied last, and sums first."""
+def _groups_to_sum(state, tensor, axes):
+    """Over which of `axes`, of those that do not cut the tensor, its gradient is summed, as grad_reduce says: the first is
+    applied last, and sums first."""
     done = slices.used_axes(tensor.spec) | {name for name, size in state.manifest.mesh if size == 1}
-    for axis, _ in reversed(tensor.grad_reduce) if torch.is_grad_enabled() else ():
-        if axis in axes and axis not in done:
-            local = SumGradient.apply(local, state.mesh.get_group(axis))
+    return tuple(
+        state.mesh.get_group(axis) for axis, _ in reversed(tensor.grad_reduce) if axis in axes and axis not in done
+    )
+
+
+def _sum_gradient(local, groups):
+    for group in groups if torch.is_grad_enabled() else ():
+        local = SumGradient.apply(local, group)
     return local
 
 
@@ -64,19 +89,18 @@ def _make_view(state, value, plain):
     )  # another object than the spread one
     if not held.is_parameter:
         return local
-    tensor = held.tensor
-    local = _without_data_axes(state, local, tensor)
+    tensor, way = held.tensor, held.way
+    local = _sum_gradient(local, way.data_sums)
+    for step, sums in way.moves:
+        local = Cut.apply(local, step) if sums is None else Gather.apply(local, step, sums)
     if plain or state.model_mesh is None:
-        return _sum_gradient(state, local, tensor, () if tensor.style == "mla_kv_a_proj" else state.model_axes)
-    if is_fused(state, tensor):
+        return _sum_gradient(local, way.open_sums)
+    if way.is_fused:
         raise ValueError(
             f"parameter `{printable(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
             "  = help: use it in the forward of its own module only"
         )
-    spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
-    mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
-    placements = [placement(text) for text in slices.placements_of(spec, {}, mesh)]
-    return from_local(local, state.model_mesh, placements, tensor.shape)
+    return from_local(local, state.model_mesh, way.placements, tensor.shape)
 
 
 @contextlib.contextmanager

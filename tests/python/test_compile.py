@@ -1,0 +1,99 @@
+"""torch.compile of a model that a manifest spreads: outputs and gradients of the model in one process, in one graph; what breaks graphs
+is known. (`-s` prints them.)"""
+
+import shutil
+
+import bridge
+import pytest
+
+bridge.needs("torch")
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import models  # noqa: E402
+import test_torch_training as training  # noqa: E402
+from bridge import mesh_of, ranks  # noqa: E402, F401
+from tpplan import manifest as m  # noqa: E402
+from tpplan import torch as bridge_torch  # noqa: E402
+from tpplan.export import torch_module  # noqa: E402
+
+HEAD = "format: tpplan.plan/1\nmesh: {tp: 2}\n"
+FUSED = "tp_plan: {words: replicate}\nblocks: {'blocks.*': {qkv: colwise, out: rowwise, up: colwise, down: rowwise}}\n"
+
+
+class Words(nn.Module):
+    """An embedding whose rows the ranks have parts of, and two projections."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.up, self.down = nn.Embedding(33, 8, padding_idx=-1), nn.Linear(8, 12), nn.Linear(12, 8)
+
+    def forward(self, tokens):
+        return self.down(torch.relu(self.up(self.embed(tokens))))
+
+
+class Breaking(nn.Embedding):
+    def forward(self, tokens):
+        found = super().forward(tokens)
+        torch._dynamo.graph_break()
+        return found
+
+
+class Broken(Words):
+    def __init__(self):
+        super().__init__()
+        self.embed = Breaking(33, 8)
+
+
+WORDS = "uneven: torch\ntp_plan: {embed: embedding_rowwise, up: colwise, down: rowwise}\n"
+
+# Model, plan, backend, how many breaks.
+CASES = {
+    "an embedding cut over its vocabulary": (Words, WORDS, "aot_eager", 0),
+    "decoder": (lambda: models.Llama(layers=1), training.TP, "aot_eager", 0),
+    "segments, whose modules run by themselves": (lambda: models.Encoder(layers=1, fused=True), FUSED, "aot_eager", 1),
+    "a break of the graph behind the look-up": (Broken, WORDS, "aot_eager", 4),
+    "kernels": (Words, WORDS, "inductor", 0),
+}
+
+
+def make(name):
+    torch.manual_seed(1)
+    return CASES[name][0]().double()
+
+
+def compiles(rank, name, path):
+    import torch._dynamo
+
+    _, _, backend, breaks = CASES[name]
+    manifest = m.load_manifest(path)
+    whole, spread = make(name), bridge_torch.parallelize(make(name), manifest, mesh_of(manifest))
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(spread, backend=backend, fullgraph=not breaks)
+    tokens = torch.arange(16).view(2, 8) * 2 + 1
+    for _ in range(2):
+        outputs = [model(tokens) for model in (whole, compiled)]
+        assert (outputs[0] - outputs[1]).abs().max() < 1e-9
+        for output in outputs:
+            output.pow(2).sum().backward()
+    for path, parameter in whole.named_parameters():
+        assert (bridge_torch.full_tensor(spread, path, gradient=True) - parameter.grad).abs().max() < 1e-9, path
+    counts = torch._dynamo.utils.counters
+    if rank == 0:
+        print(
+            f"\n{name}: {counts['stats']['unique_graphs']} graphs, {sum(counts['graph_break'].values())} breaks:",
+            *counts["graph_break"],
+        )
+    assert sum(counts["graph_break"].values()) <= breaks
+    # What was compiled leaves nothing behind that the model alone stumbles over.
+    assert (spread(tokens) - outputs[0]).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_compiled_model_computes_as_one_process_does(tmp_path, ranks, name):  # noqa: F811
+    if CASES[name][2] == "inductor" and not shutil.which("g++"):
+        pytest.skip("inductor needs a compiler")
+    graph = torch_module.model_graph(make(name))
+    ranks.run(2, compiles, name, str(bridge.compile_manifest(tmp_path, graph, HEAD + CASES[name][1])))

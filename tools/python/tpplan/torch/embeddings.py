@@ -1,0 +1,58 @@
+"""Rows of a table that is cut over its vocabulary, looked up by each rank among its own: a sum that the ranks leave open.
+
+DTensor does the same by a placement that keeps the mask of a call until its sum is closed, in a cache that compiled and eager code
+share; torch.compile cannot take that apart."""
+
+from torch.nn import functional as F
+
+from .placements import DTensor, Partial, Shard, _StridedShard, from_local
+
+
+def is_cut_lookup(function, args, kwargs):
+    """Whether this is a look-up in a table whose rows are cut, of a kind that `look_up` knows."""
+    if function is not F.embedding:
+        return False
+    tokens, table = _operands(args, kwargs)
+    if not isinstance(tokens, DTensor) or not isinstance(table, DTensor):
+        return False
+    options = dict(zip(("max_norm", "norm_type", "scale_grad_by_freq", "sparse"), args[3:])) | kwargs
+    if options.get("max_norm") is not None or options.get("scale_grad_by_freq") or options.get("sparse"):
+        return False
+    known = all(p.is_replicate() or _is_plain_cut(p) for p in table.placements)
+    return known and any(map(_cuts_rows, table.placements)) and all(p.is_replicate() for p in tokens.placements)
+
+
+def look_up(args, kwargs):
+    tokens, table = _operands(args, kwargs)
+    padding = args[2] if len(args) > 2 else kwargs.get("padding_idx")
+    mesh, cuts = table.device_mesh, [axis for axis, p in enumerate(table.placements) if _cuts_rows(p)]
+    begin, end = 0, table.shape[0]
+    for axis in cuts:
+        size, offset = Shard.local_shard_size_and_offset(end - begin, mesh.size(axis), mesh.get_local_rank(axis))
+        begin, end = begin + offset, begin + offset + size
+    whole, rows = tokens.to_local(), table.to_local()
+    elsewhere = (whole < begin) | (whole >= end)
+    if padding is not None:
+        padding += table.shape[0] if padding < 0 else 0
+        padding = padding - begin if begin <= padding < end else None
+    if end > begin:
+        found = F.embedding((whole - begin).masked_fill(elsewhere, 0), rows, padding)
+    else:  # uneven pieces may be empty
+        found = rows.new_zeros((*whole.shape, rows.shape[1])) + rows.sum()
+    found = found.masked_fill(elsewhere[..., None], 0)
+    placements = [
+        Partial() if _cuts_rows(p) else p if p.is_replicate() else Shard(whole.ndim) for p in table.placements
+    ]
+    return from_local(found, mesh, placements, (*whole.shape, table.shape[1]))
+
+
+def _operands(args, kwargs):
+    return args[0] if args else kwargs.get("input"), args[1] if len(args) > 1 else kwargs.get("weight")
+
+
+def _is_plain_cut(placement):
+    return placement.is_shard() and not isinstance(placement, _StridedShard)
+
+
+def _cuts_rows(placement):
+    return placement.is_shard(0)
