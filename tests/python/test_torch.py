@@ -146,6 +146,56 @@ def test_plain_tensors_meet_sharded_weights(ranks):  # noqa: F811
     ranks.run(2, mixed_operations)
 
 
+# Values that are not contiguous, and methods other than forward.
+
+
+class Turned(nn.Module):
+    """What an LSTM and a convolution give is not contiguous, nor is what goes into `down`; a parameter of its own beside them."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.conv = nn.LSTM(8, 8, batch_first=True), nn.Conv1d(8, 8, 1)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.scale = nn.Parameter(torch.rand(8))
+
+    def encode(self, x):
+        for turned in (self.lstm(x)[0], self.conv(x.transpose(1, 2)).transpose(1, 2)):
+            x = x + self.down(torch.tanh(self.up(turned)).transpose(1, 2).contiguous().transpose(1, 2))
+        return x * self.scale
+
+    def forward(self, x):
+        return self.encode(x) + 1
+
+
+def encodes(rank, path, cuts):
+    manifest = m.load_manifest(path)
+    models_ = []
+    for _ in range(2):
+        torch.manual_seed(2)
+        models_.append(Turned().double())
+    whole, spread = models_
+    bridge_torch.parallelize(spread, manifest, mesh_of(manifest))
+    x = torch.randn(2, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    with bridge_torch.mixed(spread):
+        found = spread.encode(x)
+    results = [whole.encode(x) + whole(x), bridge_torch.placements.gathered(found) if cuts else found]
+    assert (results[1] - whole.encode(x)).abs().max() < 1e-9
+    results[1] = results[1] + spread(x)
+    for result in results:
+        assert (result - results[0]).abs().max() < 1e-9
+        result.pow(2).sum().backward()
+    for path, parameter in whole.named_parameters():
+        assert (bridge_torch.full_tensor(spread, path, gradient=True) - parameter.grad).abs().max() < 1e-9, path
+
+
+@pytest.mark.parametrize("cuts", [False, True])
+def test_what_is_not_contiguous_and_other_methods_than_forward_compute_as_one_process_does(tmp_path, ranks, cuts):  # noqa: F811
+    rules = "up: colwise, down: rowwise" + (", scale: {spec: [tp]}" if cuts else "")
+    plan = f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {{{rules}}}\n"
+    path = bridge.compile_manifest(tmp_path, torch_module.model_graph(Turned().double()), plan)
+    ranks.run(2, encodes, str(path), cuts)
+
+
 # Values: where they come from, and that they stay sharded.
 
 LOADING = (

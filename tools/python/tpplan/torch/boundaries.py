@@ -62,6 +62,7 @@ def _to_dtensor(state, path, given, placements, module=None):
     it says them, and added up over the ranks otherwise: pieces may be uneven."""
     if isinstance(given, DTensor):
         return given
+    given = given.contiguous()  # as the strides of the whole say
     placements = counted(placements, given.ndim, _name(path))
     shape = list(given.shape)
     cuts = [(axis, p.dim) for axis, p in zip(state.model_axes, placements) if isinstance(p, Shard)]
