@@ -10,6 +10,7 @@
 #include "sharding/tensor_size.h"
 #include "shards/byte_boxes.h"
 #include "shards/encode_value.h"
+#include "shards/place_tensors.h"
 
 namespace tpplan {
 namespace {
@@ -175,7 +176,7 @@ InitPlan plan_init(const Manifest& manifest) {
       plan.unsaid.push_back(path_of(manifest, param));
     } else {
       plan.left_out[i] = true;
-      plan.left_out_names.push_back(path_of(manifest, param));
+      if (!is_never_saved(path_of(manifest, param))) plan.left_out_names.push_back(path_of(manifest, param));
     }
   }
   return plan;

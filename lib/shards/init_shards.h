@@ -17,7 +17,7 @@ namespace tpplan {
 struct InitPlan {
   std::vector<Fault> faults;             // TP8052: parameters and buffers that cannot be filled as the manifest says
   std::vector<std::string_view> unsaid;  // parameters of which nobody says what they are filled with
-  std::vector<std::string_view> left_out_names;  // buffers of which nobody says it
+  std::vector<std::string_view> left_out_names;  // buffers of which nobody says it, but those that no checkpoint has
   std::vector<bool> left_out;                    // by number in ShardStore::shards
 };
 

@@ -142,6 +142,11 @@ void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t t
 
 }  // namespace
 
+bool is_never_saved(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('.') + 1);
+  return name == "inv_freq" || name == "original_inv_freq";
+}
+
 bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source) {
   StoredIndex stored;
   for (const WeightPlace& place : source.weights.tensors)
@@ -161,7 +166,7 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
       place_tensor(*places, layout_of(manifest, tensor_of(manifest, i)), name, source, source.tensors[i]);
     } else if (i >= parameters) {
       source.missing[i] = true;
-      ++missing_buffers;
+      missing_buffers += !is_never_saved(name);
     } else {
       note(source, Code::TP8022, path,
            fmt::format("parameter `{}` of the manifest is not in the weights", escape_for_terminal(name)));

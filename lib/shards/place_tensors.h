@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "manifest/manifest.h"
 #include "shards/open_weights.h"
@@ -12,5 +13,9 @@ namespace tpplan {
 // that is tied to it, with the manifest's shape and dtype. What does not is noted in its findings (`path` names the
 // whole source); false after any error. No file is touched.
 [[nodiscard]] bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source);
+
+// Whether a buffer is one that no checkpoint has, so that nothing need be said where it is left out: the frequencies of
+// rotary positions, which transformers registers as not persistent.
+[[nodiscard]] bool is_never_saved(std::string_view path);
 
 }  // namespace tpplan

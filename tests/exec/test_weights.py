@@ -231,8 +231,8 @@ def test_tied_names_that_hold_different_bytes_are_found(tmp_path):
 
 
 def test_a_buffer_that_is_not_stored_is_left_out(tmp_path):
-    shapes = {"a": ("float32", (4,)), "m.inv_freq": ("float32", (4,))}
-    manifest = compile_manifest(tmp_path, shapes, {"a": [None]}, {"tp": 2}, buffers=("m.inv_freq",))
+    shapes = {"a": ("float32", (4,)), "m.mask": ("float32", (4,)), "m.inv_freq": ("float32", (4,))}
+    manifest = compile_manifest(tmp_path, shapes, {"a": [None]}, {"tp": 2}, buffers=("m.mask", "m.inv_freq"))
     write_file(tmp_path / "w.safetensors", random_tensors({"a": shapes["a"]}))
     result = succeeds(
         "save",
@@ -244,7 +244,7 @@ def test_a_buffer_that_is_not_stored_is_left_out(tmp_path):
         "--consolidated",
         tmp_path / "one.safetensors",
     )
-    assert "1 buffer" in result.stderr
+    assert "1 buffer " in result.stderr  # no checkpoint has the other one, and nothing is said of it
     assert set(pieces_of(tmp_path / "out")) == {"a"} and set(read_file(tmp_path / "one.safetensors")[1]) == {"a"}
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")
 
