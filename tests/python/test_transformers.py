@@ -162,6 +162,7 @@ PLAIN = dict(
 )
 T5 = dict(d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, vocab_size=64, dropout_rate=0.0, dtype="float64")
 READY = {
+    "deepseek-v3": ("DeepseekV3ForCausalLM", TRAINED["DeepseekV3ForCausalLM"]),
     "bert": ("BertForMaskedLM", PLAIN | dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
     "gpt-neox": ("GPTNeoXForCausalLM", PLAIN),
     "llama": ("LlamaForCausalLM", SMALL),
@@ -169,6 +170,7 @@ READY = {
     "qwen2": ("Qwen2ForCausalLM", SMALL),
     "t5": ("T5ForConditionalGeneration", T5),
 }
+ROUTED = ("deepseek-v3", "mixtral")
 DECODER_INPUTS = {"t5": {"decoder_input_ids": torch.arange(10).view(2, 5) + 7}}
 
 
@@ -194,7 +196,7 @@ def run_ready_plan(rank, plan):
         found = bridge_torch.full_tensor(model, path, gradient=True)
         assert (found is None) == (parameter.grad is None), path
         # transformers computes routers in float32, whatever the model's dtype.
-        assert found is None or (found - parameter.grad).abs().max() < (1e-6 if plan == "mixtral" else 1e-9), path
+        assert found is None or (found - parameter.grad).abs().max() < (1e-6 if plan in ROUTED else 1e-9), path
 
 
 @pytest.mark.parametrize("plan", READY)

@@ -17,7 +17,8 @@ by the manifest's `norm_weight`.
 
 model.py has the order: everything is checked (checks.py), values are cut (values.py), and modules get forwards (modules.py) that
 put inputs and outputs into their layouts (boundaries.py), show parameters gathered (views.py), and let plain tensors meet
-DTensors (mixing.py). Under these stand placements.py, communication.py, and the state that modules share (state.py).
+DTensors (mixing.py; rows of a table that is cut are looked up by embeddings.py). Under these stand placements.py, communication.py,
+and the state that modules share (state.py).
 
 Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/tensor/parallel/style.py), transformers 5.23
 (distributed/tensor_parallel.py) for its styles of experts.
