@@ -1,14 +1,21 @@
 #include "base/long_calls.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tpplan {
@@ -23,7 +30,12 @@ struct ThreadCalls {
   bool is_under_way = false;
   std::string_view what, file;
   uint64_t offset = kNoOffset;
-  Clock::time_point start;
+  Clock::time_point start;  // of the call; of what follows it, when that has come back
+  bool is_at_work = false;
+  clockid_t clock{};  // of the processor's time that the thread has had
+  pid_t id = 0;
+  int64_t had = -1;         // of it, in ns, when somebody looked,
+  Clock::time_point moved;  // and when it had become more
 };
 
 // Lives to the end: threads that nobody joins do.
@@ -66,12 +78,52 @@ ThreadCalls& own_calls() {
   return own;
 }
 
+// How long a thread that is at work has had no time of a processor.
+double idle_seconds(ThreadCalls& thread) {
+  timespec had{};
+  if (clock_gettime(thread.clock, &had) != 0) return 0;
+  const int64_t ns = int64_t{1'000'000'000} * had.tv_sec + had.tv_nsec;
+  if (ns != std::exchange(thread.had, ns)) thread.moved = Clock::now();
+  return std::chrono::duration<double>(Clock::now() - std::max(thread.start, thread.moved)).count();
+}
+
+// Where a thread waits, as the kernel tells: "-1 STACK PLACE" outside of all calls, else the call's number first.
+LongCall describe_wait(const ThreadCalls& thread, double seconds) {
+  LongCall call{.place = thread.place, .what = "work", .file = {}, .seconds = seconds};
+  std::ifstream told("/proc/self/task/" + std::to_string(thread.id) + "/syscall");
+  std::string line;
+  if (!std::getline(told, line)) return call;
+  if (line.starts_with("-1"))
+    call.what = "a page fault";
+  else if (line.starts_with("running"))
+    return call;
+  else
+    call.what = "system call " + line.substr(0, line.find(' '));
+  const uint64_t at = std::strtoull(line.substr(line.rfind(' ') + 1).c_str(), nullptr, 16);
+  std::ifstream maps("/proc/self/maps");
+  while (std::getline(maps, line)) {  // "5581c000-5581d000 r-xp 00002000 08:01 1234    /usr/bin/program"
+    uint64_t begin = 0, end = 0, offset = 0;
+    int name = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64 " %*s %*s %n", &begin, &end, &offset, &name) <
+            3 ||
+        at < begin || at >= end)
+      continue;
+    call.file = line.substr(static_cast<size_t>(name));
+    call.offset = offset + (at - begin);
+  }
+  return call;
+}
+
 // The oldest call of this process, when it is older than `seconds`.
 std::optional<LongCall> find_long_call(double seconds) {
   const std::lock_guard lock(all_calls().mutex);
   std::optional<LongCall> oldest;
   for (const auto& thread : all_calls().threads) {
     const std::lock_guard inner(thread->mutex);
+    if (thread->is_at_work && !thread->is_under_way) {
+      const double idle = idle_seconds(*thread);
+      if (idle >= std::max(seconds, oldest ? oldest->seconds : 0.0)) oldest = describe_wait(*thread, idle);
+    }
     if (!thread->is_under_way) continue;
     const double age = std::chrono::duration<double>(Clock::now() - thread->start).count();
     if (age < std::max(seconds, oldest ? oldest->seconds : 0.0)) continue;
@@ -92,6 +144,20 @@ void watch_threads(double seconds, void (*tell)(const LongCall& call)) {
 }
 
 }  // namespace
+
+void begin_work() {
+  ThreadCalls& calls = own_calls();
+  const std::lock_guard lock(calls.mutex);
+  calls.is_at_work = pthread_getcpuclockid(pthread_self(), &calls.clock) == 0;
+  calls.id = gettid();
+  calls.start = calls.moved = Clock::now();
+}
+
+void end_work() {
+  ThreadCalls& calls = own_calls();
+  const std::lock_guard lock(calls.mutex);
+  calls.is_at_work = false;
+}
 
 void set_call_place(CallPlace place) {
   ThreadCalls& calls = own_calls();
@@ -124,6 +190,7 @@ void end_call() {
   ThreadCalls& calls = own_calls();
   const std::lock_guard lock(calls.mutex);
   calls.is_under_way = false;
+  calls.start = Clock::now();
 }
 
 }  // namespace tpplan

@@ -26,11 +26,17 @@ inline constexpr uint64_t kBytesACall = uint64_t{64} << 20;
 // A call that is under way.
 struct LongCall {
   CallPlace place;
-  std::string what;  // "a read", "fsync"
+  std::string what;  // "a read", "fsync", "a page fault"
   std::string file;  // its path; or the device, "GPU 0"
   uint64_t offset = kNoOffset;
   double seconds = 0;  // since it began
 };
+
+// The calling thread is at work from here to there: it calculates, or is in a call that it has noted. Where it is
+// neither, for as long as a call may take, it waits for a page of memory or in a call that nobody noted, and is told as
+// one that is stuck. Its file and byte are then those of the program or library that it stands in.
+void begin_work();
+void end_work();
 
 // From now on `tell` is called, once, on a thread of its own, when a call of this process is under way for `seconds`.
 void watch_calls(double seconds, void (*tell)(const LongCall& call));

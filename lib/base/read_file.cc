@@ -8,8 +8,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/long_calls.h"
+
 namespace tpplan {
 namespace {
+
+int noted_open(const std::string& path, int flags) {
+  return noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), flags); });
+}
 
 ReadResult refused(ReadResult result, ReadFault fault, std::string reason) {
   result.fault = fault;
@@ -23,6 +29,8 @@ ReadResult read_descriptor(int fd, ReadResult result, uint64_t limit) {
   if (fstat(fd, &status) != 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
   if (S_ISDIR(status.st_mode)) return refused(std::move(result), ReadFault::CannotRead, "is a directory");
   const bool device = S_ISBLK(status.st_mode) || (S_ISCHR(status.st_mode) && !isatty(fd));
+  // Whoever writes into a pipe, or types, may take the time that it takes.
+  const bool is_waiting = !S_ISREG(status.st_mode);
   if (device) return refused(std::move(result), ReadFault::CannotRead, "is a device");
   if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) > limit) {
     return refused(std::move(result), ReadFault::TooLarge, "");
@@ -31,7 +39,8 @@ ReadResult read_descriptor(int fd, ReadResult result, uint64_t limit) {
   size_t filled = 0, expected = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) + 1 : size_t{64} * 1024;
   for (;;) {
     if (filled == text.size()) text.resize(std::max(expected, filled * 2));
-    const ssize_t got = read(fd, text.data() + filled, text.size() - filled);
+    const auto next = [&] { return read(fd, text.data() + filled, std::min(text.size() - filled, kBytesACall)); };
+    const ssize_t got = is_waiting ? next() : noted_call("a read", result.file.name, filled, next);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
     if (got == 0) break;
@@ -48,7 +57,7 @@ ReadResult read_file(const std::string& path, uint64_t limit) {
   ReadResult result;
   result.file.name = path == "-" ? "<stdin>" : path;
   if (path == "-") return read_descriptor(STDIN_FILENO, std::move(result), limit);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = noted_open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return refused(std::move(result), ReadFault::CannotRead, std::strerror(errno));
   result = read_descriptor(fd, std::move(result), limit);
   close(fd);
@@ -58,7 +67,7 @@ ReadResult read_file(const std::string& path, uint64_t limit) {
 ReadResult read_found_file(const std::string& path, uint64_t limit) {
   ReadResult result;
   result.file.name = path;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  const int fd = noted_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     const std::string reason = errno == ELOOP ? "is a symbolic link" : std::strerror(errno);
     return refused(std::move(result), ReadFault::CannotRead, reason);

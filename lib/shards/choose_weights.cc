@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/long_calls.h"
 #include "base/text.h"
 #include "diagnostics/fault.h"
 #include "weights/weight_formats.h"
@@ -26,7 +27,8 @@ std::string find_model(const fs::path& folder) {
   for (const WeightFormat& format : weight_formats()) {
     const std::string file = fmt::format("model{}", format.extension);
     for (const std::string& name : {file + std::string(kIndex), file}) {
-      if (fs::exists(folder / name, error)) return (folder / name).string();
+      const std::string path = (folder / name).string();
+      if (noted_call("stat", path, kNoOffset, [&] { return fs::exists(path, error); })) return path;
     }
   }
   return "";
@@ -42,15 +44,18 @@ bool is_of_a_format(std::string_view name, std::string_view ending) {
 
 ChosenWeights choose_weights(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return {.path = path, .shards = {}};
+  const bool is_folder = noted_call("stat", path, kNoOffset, [&] { return fs::is_directory(path, error); });
+  if (!is_folder) return {.path = path, .shards = {}};
   ChosenWeights chosen{.path = find_model(path), .shards = {}};
   if (!chosen.path.empty()) return chosen;
   std::vector<std::string> indexes;
+  begin_call("a look into the folder", path);
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (is_of_a_format(name, "")) chosen.shards.push_back(name);
     if (is_of_a_format(name, kIndex)) indexes.push_back(name);
   }
+  end_call();
   if (error) throw unusable(path, fmt::format("cannot read the folder: {}", error.message()));
   std::ranges::sort(chosen.shards);
   std::ranges::sort(indexes);

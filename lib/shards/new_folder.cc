@@ -65,12 +65,17 @@ std::string bare(std::string path) {
 // A name beside `path` that nothing has yet; throws when `path` itself may not be written.
 std::string name_beside(const std::string& path, bool is_folder) {
   std::error_code error;
-  if (is_folder && fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error)))
+  begin_call("stat", path);
+  const bool is_there = fs::exists(path, error);
+  const bool is_taken = is_there && !(is_folder ? fs::is_directory(path, error) && fs::is_empty(path, error)
+                                                : fs::is_regular_file(path, error));
+  end_call();
+  if (is_folder && is_taken)
     throw Fault{.code = Code::TP8031,
                 .message = "the folder is there already",
                 .help = "name one that is not, or remove it first",
                 .place = path};
-  if (!is_folder && fs::exists(path, error) && !fs::is_regular_file(path, error))
+  if (is_taken)
     throw Fault{.code = Code::TP8031, .message = "it is no regular file", .help = "name another one", .place = path};
   uint32_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) throw failure(path, errno);
@@ -82,7 +87,7 @@ std::string name_beside(const std::string& path, bool is_folder) {
 using Lock = std::shared_ptr<int>;
 
 Lock lock_name(const std::string& name) {
-  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = noted_call("open", name, kNoOffset, [&] { return open(name.c_str(), O_RDONLY | O_CLOEXEC); });
   if (fd < 0) return nullptr;
   Lock lock(new int(fd), [](int* open_fd) {
     close(*open_fd);
@@ -97,6 +102,7 @@ void remove_leftovers(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   std::vector<std::string> left;
   std::error_code error;
+  begin_call("a look into the folder", path);
   for (fs::directory_iterator at(folder.empty() ? "." : folder, error); !error && at != fs::directory_iterator();
        at.increment(error)) {
     const std::string name = at->path().filename().string();
@@ -104,6 +110,7 @@ void remove_leftovers(const std::string& path) {
     if (number.size() == 8 && number.find_first_not_of("0123456789abcdef") == std::string::npos)
       left.push_back(at->path().string());
   }
+  end_call();
   for (const std::string& name : left) {
     if (const Lock lock = lock_name(name)) remove_unfinished(name);
   }
@@ -208,7 +215,8 @@ void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_
 // they tell of an error fsync does not tell again.
 void sync_file(const OutputFile& file) {
   struct stat now {};
-  if (fstat(*file.fd, &now) != 0) throw failure(file.path, errno);
+  if (noted_call("fstat", file.path, kNoOffset, [&] { return fstat(*file.fd, &now); }) != 0)
+    throw failure(file.path, errno);
   constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (uint64_t offset = 0; offset < static_cast<uint64_t>(now.st_size); offset += kBytesACall) {
     const int done = noted_call("fsync", file.path, offset, [&] {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 #include "base/long_calls.h"
@@ -82,7 +83,7 @@ bool can_scatter(const ReadItem& item) {
 // looks at, so that lines that follow each other in the file are one call. Further targets of the same bytes are copied
 // from the first.
 uint64_t scatter(const ReadTo& to, const ReadItem& item) {
-  thread_local std::vector<char> gap_bytes(kRangeBytes);  // a longer gap is not read
+  std::unique_ptr<char[]> gap_bytes;  // made where there is a gap; a longer one is not read
   struct Part {
     char* memory = nullptr;  // nullptr: a gap
     uint64_t bytes = 0, stride = 0;
@@ -91,10 +92,12 @@ uint64_t scatter(const ReadTo& to, const ReadItem& item) {
   for (const ReadSegment& segment : item.cell->segments) {
     const uint64_t begin = std::max(segment.begin, item.begin), end = std::min(segment.begin + segment.bytes, item.end);
     if (begin >= end) continue;
-    if (segment.targets.empty())
-      parts.push_back({nullptr, end - begin, 0});
-    else
+    if (!segment.targets.empty()) {
       parts.push_back({place(to, item, segment, segment.targets[0]), end - begin, segment.targets[0].line_stride});
+      continue;
+    }
+    if (gap_bytes == nullptr) gap_bytes.reset(new char[kRangeBytes]);
+    parts.push_back({nullptr, end - begin, 0});
   }
   const bool whole_rows = item.end - item.begin == item.cell->line_stride;
   uint64_t offset = file_offset(item), pending = 0;
@@ -106,7 +109,7 @@ uint64_t scatter(const ReadTo& to, const ReadItem& item) {
   };
   for (uint64_t line = 0; line < item.lines; ++line) {
     for (const Part& part : parts) {
-      add_vector(vectors, part.memory == nullptr ? gap_bytes.data() : part.memory + line * part.stride, part.bytes);
+      add_vector(vectors, part.memory == nullptr ? gap_bytes.get() : part.memory + line * part.stride, part.bytes);
       pending += part.bytes;
       if (vectors.size() == IOV_MAX) flush(0);
     }

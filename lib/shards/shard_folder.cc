@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/long_calls.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "base/write_file.h"
@@ -65,7 +66,9 @@ bool read_shard_headers(const std::string& folder, std::span<const std::string> 
   for (const std::string& name : names) {
     const std::string path = (fs::path(folder) / name).string();
     std::error_code error;
+    begin_call("a look-up", path);
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
+    end_call();
     if (error || target.parent_path() != home)
       throw unusable_shards("a link that leads out of its folder", path, "put the file itself there");
     if (!add_weight_file(files, path, path, AfterHeader::StayOpen)) return false;
@@ -108,7 +111,7 @@ void write_note(const std::string& folder, std::string_view manifest_sha256, con
 std::string read_note(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return "";
+  if (!noted_call("stat", path, kNoOffset, [&] { return std::filesystem::exists(path, error); })) return "";
   const ReadResult result = read_file(path, kMaxNoteBytes);
   if (result.fault != ReadFault::None)
     throw unusable_shards(fmt::format("cannot read the note: {}", result.reason), path);

@@ -20,10 +20,12 @@ constexpr auto kLook = std::chrono::milliseconds(2);
 void run_worker(WorkQueue& queue, const Worker& worker, const CallPlace& place) {
   try {
     set_call_place(place);
+    begin_work();
     worker(queue);
   } catch (...) {
     stop_work(queue, current_fault());
   }
+  end_work();
   --queue.running;
 }
 

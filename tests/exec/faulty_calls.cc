@@ -1,13 +1,18 @@
 // Loaded before the C library: one call of a program never comes back, or fails.
 //   FAULTY_CALL=name=pread,path=w.safetensors,number=3,kind=hang
-//   name    pread (and preadv), pwrite, fsync, open, accept
+//   name    pread (and preadv), read, pwrite, fsync, open, close, accept; page: what pread has read is gone again, and
+//           who looks at it waits for a page that never comes
 //   path    what the file's path ends with; without it any file
 //   number  of the call, from 1; 0: every one
 //   kind    hang, slow (0.6 s), or the number of an error
 //   rank    of the process, by its launcher; without it any
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -47,7 +52,7 @@ bool is_rank(std::string_view wanted) {
 }
 
 // Whether the call fails; one that hangs does not come back from here.
-bool is_faulty(std::string_view name, std::string_view path) {
+bool is_faulty(std::string_view name, std::string_view path, bool may_hang = true) {
   static std::atomic<int> calls = 0;
   const char* wanted = std::getenv("FAULTY_CALL");
   if (wanted == nullptr || value_of(wanted, "name") != name || !path.ends_with(value_of(wanted, "path")) ||
@@ -55,6 +60,7 @@ bool is_faulty(std::string_view name, std::string_view path) {
     return false;
   const int number = std::atoi(std::string(value_of(wanted, "number")).c_str());
   if (++calls != number && number != 0) return false;
+  if (!may_hang) return true;
   const std::string kind(value_of(wanted, "kind"));
   if (kind == "slow") return usleep(600'000) < 0;
   if (kind != "hang") {
@@ -62,6 +68,19 @@ bool is_faulty(std::string_view name, std::string_view path) {
     return true;
   }
   for (;;) pause();
+}
+
+// Who touches these pages waits for somebody to bring them, as of a file that is mapped from a server that is gone.
+void take_pages(void* memory, size_t bytes) {
+  const int fd = static_cast<int>(syscall(SYS_userfaultfd, UFFD_USER_MODE_ONLY | O_CLOEXEC));
+  uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
+  const uintptr_t page = 4096, begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page,
+                  end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+  if (begin >= end) return;
+  if (fd < 0 || ioctl(fd, UFFDIO_API, &api) != 0) _exit(77);
+  if (madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED) != 0) _exit(77);
+  uffdio_register range{.range = {begin, end - begin}, .mode = UFFDIO_REGISTER_MODE_MISSING, .ioctls = 0};
+  if (ioctl(fd, UFFDIO_REGISTER, &range) != 0) _exit(77);
 }
 
 template <typename Function>
@@ -75,7 +94,22 @@ extern "C" {
 
 ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
   static const auto call = real(&pread, "pread");
+  if (is_faulty("page", path_of(fd), false)) {
+    const ssize_t got = call(fd, to, bytes, offset);
+    take_pages(to, bytes);
+    return got;
+  }
   return is_faulty("pread", path_of(fd)) ? -1 : call(fd, to, bytes, offset);
+}
+
+ssize_t read(int fd, void* to, size_t bytes) {
+  static const auto call = real(&read, "read");
+  return is_faulty("read", path_of(fd)) ? -1 : call(fd, to, bytes);
+}
+
+int close(int fd) {
+  static const auto call = real(&close, "close");
+  return is_faulty("close", path_of(fd)) ? -1 : call(fd);
 }
 
 ssize_t preadv(int fd, const iovec* to, int count, off_t offset) {

@@ -74,6 +74,9 @@ def words(command, inputs, out):
 
 # (command, call, end of the path, number of the call, what is said of it)
 CASES = [
+    ("load", "read", "m.json", 1, "a read at byte 0"),
+    ("load", "open", "m.json", 1, "open"),
+    ("reshard", "read", "n.json", 1, "a read at byte 0"),
     ("load", "open", "w.safetensors", 1, "open"),
     ("load", "pread", "w.safetensors", 1, "a read at byte 0"),  # of the header
     ("load", "pread", "w.safetensors", 3, "a read at byte "),
@@ -123,8 +126,34 @@ def test_the_rank_and_its_step_are_named(inputs, tmp_path):
     assert "note: rank 1 failed at step " in said and "(save: writing " in " ".join(said.split()), said
 
 
+def test_a_page_that_never_comes_is_found_by_who_waits_for_it(tmp_path):
+    """No call was made that could be noted: a thread that works, and has no time of a processor, is stuck."""
+    shapes = {"m.a": ("float32", (512, 512))}
+    write_file(tmp_path / "w.safetensors", random_tensors(shapes))
+    manifest = compile_manifest(tmp_path, shapes, {"m.a": ["tp", None]}, {"tp": 2})
+    verify = ["verify", manifest, "--weights", tmp_path / "w.safetensors"]
+    assert alone([*verify, "--threads", "1"], {})[0] == 0
+    for number in range(2, 12):  # the first reads are of the header and of samples
+        status, said, seconds = alone([*verify, "--threads", "1"], call("page", "w.safetensors", number))
+        if status == 77:
+            pytest.skip("userfaultfd is not allowed here")
+        if status != 0:
+            break
+    assert status == 1 and "error[TP8016]: a page fault at byte " in said, said
+    assert "failed at step " in said and "(verify: reading the source again)" in " ".join(said.split()), said
+    assert seconds < DEADLINE + GRACE
+
+
+def test_a_call_that_nobody_noted_is_found_too(inputs, tmp_path):
+    path = "shard-00002-model-00001-of-00001.safetensors"
+    status, said, _ = alone(words("save", inputs, tmp_path), call("close", path, 1))
+    assert status == 1 and "error[TP8016]: system call " in said and "note: rank 1 failed at step " in said, said
+
+
 MPI_CASES = [
-    (*which, rank) for which in (("load", "pread", "w.safetensors", 6), ("save", "pwrite", "", 2)) for rank in (0, 1)
+    (*which, rank)
+    for which in (("load", "pread", "w.safetensors", 6), ("save", "pwrite", "", 2), ("load", "read", "m.json", 1))
+    for rank in (0, 1)
 ]
 
 

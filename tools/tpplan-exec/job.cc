@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/file_limit.h"
+#include "base/long_calls.h"
 #include "base/text.h"
 #include "base/write_file.h"
 #include "ranks/rank_source.h"
@@ -154,6 +155,12 @@ int run_command(const std::string& manifest, const JobArguments& job, const std:
   end_when_stuck(job.deadline);
   int status = 0;
   try {
+    // Of what is read before the ranks meet; variables that are wrong are refused where they meet.
+    try {
+      if (const RankIdentity who = find_rank(std::getenv); who.world > 1)
+        set_call_place({.rank = who.rank, .step = "step 0 (reading the inputs)"});
+    } catch (const Fault&) {
+    }
     status = command();
   } catch (...) {
     status = report(current_fault(), manifest);
