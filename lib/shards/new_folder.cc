@@ -166,6 +166,7 @@ void fill(Comm& comm, const std::string& name, const std::string& path, bool is_
         if (steps.prepare) steps.prepare(made);
       },
       false);
+  step("creating files in", steps.create, true);
   step("writing", steps.write, true);
   step("finishing", steps.finish, false);
   step(

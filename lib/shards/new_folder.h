@@ -23,12 +23,12 @@ void sync_file(const OutputFile& file);
 
 // Lets all ranks write into a new folder beside `path`, and renames it to `path` when every rank has succeeded; else
 // removes it. What a job that was killed has left of the same `path` is removed first: rank 0 holds a lock (flock) on
-// what it writes, and a leftover is what nobody holds one on. `prepare` runs on rank 0 before the others write, `write`
-// on every rank, `finish` on rank 0 when all have written; they are given the new folder and throw what is wrong. A
-// `path` that is there is refused unless it is an empty folder (TP8031). Throws, the same on every rank, when `path` is
-// not there then.
+// what it writes, and a leftover is what nobody holds one on. `prepare` runs on rank 0 before the others write,
+// `create` and, when all have done that, `write` on every rank, `finish` on rank 0 when all have written; they are
+// given the new folder and throw what is wrong. A `path` that is there is refused unless it is an empty folder
+// (TP8031). Throws, the same on every rank, when `path` is not there then.
 struct FolderSteps {
-  std::function<void(const std::string&folder)> prepare, write, finish;
+  std::function<void(const std::string&folder)> prepare, create, write, finish;
 };
 void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps);
 

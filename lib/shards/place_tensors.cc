@@ -147,6 +147,13 @@ bool is_never_saved(std::string_view path) {
   return name == "inv_freq" || name == "original_inv_freq";
 }
 
+Fault missing_buffers(const std::string& path, size_t count) {
+  return {.code = Code::TP8025,
+          .message = fmt::format("the weights lack {} of the manifest, left out: models make such anew",
+                                 counted(count, "buffer")),
+          .place = path};
+}
+
 bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source) {
   StoredIndex stored;
   for (const WeightPlace& place : source.weights.tensors)
@@ -158,7 +165,7 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
   }
   source.tensors.resize(tensors);
   source.missing.resize(tensors);
-  size_t missing_buffers = 0;
+  size_t lacking = 0;
   for (size_t i = 0; i < tensors && source.findings.size() < kMaxFindings; ++i) {
     const std::string_view name = path_of(manifest, tensor_of(manifest, i));
     const std::vector<WeightPlace>* places = find_stored(stored, manifest, i, group_of[i]);
@@ -166,16 +173,13 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
       place_tensor(*places, layout_of(manifest, tensor_of(manifest, i)), name, source, source.tensors[i]);
     } else if (i >= parameters) {
       source.missing[i] = true;
-      missing_buffers += !is_never_saved(name);
+      lacking += !is_never_saved(name);
     } else {
       note(source, Code::TP8022, path,
            fmt::format("parameter `{}` of the manifest is not in the weights", escape_for_terminal(name)));
     }
   }
-  if (missing_buffers != 0)
-    note(source, Code::TP8025, path,
-         fmt::format("the weights lack {} of the manifest, left out: models make such anew",
-                     counted(missing_buffers, "buffer")));
+  if (lacking != 0) source.findings.push_back(missing_buffers(path, lacking));
   warn_of_extra(stored, manifest, tensors, path, source);
   return !has_errors(source);
 }

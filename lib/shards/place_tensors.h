@@ -18,4 +18,7 @@ namespace tpplan {
 // rotary positions, which transformers registers as not persistent.
 [[nodiscard]] bool is_never_saved(std::string_view path);
 
+// The warning that as many buffers stand nowhere.
+[[nodiscard]] Fault missing_buffers(const std::string& path, size_t count);
+
 }  // namespace tpplan

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "shards/box_index.h"
 #include "shards/shard_store.h"
 
 namespace tpplan {
@@ -23,22 +24,43 @@ struct PieceWants {
   std::vector<Want> wants;
 };
 
-PieceWants wants_of(const SourcePiece& piece, std::span<const std::pair<int, std::vector<HeldBox>>> holders,
-                    uint32_t shard) {
+// What the ranks hold of the tensors of one layout.
+struct Holders {
+  std::vector<int> ranks;  // of each box
+  std::vector<HeldBox> boxes;
+  BoxIndex index;
+};
+
+Holders list_holders(const ParamLayout& layout, const Mesh& mesh, std::span<const int> ranks,
+                     std::span<const std::vector<int64_t>> coordinates) {
+  Holders holders;
+  std::vector<Box> boxes;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<Runs> slice = shard_slice(layout.shape, layout.sharding, mesh, coordinates[r]);
+    for (HeldBox& held : held_boxes(layout.shape, layout.dtype, slice)) {
+      boxes.push_back(held.box);
+      holders.ranks.push_back(ranks[r]);
+      holders.boxes.push_back(std::move(held));
+    }
+  }
+  holders.index = index_boxes(boxes);
+  return holders;
+}
+
+PieceWants wants_of(const SourcePiece& piece, const Holders& holders, uint32_t shard) {
   PieceWants out;
   for (size_t d = 0; d < piece.box.begin.size(); ++d) out.sizes.push_back(piece.box.end[d] - piece.box.begin[d]);
-  for (const auto& [rank, boxes] : holders) {
-    for (const HeldBox& held : boxes) {
-      const Box both = intersection(piece.box, held.box);
-      if (is_empty(both)) continue;
-      Want want{.rank = rank, .shard = shard, .sizes = held.sizes};
-      for (size_t d = 0; d < out.sizes.size(); ++d) {
-        want.low.push_back(both.begin[d] - piece.box.begin[d]);
-        want.high.push_back(both.end[d] - piece.box.begin[d]);
-        want.at.push_back(both.begin[d] - held.box.begin[d] + held.at[d]);
-      }
-      out.wants.push_back(std::move(want));
+  for (const uint32_t i : boxes_near(holders.index, piece.box)) {
+    const HeldBox& held = holders.boxes[i];
+    const Box both = intersection(piece.box, held.box);
+    if (is_empty(both)) continue;
+    Want want{.rank = holders.ranks[i], .shard = shard, .sizes = held.sizes};
+    for (size_t d = 0; d < out.sizes.size(); ++d) {
+      want.low.push_back(both.begin[d] - piece.box.begin[d]);
+      want.high.push_back(both.end[d] - piece.box.begin[d]);
+      want.at.push_back(both.begin[d] - held.box.begin[d] + held.at[d]);
     }
+    out.wants.push_back(std::move(want));
   }
   return out;
 }
@@ -202,16 +224,12 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
   std::vector<std::vector<int64_t>> coordinates;
   for (const int rank : ranks) coordinates.push_back(coordinate_of(manifest.mesh, rank));
   // Parameters of one layout are cut alike.
-  std::map<const ParamLayout*, std::vector<std::pair<int, std::vector<HeldBox>>>> holders_of;
+  std::map<const ParamLayout*, Holders> holders_of;
   for (uint32_t i = 0; i < source.tensors.size(); ++i) {
     if (source.missing[i] || (i < first.size() && first[i] != i)) continue;
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     auto [holders, added] = holders_of.try_emplace(&layout);
-    for (size_t r = 0; added && r < ranks.size(); ++r) {
-      const std::vector<std::vector<Interval>> slice =
-          shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinates[r]);
-      holders->second.emplace_back(ranks[r], held_boxes(layout.shape, layout.dtype, slice));
-    }
+    if (added) holders->second = list_holders(layout, manifest.mesh, ranks, coordinates);
     for (const SourcePiece& piece : source.tensors[i].pieces)
       plan_piece(piece, i, wants_of(piece, holders->second, i), plan);
   }

@@ -1,10 +1,17 @@
 #include "shards/reshard.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <set>
+#include <map>
+#include <utility>
 
+#include "base/file_limit.h"
+#include "base/keyed_hash.h"
+#include "base/long_calls.h"
 #include "shards/new_folder.h"
 #include "shards/read_exactly.h"
 #include "shards/shard_files.h"
@@ -14,36 +21,13 @@
 namespace tpplan {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr uint64_t kMinMove = 4096, kMaxMove = uint64_t{8} << 20;
+constexpr uint64_t kMostOpen = 64;  // files of the old folder, of a rank at a time
 
-// Where a box of a tensor goes.
-struct Destination {
-  size_t file = 0;  // into Files::names
-  uint64_t offset = 0;
-  Box box;
-};
-
-struct Files {
-  std::vector<std::string> names, heads;
-  std::vector<std::vector<Destination>> of_tensor;
-};
-
-Files list_destinations(const Manifest& after, const WeightSource& source) {
-  Files files;
-  files.of_tensor.resize(source.tensors.size());
-  for (int rank = 0; rank < device_count(after.mesh); ++rank) {
-    for (ShardFile& file : list_shard_files(describe_shards(after, rank), source.missing)) {
-      for (FilePiece& piece : file.pieces)
-        files.of_tensor[piece.shard].push_back({files.names.size(), piece.offset, std::move(piece.held.box)});
-      files.names.push_back(std::move(file.name));
-      files.heads.push_back(std::move(file.head));
-    }
-  }
-  return files;
-}
-
-// A tensor as blocks of at most `limit` bytes: one index of the first dims, a run of the next, the others whole. What a
-// piece has of such a block stands in one run in the piece. visit(block) for each.
+// A box of these sizes as blocks of at most `limit` bytes: one index of the first dims, a run of the next, the others
+// whole. Each stands in one run in the box. visit(block) for each.
 template <typename Visit>
 void for_each_block(std::span<const uint64_t> sizes, uint64_t limit, Visit visit) {
   if (std::ranges::find(sizes, uint64_t{0}) != sizes.end()) return;
@@ -66,81 +50,214 @@ void for_each_block(std::span<const uint64_t> sizes, uint64_t limit, Visit visit
   }
 }
 
-struct Buffers {
-  std::vector<char> block, run;
+// A file of the new folder that a rank writes into.
+struct Target {
+  bool is_kept = false;
+  std::vector<uint64_t> offsets;  // of each tensor's piece
+  OutputFile file;                // open from the first write on
 };
 
-// Reads what the pieces have of a block into buffers.block.
-uint64_t gather(const WeightSource& source, const SourceTensor& tensor, const Box& block, Buffers& buffers) {
-  uint64_t read = 0;
-  for (const SourcePiece& piece : tensor.pieces) {
-    const Box both = intersection(piece.box, block);
-    if (is_empty(both)) continue;
-    const uint64_t bytes = elements_in(both), offset = piece.offset + offset_of(packed(piece.box), both.begin);
-    read_exactly(source.weights.files[piece.file], offset, buffers.run.data(), bytes, tensor.name);
-    for_each_run(packed(both), packed(block), both, [&](uint64_t from, uint64_t to, uint64_t count) {
-      std::memcpy(buffers.block.data() + to, buffers.run.data() + from, count);
-      return true;
-    });
-    read += bytes;
-  }
-  return read;
+// One rank's work.
+struct Mover {
+  const ReshardInput& input;
+  std::string folder;
+  OpenShards shards;
+  std::map<std::pair<int, uint32_t>, Target> targets;  // by rank and run
+  uint64_t limit = 0;                                  // of a block
+  std::vector<char> block, run;                        // as large as what they had to hold
+  ReshardResult result;
+};
+
+// Whether a file of the new folder is what the file of its name is in the old one.
+bool is_same_file(const ReshardInput& input, const ShardFile& wanted) {
+  if (!input.is_known && !input.source.is_folder_of_shards) return false;
+  InputFile file{.name = (fs::path(input.from) / wanted.name).string(), .fd = {}, .identity = {}};
+  return open_input(file.name, file).empty() && is_headed(file, wanted);
 }
 
-// Writes a block to all places that hold some of it.
-uint64_t put(const std::string& folder, const Files& files, size_t tensor, const Box& block, Buffers& buffers,
-             std::set<size_t>& touched) {
-  uint64_t written = 0;
-  for (const Destination& there : files.of_tensor[tensor]) {
-    const Box both = intersection(there.box, block);
-    if (is_empty(both)) continue;
-    for_each_run(packed(block), packed(both), both, [&](uint64_t from, uint64_t to, uint64_t count) {
-      std::memcpy(buffers.run.data() + to, buffers.block.data() + from, count);
+// A second name for the file; where its disk has none, or this is another disk, a copy.
+void keep_file(const std::string& from, const std::string& to, Mover& mover) {
+  const int linked = noted_call("link", to, kNoOffset, [&] { return link(from.c_str(), to.c_str()); });
+  InputFile file{.name = from, .fd = {}, .identity = {}};
+  const std::string reason = open_input(from, file);
+  if (!reason.empty()) throw Fault{.code = Code::TP8029, .message = reason, .place = from};
+  mover.result.kept_bytes += size_of(file);
+  if (linked == 0) return;
+  const OutputFile out = create_file(to);
+  mover.block.resize(std::max<size_t>(mover.block.size(), std::min(mover.limit, size_of(file))));
+  for (uint64_t done = 0; done < size_of(file); done += mover.limit) {
+    const uint64_t bytes = std::min(mover.limit, size_of(file) - done);
+    read_exactly(file, done, mover.block.data(), bytes, out.path);
+    write_at(out, mover.block.data(), bytes, done);
+  }
+  sync_file(out);
+}
+
+void create_own_files(Mover& mover, int rank) {
+  for (const ShardFile& file : list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing)) {
+    const std::string path = (fs::path(mover.folder) / file.name).string();
+    if (is_same_file(mover.input, file)) {
+      keep_file((fs::path(mover.input.from) / file.name).string(), path, mover);
+      continue;
+    }
+    const OutputFile out = create_file(path);
+    write_at(out, file.head.data(), file.head.size(), 0);
+    sync_file(out);
+  }
+}
+
+Target& target_of(Mover& mover, int rank, uint32_t run) {
+  const auto known = mover.targets.find({rank, run});
+  if (known != mover.targets.end()) return known->second;
+  const std::vector<ShardFile> files = list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing);
+  for (uint32_t part = 0; part < files.size(); ++part) {
+    Target& target = mover.targets[{rank, part}];
+    target.is_kept = is_same_file(mover.input, files[part]);
+    target.offsets.resize(mover.input.missing.size());
+    for (const FilePiece& piece : files[part].pieces) target.offsets[piece.shard] = piece.offset;
+    target.file.path = (fs::path(mover.folder) / files[part].name).string();
+  }
+  return mover.targets.at({rank, run});
+}
+
+// Reads what a stored box has of the block into mover.block.
+void read_piece(Mover& mover, const InputFile& file, uint64_t offset, const Box& stored, const Box& block,
+                std::string_view name) {
+  const Box both = intersection(stored, block);
+  const uint64_t bytes = elements_in(both);
+  const HeldBox there = packed(stored), here = packed(block), alone = packed(both);
+  mover.result.read_bytes += bytes;
+  if (plan_copy(there, alone, both).counts.empty()) {  // one run in its file, however it lies in the block
+    mover.run.resize(std::max(mover.run.size(), bytes));
+    read_exactly(file, offset + offset_of(there, both.begin), mover.run.data(), bytes, name);
+    for_each_run(alone, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
+      std::memcpy(mover.block.data() + to, mover.run.data() + from, count);
       return true;
     });
-    const OutputFile file = open_for_writing((std::filesystem::path(folder) / files.names[there.file]).string());
-    write_at(file, buffers.run.data(), elements_in(both), there.offset + offset_of(packed(there.box), both.begin));
-    written += elements_in(both);
-    touched.insert(there.file);
+    return;
   }
-  return written;
+  for_each_run(there, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
+    read_exactly(file, offset + from, mover.block.data() + to, count, name);
+    return true;
+  });
+}
+
+void read_block(Mover& mover, size_t tensor, const Box& block) {
+  const ReshardInput& input = mover.input;
+  if (!input.is_known) {
+    const SourceTensor& source = input.source.tensors[tensor];
+    for (const uint32_t i : boxes_near(input.pieces[tensor], block)) {
+      const SourcePiece& piece = source.pieces[i];
+      if (!is_empty(intersection(piece.box, block)))
+        read_piece(mover, input.source.weights.files[piece.file], piece.offset, piece.box, block, source.name);
+    }
+    return;
+  }
+  const ManifestParam& stored = tensor_of(*input.known.manifest, input.stored[tensor]);
+  const RankBoxes& boxes = input.known.boxes[stored.layout];
+  for (const uint32_t i : boxes_near(boxes.index, block)) {
+    if (is_empty(intersection(boxes.boxes[i], block))) continue;
+    const InputFile& file = open_shard(mover.shards, boxes.ranks[i], boxes.runs[i]);
+    const uint64_t offset = mover.shards.of_rank.at(boxes.ranks[i]).offsets[boxes.runs[i]][input.stored[tensor]];
+    read_piece(mover, file, offset, boxes.boxes[i], block, path_of(*input.known.manifest, stored));
+  }
+}
+
+// Moves what this rank has to move of one box of a tensor: every `helpers`-th block from number `first` on.
+void move_box(Mover& mover, size_t tensor, const Box& box, Target& target, uint64_t first, uint64_t helpers) {
+  if (target.is_kept) return;
+  const HeldBox whole = packed(box);
+  uint64_t number = 0;
+  for_each_block(whole.sizes, mover.limit, [&](Box block) {
+    if (number++ % helpers != first) return;
+    for (size_t d = 0; d < box.begin.size(); ++d) block.begin[d] += box.begin[d], block.end[d] += box.begin[d];
+    mover.block.resize(std::max(mover.block.size(), elements_in(block)));
+    read_block(mover, tensor, block);
+    if (target.file.fd == nullptr) target.file = open_for_writing(target.file.path);
+    write_at(target.file, mover.block.data(), elements_in(block),
+             target.offsets[tensor] + offset_of(whole, block.begin));
+    mover.result.written_bytes += elements_in(block);
+  });
+}
+
+// The boxes of a tensor are dealt out over the ranks in order: several to a rank, or several ranks to a box, which then
+// deal its blocks, another one first for each tensor. So all read and write about as much, each from and to few files.
+void move_tensor(Mover& mover, size_t tensor, uint64_t rank, uint64_t world) {
+  const RankBoxes& boxes = mover.input.wanted[tensor_of(*mover.input.after, tensor).layout];
+  const uint64_t count = boxes.boxes.size();
+  if (count == 0) return;
+  const auto up = [](uint64_t of, uint64_t by) { return (of + by - 1) / by; };
+  const uint64_t begin = count > world ? up(rank * count, world) : rank * count / world,
+                 end = count > world ? up((rank + 1) * count, world) : begin + 1;
+  for (uint64_t i = begin; i < end; ++i) {
+    const uint64_t first = up(i * world, count), helpers = count > world ? 1 : up((i + 1) * world, count) - first;
+    const uint64_t own = count > world ? 0 : (rank - first + tensor) % helpers;
+    move_box(mover, tensor, boxes.boxes[i], target_of(mover, boxes.ranks[i], boxes.runs[i]), own, helpers);
+  }
 }
 
 }  // namespace
 
-// Blocks are dealt out in turn, whichever ranks held or will hold them: all read and write about as much, and send each
-// other nothing.
-ReshardResult reshard(Comm& comm, const WeightSource& source, const Manifest& after, const std::string& manifest_sha256,
-                      const std::string& path, uint64_t staging) {
-  ReshardResult result;
-  const Files files = list_destinations(after, source);
-  const uint64_t limit = std::clamp(staging / 2, kMinMove, kMaxMove);
-  FolderSteps steps;
-  steps.prepare = [&](const std::string& folder) {
-    for (size_t i = 0; i < files.names.size(); ++i)
-      write_at(create_file((std::filesystem::path(folder) / files.names[i]).string()), files.heads[i].data(),
-               files.heads[i].size(), 0);
-  };
-  steps.write = [&](const std::string& folder) {
-    Buffers buffers{std::vector<char>(limit), std::vector<char>(limit)};
-    std::set<size_t> touched;
-    uint64_t number = 0;
-    for (size_t t = 0; t < source.tensors.size(); ++t) {
-      if (source.missing[t]) continue;
-      const ParamLayout& layout = layout_of(after, tensor_of(after, t));
-      for_each_block(byte_sizes(layout.shape, layout.dtype), limit, [&](const Box& block) {
-        if (number++ % static_cast<uint64_t>(comm.world) != static_cast<uint64_t>(comm.rank)) return;
-        result.read_bytes += gather(source, source.tensors[t], block, buffers);
-        result.written_bytes += put(folder, files, t, block, buffers, touched);
-      });
+bool list_moves(ReshardInput& input) {
+  const Manifest& after = *input.after;
+  const size_t tensors = after.parameters.size() + after.buffers.size();
+  input.wanted = list_rank_boxes(after);
+  if (!input.is_known) {
+    input.missing = input.source.missing;
+    for (const SourceTensor& tensor : input.source.tensors) {
+      std::vector<Box> boxes;
+      for (const SourcePiece& piece : tensor.pieces) boxes.push_back(piece.box);
+      input.pieces.push_back(index_boxes(boxes));
     }
-    for (const size_t file : touched)
-      sync_file(open_for_writing((std::filesystem::path(folder) / files.names[file]).string()));
-    check_unchanged(source);
+    return true;
+  }
+  const Manifest& before = *input.known.manifest;
+  TextMap<std::string_view, uint32_t> numbers;
+  for (uint32_t i = 0; i < input.known.missing.size(); ++i) numbers[path_of(before, tensor_of(before, i))] = i;
+  if (numbers.size() != tensors || input.known.missing.size() != tensors) return false;
+  for (size_t i = 0; i < tensors; ++i) {
+    const ManifestParam& wanted = tensor_of(after, i);
+    const auto found = numbers.find(path_of(after, wanted));
+    if (found == numbers.end()) return false;
+    const ParamLayout& old = layout_of(before, tensor_of(before, found->second));
+    if (old.shape != layout_of(after, wanted).shape || old.dtype != layout_of(after, wanted).dtype) return false;
+    input.stored.push_back(found->second);
+    input.missing.push_back(input.known.missing[found->second]);
+    if (input.missing[i] && i < after.parameters.size()) return false;
+  }
+  return true;
+}
+
+ReshardResult reshard(Comm& comm, const ReshardInput& input, const std::string& manifest_sha256,
+                      const std::string& path, uint64_t staging) {
+  const uint64_t files = count_files().limit / (4 * comm.process.size());
+  Mover mover{.input = input,
+              .folder = {},
+              .shards = {.folder = &input.known, .most_open = std::clamp<uint64_t>(files, 1, kMostOpen), .of_rank = {}},
+              .targets = {},
+              .limit = std::clamp(staging / 2, kMinMove, kMaxMove),
+              .block = {},
+              .run = {},
+              .result = {}};
+  FolderSteps steps;
+  steps.create = [&](const std::string& folder) {
+    mover.folder = folder;
+    create_own_files(mover, comm.rank);
   };
-  steps.finish = [&](const std::string& folder) { write_note(folder, manifest_sha256, after.mesh); };
+  steps.write = [&](const std::string&) {
+    for (size_t t = 0; t < input.missing.size(); ++t) {
+      if (!input.missing[t]) move_tensor(mover, t, static_cast<uint64_t>(comm.rank), static_cast<uint64_t>(comm.world));
+    }
+    for (const auto& [place, target] : mover.targets) {
+      if (target.file.fd != nullptr) sync_file(target.file);
+    }
+    input.is_known ? check_unchanged(mover.shards) : check_unchanged(input.source);
+  };
+  steps.finish = [&](const std::string& folder) { write_note(folder, manifest_sha256, input.after->mesh); };
   write_folder(comm, path, steps);
-  return result;
+  for (const auto& [rank, shard] : mover.shards.of_rank) mover.result.opened_files += shard.files.size();
+  if (!input.is_known) mover.result.opened_files = input.source.weights.files.size();
+  return mover.result;
 }
 
 }  // namespace tpplan

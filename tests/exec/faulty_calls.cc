@@ -1,6 +1,7 @@
 // Loaded before the C library: one call of a program never comes back, or fails.
 //   FAULTY_CALL=name=pread,path=w.safetensors,number=3,kind=hang
-//   name    pread (and preadv), read, pwrite, fsync, open, close, accept; page: what pread has read is gone again, and
+//   name    pread (and preadv), read, pwrite, fsync, open, close, link, accept; page: what pread has read is gone
+//   again, and
 //           who looks at it waits for a page that never comes
 //   path    what the file's path ends with; without it any file
 //   number  of the call, from 1; 0: every one
@@ -134,6 +135,11 @@ int open(const char* path, int flags, ...) {
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
   return is_faulty("open", path) ? -1 : call(path, flags, mode);
+}
+
+int link(const char* from, const char* to) {
+  static const auto call = real(&link, "link");
+  return is_faulty("link", from) ? -1 : call(from, to);
 }
 
 int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {

@@ -1,22 +1,48 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "base/text.h"
 #include "commands.h"
 #include "job.h"
 #include "ranks/gather.h"
+#include "shards/place_tensors.h"
 #include "shards/reshard.h"
+#include "shards/shard_store.h"
 #include "terminal.h"
 
 namespace tpplan {
 namespace {
 
 struct RankMoves {
-  uint64_t read = 0, written = 0;
+  uint64_t read = 0, written = 0, kept = 0, opened = 0;
 };
-auto members(RankMoves& bytes) { return std::tie(bytes.read, bytes.written); }
+auto members(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened); }
+
+// Opens the folder as its manifest knows it, or else all of it. The exit status.
+int open_input_folder(const ReshardArguments& arguments, const ManifestInput& before, const ManifestInput& after,
+                      const JobArguments& job, ReshardInput& input) {
+  check_packing(before.manifest);
+  check_packing(after.manifest);
+  input.after = &after.manifest;
+  input.from = arguments.from;
+  input.is_known = find_saved_folder(arguments.from, before.manifest, before.sha256, input.known);
+  if (input.is_known && list_moves(input)) {
+    size_t lacking = 0;
+    for (size_t i = 0; i < input.missing.size(); ++i)
+      lacking += input.missing[i] && !is_never_saved(path_of(after.manifest, tensor_of(after.manifest, i)));
+    if (lacking != 0 && !job.quiet && speaks_for_the_job()) report(missing_buffers(arguments.from, lacking));
+    return 0;
+  }
+  input = {.after = &after.manifest, .from = arguments.from};
+  WeightSource saved;
+  int status = open_saved(arguments.from, before, job, saved);
+  if (status == 0) status = open_source(arguments.from, after.manifest, job, input.source, &saved);
+  if (status == 0) std::ignore = list_moves(input);
+  return status;
+}
 
 }  // namespace
 
@@ -25,31 +51,34 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   int status = read_manifest_file(arguments.before, before.file, before.manifest, before.sha256);
   if (status == 0) status = read_manifest_file(arguments.after, after.file, after.manifest, after.sha256);
   if (status != 0) return status;
-  WeightSource saved, source;
-  status = open_saved(arguments.from, before, job, saved);
+  ReshardInput input;
+  status = open_input_folder(arguments, before, after, job, input);
   if (status != 0) return status;
-  status = open_source(arguments.from, after.manifest, job, source, &saved);
-  if (status != 0) return status;
-  return run_job(after, job, agreement_of(fmt::format("reshard from {} to {}", before.sha256, arguments.to), source),
-                 [&](Comm& comm) {
-                   const ReshardResult result =
-                       reshard(comm, source, after.manifest, after.sha256, arguments.to, job.staging);
-                   uint64_t read = 0, written = 0;
-                   for (const RankMoves& rank : gather(comm, RankMoves{result.read_bytes, result.written_bytes})) {
-                     read += rank.read;
-                     written += rank.written;
-                   }
-                   if (comm.rank != 0) return 0;
-                   if (job.json)
-                     print_result([&](JsonWriter& json) {
-                       write_member(json, "read_bytes", read);
-                       write_member(json, "written_bytes", written);
-                     });
-                   else if (speaks_to_people(job))
-                     print(STDERR_FILENO, fmt::format("{} read, {} written to {}\n", human_bytes(read),
-                                                      human_bytes(written), escape_for_terminal(arguments.to)));
-                   return 0;
-                 });
+  const std::string command = fmt::format("reshard from {} to {}", before.sha256, arguments.to);
+  return run_job(after, job, agreement_of(command, input.is_known ? input.known.first : input.source), [&](Comm& comm) {
+    const ReshardResult result = reshard(comm, input, after.sha256, arguments.to, job.staging);
+    RankMoves all;
+    for (const RankMoves& rank :
+         gather(comm, RankMoves{result.read_bytes, result.written_bytes, result.kept_bytes, result.opened_files})) {
+      all.read += rank.read;
+      all.written += rank.written;
+      all.kept += rank.kept;
+      all.opened = std::max(all.opened, rank.opened);
+    }
+    if (comm.rank != 0) return 0;
+    if (job.json)
+      print_result([&](JsonWriter& json) {
+        write_member(json, "read_bytes", all.read);
+        write_member(json, "written_bytes", all.written);
+        write_member(json, "kept_bytes", all.kept);
+        write_member(json, "most_files_opened", all.opened);
+      });
+    else if (speaks_to_people(job))
+      print(STDERR_FILENO, fmt::format("{} read, {} written to {}{}\n", human_bytes(all.read), human_bytes(all.written),
+                                       escape_for_terminal(arguments.to),
+                                       all.kept == 0 ? "" : "; unchanged " + human_bytes(all.kept)));
+    return 0;
+  });
 }
 
 }  // namespace tpplan

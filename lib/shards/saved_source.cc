@@ -1,0 +1,164 @@
+#include "shards/saved_source.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/keyed_hash.h"
+#include "shards/choose_weights.h"
+#include "shards/shard_folder.h"
+#include "shards/shard_store.h"
+
+namespace tpplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+size_t tensor_count(const Manifest& manifest) { return manifest.parameters.size() + manifest.buffers.size(); }
+
+// The names that the ranks' files have: as many a rank as a tensor has boxes there, at most.
+std::vector<std::string> names_of(const SavedFolder& folder) {
+  const Manifest& manifest = *folder.manifest;
+  std::vector<bool> used(manifest.layouts.size());
+  for (size_t i = 0; i < tensor_count(manifest); ++i) {
+    if (!folder.missing[i]) used[tensor_of(manifest, i).layout] = true;
+  }
+  std::vector<uint32_t> parts(static_cast<size_t>(device_count(manifest.mesh)));
+  parts[0] = 1;  // tensors without elements stand there
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) continue;
+    for (size_t b = 0; b < folder.boxes[i].ranks.size(); ++b) {
+      uint32_t& most = parts[static_cast<size_t>(folder.boxes[i].ranks[b])];
+      most = std::max(most, folder.boxes[i].runs[b] + 1);
+    }
+  }
+  std::vector<std::string> names;
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    for (uint32_t part = 0; part < parts[rank]; ++part)
+      names.push_back(shard_file_name(static_cast<int>(rank), part, parts[rank]));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Fault changed(const InputFile& file) {
+  return {.code = Code::TP8028,
+          .message = "it changed while it was read",
+          .help = "read it again when nobody writes it",
+          .place = file.name};
+}
+
+// What is wrong with a file that does not begin as its manifest says: all headers are read, and say it.
+Fault unlike(const SavedFolder& folder, const std::string& file) {
+  WeightSource source;
+  if (!open_weights(folder.path, *folder.manifest, source)) {
+    for (const Fault& finding : source.findings) {
+      if (exit_status(finding) != 0) return finding;
+    }
+    for (const Diagnostic& finding : source.weights.diagnostics.list) {
+      if (finding.span.file == source.weights.last_id)
+        return {.code = finding.code, .message = finding.message, .place = file};
+    }
+  }
+  return {.code = Code::TP8021,
+          .message = "its header is not the one that the folder's manifest makes",
+          .help = "copy the folder again, or save it again",
+          .place = file};
+}
+
+void open_again(InputFile& file) {
+  const struct stat before = file.identity;
+  const std::string reason = open_input(file.name, file);
+  if (!reason.empty()) throw Fault{.code = Code::TP8029, .message = reason, .place = file.name};
+  if (before.st_nlink == 0) return;  // it was not open before
+  file.identity = before;
+  if (!is_unchanged(file)) throw changed(file);
+}
+
+OpenShard read_shard(const SavedFolder& folder, int rank) {
+  OpenShard shard;
+  for (const ShardFile& expected : list_shard_files(describe_shards(*folder.manifest, rank), folder.missing)) {
+    InputFile& file = shard.files.emplace_back();
+    file.name = (fs::path(folder.path) / expected.name).string();
+    open_again(file);
+    if (!is_headed(file, expected)) throw unlike(folder, file.name);
+    file.fd.reset();
+    std::vector<uint64_t>& offsets = shard.offsets.emplace_back(tensor_count(*folder.manifest));
+    for (const FilePiece& piece : expected.pieces) offsets[piece.shard] = piece.offset;
+  }
+  return shard;
+}
+
+// What ranks compare of the folder: what stands in the first file.
+void place_first(SavedFolder& folder) {
+  const WeightsHeader& header = folder.first.weights.headers.front();
+  for (const WeightTensor& tensor : header.tensors)
+    folder.first.tensors.push_back(
+        {tensor.name, {{0, header.data_begin + tensor.begin, Box{{0}, {tensor.end - tensor.begin}}}}});
+}
+
+}  // namespace
+
+uint64_t end_of(const ShardFile& file) {
+  uint64_t end = file.head.size();
+  for (const FilePiece& piece : file.pieces) end = std::max(end, piece.offset + elements_in(piece.held.box));
+  return end;
+}
+
+bool is_headed(const InputFile& file, const ShardFile& expected) {
+  if (size_of(file) != end_of(expected)) return false;
+  const ReadResult head = read_part(file, 0, expected.head.size());
+  return head.fault == ReadFault::None && head.file.text == expected.head;
+}
+
+bool find_saved_folder(const std::string& path, const Manifest& manifest, std::string_view manifest_sha256,
+                       SavedFolder& folder) {
+  const ChosenWeights chosen = choose_weights(path);
+  if (!chosen.path.empty() || chosen.shards.empty() || read_note(path) != manifest_sha256) return false;
+  folder.manifest = &manifest;
+  folder.path = path;
+  const std::string first = (fs::path(path) / chosen.shards.front()).string();
+  if (!add_weight_file(folder.first.weights, first, first, AfterHeader::StayOpen)) return false;
+  TextMap<std::string_view, bool> stored;
+  for (const WeightTensor& tensor : folder.first.weights.headers.front().tensors) stored[tensor.name] = true;
+  folder.missing.resize(tensor_count(manifest));
+  for (size_t i = 0; i < folder.missing.size(); ++i)
+    folder.missing[i] = stored.find(path_of(manifest, tensor_of(manifest, i))) == stored.end();
+  for (size_t i = 0; i < manifest.parameters.size(); ++i) {
+    if (folder.missing[i]) return false;
+  }
+  folder.boxes = list_rank_boxes(manifest);
+  if (names_of(folder) != chosen.shards) return false;
+  const std::vector<ShardFile> own = list_shard_files(describe_shards(manifest, 0), folder.missing);
+  if (own.empty() || own.front().name != chosen.shards.front() ||
+      !is_headed(folder.first.weights.files.front(), own.front()))
+    return false;
+  place_first(folder);
+  return true;
+}
+
+const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run) {
+  auto [shard, added] = shards.of_rank.try_emplace(rank);
+  if (added) shard->second = read_shard(*shards.folder, rank);
+  InputFile& file = shard->second.files[run];
+  if (file.fd != nullptr) return file;
+  if (shards.open == shards.most_open) {
+    check_unchanged(shards);
+    for (auto& [number, other] : shards.of_rank) {
+      for (InputFile& open : other.files) open.fd.reset();
+    }
+    shards.open = 0;
+  }
+  open_again(file);
+  ++shards.open;
+  return file;
+}
+
+void check_unchanged(const OpenShards& shards) {
+  for (const auto& [rank, shard] : shards.of_rank) {
+    for (const InputFile& file : shard.files) {
+      if (file.fd != nullptr && !is_unchanged(file)) throw changed(file);
+    }
+  }
+}
+
+}  // namespace tpplan
