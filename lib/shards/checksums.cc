@@ -3,15 +3,20 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <tuple>
 
+#include "base/input_file.h"
 #include "base/keyed_hash.h"
 #include "base/read_file.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/write_file.h"
 #include "ranks/gather.h"
 #include "ranks/memory_sharers.h"
 #include "shards/load_shards.h"
+#include "shards/new_folder.h"
 #include "shards/work_queue.h"
 #include "shards/work_together.h"
 #include "syntax/json_reader.h"
@@ -20,7 +25,9 @@
 namespace tpplan {
 namespace {
 
-constexpr std::string_view kFormat = "tpplan.checksums/1";
+constexpr std::string_view kFormat = "tpplan.checksums/2", kOldFormat = "tpplan.checksums/1";
+constexpr uint64_t kHeadBytes = uint64_t{64} << 10;    // of a file that are read first
+constexpr uint64_t kMessageBytes = uint64_t{8} << 20;  // of checksums for standard output
 constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 constexpr size_t kMaxFaults = 100;
 constexpr size_t kDigits = 64;  // of a SHA-256
@@ -30,18 +37,224 @@ std::string hash_of_shard(const Shard& shard, const Device& device) {
   return sha256_hex({host_view(device, shard.data, shard.bytes, buffer), shard.bytes});
 }
 
-// The checksums of a rank, from the process that holds it.
-struct RankChecksums {
-  int rank = 0;
-  std::vector<std::string> hashes;
-};
-auto members(RankChecksums& checksums) { return std::tie(checksums.rank, checksums.hashes); }
+constexpr std::string_view kEnd = "\n  ]}\n";
 
-// Of a process: those of its ranks, said by the first of them.
-struct ProcessChecksums {
-  std::vector<RankChecksums> ranks;
+std::string head_text(const ChecksumJob& job) {
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "format", kFormat);
+  next_line(json, 1);
+  write_member(json, "manifest_sha256", job.manifest_sha256);
+  write_member(json, "algorithm", "sha256");
+  next_line(json, 1);
+  write_key(json, "paths");
+  begin_array(json);
+  for (size_t t = 0; t < job.left_out.size(); ++t) {
+    if (!job.left_out[t]) write_value(json, path_of(*job.manifest, tensor_of(*job.manifest, t)));
+  }
+  end_array(json);
+  next_line(json, 1);
+  write_key(json, "ranks");
+  begin_array(json);
+  return json.out + '\n';
+}
+
+// The end of that.
+std::string ranks_key() {
+  JsonWriter json;
+  write_key(json, "ranks");
+  begin_array(json);
+  return json.out + '\n';
+}
+
+// A rank's line; with the comma that all but the last have, or a space in its place.
+std::string line_text(const std::vector<std::string>& hashes, bool is_last) {
+  std::vector<std::string_view> quoted;
+  for (const std::string& hash : hashes) {
+    if (!hash.empty()) quoted.push_back(hash);
+  }
+  return fmt::format("    [{}{}{}]{}\n", quoted.empty() ? "" : "\"", fmt::join(quoted, "\", \""),
+                     quoted.empty() ? "" : "\"", is_last ? ' ' : ',');
+}
+
+uint64_t line_size(size_t paths) { return 8 + (paths == 0 ? 0 : paths * (kDigits + 4) - 2); }
+
+// The lines of some ranks, from those that have them.
+struct RankLines {
+  std::vector<std::string> lines;
 };
-auto members(ProcessChecksums& checksums) { return std::tie(checksums.ranks); }
+auto members(RankLines& lines) { return std::tie(lines.lines); }
+
+struct RankFaults {
+  std::vector<Fault> faults;
+};
+auto members(RankFaults& faults) { return std::tie(faults.faults); }
+
+Fault unusable_sums(const std::string& path, std::string why) {
+  return {.code = Code::TP8044,
+          .message = std::move(why),
+          .help = "give a file that `verify --write-checksums` wrote",
+          .place = path};
+}
+
+Fault sum_differs(const std::string& path, std::string message, int rank = -1) {
+  return {.code = Code::TP8043, .message = std::move(message), .place = path, .rank = rank};
+}
+
+std::optional<Fault> fault_of_head(const ChecksumJob& job, std::string_view format, std::string_view wanted,
+                                   std::string_view written_by) {
+  if (format != wanted) return unusable_sums(job.path, fmt::format("this is no file of format {}", kFormat));
+  if (written_by == job.manifest_sha256) return std::nullopt;
+  return Fault{.code = Code::TP8030,
+               .message = fmt::format("it was written for another manifest: of SHA-256 {}..., this one is {}...",
+                                      escape_for_terminal(written_by.substr(0, 12)), job.manifest_sha256.substr(0, 12)),
+               .place = job.path};
+}
+
+void compare_hash(const ChecksumJob& job, int rank, std::string_view tensor, std::string_view mine,
+                  std::string_view there, std::vector<Fault>& faults) {
+  if (mine == there || faults.size() >= kMaxFaults) return;
+  faults.push_back(
+      sum_differs(job.path,
+                  fmt::format("rank {}: `{}` has SHA-256 {}, and the file says {}", rank, escape_for_terminal(tensor),
+                              mine, escape_for_terminal(there.substr(0, kDigits))),
+                  rank));
+}
+
+void report_lacking(const ChecksumJob& job, const std::vector<bool>& seen, std::vector<Fault>& faults) {
+  for (size_t t = 0; t < seen.size() && faults.size() < kMaxFaults; ++t) {
+    if (seen[t] || job.left_out[t]) continue;
+    const std::string path = escape_for_terminal(path_of(*job.manifest, tensor_of(*job.manifest, t)));
+    faults.push_back(sum_differs(job.path, fmt::format("it has no checksum of `{}`", path)));
+  }
+}
+
+// A file of the older format: a list of all ranks for each tensor, {"shards": [{"path": ..., "ranks": [...]}]}.
+std::vector<Fault> compare_whole(const ChecksumJob& job, const Checksums& checksums) {
+  const Manifest& manifest = *job.manifest;
+  std::vector<Fault> faults;
+  const ReadResult result = read_file(job.path, kMaxBytes);
+  if (result.fault != ReadFault::None)
+    return {unusable_sums(job.path, result.fault == ReadFault::TooLarge ? "the file is too large" : result.reason)};
+  TextMap<std::string_view, size_t> numbers;
+  std::vector<bool> seen(job.left_out.size());
+  for (size_t t = 0; t < seen.size(); ++t) numbers[path_of(manifest, tensor_of(manifest, t))] = t;
+  const auto ranks = static_cast<size_t>(device_count(manifest.mesh));
+  std::string format, written_by;
+  std::deque<std::string> strings;
+  Diagnostics diagnostics;
+  const auto compare_one = [&](const JsonTree& tree) {
+    const uint32_t name = tree.nodes[0].kind == JsonKind::Object ? find_member(tree, 0, "path") : 0,
+                   list = name == 0 ? 0 : find_member(tree, 0, "ranks");
+    const auto number = list == 0 ? numbers.end() : numbers.find(tree.nodes[name].text);
+    if (number == numbers.end() || tree.nodes[list].kind != JsonKind::Array) {
+      faults.push_back(sum_differs(job.path, "it has an entry that is no tensor of the manifest"));
+      return;
+    }
+    seen[number->second] = true;
+    size_t rank = 0;
+    for (uint32_t i = list + 1; i < tree.nodes[list].end; i = tree.nodes[i].end, ++rank) {
+      const auto own = std::ranges::find(job.stores, static_cast<int>(rank), &ShardStore::rank);
+      if (own != job.stores.end())
+        compare_hash(job, static_cast<int>(rank), number->first,
+                     checksums[static_cast<size_t>(own - job.stores.begin())][number->second], tree.nodes[i].text,
+                     faults);
+    }
+    if (rank != ranks)
+      faults.push_back(
+          sum_differs(job.path, fmt::format("`{}` has {} there, the mesh {}", escape_for_terminal(number->first),
+                                            counted(rank, "rank"), ranks)));
+  };
+  const JsonVisitor visitor{
+      .member = [](std::string_view key, Span) { return key == "shards" ? JsonMember::Elements : JsonMember::Whole; },
+      .value =
+          [&](std::string_view key, const JsonTree& tree) {
+            if (key == "shards") compare_one(tree);
+            if (key == "format" && tree.nodes[0].kind == JsonKind::String) format = tree.nodes[0].text;
+            if (key == "manifest_sha256" && tree.nodes[0].kind == JsonKind::String) written_by = tree.nodes[0].text;
+            return faults.size() < kMaxFaults;
+          }};
+  if (!read_json(result.file, visitor, strings, diagnostics) && faults.empty())
+    return {unusable_sums(job.path, diagnostics.list.empty() ? "cannot be read" : diagnostics.list.front().message)};
+  if (const std::optional<Fault> fault = fault_of_head(job, format, kOldFormat, written_by)) return {*fault};
+  report_lacking(job, seen, faults);
+  return faults;
+}
+
+// The text before the first rank's list; empty where there is none, as in a file of the older format.
+std::string read_head(const InputFile& file) {
+  const std::string key = ranks_key();
+  for (uint64_t bytes = kHeadBytes; bytes <= kMaxBytes; bytes *= 4) {
+    const ReadResult part = read_part(file, 0, bytes);
+    const std::string_view text = part.file.text;
+    if (part.fault != ReadFault::None || text.substr(0, kHeadBytes).find(kOldFormat) != std::string::npos) return "";
+    const size_t end = text.find(key);
+    if (end != std::string::npos) return std::string(text.substr(0, end + key.size()));
+    if (bytes >= size_of(file)) return "";
+  }
+  return "";
+}
+
+// Reads the lines of the ranks of this process, and no others.
+std::vector<Fault> compare_lines(const ChecksumJob& job, const Checksums& checksums) {
+  InputFile file{.name = job.path, .fd = {}, .identity = {}};
+  if (!open_input(job.path, file).empty()) return compare_whole(job, checksums);  // which says why it cannot be read
+  const std::string head = read_head(file);
+  if (head.empty()) return compare_whole(job, checksums);
+  const SourceFile text{.name = job.path, .text = head + "]}"};
+  std::string format, written_by;
+  std::vector<std::string> paths;
+  std::deque<std::string> strings;
+  Diagnostics diagnostics;
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+                            .value =
+                                [&](std::string_view key, const JsonTree& tree) {
+                                  if (key == "format" && tree.nodes[0].kind == JsonKind::String)
+                                    format = tree.nodes[0].text;
+                                  if (key == "manifest_sha256" && tree.nodes[0].kind == JsonKind::String)
+                                    written_by = tree.nodes[0].text;
+                                  if (key == "paths" && tree.nodes[0].kind == JsonKind::Array) {
+                                    for (uint32_t i = 1; i < tree.nodes[0].end; i = tree.nodes[i].end)
+                                      paths.emplace_back(tree.nodes[i].text);
+                                  }
+                                  return true;
+                                }};
+  if (!read_json(text, visitor, strings, diagnostics))
+    return {unusable_sums(job.path, diagnostics.list.empty() ? "cannot be read" : diagnostics.list.front().message)};
+  if (const std::optional<Fault> fault = fault_of_head(job, format, kFormat, written_by)) return {*fault};
+  const auto ranks = static_cast<uint64_t>(device_count(job.manifest->mesh));
+  const uint64_t line = line_size(paths.size());
+  if (size_of(file) != head.size() + ranks * line + kEnd.size() - 1)
+    return {unusable_sums(job.path,
+                          fmt::format("it has not the {} of checksums that {} of {} take", human_bytes(ranks * line),
+                                      counted(ranks, "rank"), counted(paths.size(), "tensor")))};
+  TextMap<std::string_view, size_t> numbers;
+  for (size_t t = 0; t < job.left_out.size(); ++t) numbers[path_of(*job.manifest, tensor_of(*job.manifest, t))] = t;
+  std::vector<Fault> faults;
+  std::vector<bool> seen(job.left_out.size());
+  std::vector<size_t> tensors;
+  for (const std::string& path : paths) {
+    const auto number = numbers.find(path);
+    if (number == numbers.end()) return {sum_differs(job.path, "it has an entry that is no tensor of the manifest")};
+    tensors.push_back(number->second);
+    seen[number->second] = true;
+  }
+  report_lacking(job, seen, faults);
+  for (size_t s = 0; s < job.stores.size() && faults.size() < kMaxFaults; ++s) {
+    const int rank = job.stores[s].rank;
+    const ReadResult part = read_part(file, head.size() + static_cast<uint64_t>(rank) * line, line);
+    if (part.fault != ReadFault::None || part.file.text.size() != line)
+      return {unusable_sums(job.path, part.fault == ReadFault::None ? "it became shorter" : part.reason)};
+    std::vector<std::string> there;
+    for (size_t i = 0; i < paths.size(); ++i) there.push_back(part.file.text.substr(6 + i * (kDigits + 4), kDigits));
+    if (line_text(there, static_cast<uint64_t>(rank) + 1 == ranks) != part.file.text)
+      return {unusable_sums(job.path, fmt::format("what it says of rank {} is no list of checksums", rank))};
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (!job.left_out[tensors[i]]) compare_hash(job, rank, paths[i], checksums[s][tensors[i]], there[i], faults);
+    }
+  }
+  return faults;
+}
 
 }  // namespace
 
@@ -60,109 +273,70 @@ Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std:
     }
   });
   finish_together(comm, queue);
-  ProcessChecksums own;
-  for (size_t s = 0; s < stores.size(); ++s) own.ranks.push_back({stores[s].rank, std::move(mine[s])});
-  Checksums checksums(static_cast<size_t>(comm.world), std::vector<std::string>(tensors));
-  const std::vector<ProcessChecksums> all = gather(comm, own);
-  for (size_t sender = 0; sender < all.size(); ++sender) {
-    for (const RankChecksums& of_rank : all[sender].ranks) {
-      if (of_rank.rank < 0 || of_rank.rank >= comm.world || of_rank.hashes.size() != tensors)
-        throw damaged_message(static_cast<int>(sender));
-      checksums[static_cast<size_t>(of_rank.rank)] = of_rank.hashes;
-    }
-  }
-  return checksums;
+  return mine;
 }
 
-std::string checksums_text(const Manifest& manifest, std::string_view manifest_sha256, const Checksums& checksums) {
-  JsonWriter json;
-  begin_object(json);
-  write_member(json, "format", kFormat);
-  next_line(json, 1);
-  write_member(json, "manifest_sha256", manifest_sha256);
-  write_member(json, "algorithm", "sha256");
-  next_line(json, 1);
-  write_key(json, "shards");
-  begin_array(json);
-  for (size_t t = 0; t < checksums.front().size(); ++t) {
-    if (checksums.front()[t].empty()) continue;
-    next_line(json, 2);
-    begin_object(json);
-    write_member(json, "path", path_of(manifest, tensor_of(manifest, t)));
-    write_key(json, "ranks");
-    write_array(json, checksums, [&](const auto& of_rank) { write_value(json, of_rank[t]); });
-    end_object(json);
+void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums) {
+  const std::string head = head_text(job);
+  const auto ranks = static_cast<uint64_t>(comm.world);
+  const uint64_t line = line_size(static_cast<size_t>(std::ranges::count(job.left_out, false)));
+  const auto line_of = [&](size_t store) {
+    return line_text(checksums[store], static_cast<uint64_t>(job.stores[store].rank) + 1 == ranks);
+  };
+  if (job.path != "-") {
+    FolderSteps steps;
+    steps.prepare = [&](const std::string& path) {
+      const OutputFile file = open_for_writing(path);
+      write_at(file, head.data(), head.size(), 0);
+      write_at(file, kEnd.data() + 1, kEnd.size() - 1, head.size() + ranks * line);
+    };
+    steps.write = [&](const std::string& path) {
+      if (job.stores.empty()) return;
+      const OutputFile file = open_for_writing(path);
+      for (size_t s = 0; s < job.stores.size(); ++s) {
+        const std::string text = line_of(s);
+        write_at(file, text.data(), text.size(), head.size() + static_cast<uint64_t>(job.stores[s].rank) * line);
+      }
+      sync_file(file);
+    };
+    write_file_together(comm, job.path, steps);
+    return;
   }
-  end_array(json);
-  end_object(json);
-  return json.out + '\n';
+  // As many ranks at a time as a message may be long.
+  std::string text = head;
+  const uint64_t at_a_time = std::max<uint64_t>(1, kMessageBytes / line);
+  for (uint64_t first = 0; first < ranks; first += at_a_time) {
+    RankLines mine;
+    for (size_t s = 0; s < job.stores.size(); ++s) {
+      const auto rank = static_cast<uint64_t>(job.stores[s].rank);
+      if (rank >= first && rank < first + at_a_time) mine.lines.push_back(line_of(s));
+    }
+    for (const RankLines& lines : gather(comm, mine)) {
+      for (const std::string& one : lines.lines) text += comm.rank == 0 ? one : "";
+    }
+  }
+  if (comm.rank != 0) return;
+  text += kEnd.substr(1);
+  const std::string fault = write_output(job.path, [&](const Sink& sink) { return sink(text); });
+  if (!fault.empty())
+    throw Fault{
+        .code = Code::TP1009, .message = fmt::format("cannot write the checksums: {}", fault), .place = job.path};
 }
 
-std::vector<Fault> compare_checksums(const std::string& path, const Manifest& manifest,
-                                     std::string_view manifest_sha256, const Checksums& checksums) {
-  std::vector<Fault> faults;
-  const auto differs = [&](std::string message, int rank = -1) {
-    faults.push_back({.code = Code::TP8043, .message = std::move(message), .place = path, .rank = rank});
-  };
-  const auto unusable = [&](std::string why) {
-    return std::vector<Fault>{{.code = Code::TP8044,
-                               .message = std::move(why),
-                               .help = "give a file that `verify --write-checksums` wrote",
-                               .place = path}};
-  };
-  const ReadResult result = read_file(path, kMaxBytes);
-  if (result.fault != ReadFault::None)
-    return unusable(result.fault == ReadFault::TooLarge ? "the file is too large" : result.reason);
-  TextMap<std::string_view, size_t> numbers;
-  std::vector<bool> seen(checksums.front().size());
-  for (size_t t = 0; t < seen.size(); ++t) numbers[path_of(manifest, tensor_of(manifest, t))] = t;
-  std::string format, written_by;
-  std::deque<std::string> strings;
-  Diagnostics diagnostics;
-  const auto compare_one = [&](const JsonTree& tree) {
-    const uint32_t name = tree.nodes[0].kind == JsonKind::Object ? find_member(tree, 0, "path") : 0,
-                   list = name == 0 ? 0 : find_member(tree, 0, "ranks");
-    const auto number = list == 0 ? numbers.end() : numbers.find(tree.nodes[name].text);
-    if (number == numbers.end() || tree.nodes[list].kind != JsonKind::Array) {
-      differs("it has an entry that is no tensor of the manifest");
-      return;
+std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums) {
+  RankFaults mine;
+  const auto compare = [&] { mine.faults = compare_lines(job, checksums); };
+  work_together(comm, "verify: comparing checksums", job.stores.empty() ? std::function<void()>() : compare);
+  const size_t processes = static_cast<size_t>(comm.world) / std::max<size_t>(1, comm.process.size());
+  mine.faults.resize(std::min(mine.faults.size(), std::max<size_t>(1, kMaxFaults / processes)));
+  std::vector<Fault> all;
+  for (RankFaults& rank : gather(comm, mine)) {
+    for (Fault& fault : rank.faults) {  // what is wrong with the file itself all say alike
+      const bool is_said = std::ranges::any_of(all, [&](const Fault& said) { return said.message == fault.message; });
+      if (!is_said && all.size() < kMaxFaults) all.push_back(std::move(fault));
     }
-    seen[number->second] = true;
-    size_t rank = 0;
-    for (uint32_t i = list + 1; i < tree.nodes[list].end; i = tree.nodes[i].end, ++rank) {
-      if (rank < checksums.size() && tree.nodes[i].text != checksums[rank][number->second])
-        differs(
-            fmt::format("rank {}: `{}` has SHA-256 {}, and the file says {}", rank, escape_for_terminal(number->first),
-                        checksums[rank][number->second], escape_for_terminal(tree.nodes[i].text.substr(0, kDigits))),
-            static_cast<int>(rank));
-    }
-    if (rank != checksums.size())
-      differs(fmt::format("`{}` has {} there, the mesh {}", escape_for_terminal(number->first), counted(rank, "rank"),
-                          checksums.size()));
-  };
-  const JsonVisitor visitor{
-      .member = [](std::string_view key, Span) { return key == "shards" ? JsonMember::Elements : JsonMember::Whole; },
-      .value =
-          [&](std::string_view key, const JsonTree& tree) {
-            if (key == "shards") compare_one(tree);
-            if (key == "format" && tree.nodes[0].kind == JsonKind::String) format = tree.nodes[0].text;
-            if (key == "manifest_sha256" && tree.nodes[0].kind == JsonKind::String) written_by = tree.nodes[0].text;
-            return faults.size() < kMaxFaults;
-          }};
-  if (!read_json(result.file, visitor, strings, diagnostics) && faults.empty())
-    return unusable(diagnostics.list.empty() ? "cannot be read" : diagnostics.list.front().message);
-  if (format != kFormat) return unusable(fmt::format("this is no file of format {}", kFormat));
-  if (written_by != manifest_sha256)
-    return {{.code = Code::TP8030,
-             .message = fmt::format("it was written for another manifest: of SHA-256 {}..., this one is {}...",
-                                    escape_for_terminal(written_by.substr(0, 12)), manifest_sha256.substr(0, 12)),
-             .place = path}};
-  for (size_t t = 0; t < seen.size() && faults.size() < kMaxFaults; ++t) {
-    if (!seen[t] && !checksums.front()[t].empty())
-      differs(
-          fmt::format("it has no checksum of `{}`", escape_for_terminal(path_of(manifest, tensor_of(manifest, t)))));
   }
-  return faults;
+  return all;
 }
 
 }  // namespace tpplan

@@ -13,22 +13,28 @@
 
 namespace tpplan {
 
-// By rank, then by number in ShardStore::shards; empty where a tensor is left out.
+// Of the ranks of this process, as `stores` has them, then by number in ShardStore::shards; empty where a tensor is
+// left out.
 using Checksums = std::vector<std::vector<std::string>>;
 
-// The checksums of all ranks, on every rank. Called by all ranks, with shards as load_shards. Throws what a rank failed
-// by.
+// Called by all ranks, with shards as load_shards. Throws what a rank failed by.
 [[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out,
                                     int threads);
 
-// {"format": "tpplan.checksums/1", "manifest_sha256": ..., "algorithm": "sha256", "shards": [{"path": ..., "ranks":
-// [...]}]}
-[[nodiscard]] std::string checksums_text(const Manifest& manifest, std::string_view manifest_sha256,
-                                         const Checksums& checksums);
+// What of a file of checksums is for all ranks to know. The file is {"format": "tpplan.checksums/2", "manifest_sha256":
+// ..., "algorithm": "sha256", "paths": [...], "ranks": [[...], ...]}, with the list of each rank on a line of its own,
+// all of one length: so each rank writes and reads its own, and nobody all of them.
+struct ChecksumJob {
+  const Manifest* manifest = nullptr;
+  std::string manifest_sha256;
+  std::string path;  // a file that all ranks see; "-": standard output of rank 0
+  std::span<const ShardStore> stores;
+  std::vector<bool> left_out;
+};
 
-// Compares with what checksums_text wrote: TP8043 for what differs, TP8044 where the file cannot be used; empty: all
-// agree.
-[[nodiscard]] std::vector<Fault> compare_checksums(const std::string& path, const Manifest& manifest,
-                                                   std::string_view manifest_sha256, const Checksums& checksums);
+// Both are called by all ranks. Comparing gives every rank what differs anywhere: TP8043 for what does, TP8044 where
+// the file cannot be used; empty: all agree. Files of format tpplan.checksums/1, which are read as a whole, count too.
+void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums);
+[[nodiscard]] std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums);
 
 }  // namespace tpplan

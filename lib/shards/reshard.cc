@@ -69,7 +69,7 @@ struct Mover {
 };
 
 // Whether a file of the new folder is what the file of its name is in the old one.
-bool is_same_file(const ReshardInput& input, const ShardFile& wanted) {
+bool is_unchanged_by(const ReshardInput& input, const ShardFile& wanted) {
   if (!input.is_known && !input.source.is_folder_of_shards) return false;
   InputFile file{.name = (fs::path(input.from) / wanted.name).string(), .fd = {}, .identity = {}};
   return open_input(file.name, file).empty() && is_headed(file, wanted);
@@ -96,7 +96,7 @@ void keep_file(const std::string& from, const std::string& to, Mover& mover) {
 void create_own_files(Mover& mover, int rank) {
   for (const ShardFile& file : list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing)) {
     const std::string path = (fs::path(mover.folder) / file.name).string();
-    if (is_same_file(mover.input, file)) {
+    if (is_unchanged_by(mover.input, file)) {
       keep_file((fs::path(mover.input.from) / file.name).string(), path, mover);
       continue;
     }
@@ -106,13 +106,13 @@ void create_own_files(Mover& mover, int rank) {
   }
 }
 
-Target& target_of(Mover& mover, int rank, uint32_t run) {
+Target& target_file(Mover& mover, int rank, uint32_t run) {
   const auto known = mover.targets.find({rank, run});
   if (known != mover.targets.end()) return known->second;
   const std::vector<ShardFile> files = list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing);
   for (uint32_t part = 0; part < files.size(); ++part) {
     Target& target = mover.targets[{rank, part}];
-    target.is_kept = is_same_file(mover.input, files[part]);
+    target.is_kept = is_unchanged_by(mover.input, files[part]);
     target.offsets.resize(mover.input.missing.size());
     for (const FilePiece& piece : files[part].pieces) target.offsets[piece.shard] = piece.offset;
     target.file.path = (fs::path(mover.folder) / files[part].name).string();
@@ -192,7 +192,7 @@ void move_tensor(Mover& mover, size_t tensor, uint64_t rank, uint64_t world) {
   for (uint64_t i = begin; i < end; ++i) {
     const uint64_t first = up(i * world, count), helpers = count > world ? 1 : up((i + 1) * world, count) - first;
     const uint64_t own = count > world ? 0 : (rank - first + tensor) % helpers;
-    move_box(mover, tensor, boxes.boxes[i], target_of(mover, boxes.ranks[i], boxes.runs[i]), own, helpers);
+    move_box(mover, tensor, boxes.boxes[i], target_file(mover, boxes.ranks[i], boxes.runs[i]), own, helpers);
   }
 }
 

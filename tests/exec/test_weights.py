@@ -1,6 +1,7 @@
 """load, verify, save and reshard, held against files that are made and read here byte by byte, and against what `tpplan show`
 says that each rank holds."""
 
+import hashlib
 import itertools
 import json
 import math
@@ -275,3 +276,49 @@ def test_a_checkpoint_may_have_more_files_than_a_process_starts_with(tmp_path):
     manifest = compile_manifest(tmp_path, shapes, {"w7": ["tp"]}, {"tp": 2})
     write_index(tmp_path, random_tensors(shapes), files=100)
     succeeds("verify", manifest, "--weights", tmp_path, preexec_fn=few_files)
+
+
+def test_each_rank_has_a_line_of_checksums_of_its_own(tmp_path):
+    write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 2, "tp": 2})
+    verify = ["verify", manifest, "--weights", tmp_path / "w.safetensors"]
+    succeeds(*verify, "--write-checksums", tmp_path / "sums.json")
+    text = (tmp_path / "sums.json").read_text()
+    sums = json.loads(text)
+    assert sums["format"] == "tpplan.checksums/2" and sorted(sums["paths"]) == sorted(SHAPES)
+    held, tensors = slices(manifest, 4)[3], random_tensors(SHAPES)
+    boxes = {path: [tuple(runs[0]) if runs else (0, 0) for runs in held[path]] for path in sums["paths"]}
+    shards = {path: cut(tensors[path], box) for path, box in boxes.items()}
+    assert sums["ranks"][3] == [hashlib.sha256(shards[path]).hexdigest() for path in sums["paths"]]
+    assert len({len(line) for line in text.splitlines() if line.startswith("    [")}) == 1 and len(sums["ranks"]) == 4
+    assert succeeds(*verify, "--write-checksums", "-").stdout == text
+
+    # As they were written before: a list of all ranks for each tensor.
+    old = {name: sums[name] for name in ("manifest_sha256", "algorithm")} | {"format": "tpplan.checksums/1"}
+    lists = [{"path": path, "ranks": [of[i] for of in sums["ranks"]]} for i, path in enumerate(sums["paths"])]
+    (tmp_path / "old.json").write_text(json.dumps(old | {"shards": lists}))
+    succeeds(*verify, "--checksums", tmp_path / "old.json")
+
+    first = sums["ranks"][2][1]
+    (tmp_path / "sums.json").write_text(text.replace(first, "0" * 64))
+    (tmp_path / "old.json").write_text(json.dumps(old | {"shards": lists}).replace(first, "0" * 64))
+    for name in ("sums.json", "old.json"):
+        result = execute(*verify, "--checksums", tmp_path / name)
+        assert result.returncode == 1 and f"rank 2: `{sums['paths'][1]}` has SHA-256 {first}" in result.stderr, (
+            result.stderr
+        )
+    for broken, what in (
+        (text[:-9], "has not the"),
+        (text.replace("tpplan.checksums/2", "tpplan.checksums/3"), "no file of format"),
+        (text.replace(sums["manifest_sha256"], "0" * 64), "another manifest"),
+        (
+            text.replace(json.dumps(sums["paths"][0]), json.dumps("x" * len(sums["paths"][0]))),
+            "no tensor of the manifest",
+        ),
+        (text.replace(f'["{sums["ranks"][1][0]}"', f'[ {sums["ranks"][1][0]}"'), "no list of checksums"),
+        ("{}", "no file of format"),
+    ):
+        (tmp_path / "sums.json").write_text(broken)
+        result = execute(*verify, "--checksums", tmp_path / "sums.json")
+        assert result.returncode in (1, 2) and what in " ".join(result.stderr.split()), (what, result.stderr)
+        assert result.stderr.count("error[") == 1

@@ -2,10 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "base/text.h"
-#include "base/write_file.h"
 #include "commands.h"
 #include "job.h"
 #include "ranks/gather.h"
@@ -23,22 +23,23 @@ struct RankProof {
 };
 auto members(RankProof& proof) { return std::tie(proof.compared_bytes, proof.seconds); }
 
-// Rank 0: writes the checksums or compares them. Returns the exit status.
-int use_checksums(const VerifyArguments& arguments, const ManifestInput& input, const Checksums& checksums) {
+// Compares or writes the checksums. Returns the exit status.
+int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestInput& input,
+                  std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
+  const Checksums checksums = hash_shards(comm, stores, left_out, threads);
+  ChecksumJob job{.manifest = &input.manifest,
+                  .manifest_sha256 = input.sha256,
+                  .path = arguments.checksums,
+                  .stores = stores,
+                  .left_out = left_out};
+  int status = 0;
   if (!arguments.checksums.empty()) {
-    int status = 0;
-    for (const Fault& fault : compare_checksums(arguments.checksums, input.manifest, input.sha256, checksums))
-      status = std::max(status, report(fault));
-    if (status != 0) return status;
+    for (const Fault& fault : compare_checksums(comm, job, checksums))
+      status = std::max(status, comm.rank == 0 ? report(fault) : exit_status(fault));
   }
-  if (arguments.write_checksums.empty()) return 0;
-  const std::string fault = write_output(arguments.write_checksums, [&](const Sink& sink) {
-    return sink(checksums_text(input.manifest, input.sha256, checksums));
-  });
-  return fault.empty() ? 0
-                       : report({.code = Code::TP1009,
-                                 .message = fmt::format("cannot write the checksums: {}", fault),
-                                 .place = arguments.write_checksums});
+  job.path = arguments.write_checksums;
+  if (status == 0 && !job.path.empty()) write_checksums(comm, job, checksums);
+  return status;
 }
 
 void print_proof(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result,
@@ -95,10 +96,8 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
                      total.compared_bytes += rank.compared_bytes;
                    }
                    int found = 0;
-                   if (hashes) {
-                     const Checksums checksums = hash_shards(comm, work_of(comm, shared), loaded.missing, job.threads);
-                     if (comm.rank == 0) found = use_checksums(arguments, input, checksums);
-                   }
+                   if (hashes)
+                     found = use_checksums(comm, arguments, input, work_of(comm, shared), loaded.missing, job.threads);
                    if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, job);
                    return found;
                  });
