@@ -18,6 +18,7 @@ def test_the_readme_says_how_to_repeat_its_tables():
     assert "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers" in readme
     assert "python3 tests/bench/bench_walk.py --peers" in readme
     assert "python3 tests/bench/bench_globs.py" in readme
+    assert "python3 tests/bench/bench_ranks.py" in readme
 
 
 @sanitized
@@ -43,6 +44,18 @@ def test_many_globs_stand_beside_fnmatch():
     assert re.match(
         r"\| 1,000 \| one parameter each \| 10,000 \| \d+ ms \| \d+ ms \| (\d+ ms|-) \| ~\d+ ms \| (~\d+|-) \|$", row
     ), row
+
+
+@sanitized
+def test_ranks_become_more_and_the_weights_do_not():
+    command = [sys.executable, BENCH.parent / "bench_ranks.py", "--build", pathlib.Path(PROGRAM).parent]
+    command += ["--ranks", "4", "16", "--tensors", "3"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    head, rule, *rows = result.stdout.splitlines()
+    assert head.count("|") == rule.count("|") == 12 and len(rows) == 2
+    for row, ranks in zip(rows, (4, 16)):
+        assert re.match(rf"\| {ranks}( \| [\d.]+ \| \d+){{5}} \|$", row), row
 
 
 @sanitized
