@@ -1,8 +1,34 @@
 #include "shards/rank_boxes.h"
 
+#include <map>
+#include <span>
 #include <utility>
 
 namespace tpplan {
+namespace {
+
+constexpr size_t kMostMembers = 64;  // of a band: who writes it writes into as many files
+
+// Cuts of one dim do not depend on those of another, so that the boxes of the same rows fill these.
+std::vector<Band> list_bands(const RankBoxes& boxes, std::span<const uint64_t> sizes) {
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<uint32_t>> by_rows;
+  for (uint32_t i = 0; i < boxes.boxes.size(); ++i)
+    by_rows[{boxes.boxes[i].begin[0], boxes.boxes[i].end[0]}].push_back(i);
+  std::vector<Band> bands;
+  for (auto& [rows, members] : by_rows) {
+    if (members.size() == 1 || members.size() > kMostMembers) {
+      for (const uint32_t i : members) bands.push_back({boxes.boxes[i], {i}});
+      continue;
+    }
+    Box whole{std::vector<uint64_t>(sizes.size()), {sizes.begin(), sizes.end()}};
+    whole.begin[0] = rows.first;
+    whole.end[0] = rows.second;
+    bands.push_back({std::move(whole), std::move(members)});
+  }
+  return bands;
+}
+
+}  // namespace
 
 std::vector<RankBoxes> list_rank_boxes(const Manifest& manifest) {
   std::vector<RankBoxes> all(manifest.layouts.size());
@@ -21,7 +47,10 @@ std::vector<RankBoxes> list_rank_boxes(const Manifest& manifest) {
       }
     }
   }
-  for (RankBoxes& boxes : all) boxes.index = index_boxes(boxes.boxes);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].index = index_boxes(all[i].boxes);
+    all[i].bands = list_bands(all[i], byte_sizes(manifest.layouts[i].shape, manifest.layouts[i].dtype));
+  }
   return all;
 }
 

@@ -163,28 +163,52 @@ void read_block(Mover& mover, size_t tensor, const Box& block) {
   }
 }
 
-// Moves what this rank has to move of one box of a tensor: every `helpers`-th block from number `first` on.
-void move_box(Mover& mover, size_t tensor, const Box& box, Target& target, uint64_t first, uint64_t helpers) {
-  if (target.is_kept) return;
-  const HeldBox whole = packed(box);
+// Writes what one file has of the block.
+void write_block(Mover& mover, size_t tensor, const Box& block, const Box& box, Target& target) {
+  const Box both = intersection(block, box);
+  if (target.is_kept || is_empty(both)) return;
+  const char* bytes = mover.block.data();
+  const uint64_t count = elements_in(both);
+  if (!(both == block)) {
+    mover.run.resize(std::max(mover.run.size(), count));
+    for_each_run(packed(block), packed(both), both, [&](uint64_t from, uint64_t to, uint64_t run) {
+      std::memcpy(mover.run.data() + to, mover.block.data() + from, run);
+      return true;
+    });
+    bytes = mover.run.data();
+  }
+  if (target.file.fd == nullptr) target.file = open_for_writing(target.file.path);
+  write_at(target.file, bytes, count, target.offsets[tensor] + offset_of(packed(box), both.begin));
+  mover.result.written_bytes += count;
+}
+
+// Moves what this rank has to move of a band: every `helpers`-th block from number `first` on. Blocks are whole rows:
+// what a stored piece has of one, and what a new one gets, is one run there.
+void move_band(Mover& mover, size_t tensor, const RankBoxes& boxes, const Band& band, uint64_t first,
+               uint64_t helpers) {
+  std::vector<Target*> targets;
+  for (const uint32_t i : band.members) targets.push_back(&target_file(mover, boxes.ranks[i], boxes.runs[i]));
+  if (std::ranges::all_of(targets, &Target::is_kept)) return;
   uint64_t number = 0;
-  for_each_block(whole.sizes, mover.limit, [&](Box block) {
+  for_each_block(packed(band.box).sizes, mover.limit, [&](Box block) {
     if (number++ % helpers != first) return;
-    for (size_t d = 0; d < box.begin.size(); ++d) block.begin[d] += box.begin[d], block.end[d] += box.begin[d];
+    for (size_t d = 0; d < block.begin.size(); ++d) {
+      block.begin[d] += band.box.begin[d];
+      block.end[d] += band.box.begin[d];
+    }
     mover.block.resize(std::max(mover.block.size(), elements_in(block)));
     read_block(mover, tensor, block);
-    if (target.file.fd == nullptr) target.file = open_for_writing(target.file.path);
-    write_at(target.file, mover.block.data(), elements_in(block),
-             target.offsets[tensor] + offset_of(whole, block.begin));
-    mover.result.written_bytes += elements_in(block);
+    for (size_t i = 0; i < targets.size(); ++i)
+      write_block(mover, tensor, block, boxes.boxes[band.members[i]], *targets[i]);
   });
 }
 
-// The boxes of a tensor are dealt out over the ranks in order: several to a rank, or several ranks to a box, which then
-// deal its blocks, another one first for each tensor. So all read and write about as much, each from and to few files.
+// The bands of a tensor are dealt out over the ranks in order: several to a rank, or several ranks to a band, which
+// then deal its blocks, another one first for each tensor. So all read and write about as much, each from and to few
+// files.
 void move_tensor(Mover& mover, size_t tensor, uint64_t rank, uint64_t world) {
   const RankBoxes& boxes = mover.input.wanted[tensor_of(*mover.input.after, tensor).layout];
-  const uint64_t count = boxes.boxes.size();
+  const uint64_t count = boxes.bands.size();
   if (count == 0) return;
   const auto up = [](uint64_t of, uint64_t by) { return (of + by - 1) / by; };
   const uint64_t begin = count > world ? up(rank * count, world) : rank * count / world,
@@ -192,7 +216,7 @@ void move_tensor(Mover& mover, size_t tensor, uint64_t rank, uint64_t world) {
   for (uint64_t i = begin; i < end; ++i) {
     const uint64_t first = up(i * world, count), helpers = count > world ? 1 : up((i + 1) * world, count) - first;
     const uint64_t own = count > world ? 0 : (rank - first + tensor) % helpers;
-    move_box(mover, tensor, boxes.boxes[i], target_file(mover, boxes.ranks[i], boxes.runs[i]), own, helpers);
+    move_band(mover, tensor, boxes, boxes.bands[i], own, helpers);
   }
 }
 

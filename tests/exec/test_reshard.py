@@ -49,7 +49,7 @@ def test_a_rank_opens_as_many_files_however_many_ranks_there_are(tmp_path):
         result = moved(a, b, folder, tmp_path / f"B{ranks}")
         assert result["read_bytes"] == result["written_bytes"] == sum(byte_count(*v) for v in shapes.values())
         opened.append(result["most_files_opened"])
-    assert opened == [2, 2, 2]  # two columns of one row of the old mesh
+    assert opened == [8, 8, 8]  # those of one row of the old mesh
 
 
 def test_the_same_layout_moves_nothing(saved, tmp_path):
