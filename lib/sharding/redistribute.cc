@@ -12,6 +12,12 @@ static_assert(std::size(kNames) == static_cast<size_t>(CollectiveKind::LocalSlic
 
 }  // namespace
 
+void pad_pieces(std::span<int64_t> shape, const Collective& collective, int64_t ranks) {
+  const bool cuts = collective.kind == CollectiveKind::ReduceScatter || collective.kind == CollectiveKind::AllToAll;
+  const auto dim = static_cast<size_t>(collective.dim);
+  if (cuts && dim < shape.size()) shape[dim] = (shape[dim] + ranks - 1) / ranks * ranks;
+}
+
 std::string_view to_text(CollectiveKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
 bool find_collective(std::string_view text, CollectiveKind& kind) {

@@ -23,6 +23,10 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
+// What a rank hands in where it hands out pieces, of `shape`: DTensor pads it until all pieces are as large
+// (torch 2.13, placement_types.py, _reduce_shard_tensor and _pad_for_new_shard_dim).
+void pad_pieces(std::span<int64_t> shape, const Collective& collective, int64_t ranks);
+
 // "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice".
 [[nodiscard]] std::string_view to_text(CollectiveKind kind);
 

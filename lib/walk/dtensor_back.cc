@@ -76,16 +76,18 @@ void bring_grad(BackCall& c, const Claim& to) {
   c.grad.has_claim = true;
 }
 
-// The calls that bring what autograd kept of an operand to a layout.
-void bring_kept(BackCall& c, SlotId kept, const Claim& to) {
+// The calls that bring a tensor of the slot's sizes from one layout to another.
+void bring_made(BackCall& c, SlotId slot, Claim at, const Claim& to) {
   Walk& walk = c.b.walk;
-  Claim at = layout_of(walk, kept).claim;
   for (const Collective& step : redistribute(at, to).value_or(std::vector<Collective>{})) {
-    const Spread held = walk.table.layouts[pieces_of(walk, kept, at)];
-    if (step.kind != CollectiveKind::LocalSlice) record_grad_call(c.b, c.entry, step.kind, step.axis, held, kept, true);
+    const Spread held = walk.table.layouts[pieces_of(walk, slot, at)];
+    if (step.kind != CollectiveKind::LocalSlice) record_grad_call(c.b, c.entry, step, held, slot, true);
     at[step.axis] = placement_after(step, to);
   }
 }
+
+// The same of what autograd kept of an operand.
+void bring_kept(BackCall& c, SlotId kept, const Claim& to) { bring_made(c, kept, layout_of(c.b.walk, kept).claim, to); }
 
 Face face_of(const Walk& walk, SlotId slot, const Placement& at) {
   DType type{};
@@ -229,10 +231,79 @@ bool element_claim(BackCall& c, Claim& claim) {
   return true;
 }
 
+// ---- norms of vectors ----
+
+// grad * (self / norm).masked_fill_(norm == 0, 0), each of it an operation that chooses its way (torch 2.13,
+// FunctionsManual.cpp, norm_backward). Other norms than the second have other derivatives.
+bool is_second_norm(const BackCall& c) {
+  if (c.op != "norm" && c.op != "linalg_vector_norm") return false;
+  const OpCall call = call_of(c.b.walk, c.b.walk.graph.nodes[c.entry.node]);
+  const GraphArg* p = find_arg(call, 1, c.op == "norm" ? "p" : "ord");
+  if (p == nullptr || p->kind == ArgKind::None) return true;
+  if (p->kind == ArgKind::Text) return c.b.walk.graph.texts[p->id] == "fro";
+  return p->number == 2;
+}
+
+// The dims of the operand along which it is taken.
+std::vector<bool> dims_of_norm(const BackCall& c) {
+  OpCall call = call_of(c.b.walk, c.b.walk.graph.nodes[c.entry.node]);
+  begin_call(call);
+  return dims_along(call);
+}
+
+// The result's placement where the dims that are gone stand as dims of one element, and back.
+Placement with_dims(Placement at, const std::vector<bool>& along, bool keeps) {
+  if (!is_shard(at) || keeps) return at;
+  for (size_t dim = 0; dim <= static_cast<size_t>(at.dim) && dim < along.size(); ++dim) at.dim += along[dim];
+  return at;
+}
+
+Placement without_dims(Placement at, const std::vector<bool>& along, bool keeps) {
+  if (is_shard(at) && !keeps) at.dim -= static_cast<int>(std::count(along.begin(), along.begin() + at.dim, true));
+  return at;
+}
+
+bool norm_claim(BackCall& c, Claim& claim) {
+  if (!is_second_norm(c)) return false;
+  Walk& walk = c.b.walk;
+  const std::vector<bool> along = dims_of_norm(c);
+  const bool keeps = shape_of(walk, c.result).size() == along.size();
+  const Claim self = layout_of(walk, c.ins[0]).claim, norm = layout_of(walk, c.result).claim;
+  Face small = face_of(walk, c.ins[0], {});
+  for (size_t dim = 0; dim < along.size(); ++dim) small.shape[dim] = along[dim] ? 1 : small.shape[dim];
+  Claim self_to = self, norm_to = norm, mask = norm, quotient = self, grad_to = c.grad.claim, quotient_to = self;
+  claim = self;
+  for (size_t axis = 0; axis < self.size(); ++axis) {
+    const WayRules rules{.ranks = static_cast<int64_t>(walk.table.maps.axes[axis]), .takes_uneven = true};
+    std::vector<Face> faces{face_of(walk, c.ins[0], self[axis]), small};
+    faces[1].at = with_dims(norm[axis], along, keeps);
+    const auto divided = choose_way(pointwise_ways(faces, Linearity::Div, false), faces, rules);
+    if (!divided || opens(*divided, faces)) return false;
+    self_to[axis] = divided->ins[0];
+    norm_to[axis] = without_dims(divided->ins[1], along, keeps);
+    quotient[axis] = divided->out;
+    if (!is_shard(mask[axis])) mask[axis] = {};
+    faces = {small, face_of(walk, c.ins[0], quotient[axis])};
+    faces[0].at = with_dims(c.grad.claim[axis], along, keeps);
+    const auto multiplied = choose_way(pointwise_ways(faces, Linearity::Mul, false), faces, rules);
+    if (!multiplied || opens(*multiplied, faces)) return false;
+    grad_to[axis] = without_dims(multiplied->ins[0], along, keeps);
+    quotient_to[axis] = multiplied->ins[1];
+    claim[axis] = multiplied->out;
+  }
+  bring_kept(c, c.ins[0], self_to);
+  bring_kept(c, c.result, norm_to);
+  bring_kept(c, c.result, mask);
+  bring_grad(c, grad_to);
+  bring_made(c, c.ins[0], quotient, quotient_to);
+  return true;
+}
+
 // ---- views and transposes ----
 
 bool moves_dims(std::string_view op) {
-  return op == "transpose" || op == "permute" || op == "t" || op == "contiguous" || op == "clone" || op == "swapaxes";
+  constexpr std::string_view kMoves = " transpose permute t contiguous clone swapaxes unsqueeze squeeze ";
+  return kMoves.find(fmt::format(" {} ", op)) != std::string_view::npos;
 }
 
 // The dim of the only operand that goes to dim `to` of the result; -1: none does.
@@ -306,7 +377,7 @@ void bring_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
     return;
   }
   BackCall call = back_call(b, entry, 0, o);
-  if (runs_product(call.op) || element_way(call) != ElementWay::None) return;
+  if (runs_product(call.op) || element_way(call) != ElementWay::None || is_second_norm(call)) return;
   if (Claim taken; moved_claim(call, taken)) return;
   const Spread y = walk.table.layouts[result.layout];
   if (is_foreign(call.grad, y)) {
@@ -322,8 +393,9 @@ bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad&
   if (!is_exact(b, entry, result)) return false;
   BackCall call = back_call(b, entry, i, o);
   Claim claim;
-  const bool known =
-      runs_product(call.op) ? product_claim(call, claim) : element_claim(call, claim) || moved_claim(call, claim);
+  const bool known = runs_product(call.op)
+                         ? product_claim(call, claim)
+                         : element_claim(call, claim) || norm_claim(call, claim) || moved_claim(call, claim);
   if (!known || call.grad.state == kWrongGrad) return false;
   const bool opened = (open_mask(claim) & ~call.grad.state.open) != 0;
   grad = std::move(call.grad);

@@ -63,6 +63,16 @@ void run_pointwise(DtensorRun& run) {
   if (bring_all(run, ways)) settle(run);
 }
 
+// What stays open is a mean, a largest value or a norm where the operand's was.
+void keep_reductions(DtensorRun& run) {
+  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+    for (size_t i = 0; i < run.slots.size() && run.claim[axis].kind == PlacementKind::Partial; ++i) {
+      const Placement at = claim_of(run, i)[axis];
+      if (at.kind == PlacementKind::Partial) run.claim[axis].op = at.op;
+    }
+  }
+}
+
 // Where the rule of the op has an answer for what the operands claim, that is the result's claim; else all are gathered
 // first.
 void run_by_rule(DtensorRun& run) {
@@ -74,6 +84,7 @@ void run_by_rule(DtensorRun& run) {
     const OpResult claimed = run_on(run, claimed_layouts(run));
     follows = claimed.crash.empty() && claimed.wrong.empty() && !claimed.unknown && !claimed.outs.empty() &&
               claim_for(walk, claimed.outs[0], run.claim);
+    if (follows) keep_reductions(run);
   }
   if (!follows) {
     run.claim = whole_claim(walk);

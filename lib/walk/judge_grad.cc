@@ -70,7 +70,7 @@ void judge_grad(Backward& b, ParamId id, SlotId slot, bool report_findings) {
   TapeEntry entry{.kind = TapeKind::SumGradient, .module = param.module, .rule = walk.matches.params[id].rule};
   if (const RuleId sums = walk.sum_rule[walk.value_of_param[id]]; sums != kNoRule) {
     entry.rule = sums;
-    record_grad_call(b, entry, CollectiveKind::AllReduce, 0, layout_of(walk, slot), slot);
+    record_grad_call(b, entry, {.kind = CollectiveKind::AllReduce, .axis = 0}, layout_of(walk, slot), slot);
     if (!claims_open(grad)) grad = close_sum(b, entry, std::move(grad), 0);
   }
   const Verdict verdict = verdict_of(grad);

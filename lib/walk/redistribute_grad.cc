@@ -7,10 +7,11 @@
 
 namespace tpplan {
 
-void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout,
-                      SlotId slot, bool hidden) {
-  record_call(b.walk, true, kind, axis, entry.module, local_shape(b.walk.table, layout, 0), dtype_of(b.walk, slot),
-              hidden);
+void record_grad_call(Backward& b, const TapeEntry& entry, const Collective& call, const Spread& layout, SlotId slot,
+                      bool hidden) {
+  std::vector<int64_t> shape = local_shape(b.walk.table, layout, 0);
+  pad_pieces(shape, call, static_cast<int64_t>(b.walk.table.maps.axes[call.axis]));
+  record_call(b.walk, true, call.kind, call.axis, entry.module, std::move(shape), dtype_of(b.walk, slot), hidden);
 }
 
 Grad close_sum(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
@@ -69,7 +70,7 @@ Grad redistribute_claim(Backward& b, const TapeEntry& entry, Grad grad, const Cl
   const auto steps = redistribute(from, to);
   for (const Collective& step : steps.value_or(std::vector<Collective>{})) {
     if (step.kind != CollectiveKind::LocalSlice)
-      record_grad_call(b, entry, step.kind, step.axis, claimed_pieces(b.walk, layout, current), slot, hidden);
+      record_grad_call(b, entry, step, claimed_pieces(b.walk, layout, current), slot, hidden);
     if (current[step.axis].kind == PlacementKind::Partial)
       grad = close_sum(b, entry, std::move(grad), step.axis);
     else if (grad.state != kWrongGrad && is_open_along(grad, step.axis))

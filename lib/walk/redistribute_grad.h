@@ -5,9 +5,10 @@
 
 namespace tpplan {
 
-// A collective of the backward pass, on what rank 0 holds of `layout`; `hidden` as in CollectiveCall.
-void record_grad_call(Backward& b, const TapeEntry& entry, CollectiveKind kind, size_t axis, const Spread& layout,
-                      SlotId slot, bool hidden = false);
+// A collective of the backward pass, on what rank 0 holds of `layout`, over one of the walk's axes; `hidden` as in
+// CollectiveCall.
+void record_grad_call(Backward& b, const TapeEntry& entry, const Collective& call, const Spread& layout, SlotId slot,
+                      bool hidden = false);
 
 // The ranks along one axis add up what they have: an open sum is closed. What is complete becomes too large, and that
 // nobody notices at run time.

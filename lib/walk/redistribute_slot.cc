@@ -109,6 +109,7 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
       gather_axis(walk, layout, change, shape, fault);
     else if (change.from.kind == PlacementKind::Partial)
       sum_axis(walk, layout, change, fault);
+    pad_pieces(shape, step, static_cast<int64_t>(walk.table.maps.axes[step.axis]));
     if (step.kind != CollectiveKind::LocalSlice)
       record_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape), dtype_of(walk, in), !on_tape);
     if (is_shard(change.to) && !cut_axis(walk, layout, change, rule, fault)) return in;

@@ -81,7 +81,8 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
     case TapeKind::Redistribute:
       return bring_back(b, entry, std::move(grad), in);
     case TapeKind::SumGradient:
-      record_grad_call(b, entry, CollectiveKind::AllReduce, entry.axis, b.walk.table.layouts[grad.layout], in);
+      record_grad_call(b, entry, {.kind = CollectiveKind::AllReduce, .axis = static_cast<AxisId>(entry.axis)},
+                       b.walk.table.layouts[grad.layout], in);
       return close_sum(b, entry, std::move(grad), entry.axis);
     case TapeKind::SumTailGradient:
       return sum_tail_back(b, entry, std::move(grad), in);

@@ -102,6 +102,34 @@ class Bent(Divided):
         return self.down(nn.functional.hardswish(self.up(x)))
 
 
+class Normed(Divided):
+    """Over all that the ranks have, each a part of it."""
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y / (y.norm(dim=-1, keepdim=True) + 1e-3))
+
+
+class NormedFlat(Divided):
+    """The same, where the dim is gone behind the norm."""
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y * y.norm(dim=-1).unsqueeze(-1))
+
+
+class Uneven(nn.Module):
+    """50 elements, which four ranks cut into 13, 13, 13 and 11."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(WIDTH, 50)
+        self.down = nn.Linear(50, WIDTH)
+
+    def forward(self, x):
+        return self.down(nn.functional.gelu(self.up(x)))
+
+
 class OnePart(Divided):
     """One of two parts is used."""
 
@@ -158,6 +186,7 @@ DTENSORS = {
 DIVIDED = {"up": {"style": "colwise"}, "down": {"style": "rowwise"}}
 
 DIVIDED_KEPT = DIVIDED | {"up": {"style": "colwise", "use_local_output": False}}
+UNEVEN = {"up": DIVIDED_KEPT["up"], "down": {"style": "colwise", "output_layouts": "Replicate"}}
 
 # Plan; the class of the first error, or None; whether some of its calls are hidden; where it is not Model, of what.
 PLANS = {
@@ -172,6 +201,9 @@ PLANS = {
     "divided by the size of a DTensor": (DIVIDED_KEPT, None, False, Divided),
     "a derivative that DTensor has not": (DIVIDED_KEPT, "gradient", None, Bent),
     "a derivative that plain tensors have": (DIVIDED, None, False, Bent),
+    "a norm over what is cut": (DIVIDED_KEPT, None, True, Normed),
+    "a norm over what is cut, its dim gone": (DIVIDED_KEPT, None, True, NormedFlat),
+    "pieces that do not divide, and whose gradient is scattered": (UNEVEN, None, True, Uneven),
     "one part of a DTensor that was split": (DIVIDED_KEPT, "gradient", None, OnePart),
     "MLPs of DTensors": (DTENSORS, None, True, Chain),
     "MLPs of DTensors whose sums stay open": (
@@ -196,7 +228,7 @@ PLANS = {
 
 def plan_text(rules, ranks_):
     lines = [f"  {json.dumps(key)}: {json.dumps(rule)}\n" for key, rule in rules.items()]
-    return f"format: tpplan.plan/1\ndialect: torch\nmesh: {{tp: {ranks_}}}\ntp_plan:\n" + "".join(lines)
+    return f"format: tpplan.plan/1\ndialect: torch\nmesh: {{tp: {ranks_}}}\nuneven: torch\ntp_plan:\n" + "".join(lines)
 
 
 def style_of(rule):
