@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "sharding/dtype.h"
+#include "walk/back_call.h"
+#include "walk/derivatives.h"
 #include "walk/dtensor_views.h"
 #include "walk/node_args.h"
 #include "walk/product_folds.h"
@@ -14,29 +16,6 @@
 
 namespace tpplan {
 namespace {
-
-// One operation, one operand and one result of it, and the result's gradient.
-struct BackCall {
-  Backward& b;
-  const TapeEntry& entry;
-  std::string_view op;
-  std::vector<SlotId> ins;
-  SlotId result = 0;
-  size_t target = 0;
-  Grad grad;
-};
-
-std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot) {
-  const auto shape = shape_of(walk, slot);
-  return {shape.begin(), shape.end()};
-}
-
-// What ranks hold of a tensor that is placed so; an open sum is as large as the whole.
-SpreadId pieces_of(Walk& walk, SlotId slot, const Claim& claim) {
-  Spread pieces = placed_layout(walk.table, shape_of(walk, slot), claim);
-  pieces.partial = 0;
-  return intern(walk.table, pieces);
-}
 
 bool holds_claim(Walk& walk, const Spread& held) {
   if (!held.is_dtensor) return false;
@@ -68,39 +47,6 @@ bool is_exact(Backward& b, const TapeEntry& entry, const TapeSlot& result) {
   };
   const auto ins = std::span(walk.tape_slots).subspan(entry.in_begin, entry.in_end - entry.in_begin);
   return held(result) && std::all_of(ins.begin(), ins.end(), held);
-}
-
-void bring_grad(BackCall& c, const Claim& to) {
-  c.grad.layout = pieces_of(c.b.walk, c.result, c.grad.claim);
-  c.grad = redistribute_claim(c.b, c.entry, std::move(c.grad), to, c.result, true);
-  c.grad.has_claim = true;
-}
-
-// The calls that bring a tensor of the slot's sizes from one layout to another.
-void bring_made(BackCall& c, SlotId slot, Claim at, const Claim& to) {
-  Walk& walk = c.b.walk;
-  for (const Collective& step : redistribute(at, to).value_or(std::vector<Collective>{})) {
-    const Spread held = walk.table.layouts[pieces_of(walk, slot, at)];
-    if (step.kind != CollectiveKind::LocalSlice) record_grad_call(c.b, c.entry, step, held, slot, true);
-    at[step.axis] = placement_after(step, to);
-  }
-}
-
-// The same of what autograd kept of an operand.
-void bring_kept(BackCall& c, SlotId kept, const Claim& to) { bring_made(c, kept, layout_of(c.b.walk, kept).claim, to); }
-
-Face face_of(const Walk& walk, SlotId slot, const Placement& at) {
-  DType type{};
-  const bool known = find_dtype(dtype_of(walk, slot), type);
-  return {.shape = sizes_of(walk, slot), .at = at, .bytes = known ? static_cast<double>(dtypes()[type].bits) / 8 : 8};
-}
-
-// Whether a tensor that is none would become an open sum.
-bool opens(const Way& way, std::span<const Face> faces) {
-  for (size_t i = 0; i < faces.size(); ++i) {
-    if (way.ins[i].kind == PlacementKind::Partial && way.ins[i] != faces[i].at) return true;
-  }
-  return false;
 }
 
 // ---- products ----
@@ -166,21 +112,6 @@ bool product_claim(BackCall& c, Claim& claim) {
 
 // ---- by elements ----
 
-// Placements of a gradient that is summed over the dims along which its operand is broadcast.
-Claim summed_claim(const BackCall& c, Claim claim) {
-  const auto from = shape_of(c.b.walk, c.result), to = shape_of(c.b.walk, c.ins[c.target]);
-  const size_t missing = from.size() - to.size();
-  for (Placement& placement : claim) {
-    if (!is_shard(placement)) continue;
-    const auto dim = static_cast<size_t>(placement.dim);
-    if (dim < missing || to[dim - missing] != from[dim])
-      placement = {.kind = PlacementKind::Partial};
-    else
-      placement.dim = static_cast<int>(dim - missing);
-  }
-  return claim;
-}
-
 // Sums and multiples by a number give the gradient as it is. What else is linear in the operand multiplies it by the
 // other one, what is not by a value of the operand itself; that is kept, and both choose a way.
 enum class ElementWay : uint8_t { None, AsItIs, ByOther, ByItself };
@@ -228,74 +159,6 @@ bool element_claim(BackCall& c, Claim& claim) {
   bring_grad(c, grad_to);
   bring_kept(c, kept, kept_to);
   claim = summed_claim(c, std::move(claim));
-  return true;
-}
-
-// ---- norms of vectors ----
-
-// grad * (self / norm).masked_fill_(norm == 0, 0), each of it an operation that chooses its way (torch 2.13,
-// FunctionsManual.cpp, norm_backward). Other norms than the second have other derivatives.
-bool is_second_norm(const BackCall& c) {
-  if (c.op != "norm" && c.op != "linalg_vector_norm") return false;
-  const OpCall call = call_of(c.b.walk, c.b.walk.graph.nodes[c.entry.node]);
-  const GraphArg* p = find_arg(call, 1, c.op == "norm" ? "p" : "ord");
-  if (p == nullptr || p->kind == ArgKind::None) return true;
-  if (p->kind == ArgKind::Text) return c.b.walk.graph.texts[p->id] == "fro";
-  return p->number == 2;
-}
-
-// The dims of the operand along which it is taken.
-std::vector<bool> dims_of_norm(const BackCall& c) {
-  OpCall call = call_of(c.b.walk, c.b.walk.graph.nodes[c.entry.node]);
-  begin_call(call);
-  return dims_along(call);
-}
-
-// The result's placement where the dims that are gone stand as dims of one element, and back.
-Placement with_dims(Placement at, const std::vector<bool>& along, bool keeps) {
-  if (!is_shard(at) || keeps) return at;
-  for (size_t dim = 0; dim <= static_cast<size_t>(at.dim) && dim < along.size(); ++dim) at.dim += along[dim];
-  return at;
-}
-
-Placement without_dims(Placement at, const std::vector<bool>& along, bool keeps) {
-  if (is_shard(at) && !keeps) at.dim -= static_cast<int>(std::count(along.begin(), along.begin() + at.dim, true));
-  return at;
-}
-
-bool norm_claim(BackCall& c, Claim& claim) {
-  if (!is_second_norm(c)) return false;
-  Walk& walk = c.b.walk;
-  const std::vector<bool> along = dims_of_norm(c);
-  const bool keeps = shape_of(walk, c.result).size() == along.size();
-  const Claim self = layout_of(walk, c.ins[0]).claim, norm = layout_of(walk, c.result).claim;
-  Face small = face_of(walk, c.ins[0], {});
-  for (size_t dim = 0; dim < along.size(); ++dim) small.shape[dim] = along[dim] ? 1 : small.shape[dim];
-  Claim self_to = self, norm_to = norm, mask = norm, quotient = self, grad_to = c.grad.claim, quotient_to = self;
-  claim = self;
-  for (size_t axis = 0; axis < self.size(); ++axis) {
-    const WayRules rules{.ranks = static_cast<int64_t>(walk.table.maps.axes[axis]), .takes_uneven = true};
-    std::vector<Face> faces{face_of(walk, c.ins[0], self[axis]), small};
-    faces[1].at = with_dims(norm[axis], along, keeps);
-    const auto divided = choose_way(pointwise_ways(faces, Linearity::Div, false), faces, rules);
-    if (!divided || opens(*divided, faces)) return false;
-    self_to[axis] = divided->ins[0];
-    norm_to[axis] = without_dims(divided->ins[1], along, keeps);
-    quotient[axis] = divided->out;
-    if (!is_shard(mask[axis])) mask[axis] = {};
-    faces = {small, face_of(walk, c.ins[0], quotient[axis])};
-    faces[0].at = with_dims(c.grad.claim[axis], along, keeps);
-    const auto multiplied = choose_way(pointwise_ways(faces, Linearity::Mul, false), faces, rules);
-    if (!multiplied || opens(*multiplied, faces)) return false;
-    grad_to[axis] = without_dims(multiplied->ins[0], along, keeps);
-    quotient_to[axis] = multiplied->ins[1];
-    claim[axis] = multiplied->out;
-  }
-  bring_kept(c, c.ins[0], self_to);
-  bring_kept(c, c.result, norm_to);
-  bring_kept(c, c.result, mask);
-  bring_grad(c, grad_to);
-  bring_made(c, c.ins[0], quotient, quotient_to);
   return true;
 }
 
@@ -377,7 +240,7 @@ void bring_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
     return;
   }
   BackCall call = back_call(b, entry, 0, o);
-  if (runs_product(call.op) || element_way(call) != ElementWay::None || is_second_norm(call)) return;
+  if (runs_product(call.op) || element_way(call) != ElementWay::None || has_derivative(call)) return;
   if (Claim taken; moved_claim(call, taken)) return;
   const Spread y = walk.table.layouts[result.layout];
   if (is_foreign(call.grad, y)) {
@@ -393,9 +256,10 @@ bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad&
   if (!is_exact(b, entry, result)) return false;
   BackCall call = back_call(b, entry, i, o);
   Claim claim;
-  const bool known = runs_product(call.op)
-                         ? product_claim(call, claim)
-                         : element_claim(call, claim) || norm_claim(call, claim) || moved_claim(call, claim);
+  const bool known =
+      runs_product(call.op)
+          ? product_claim(call, claim)
+          : element_claim(call, claim) || (has_derivative(call) && derive(call, claim)) || moved_claim(call, claim);
   if (!known || call.grad.state == kWrongGrad) return false;
   const bool opened = (open_mask(claim) & ~call.grad.state.open) != 0;
   grad = std::move(call.grad);

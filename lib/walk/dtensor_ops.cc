@@ -133,6 +133,19 @@ void run_unbind(DtensorRun& run) {
   run_by_rule(run);
 }
 
+// A part of a dim that is cut is taken of the whole dim, even where each rank has its own elements of it
+// (_ops/_tensor_ops.py, slice and select).
+void gather_sliced(DtensorRun& run, const OpCall& call) {
+  Claim to = claim_of(run, 0);
+  for (const IndexItem& item : read_index(call, shape_of(run, 0).size())) {
+    const bool is_part = item.kind == IndexKind::Number || (item.kind == IndexKind::Slice && !takes_all(item));
+    for (Placement& placement : to) {
+      if (is_part && is_shard(placement) && static_cast<size_t>(placement.dim) == item.dim) placement = {};
+    }
+  }
+  bring(run, 0, to);
+}
+
 // What an index may be among DTensors (torch 2.13: lists become plain tensors, masks and numbers that are written have
 // no strategy).
 void run_index(DtensorRun& run) {
@@ -145,6 +158,7 @@ void run_index(DtensorRun& run) {
     if (item.kind == IndexKind::Mask)
       return refuse(run, fmt::format("{} of a DTensor by a mask, which torch has no strategy for", run.name));
   }
+  if (run.name == "__getitem__") gather_sliced(run, call);
   const GraphArg* value = find_arg(call, 2, "");
   if (run.name == "__setitem__" && value != nullptr && value->kind != ArgKind::Value)
     return refuse(run, "writes a number into a part of a DTensor, which torch has no strategy for");

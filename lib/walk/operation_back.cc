@@ -77,10 +77,24 @@ Grad pass_parts(Backward& b, const BackStep& step, const Grad& given, bool place
   return pass(b, step, given);
 }
 
+// A plain tensor of one element goes among DTensors as a whole one: its gradient is a DTensor, which knows whether it
+// is a term of a sum, and stays one further back.
+void claim_of_plain(Backward& b, const BackStep& step, Grad& grad) {
+  const bool is_one = std::all_of(step.x.dims.begin(), step.x.dims.end(),
+                                  [&](MapId dim) { return b.walk.table.maps.maps[dim].size == 1; });
+  if (!is_one || !(step.y.is_dtensor || step.out.has_claim) || grad.state.kind != GradKind::Known) return;
+  grad.has_claim = true;
+  grad.claim = whole_claim(b.walk);
+  for (size_t axis = 0; axis < grad.claim.size(); ++axis) {
+    if ((grad.state.open & axis_bit(axis)) != 0) grad.claim[axis].kind = PlacementKind::Partial;
+  }
+}
+
 // What DTensor claims of an operand's gradient: the operand's own cut where it has one; elsewhere a cut or open result
 // leaves a whole operand an open sum. A gradient that claims to be an open sum stays one behind a whole value.
 void claim_gradient(Backward& b, const BackStep& step, Grad& grad, const Grad& given) {
-  if (!step.y.is_dtensor || !step.x.is_dtensor) return;
+  if (!step.x.is_dtensor) return claim_of_plain(b, step, grad);
+  if (!step.y.is_dtensor) return;
   grad.has_claim = true;
   grad.claim = whole_claim(b.walk);
   bool once = false;

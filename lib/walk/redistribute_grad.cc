@@ -40,12 +40,18 @@ Grad close_sum(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
 
 namespace {
 
-// What lies on ranks on the way: pieces where the claim says so and the value itself is none.
+// What lies on ranks on the way: pieces where the claim says so and the value itself is none, and a term as large as
+// the whole where it is a piece.
 Spread claimed_pieces(Walk& walk, SpreadId layout, const Claim& claim) {
   MapTable& maps = walk.table.maps;
   Spread piece = walk.table.layouts[layout];
   for (size_t axis = 0; axis < claim.size(); ++axis) {
-    if (!is_shard(claim[axis])) continue;
+    if (!is_shard(claim[axis])) {
+      for (MapId& map : piece.dims) {
+        if (maps.maps[map].axes == axis_bit(axis)) map = whole_map(maps, maps.maps[map].size);
+      }
+      continue;
+    }
     const auto dim = static_cast<size_t>(claim[axis].dim);
     if (dim < piece.dims.size() && (maps.maps[piece.dims[dim]].axes & axis_bit(axis)) == 0)
       piece.dims[dim] = cut_map(maps, piece.dims[dim], axis);

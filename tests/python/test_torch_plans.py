@@ -118,6 +118,59 @@ class NormedFlat(Divided):
         return self.down(y * y.norm(dim=-1).unsqueeze(-1))
 
 
+class Largest(Divided):
+    """Divided by what is largest of all that the ranks have."""
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y / (y.abs().amax(-1, keepdim=True) + 1e-2))
+
+
+class Centred(Divided):
+    """Less its mean over the sequence."""
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y - y.mean(1, keepdim=True))
+
+
+class Scaled(Divided):
+    """By a number that is trained, which no rule can name."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x):
+        return self.down(self.scale.exp() * self.up(x))
+
+
+class EverySecond(nn.Module):
+    """Of each rank's piece some elements, and of all pieces together the same ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y[..., ::2] * y[..., 1::2])
+
+
+class Deviating(nn.Module):
+    """The gradient of its deviation is an open sum where `out` leaves one."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(WIDTH, WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        y = self.stem(x)
+        return self.out(y.std(-1, keepdim=True) * y)
+
+
 class Uneven(nn.Module):
     """50 elements, which four ranks cut into 13, 13, 13 and 11."""
 
@@ -186,6 +239,10 @@ DTENSORS = {
 DIVIDED = {"up": {"style": "colwise"}, "down": {"style": "rowwise"}}
 
 DIVIDED_KEPT = DIVIDED | {"up": {"style": "colwise", "use_local_output": False}}
+DEVIATING = {
+    "stem": {"style": "colwise", "output_layouts": "Replicate", "use_local_output": False},
+    "out": {"style": "colwise", "output_layouts": "Replicate"},
+}
 UNEVEN = {"up": DIVIDED_KEPT["up"], "down": {"style": "colwise", "output_layouts": "Replicate"}}
 
 # Plan; the class of the first error, or None; whether some of its calls are hidden; where it is not Model, of what.
@@ -203,6 +260,17 @@ PLANS = {
     "a derivative that plain tensors have": (DIVIDED, None, False, Bent),
     "a norm over what is cut": (DIVIDED_KEPT, None, True, Normed),
     "a norm over what is cut, its dim gone": (DIVIDED_KEPT, None, True, NormedFlat),
+    "a largest value of what is cut": (DIVIDED_KEPT, None, True, Largest),
+    "a mean beside the dim that is cut": (DIVIDED_KEPT, None, False, Centred),
+    "one plain number among DTensors": (DIVIDED_KEPT, None, False, Scaled),
+    "elements of a dim that is cut": (DIVIDED_KEPT, None, True, EverySecond),
+    "a deviation whose gradient is an open sum": (DEVIATING, "gradient", None, Deviating),
+    "a deviation of plain tensors": (
+        DEVIATING | {"stem": {"style": "colwise", "output_layouts": "Replicate"}},
+        None,
+        False,
+        Deviating,
+    ),
     "pieces that do not divide, and whose gradient is scattered": (UNEVEN, None, True, Uneven),
     "one part of a DTensor that was split": (DIVIDED_KEPT, "gradient", None, OnePart),
     "MLPs of DTensors": (DTENSORS, None, True, Chain),
