@@ -137,8 +137,13 @@ void run_unbind(DtensorRun& run) {
 // (_ops/_tensor_ops.py, slice and select).
 void gather_sliced(DtensorRun& run, const OpCall& call) {
   Claim to = claim_of(run, 0);
-  for (const IndexItem& item : read_index(call, shape_of(run, 0).size())) {
-    const bool is_part = item.kind == IndexKind::Number || (item.kind == IndexKind::Slice && !takes_all(item));
+  const auto shape = shape_of(run, 0);
+  for (const IndexItem& item : read_index(call, shape.size())) {
+    bool is_part = item.kind == IndexKind::Number;
+    if (item.kind == IndexKind::Slice) {
+      const LocalSlice taken = slice_of(call, item, shape[item.dim], 0, true);
+      is_part = taken.begin != 0 || taken.end != shape[item.dim] || taken.step != 1;
+    }
     for (Placement& placement : to) {
       if (is_part && is_shard(placement) && static_cast<size_t>(placement.dim) == item.dim) placement = {};
     }
