@@ -7,7 +7,7 @@
 namespace tpplan {
 namespace {
 
-constexpr std::string_view kLossKeys[] = {"output", "reduction", "count", "axes", "gradients"};
+constexpr std::string_view kLossKeys[] = {"output", "reduction", "count", "axes", "gradients", "cross_entropy"};
 
 void read_loss_axes(PlanReader& reader, YamlId id, std::vector<AxisId>& axes) {
   for (const YamlId item : items_of(reader, id)) {
@@ -46,6 +46,10 @@ void read_member(PlanReader& reader, std::string_view name, YamlId value, PlanLo
     read_loss_axes(reader, value, told.axes);
   } else if (name == "gradients") {
     loss.names_gradients = read_word(reader, value, "`loss.gradients`", kReductionNames, told.gradients);
+  } else if (name == "cross_entropy") {
+    size_t index = 0;
+    if (read_choice(reader, value, "`loss.cross_entropy`", std::span(kCrossEntropyNames).subspan(1), index))
+      loss.cross_entropy = static_cast<CrossEntropy>(index + 1);
   }
 }
 

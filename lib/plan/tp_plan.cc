@@ -73,7 +73,8 @@ bool same_rule(const PlanRule& a, const PlanRule& b) {
 bool same_data(const DataSharding& a, const DataSharding& b) { return a.axes == b.axes && a.dim == b.dim; }
 
 bool same_loss(const PlanLoss& a, const PlanLoss& b) {
-  return a.told == b.told && a.names_axes == b.names_axes && a.names_gradients == b.names_gradients;
+  return a.told == b.told && a.cross_entropy == b.cross_entropy && a.names_axes == b.names_axes &&
+         a.names_gradients == b.names_gradients;
 }
 
 bool same_fsdp(const FsdpSettings& a, const FsdpSettings& b) {
@@ -165,6 +166,8 @@ std::string dump(const TpPlan& plan) {
     if (plan.loss->names_axes) out += " over";
     for (const AxisId axis : loss.axes) out += " " + axis_name(plan.mesh, axis);
     if (plan.loss->names_gradients) out += fmt::format(" gradients {}", to_text(loss.gradients));
+    if (plan.loss->cross_entropy != CrossEntropy::Unsaid)
+      out += fmt::format(" cross_entropy {}", kCrossEntropyNames[static_cast<size_t>(plan.loss->cross_entropy)]);
     out += '\n';
   }
   if (plan.fsdp) {

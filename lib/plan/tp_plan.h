@@ -67,9 +67,16 @@ struct DataSharding {
   int dim = 0;
 };
 
+// Where torch computes cross-entropy of the result: inside its loss_parallel(), or outside of it with targets that are
+// plain tensors. Unsaid: any loss.
+enum class CrossEntropy : uint8_t { Unsaid, Plain, Parallel };
+inline constexpr std::string_view kCrossEntropyNames[] = {"", "plain", "parallel"};  // by CrossEntropy
+static_assert(std::size(kCrossEntropyNames) == static_cast<size_t>(CrossEntropy::Parallel) + 1);
+
 // `loss` as it is written; what it leaves out says resolved_loss.
 struct PlanLoss {
   Loss told;
+  CrossEntropy cross_entropy = CrossEntropy::Unsaid;
   bool names_axes = false, names_gradients = false;
   Span span;
 };

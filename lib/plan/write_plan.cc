@@ -166,6 +166,8 @@ PlanPiece loss_piece(const PlanLoss& loss, const Mesh& mesh) {
   for (const AxisId axis : told.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
   if (loss.names_axes) add_entry(map, "axes", std::move(axes));
   if (loss.names_gradients) add_entry(map, "gradients", std::string(to_text(told.gradients)));
+  if (loss.cross_entropy != CrossEntropy::Unsaid)
+    add_entry(map, "cross_entropy", std::string(kCrossEntropyNames[static_cast<size_t>(loss.cross_entropy)]));
   return map;
 }
 

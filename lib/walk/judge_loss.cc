@@ -2,8 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "infer/check_loss.h"
+#include "sharding/dtype.h"
 #include "walk/claims.h"
+#include "walk/record_call.h"
 #include "walk/report_cause.h"
 #include "walk/slots.h"
 
@@ -58,6 +62,41 @@ bool find_fault(const Walk& walk, const Spread& layout, LossFault& fault) {
   return false;
 }
 
+// Cross-entropy of a DTensor, as torch 2.13 computes it (tensor/parallel/loss.py).
+bool finds_no_way(const Walk& walk, const Spread& layout, LossFault& fault) {
+  const CrossEntropy how = walk.plan.loss->cross_entropy;
+  if (how == CrossEntropy::Unsaid || !layout.is_dtensor) return false;
+  const std::string text = to_text(std::span<const Placement>(layout.claim));
+  if (how == CrossEntropy::Plain) {
+    fault = {Code::TP5121,
+             fmt::format("cross-entropy gets logits that are a DTensor {}, and targets that are a plain tensor", text)};
+    return true;
+  }
+  const Placement classes = shard_of(layout.dims.size() - 1);
+  const auto cuts = std::count(layout.claim.begin(), layout.claim.end(), classes);
+  const bool open = open_mask(layout.claim) != 0;
+  if (cuts == 1 && !open) return false;
+  fault = {
+      Code::TP5121,
+      fmt::format("loss_parallel() takes logits that are cut along their classes, and these are a DTensor {}", text)};
+  return true;
+}
+
+// Each rank has the largest logit, the sum of exponentials and the target's logit of its own classes.
+void record_loss_calls(Walk& walk, SlotId slot) {
+  const Spread& layout = layout_of(walk, slot);
+  if (walk.plan.loss->cross_entropy != CrossEntropy::Parallel || !layout.is_dtensor) return;
+  DType type{};
+  const std::string_view own = dtype_of(walk, slot);
+  const bool is_half = find_dtype(own, type) && dtypes()[type].bits < 32;
+  std::vector<int64_t> shape = local_shape(walk.table, layout, 0);
+  shape.back() = 1;
+  const auto axis = static_cast<size_t>(
+      std::find(layout.claim.begin(), layout.claim.end(), shard_of(shape.size() - 1)) - layout.claim.begin());
+  for (const std::string_view dtype : {is_half ? "float32" : own, is_half ? "float32" : own, own})
+    record_call(walk, false, CollectiveKind::AllReduce, axis, kNone, shape, dtype, true);
+}
+
 }  // namespace
 
 ValueId loss_value(const Walk& walk) {
@@ -69,8 +108,10 @@ bool judge_loss(Walk& walk, bool report_findings) {
   const SlotId slot = walk.slot_of[loss_value(walk)];
   const Spread& layout = layout_of(walk, slot);
   LossFault fault;
-  if (!layout.is_dtensor && find_fault(walk, layout, fault)) {
-    const std::string_view fails = fault.code == Code::TP5115 ? "output" : "gradient";
+  if (finds_no_way(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
+    const std::string_view fails = fault.code == Code::TP5121   ? "forward"
+                                   : fault.code == Code::TP5115 ? "output"
+                                                                : "gradient";
     if (report_findings)
       report_cause(walk,
                    {.code = fault.code,
@@ -82,6 +123,7 @@ bool judge_loss(Walk& walk, bool report_findings) {
                    fails);
     return false;
   }
+  record_loss_calls(walk, slot);
   // What is left along axes of the loss are pieces and terms, or the same on all ranks.
   const AxisMask apart = layout.is_dtensor ? 0 : cut_axes(walk.table, layout) | layout.partial;
   bool is_right = true;

@@ -56,7 +56,7 @@ struct Forecast {
 // Which checks a gap leaves out without an error of the plan; empty for the others.
 [[nodiscard]] std::string_view unchecked_by(ForecastGap gap);
 
-// Reports TP5102 to TP5118. Does nothing where the model has no graph.
+// Reports TP5102 to TP5118 and TP5121. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                                   const ShardingTable& shardings, const BoundaryTable& boundaries,
                                   const WalkOptions& options, Diagnostics& diagnostics);

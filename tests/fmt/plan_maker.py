@@ -163,7 +163,7 @@ class Maker:
             "uneven": "torch",
             "blocks": {self.quoted(self.name()): self.rules() for _ in range(2)},
             "data": {"axes": ["fsdp"], "dim": 0},
-            "loss": {"reduction": "mean", "count": "global", "axes": ["fsdp"]},
+            "loss": {"reduction": "mean", "count": "global", "axes": ["fsdp"], "cross_entropy": "parallel"},
             "fsdp": {"axis": "fsdp", "policy": "dim0", "units": self.patterns()},
             "remat": self.patterns(),
             "init": {

@@ -213,6 +213,7 @@ TpPlan random_plan() {
     loss.names_axes = one_in(2);
     if (loss.names_axes) loss.told.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))};
     loss.names_gradients = one_in(2);
+    loss.cross_entropy = static_cast<CrossEntropy>(below(std::size(kCrossEntropyNames)));
     if (loss.names_gradients) loss.told.gradients = static_cast<Reduction>(below(2));
   }
   if (one_in(2)) {

@@ -304,10 +304,13 @@ def style_of(rule):
     return STYLES[rule["style"]](**options)
 
 
+BY_ITSELF = ("distributed/tensor/_dispatch.py", "distributed/tensor/parallel/loss.py")
+
+
 def is_hidden():
     """Whether torch is about to run an operation on DTensors, and no redistribution that somebody asked for."""
     frame = sys._getframe()
-    while frame is not None and not frame.f_code.co_filename.endswith("distributed/tensor/_dispatch.py"):
+    while frame is not None and not frame.f_code.co_filename.endswith(BY_ITSELF):
         frame = frame.f_back
     return frame is not None
 

@@ -1,0 +1,184 @@
+"""Cross-entropy of what parallelize_module leaves, inside torch's loss_parallel and outside of it: what `tpplan check` says of
+`loss.cross_entropy` is what real ranks do, and the calls of loss and step are those of the manifest."""
+
+import collections
+import functools
+import json
+import math
+
+import bridge
+import pytest
+
+bridge.needs("torch")
+
+import torch  # noqa: E402
+from bridge import ranks, run  # noqa: E402, F401
+from test_torch_plans import Calls, style_of, whole  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import parallel  # noqa: E402
+
+from tpplan.export import torch_module  # noqa: E402
+from tpplan.graph.settings import Settings, header  # noqa: E402
+from tpplan.graph.tables import tables, text  # noqa: E402
+from tpplan.graph.trace import trace  # noqa: E402
+
+BATCH, LENGTH, WIDTH = 2, 8, 24
+
+
+class Classifier(nn.Module):
+    classes = 48
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(WIDTH, 2 * WIDTH)
+        self.norm = nn.LayerNorm(2 * WIDTH)
+        self.head = nn.Linear(2 * WIDTH, self.classes)
+
+    def forward(self, x):
+        return self.head(self.norm(torch.relu(self.up(x))))
+
+
+class Uneven(Classifier):
+    """Classes that four ranks do not divide."""
+
+    classes = 50
+
+
+def make(kind):
+    torch.manual_seed(3)
+    return kind().double()
+
+
+def data(kind):
+    torch.manual_seed(4)
+    x = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.float64)
+    return x, torch.randint(0, kind.classes, (BATCH, LENGTH))
+
+
+def loss_of(logits, targets):
+    return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+@functools.cache
+def model_file(kind):
+    recording = trace(make(kind), (data(kind)[0],), {}, "cpu")
+    settings = Settings(batch=BATCH, sequence=LENGTH)
+    return torch_module.model_graph(make(kind)) | {
+        "graph": json.loads(text(tables(recording, header(settings, "float64"))))
+    }
+
+
+CUT = {"head": {"style": "colwise", "use_local_output": False}}
+GATHERED = {"head": {"style": "colwise", "output_layouts": "Replicate", "use_local_output": False}}
+
+# Plan, where cross-entropy is computed, the class of the first error, and where it is not Classifier, of what.
+CASES = {
+    "pieces of the classes, in parallel": (CUT, "parallel", None),
+    "pieces of the classes that do not divide, in parallel": (CUT, "parallel", None, Uneven),
+    "pieces of the classes, and plain targets": (CUT, "plain", "forward"),
+    "whole DTensors, in parallel": (GATHERED, "parallel", "forward"),
+    "whole DTensors, and plain targets": (GATHERED, "plain", "forward"),
+    "an open sum, in parallel": (
+        {
+            "up": {"style": "colwise", "output_layouts": "Replicate"},
+            "head": {
+                "style": "rowwise",
+                "input_layouts": "Replicate",
+                "output_layouts": "Partial",
+                "use_local_output": False,
+            },
+        },
+        "parallel",
+        "forward",
+    ),
+    "pieces of the sequence, in parallel": (
+        {"head": {"style": "colwise", "output_layouts": "Shard(1)", "use_local_output": False}},
+        "parallel",
+        "forward",
+    ),
+    "whole tensors, in parallel": ({"head": GATHERED["head"] | {"use_local_output": True}}, "parallel", None),
+    "whole tensors, and plain targets": ({"head": GATHERED["head"] | {"use_local_output": True}}, "plain", None),
+}
+
+
+def outcome(kind, rules, where, count, calls):
+    """The class of the first thing that goes wrong in a step with its loss; None where it is that of one process."""
+    x, targets = data(kind)
+    expected = make(kind)
+    right = loss_of(expected(x), targets)
+    right.backward()
+    model = make(kind)
+    plan = {key: style_of(rule) for key, rule in rules.items()}
+    parallel.parallelize_module(model, init_device_mesh("cpu", (count,), mesh_dim_names=("tp",)), plan)
+
+    def step():
+        with calls:
+            try:
+                found = loss_of(model(x), targets)
+            except Exception:
+                return "forward"
+            if (whole(found.detach()) - right).abs() > 1e-9:
+                return "output"
+            calls.phase = "backward"
+            try:
+                found.backward()
+            except Exception:
+                return "gradient"
+        return None
+
+    if where == "plain":
+        found = step()
+    else:
+        # torch leaves its operations as they are inside where an error passes through
+        within = parallel.loss_parallel()
+        within.__enter__()
+        found = step()
+        within.__exit__(None, None, None)
+    if found:
+        return found
+    for (_, a), (_, b) in zip(model.named_parameters(), expected.named_parameters()):
+        if (whole(a.grad) - b.grad).abs().max() > 1e-9 * max(1, b.grad.abs().max()):
+            return "gradient"
+    return None
+
+
+def check_on_rank(rank, kind, rules, where, count, expected, path):
+    calls = Calls()
+    assert outcome(kind, rules, where, count, calls) == expected
+    if rank == 0:
+        with open(path, "w") as file:
+            json.dump(calls.found, file)
+
+
+def plan_text(rules, where, count):
+    lines = [f"  {json.dumps(key)}: {json.dumps(rule)}\n" for key, rule in rules.items()]
+    head = f"format: tpplan.plan/1\ndialect: torch\nmesh: {{tp: {count}}}\nuneven: torch\n"
+    return head + f"loss: {{cross_entropy: {where}}}\ntp_plan:\n" + "".join(lines)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name, count):  # noqa: F811
+    rules, where, fails, kind = (*CASES[name], Classifier)[:4]
+    model, plan = bridge.write(tmp_path, json.dumps(model_file(kind)), plan_text(rules, where, count))
+    ranks.run(count, check_on_rank, kind, rules, where, count, fails, str(tmp_path / "calls.json"))
+    result = run("check", model, plan, "--format", "json")
+    errors = [d for d in json.loads(result.stdout)["diagnostics"] if d["severity"] == "error"]
+    assert [(d["code"], d["fails"]) for d in errors] == ([("TP5121", fails)] if fails else []), result.stdout
+    if fails:
+        return
+    listed = json.loads(run("compile", model, plan).stdout)["collectives"]
+    forecast = [(c["phase"], c["kind"], math.prod(c["shape"]), c.get("hidden", False)) for c in listed]
+    called = [tuple(call) for call in json.loads((tmp_path / "calls.json").read_text())]
+    assert collections.Counter(forecast) == collections.Counter(called)
+    in_parallel = where == "parallel" and not rules["head"].get("use_local_output", True)
+    assert forecast.count(("forward", "all_reduce", BATCH * LENGTH, True)) == (3 if in_parallel else 0)
+
+
+@pytest.mark.parametrize("where", ["plain", "parallel"])
+def test_pieces_of_the_classes_that_are_plain_tensors_are_found_in_both(tmp_path, where):
+    plan = plan_text({"head": {"style": "colwise"}}, where, 2)
+    model, path = bridge.write(tmp_path, json.dumps(model_file(Classifier)), plan)
+    found = json.loads(run("check", model, path, "--format", "json").stdout)["diagnostics"]
+    assert [d["code"] for d in found if d["severity"] == "error"] == ["TP5116"]
