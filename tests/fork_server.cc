@@ -113,18 +113,19 @@ std::vector<char*> pointers_of(std::vector<std::string>& texts) {
   return pointers;
 }
 
+int runs = 0;
+
+#ifdef __SANITIZE_ADDRESS__
 // A search for leaks takes as long as a short run: one run of eight has one, and each that is a process of its own.
 constexpr int kRunsPerLeakSearch = 8;
-int runs = 0;
 
 // Runs last of what the program has left to its end. What the sanitizers do behind it takes their own tables apart, a
 // quarter of a short run's time.
 void end_here(int status, void*) {
-#ifdef __SANITIZE_ADDRESS__
   if (runs % kRunsPerLeakSearch == 0) __lsan_do_leak_check();
-#endif
   _exit(status);
 }
+#endif
 
 // In the child: the program, with the pipes as its standard streams and no other descriptor of ours.
 [[noreturn]] void become_program(Request& request, const Pipe& input, const Pipe& output, const Pipe& error) {
@@ -140,7 +141,9 @@ void end_here(int status, void*) {
   std::vector<char*> arguments = pointers_of(request.arguments);
   std::signal(SIGPIPE, SIG_DFL);
   environ = variables.data();  // the last that is done before the program: bad_input/failing_calls.cc counts from here
+#ifdef __SANITIZE_ADDRESS__
   on_exit(end_here, nullptr);
+#endif
   // Not `return`: exit runs what a program's end runs, the search for leaks too.
   std::exit(tpplan::program_main(static_cast<int>(request.arguments.size()), arguments.data()));
 }
