@@ -87,8 +87,9 @@ double idle_seconds(ThreadCalls& thread) {
   return std::chrono::duration<double>(Clock::now() - std::max(thread.start, thread.moved)).count();
 }
 
-// Where a thread waits, as the kernel tells: "-1 STACK PLACE" outside of all calls, else the call's number first.
-LongCall describe_wait(const ThreadCalls& thread, double seconds) {
+// Where a thread waits, as the kernel tells: "-1 STACK PLACE" outside of all calls, else the call's number first. None
+// of one that is "running", for which busy neighbours leave no time: it waits for nothing.
+std::optional<LongCall> describe_wait(const ThreadCalls& thread, double seconds) {
   LongCall call{.place = thread.place, .what = "work", .file = {}, .seconds = seconds};
   std::ifstream told("/proc/self/task/" + std::to_string(thread.id) + "/syscall");
   std::string line;
@@ -96,7 +97,7 @@ LongCall describe_wait(const ThreadCalls& thread, double seconds) {
   if (line.starts_with("-1"))
     call.what = "a page fault";
   else if (line.starts_with("running"))
-    return call;
+    return std::nullopt;
   else
     call.what = "system call " + line.substr(0, line.find(' '));
   const uint64_t at = std::strtoull(line.substr(line.rfind(' ') + 1).c_str(), nullptr, 16);
@@ -122,7 +123,9 @@ std::optional<LongCall> find_long_call(double seconds) {
     const std::lock_guard inner(thread->mutex);
     if (thread->is_at_work && !thread->is_under_way) {
       const double idle = idle_seconds(*thread);
-      if (idle >= std::max(seconds, oldest ? oldest->seconds : 0.0)) oldest = describe_wait(*thread, idle);
+      if (idle >= std::max(seconds, oldest ? oldest->seconds : 0.0)) {
+        if (std::optional<LongCall> wait = describe_wait(*thread, idle)) oldest = std::move(wait);
+      }
     }
     if (!thread->is_under_way) continue;
     const double age = std::chrono::duration<double>(Clock::now() - thread->start).count();
