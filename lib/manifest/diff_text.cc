@@ -145,7 +145,8 @@ std::string calls_text(const CallsDiff& calls) {
     const char sign = c.before == 0 ? '+' : c.after == 0 ? '-' : '~';
     out += fmt::format("  {} {:<8}  {} over {}  {}{}\n", sign, c.backward ? "backward" : "forward", to_text(c.kind),
                        escape_for_terminal(c.axis), escape_for_terminal(c.module), c.hidden ? ", hidden" : "");
-    out += fmt::format("      {} calls, {}, {} {}\n", arrow(fmt::format("{}", c.before), fmt::format("{}", c.after)),
+    out += fmt::format("      {} {}, {}, {} {}\n", arrow(fmt::format("{}", c.before), fmt::format("{}", c.after)),
+                       c.before == 1 && c.after == 1 ? "call" : "calls",
                        arrow(human_bytes(c.bytes_before), human_bytes(c.bytes_after)),
                        arrow(shapes_text(c.shapes_before), shapes_text(c.shapes_after)), escape_for_terminal(c.dtype));
   }

@@ -225,7 +225,11 @@ TpPlan random_plan() {
     plan.fsdp->units = patterns();
   }
   plan.remat = patterns();
-  for (size_t i = below(4); i > 0; --i) plan.init.push_back({{fresh(entries), {}}, distribution()});
+  for (size_t i = below(4); i > 0; --i) {
+    InitEntry& entry = plan.init.emplace_back();
+    entry.pattern.text = fresh(entries);
+    entry.distribution = distribution();
+  }
   for (size_t i = below(3); i > 0; --i)
     plan.suppressions.push_back({Code::TP4004, text(), one_in(2) ? "" : text(), {}});
   return plan;

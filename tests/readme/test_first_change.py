@@ -37,7 +37,7 @@ def test_the_page_leads_from_a_checkout_to_a_recorded_case(tmp_path):
         ROOT,
         checkout,
         symlinks=True,
-        ignore=shutil.ignore_patterns("build", "build-*", ".git", "__pycache__", ".library", "shared"),
+        ignore=shutil.ignore_patterns("build", "build-*", ".git", ".venv", "dist", "__pycache__", ".library", "shared"),
     )
     for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "c"]):
         subprocess.run(["git", *words], cwd=checkout, check=True)

@@ -244,9 +244,9 @@ def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_pat
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
         written |= keys_in(json.loads(result.stdout))
     wrong = ROOT / "tests/plans/wrong"
-    for plan, flag in (("output-colwise", "--example"), ("gate-forgotten", "--suggest"), ("seeds", "--suggest")):
-        model_file = ROOT / ("tests/plans/models/seeds.json" if plan == "seeds" else "plans/models/llama-3-8b.json")
-        plan_file = ROOT / "plans/seeds.yaml" if plan == "seeds" else wrong / f"{plan}.yaml"
+    for name, flag in (("output-colwise", "--example"), ("gate-forgotten", "--suggest"), ("seeds", "--suggest")):
+        model_file = ROOT / ("tests/plans/models/seeds.json" if name == "seeds" else "plans/models/llama-3-8b.json")
+        plan_file = ROOT / "plans/seeds.yaml" if name == "seeds" else wrong / f"{name}.yaml"
         result = run("check", model_file, plan_file, flag, "--format", "json")
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
         written |= keys_in(json.loads(result.stdout))
