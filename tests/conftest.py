@@ -1,6 +1,7 @@
 """What the tests that run the program share. TPPLAN names the program; ctest sets it."""
 
 import fcntl
+import gc
 import hashlib
 import json
 import os
@@ -13,6 +14,9 @@ import termios
 import pytest
 
 from forked import run_forked
+
+# To look for garbage among the values of a large manifest takes as long as to read it.
+gc.set_threshold(100_000, 20, 20)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))

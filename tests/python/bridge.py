@@ -52,10 +52,12 @@ def free_port():
 def serve(rank, count, port, jobs, answers):
     """One rank: runs the functions that it is sent, and answers with what they raised."""
     import datetime
+    import faulthandler
     import traceback
 
     import torch
 
+    faulthandler.enable()  # a rank that a signal ends says where it was
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=count, timeout=datetime.timedelta(seconds=180))
