@@ -9,8 +9,11 @@
 namespace tpplan {
 namespace {
 
+// What has grown tenfold and more is said in times.
 std::string change_text(double before, double after) {
-  return before == 0 ? std::string() : fmt::format("{:+.1f} %", 100 * (after - before) / before);
+  if (before == 0) return {};
+  return after >= 10 * before ? fmt::format("{:.0f} times", after / before)
+                              : fmt::format("{:+.1f} %", 100 * (after - before) / before);
 }
 
 void add_byte_row(std::vector<NumberRow>& rows, std::string_view name, uint64_t before, uint64_t after) {

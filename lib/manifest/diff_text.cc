@@ -42,11 +42,15 @@ std::string summary_line(const ManifestDiff& d) {
   return out + fmt::format("; {} per rank\n", bytes);
 }
 
+// Before and after stand in one line where that fits one of 80 columns, else below each other.
 std::string fields_text(const std::vector<FieldChange>& fields, std::string_view indent) {
   std::string out;
   for (const FieldChange& f : fields) {
-    out += fmt::format("{}{:<12}  {} -> {}\n", indent, f.field, escape_for_terminal(f.before),
-                       escape_for_terminal(f.after));
+    const std::string before = escape_for_terminal(f.before), after = escape_for_terminal(f.after);
+    const size_t margin = indent.size() + std::max<size_t>(12, f.field.size()) + 2;
+    const bool fits = margin + count_code_points(before) + count_code_points(after) + 4 <= 80;
+    out += fmt::format("{}{:<12}  {}{}-> {}\n", indent, f.field, before,
+                       fits ? " " : "\n" + std::string(margin - 3, ' '), after);
   }
   return out;
 }

@@ -137,7 +137,8 @@ std::string rules_html(const std::vector<RuleChange>& rules) {
   return out;
 }
 
-std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
+// Says nothing where the places are the same and what they send is not: the calls below do.
+std::string collectives_html(const std::vector<CollectiveCount>& collectives, const CallsDiff& calls) {
   static constexpr std::string_view heads[] = {"Axis",   "Collective", "Pass",          "#Before",
                                                "#After", "#Change",    "#Bytes before", "#Bytes after"};
   std::string rows;
@@ -149,8 +150,8 @@ std::string collectives_html(const std::vector<CollectiveCount>& collectives) {
                                 grouped(c.before), grouped(c.after), count_change(c.before, c.after),
                                 sized ? bytes_html(c.bytes_before) : "", sized ? bytes_html(c.bytes_after) : ""});
   }
-  return rows.empty() ? "<p>The collectives are the same.</p>\n"
-                      : "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
+  if (rows.empty()) return calls.changes.empty() ? "<p>The collectives are the same.</p>\n" : "";
+  return "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
 }
 
 std::string calls_html(const CallsDiff& calls) {
@@ -192,7 +193,7 @@ bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, 
   for (const auto& [list, noun] : {std::pair{&diff.parameters, "parameter"}, std::pair{&diff.buffers, "buffer"},
                                    std::pair{&diff.modules, "module boundary"}})
     out += list_html(*list, noun);
-  return sink(out + rules_html(diff.rules) + collectives_html(diff.collectives) + calls_html(diff.calls) +
+  return sink(out + rules_html(diff.rules) + collectives_html(diff.collectives, diff.calls) + calls_html(diff.calls) +
               "</section>\n");
 }
 

@@ -521,7 +521,8 @@ module boundaries: 1 changed, 0 added, 0 removed
       style         rowwise -> replicate
       rule          `layers.*.wo` -> `layers.3.wo`
       inputs        arg 0 [Shard(-1)] to [Shard(-1)] -> none
-      outputs       arg 0 [Partial(sum)] to [Replicate], forward all_reduce over tp, as a local tensor -> none
+      outputs       arg 0 [Partial(sum)] to [Replicate], forward all_reduce over tp, as a local tensor
+                 -> none
 
 collectives
   - forward   all_reduce over tp  6 -> 5 (-1)
@@ -549,5 +550,5 @@ def test_what_a_step_keeps_in_memory_is_compared_where_both_say_it(tmp_path):
         "after": json.loads(sides[1].read_text())["costs"],
     }
     text = run("diff", *sides).stdout.decode()
-    assert re.search(r"costs .*2304 bytes kept.*-> 256 bytes kept", text), text
+    assert re.search(r"costs .*2304 bytes kept.*\n *-> 256 bytes kept", text), text
     assert run("diff", sides[0], sides[0]).returncode == 0
