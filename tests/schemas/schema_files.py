@@ -60,6 +60,7 @@ PLAIN = {
     "default",
     "type",
     "enum",
+    "enumDescriptions",  # of no draft: editors (VS Code, yaml-language-server) show them beside the values
     "const",
     "required",
     "pattern",

@@ -134,6 +134,13 @@ def test_styles_are_those_of_the_style_table():
     assert SCHEMAS["manifest"]["definitions"]["style"]["enum"] == STYLES
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_editors_show_of_each_style_what_tpplan_explain_says_it_is_for(style):
+    described = dict(zip(STYLES, PLAN_DEFINITIONS["style"]["enumDescriptions"], strict=True))[style]
+    words = re.search(r"^  for +((?:.|\n {11})*)$", run("explain", style).stdout.decode(), re.M)[1]
+    assert described == re.sub(r"\s+", " ", words)
+
+
 @pytest.mark.parametrize(
     "dialect, definition",
     [
