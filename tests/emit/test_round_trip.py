@@ -69,7 +69,7 @@ def there_and_back(folder, manifest, name, *flags):
     specs, plan = folder / f"specs.{name}", folder / f"imported-{name}.yaml"
     exported = run("export", folder / "exported.json", "--to", name, "-o", specs, *flags)
     assert exported.returncode == 0, exported.stderr.decode()
-    imported = run("import", "--from", name, specs, "-o", plan)
+    imported = run("import", "--from", name, specs, "-o", plan, "--quiet")
     assert (imported.returncode, imported.stdout, imported.stderr) == (0, b"", b"")
     return plan
 
@@ -240,6 +240,21 @@ tp_plan:
   "norm": {spec: [null]}
 """
     )
+
+
+def test_a_plan_in_a_file_stands_with_its_schema_where_editors_find_it(tmp_path):
+    (tmp_path / "specs").write_text(jax_file({"a.w": ["tp"]}))
+    plan, schema = tmp_path / "plan.yaml", tmp_path / "plan.schema.json"
+    result = run("import", "--from", "jax", tmp_path / "specs", "-o", plan)
+    assert (result.returncode, result.stderr) == (0, f"{schema}: written for editors\n".encode())
+    first, rest = plan.read_text().split("\n", 1)
+    assert first == "# yaml-language-server: $schema=plan.schema.json"
+    assert schema.read_bytes() == run("schema", "plan").stdout
+    assert run("fmt", "--check", plan).returncode == 0
+    schema.write_text("mine")
+    result = run("import", "--from", "jax", tmp_path / "specs", "-o", plan, "--no-schema")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert (plan.read_text(), schema.read_text()) == (rest, "mine")
 
 
 def test_a_glob_is_only_written_where_it_matches_its_own_paths(tmp_path):

@@ -5,7 +5,8 @@ import random
 import re
 
 import bridge
-from tpplan.write_plan import _name, _value, write_plan
+from tpplan import write_plan as writer
+from tpplan.write_plan import _name, _value, write_plan, write_plan_file
 
 TEXTS = [
     "layers.*.wq",
@@ -156,6 +157,28 @@ def test_what_python_writes_is_what_the_program_reads(tmp_path):
         assert result.returncode == 0, (case, result.stderr.decode(), paths[1].read_text())
         visible = re.sub(r"[\x01\x7f]", lambda c: f"\\x{ord(c[0]):02x}", "\n".join([*head, *lines]))  # as it is printed
         assert result.stdout.decode().splitlines() == visible.splitlines(), case
+
+
+def test_a_plan_in_a_file_stands_with_its_schema_where_editors_find_it(tmp_path, monkeypatch):
+    text = write_plan("glob", {"tp": 2}, {"a": "colwise"})
+    plan, schema = tmp_path / "plan.yaml", tmp_path / "plan.schema.json"
+    write_plan_file(str(plan), text)
+    assert plan.read_text() == "# yaml-language-server: $schema=plan.schema.json\n" + text
+    assert schema.read_bytes() == bridge.run("schema", "plan").stdout
+    schema.write_text("mine")
+    write_plan_file(str(plan), text)
+    assert schema.read_text() == "mine" and plan.read_text().endswith(text)
+    schema.unlink()
+    monkeypatch.setattr(writer, "find_program", lambda: str(tmp_path / "absent"))
+    write_plan_file(str(plan), text)
+    assert plan.read_text() == text and not schema.exists(), "without the program there is no schema to name"
+
+
+def test_a_plan_on_standard_output_names_no_schema(capsys):
+    text = write_plan("glob", {"tp": 2}, {"a": "colwise"})
+    write_plan_file(None, text)
+    write_plan_file("/dev/null", text)
+    assert capsys.readouterr().out == text
 
 
 def test_a_plan_without_rules_is_written_as_one():

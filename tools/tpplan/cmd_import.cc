@@ -12,6 +12,7 @@
 #include "inputs.h"
 #include "model/write_model.h"
 #include "plan/write_plan.h"
+#include "plan_schema.h"
 #include "syntax/yaml_tree.h"
 
 namespace tpplan {
@@ -38,6 +39,7 @@ std::string unreadable(const std::string& text) {
 }
 
 int import_plan(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
+  const bool with_schema = arguments.output != "-" && !arguments.no_schema;
   Diagnostics diagnostics;
   SpecsFile specs;
   SourceFile file;
@@ -45,15 +47,17 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
     std::ignore = read_specs(format.read_specs, file, specs, diagnostics);  // what is wrong is said below
   std::string text;
   if (!has_errors(diagnostics)) {
-    const std::string comment = fmt::format("Written by tpplan import --from {}.", format.name);
-    text = write_plan(plan_of_specs(specs), {.header = {comment}, .rules = {}});
+    std::vector<std::string> header = {fmt::format("Written by tpplan import --from {}.", format.name)};
+    if (with_schema) header.insert(header.begin(), schema_line());
+    text = write_plan(plan_of_specs(specs), {.header = header, .rules = {}});
     if (const std::string why = unreadable(text); !why.empty())
       report_message(diagnostics, Code::TP9001, {file.id, 0, 0},
                      fmt::format("the plan of these specs is too large: {}", why));
   }
   const int status = say(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
-  return write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
+  const int written = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
+  return written == kExitFine && with_schema ? write_schema_beside(arguments.output, common) : written;
 }
 
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {

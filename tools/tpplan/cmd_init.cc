@@ -8,16 +8,15 @@
 #include "any_model.h"
 #include "base/presence.h"
 #include "base/text.h"
-#include "base/write_file.h"
 #include "commands.h"
 #include "draft/draft_plan.h"
 #include "inputs.h"
+#include "plan_schema.h"
 #include "walk/walk_graph.h"
 
 namespace tpplan {
 namespace {
 
-constexpr std::string_view kSchemaName = "plan.schema.json";
 constexpr int64_t kSizesTried[] = {8, 4, 2};
 constexpr std::string_view kStyleAxes[] = {"tp", "model"};
 
@@ -55,7 +54,7 @@ const DialectRow& dialect_called(const std::string& name) {
 void add_header(DraftPlan& draft, const AnyModel& model, const std::string& path, bool with_schema) {
   std::vector<std::string>& lines = draft.comments.header;
   const std::string name = std::filesystem::path(path).filename().string();
-  if (with_schema) lines.push_back(fmt::format("yaml-language-server: $schema={}", kSchemaName));
+  if (with_schema) lines.push_back(schema_line());
   lines.push_back(fmt::format("A first plan for {}, drafted by `tpplan init`: yours from here on.",
                               escape_for_terminal(model.graph.name)));
   lines.emplace_back();
@@ -77,16 +76,6 @@ int refuse_draft(const DraftPlan& draft, const AnyModel& model) {
   print(STDERR_FILENO, fmt::format("tpplan: error: no part of {} is known that can be cut on {}\n{}",
                                    escape_for_terminal(model.graph.name), to_text(draft.plan.mesh), reasons));
   return kExitContent;
-}
-
-// The schema stands beside the plan, where editors look for it. One that is there stays.
-int write_schema(const std::string& plan, const CommonArguments& common) {
-  const std::string path = (std::filesystem::path(plan).parent_path() / kSchemaName).string();
-  const Presence there = presence_of_name(path);
-  if (there.error != 0) return refuse_write(path, std::strerror(there.error));
-  if (there.is_there) return kExitFine;
-  if (!common.quiet) print(STDERR_FILENO, fmt::format("{}: written for editors\n", escape_for_terminal(path)));
-  return write_result(path, [](const Sink& sink) { return sink(embedded_schema("plan")); });
 }
 
 }  // namespace
@@ -126,7 +115,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   if (const int status = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
       status != kExitFine)
     return status;
-  return with_schema ? write_schema(arguments.output, common) : kExitFine;
+  return with_schema ? write_schema_beside(arguments.output, common) : kExitFine;
 }
 
 }  // namespace tpplan

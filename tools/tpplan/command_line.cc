@@ -234,8 +234,11 @@ void declare_import(CLI::App& command, LineArguments& line) {
   command
       .add_option("--model-config", line.import_from.config, "config.json that says the heads of a safetensors model")
       ->type_name("FILE");
-  command.add_option("-o,--output", line.import_from.output, "plan or model file; standard output without it")
+  command
+      .add_option("-o,--output", line.import_from.output,
+                  "plan file, with its schema beside it for editors, or model file; standard output without it")
       ->type_name("FILE");
+  command.add_flag("--no-schema", line.import_from.no_schema, "no schema beside a plan, and no line that names it");
 }
 
 // Dialects whose plans name modules and styles, which is what is drafted.

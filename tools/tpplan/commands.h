@@ -100,6 +100,7 @@ struct ImportArguments {
   std::string file, format;
   std::string config;  // config.json of the weights; empty: none
   std::string output = "-";
+  bool no_schema = false;  // of a plan: no modeline, and no schema beside it
 };
 
 // A first plan for a model, a config or weights.

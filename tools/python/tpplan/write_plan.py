@@ -1,10 +1,41 @@
 """Plans as files (schemas/plan.schema.json): what every exporter of plans writes with."""
 
 import json
+import os
 import re
+import subprocess
+
+from .compiled import find_program
+from .files import write_output
+from .manifest import ManifestError
 
 YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n", "none")
 MAX_SIMPLE_KEY = 1000  # YAML: longer keys are written behind a question mark
+
+
+SCHEMA = "plan.schema.json"
+MODELINE = f"# yaml-language-server: $schema={SCHEMA}\n"
+
+
+def write_plan_file(path, text, inputs=()):
+    """Writes a plan as `tpplan init` does: with its schema beside it and the line by which editors find that. The schema is
+    the program's: without the program, on standard output and where no regular file is written it is the plan alone."""
+    is_file = path not in (None, "-") and (os.path.isfile(path) or not os.path.exists(path))
+    schema = os.path.join(os.path.dirname(path), SCHEMA) if is_file else None
+    known = _schema() if is_file and not os.path.lexists(schema) else None
+    with_line = is_file and (known is not None or os.path.lexists(schema))
+    write_output(path, MODELINE + text if with_line else text, inputs)
+    if known is not None:
+        write_output(schema, known)
+
+
+def _schema():
+    """The schema of plans, or None where there is no program to ask."""
+    try:
+        done = subprocess.run([find_program(), "schema", "plan"], capture_output=True, check=True)
+    except (ManifestError, OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.decode()
 
 
 def write_plan(dialect, mesh, rules, uneven="error", keras_match=None, data=None):

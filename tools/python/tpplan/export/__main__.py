@@ -7,6 +7,7 @@ import sys
 from ..files import InputError, printable, read_kwargs, run_command, write_output
 from ..graph import settings
 from ..plans import PLAN_SOURCES, read_mesh
+from ..write_plan import write_plan_file
 from .file_text import file_text
 
 # Option, module with build(NAME, kwargs, device) and model_graph(model), help.
@@ -51,7 +52,7 @@ def main(arguments):
         if kind not in PLAN_SOURCES:
             raise InputError(f"there are no plans of `{printable(kind)}`", "one of " + ", ".join(PLAN_SOURCES))
         text = PLAN_SOURCES[kind].make(name, mesh=read_mesh(options.mesh), kwargs=kwargs, model=options.model)
-        write_output(options.output, text, [path for path in (name, options.model) if path])
+        write_plan_file(options.output, text, [path for path in (name, options.model) if path])
         return
     source = next(name for name in SOURCES if getattr(options, name) is not None)
     name = getattr(options, source)
