@@ -160,7 +160,7 @@ COMMANDS = {
     "export-torch": ("export a.json --to torch --python -o specs.py", ".", ["specs.py"]),
     "export-jax": ("export a.json --to jax", ".", []),
     "export-onnx": ("export a.json --to onnx --lossy", ".", []),
-    "import-jax": ("import specs-jax --from jax -o imported.yaml", ".", ["imported.yaml"]),
+    "import-jax": ("import specs-jax --from jax -o imported.yaml", ".", ["imported.yaml", "plan.schema.json"]),
     "import-shardy": ("import specs-shardy --from shardy", ".", []),
     "import-torch": ("import specs-torch --from torch", ".", []),
     "import-config": ("import llama/config.json --from config -o imported.json", ".", ["imported.json"]),

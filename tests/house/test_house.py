@@ -26,6 +26,7 @@ LAYERS = {
     "emit": {"base", "diagnostics", "syntax", "sharding", "manifest", "plan"},
     "measure": {"base", "diagnostics", "sharding", "manifest"},
     "report": {"base", "diagnostics", "syntax", "sharding", "manifest", "emit", "measure", "remedy"},
+    "editor": {"base", "diagnostics", "syntax", "sharding", "model", "plan", "match", "infer", "report"},
     "cost": {
         "base",
         "diagnostics",

@@ -49,6 +49,7 @@ struct LineArguments {
   DiffArguments diff;
   FmtArguments fmt;
   RulesArguments rules;
+  EditorArguments lsp;
   std::string schema_kind;
   std::string color = "auto";
   std::string config;
@@ -319,6 +320,11 @@ void declare_diff(CLI::App& command, LineArguments& line) {
   command.add_flag("--exit-zero", line.diff.exit_zero, "exit status 0 even when they differ");
 }
 
+void declare_lsp(CLI::App& command, LineArguments& line) {
+  command.add_option("--model", line.lsp.model, "the model (JSON) of plans that no `checks` of a .tpplan.yaml name")
+      ->type_name("FILE");
+}
+
 void declare_rules(CLI::App& command, LineArguments& line) {
   command.add_option("--format", line.rules.format, "human or json")
       ->type_name("FORMAT")
@@ -347,6 +353,7 @@ struct CommandRow {
   void (*declare)(CLI::App& command, LineArguments& line);
   int (*run)(const LineArguments& line);
   Settled (*settled)(LineArguments& line) = [](LineArguments&) { return Settled{}; };
+  bool reads_settings = true;  // of the working directory, before it runs
 };
 
 // In the order in which help, completions and the manual page list them.
@@ -383,6 +390,11 @@ constexpr CommandRow kCommands[] = {
      [](const LineArguments& line) { return cmd_rules(line.rules); }},
     {"diff", "say what differs between two manifests, or two plans; exit status 1 when anything does", declare_diff,
      [](const LineArguments& line) { return cmd_diff(line.diff, line.common); }},
+    {"lsp", "serve an editor over standard input and output: findings, hover, completion, fixes of plans", declare_lsp,
+     [](const LineArguments& line) {
+       return cmd_lsp({line.lsp.model, line.config, line.no_config});
+     },
+     [](LineArguments&) { return Settled{}; }, false},
     {"fmt", "write plans in their canonical layout, comments kept", declare_fmt,
      [](const LineArguments& line) { return cmd_fmt(line.fmt, line.common); }},
 };
@@ -444,7 +456,7 @@ int run(int argc, char** argv) {
     if (!run_at_each_change([&] { return watched_inputs(line.check, line.config, line.no_config); }, status))
       return status;
   }
-  return settle(command, row, parsed, line) ? row.run(line) : kExitUsage;
+  return !row.reads_settings || settle(command, row, parsed, line) ? row.run(line) : kExitUsage;
 }
 
 }  // namespace

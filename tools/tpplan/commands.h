@@ -139,6 +139,13 @@ struct RulesArguments {
   std::string format = "human";
 };
 
+// A server for an editor.
+struct EditorArguments {
+  std::string model;   // of plans that no `checks` name; empty: there is none
+  std::string config;  // settings file; empty: the one nearest to each plan
+  bool no_config = false;
+};
+
 // Plans into their canonical layout.
 struct FmtArguments {
   std::vector<std::string> plans;
@@ -161,6 +168,7 @@ struct FmtArguments {
 [[nodiscard]] int cmd_schema(const std::string& kind);
 [[nodiscard]] int cmd_rules(const RulesArguments& arguments);
 [[nodiscard]] int cmd_lint(const LintArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_lsp(const EditorArguments& arguments);
 
 // ---- shared by the commands ----
 

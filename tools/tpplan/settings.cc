@@ -115,13 +115,19 @@ std::string not_allowed(const DiagnosticKind& error) {
 }
 
 std::string find_settings_file(std::string& path) {
-  namespace fs = std::filesystem;
   std::error_code error;
   path = kName;
-  fs::path folder = fs::current_path(error);
+  const std::filesystem::path folder = std::filesystem::current_path(error);
   if (error == std::errc::not_enough_memory) throw std::bad_alloc();
   if (error && !says_absent(error.value())) return error.message();
-  for (bool is_last = static_cast<bool>(error); !is_last; folder = folder.parent_path()) {
+  if (!error) return find_settings_file(folder.string(), path);
+  path.clear();
+  return "";
+}
+
+std::string find_settings_file(const std::string& from, std::string& path) {
+  std::filesystem::path folder = from;
+  for (bool is_last = false; !is_last; folder = folder.parent_path()) {
     path = (folder / kName).string();
     Presence found = presence_of_name(path);
     if (found.is_there) return "";

@@ -29,6 +29,9 @@ struct Settings {
 // of which file `path` is then; empty: it is known.
 [[nodiscard]] std::string find_settings_file(std::string& path);
 
+// The same from another folder, whose path begins with the root's.
+[[nodiscard]] std::string find_settings_file(const std::string& from, std::string& path);
+
 // Why an error's code cannot be allowed, and what to do: said of flags, variables and files alike.
 [[nodiscard]] std::string not_allowed(const DiagnosticKind& error);
 
