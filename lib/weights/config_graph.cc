@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "weights/config_rope.h"
 #include "weights/graph_template.h"
 
 namespace tpplan {
@@ -23,6 +24,7 @@ struct Choice {
   Diagnostics& diagnostics;
   int64_t window = 0;         // how far attention looks back; 0: to the start
   std::vector<bool> sliding;  // by layer
+  std::string_view rope;      // its kind of graph
   bool refused = false;
 };
 
@@ -72,36 +74,39 @@ void check_fixed(Choice& c) {
 }
 
 // What a model can be built with, but not run, or not be built with: the graph would be of none.
-void check_counts(Choice& c, const TemplateFields& fields) {
+void check_counts(Choice& c, TemplateFields& fields, std::deque<std::string>& kept) {
   const auto number = [&](std::string_view key, int64_t otherwise) {
     const auto field = fields.numbers.find(key);
     return field == fields.numbers.end() || field->second.empty() ? otherwise
-                                                                  : whole_number(field->second).value_or(-1);
+                                                                  : whole_number(field->second).value_or(INT64_MIN);
   };
   if (const int64_t chosen = number("num_experts_per_tok", 1);
       c.sizes.experts > 0 && (chosen < 1 || chosen > c.sizes.experts))
-    refuse(c, find_field(c.config, "num_experts_per_tok"),
-           fmt::format("{} experts a token are not among {}", chosen, c.sizes.experts));
-  if (const int64_t padding = number("pad_token_id", 0); padding < 0 || padding >= c.sizes.vocab)
-    refuse(c, find_field(c.config, "pad_token_id"),
-           fmt::format("`pad_token_id` is {}, which is no token of {}", padding, c.sizes.vocab));
+    refuse(
+        c, find_field(c.config, "num_experts_per_tok"),
+        fmt::format("{} experts a token are not among {}", fields.numbers.at("num_experts_per_tok"), c.sizes.experts));
+  const int64_t padding = number("pad_token_id", 0);
+  if (padding < 0 && padding >= -c.sizes.vocab)  // counted from the last token (torch.nn.Embedding)
+    fields.numbers["pad_token_id"] = kept.emplace_back(fmt::format("{}", c.sizes.vocab + padding));
+  else if (padding < 0 || padding >= c.sizes.vocab)
+    refuse(
+        c, find_field(c.config, "pad_token_id"),
+        fmt::format("`pad_token_id` is {}, which is no token of {}", fields.numbers.at("pad_token_id"), c.sizes.vocab));
 }
 
-// Of rope only the type changes operations: the others scale by what is worked out from the data or the length.
-void check_rope(Choice& c) {
-  const JsonTree& known = c.file.members.at("rope");
-  for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
-    const JsonTree* tree = find_tree(c.config, key);
-    if (tree == nullptr || tree->nodes[0].kind != JsonKind::Object) continue;
-    for (const std::string_view name : {"type", "rope_type"}) {
-      const uint32_t at = find_member(*tree, 0, name);
-      if (at == 0 || tree->nodes[at].kind == JsonKind::Null) continue;
-      const bool is_known = tree->nodes[at].kind == JsonKind::String &&
-                            std::any_of(known.nodes.begin() + 1, known.nodes.end(),
-                                        [&](const JsonNode& node) { return node.text == tree->nodes[at].text; });
-      if (!is_known)
-        refuse(c, &tree->nodes[at], fmt::format("rope of type `{}` is not recorded", shown(tree->nodes[at])));
-    }
+// Numbers of rope stand among the others.
+void read_rope_fields(Choice& c, TemplateFields& fields, std::deque<std::string>& kept) {
+  const auto max_position = fields.numbers.find("max_position_embeddings");
+  const int64_t longest = max_position == fields.numbers.end() ? 0 : whole_number(max_position->second).value_or(0);
+  RopeGraph rope;
+  if (const auto fault = read_rope(c.config, c.sizes, c.file.members.at("rope"), longest, kSequence, rope))
+    return refuse(c, fault->node, fault->reason);
+  c.rope = rope.kind;
+  fields.numbers["attention_scaling"] = kept.emplace_back(rope.attention_scaling);
+  if (rope.original_max_position) {
+    fields.sizes["original_max_position_embeddings"] = *rope.original_max_position;
+    fields.numbers["rope_theta"] = kept.emplace_back(rope.theta);
+    fields.lists["long_factor"] = kept.emplace_back(rope.long_factor);
   }
 }
 
@@ -155,6 +160,7 @@ size_t count_sparse(const Choice& c) {
 bool fits(Choice& c, const JsonNode& condition) {
   const std::string_view key = condition.key;
   if (key == "grouped") return condition.is_true == (c.sizes.heads.num_heads != c.sizes.heads.num_kv_heads);
+  if (key == "rope") return condition.text == c.rope;
   if (key == "window") return condition.is_true == (c.window > 0);
   if (key == "types") {
     const auto sliding = static_cast<size_t>(std::ranges::count(c.sliding, true));
@@ -243,12 +249,14 @@ TemplateFields read_fields(Choice& c, std::deque<std::string>& kept) {
                                   {"batch", kBatch},
                                   {"sequence", kSequence}},
                         .numbers = {},
+                        .lists = {},
                         .dtype = dtypes()[s.dtype].name,
                         .activation = s.activation,
                         .batch = kBatch,
                         .sequence = kSequence};
   if (c.window > 0) fields.sizes.emplace("sliding_window", c.window);
   read_numbers(c, fields, kept);
+  read_rope_fields(c, fields, kept);
   return fields;
 }
 
@@ -262,12 +270,11 @@ std::string config_graph(const ConfigFile& config, const ConfigSizes& sizes, con
   if (!read_template(text_field(config, "model_type", "", diagnostics), file))
     return refuse(c, family, "no graph of its family is recorded"), std::string{};
   check_fixed(c);
-  check_rope(c);
   read_window(c);
   read_layer_types(c);
   std::deque<std::string> kept;
-  const TemplateFields fields = read_fields(c, kept);
-  check_counts(c, fields);
+  TemplateFields fields = read_fields(c, kept);
+  check_counts(c, fields, kept);
   TemplateGraph graph;
   if (c.refused || has_errors(diagnostics)) return {};
   if (!choose(c, graph)) refuse(c, family, "its flags together are not recorded");

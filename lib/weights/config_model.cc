@@ -235,7 +235,7 @@ double read_rotary_part(ConfigBuilder& builder) {
         at != 0 && tree->nodes[at].kind != JsonKind::Null)
       node = &tree->nodes[at];
   }
-  if (!builder.family.partial_rotary && rope_type == "default") return 1;
+  if ((!builder.family.partial_rotary && rope_type == "default") || rope_type == "proportional") return 1;
   if (node == nullptr) return builder.family.rotary_part;
   double part = static_cast<double>(node->integer);
   if (node->kind == JsonKind::Number) std::from_chars(node->text.data(), node->text.data() + node->text.size(), part);

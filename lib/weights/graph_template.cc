@@ -120,6 +120,13 @@ bool is_missing(const BlockMarks& marks, const JsonTree& tree, uint32_t at) {
          marked(marks, tree.nodes[at + 1].text) == kNoValue;
 }
 
+std::string_view filled_list(Filling& f, std::string_view name) {
+  const auto list = f.fields.lists.find(name);
+  if (list != f.fields.lists.end()) return list->second;
+  if (f.fault.empty()) f.fault = fmt::format("there is no list `{}`", name);
+  return "null";
+}
+
 // An argument, an operand or what is in one, with numbers in the place of marks and expressions.
 void write_filled(Filling& f, JsonWriter& json, const BlockMarks& marks, const JsonTree& tree, uint32_t at) {
   const JsonNode& node = tree.nodes[at];
@@ -135,6 +142,7 @@ void write_filled(Filling& f, JsonWriter& json, const BlockMarks& marks, const J
       return write_json(json, node.text);
     case JsonKind::String:
       if (node.text == "$dtype") return write_value(json, f.fields.dtype);
+      if (node.text.starts_with('*')) return write_json(json, filled_list(f, node.text.substr(1)));
       if (node.text.starts_with('$')) return write_value(json, marked(marks, node.text));
       if (node.text.starts_with('=') || node.text.starts_with('~')) return write_json(json, number_text(f, node.text));
       return write_value(json, node.text);

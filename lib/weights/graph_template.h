@@ -39,6 +39,7 @@ struct TemplateGraph {
 struct TemplateFields {
   std::map<std::string_view, int64_t> sizes;             // "hidden_size"
   std::map<std::string_view, std::string_view> numbers;  // as they are written: "rms_norm_eps" 1e-06; "" is null
+  std::map<std::string_view, std::string_view> lists;    // "long_factor": as an argument, ["t",1.5,2.0]
   std::string_view dtype, activation;                    // "bfloat16", "silu"
   int64_t batch = 0, sequence = 0;
 };

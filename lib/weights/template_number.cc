@@ -68,12 +68,6 @@ std::optional<int64_t> read_sum(Reading& r) {
   return sum;
 }
 
-// As Python writes a float: with a point or an exponent.
-std::string float_text(double number) {
-  std::string text = fmt::format("{}", number);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
-
 std::optional<std::string> read_fraction(Reading& r) {
   const size_t power = r.rest.find("**");
   const std::string_view name = r.rest.substr(0, power);
@@ -94,6 +88,11 @@ std::optional<std::string> read_fraction(Reading& r) {
 }
 
 }  // namespace
+
+std::string float_text(double number) {
+  std::string text = fmt::format("{}", number);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
 
 std::optional<std::string> template_number(std::string_view text, const TemplateFields& fields, std::string& fault) {
   Reading r{text.substr(1), fields, fault};

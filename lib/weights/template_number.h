@@ -14,4 +14,7 @@ namespace tpplan {
 [[nodiscard]] std::optional<std::string> template_number(std::string_view text, const TemplateFields& fields,
                                                          std::string& fault);
 
+// As Python writes a float: with a point or an exponent.
+[[nodiscard]] std::string float_text(double number);
+
 }  // namespace tpplan

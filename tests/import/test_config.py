@@ -221,7 +221,54 @@ def test_a_wrong_shape_in_a_graph_is_seen(tmp_path):
 
 
 UNRECORDED = {
-    "yarn": (CONFIG | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope of type `yarn`"),
+    "a rope that nobody knows": (
+        CONFIG | {"rope_scaling": {"rope_type": "xpos", "factor": 4.0}},
+        "rope of type `xpos`",
+    ),
+    "a rope of pictures": (CONFIG | {"rope_scaling": {"rope_type": "axial"}}, "rope of type `axial`"),
+    **{
+        f"{kind} without {key}": (CONFIG | {"rope_scaling": {"rope_type": kind} | rest}, f"`{kind}` has no `{key}`")
+        for kind, key, rest in (
+            ("yarn", "factor", {"original_max_position_embeddings": 32}),
+            ("linear", "factor", {}),
+            ("dynamic", "factor", {}),
+            ("llama3", "high_freq_factor", {"factor": 8.0, "low_freq_factor": 1.0}),
+            ("longrope", "short_factor", {"long_factor": [1.0] * 8}),
+        )
+    },
+    "a factor that is no number": (CONFIG | {"rope_scaling": {"rope_type": "yarn", "factor": "4"}}, "`factor` of rope"),
+    "a logarithm of nothing": (
+        CONFIG | {"rope_scaling": {"rope_type": "yarn", "factor": None, "original_max_position_embeddings": 0}},
+        "scales by is no number",
+    ),
+    "a list of another length": (
+        CONFIG | {"rope_scaling": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1.0] * 7}},
+        "`long_factor` of rope has 7 numbers, and turns 8 pairs",
+    ),
+    "a list that is none": (
+        CONFIG | {"rope_scaling": {"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0] * 8}},
+        "`short_factor` of rope is no list",
+    ),
+    "a list with a text": (
+        CONFIG | {"rope_scaling": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": ["1"] * 8}},
+        "no number",
+    ),
+    "a dynamic rope beyond its length": (
+        CONFIG | {"max_position_embeddings": 63, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
+        "another one beyond 63 tokens, and the step has 64",
+    ),
+    "a part of each head that its attention does not take": (
+        CONFIG | {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}},
+        "rope turns 8 dims of 16",
+    ),
+    "a rope for each type of layers": (
+        CONFIG | {"rope_scaling": {"full_attention": {"rope_type": "default"}}},
+        "a rope for each type of layers",
+    ),
+    "a rope that phi3 refuses": (
+        ONE_OF_EACH["phi3"]["config"] | {"rope_scaling": {"rope_type": "linear", "factor": 2.0}},
+        "rope of type `linear`",
+    ),
     "a flag": (CONFIG | {"output_attentions": True}, "`output_attentions` is true, and was false"),
     "another rope type": (CONFIG | {"rope_scaling": {"rope_type": 7}}, "rope of type `7`"),
     "a length of layer_types": (
@@ -238,6 +285,14 @@ UNRECORDED = {
         ONE_OF_EACH["mixtral"]["config"] | {"num_experts_per_tok": 100},
         "100 experts a token",
     ),
+    "a padding token before the vocabulary": (CONFIG | {"pad_token_id": -97}, "`pad_token_id` is -97"),
+    "a padding token between two": (CONFIG | {"pad_token_id": 1.5}, "`pad_token_id` is 1.5"),
+    "another attention": (CONFIG | {"_attn_implementation": "eager"}, "is eager, and was sdpa"),
+    "attention to what follows": (CONFIG | {"is_causal": False}, "`is_causal` is false, and was true"),
+    "experts one after the other": (
+        ONE_OF_EACH["mixtral"]["config"] | {"experts_implementation": "batched_mm"},
+        "is batched_mm, and was grouped_mm",
+    ),
     "a padding token beyond the vocabulary": (CONFIG | {"pad_token_id": 96}, "`pad_token_id` is 96"),
     "an odd number of rotated dims": (
         ONE_OF_EACH["gpt_neox"]["config"] | {"num_attention_heads": 4, "rotary_pct": 0.3125},
@@ -252,6 +307,11 @@ def test_a_config_without_recorded_operations_is_written_without_and_says_why(na
     graph, result = imported_graph(tmp_path, config)
     text = " ".join(result.stderr.decode().split())
     assert graph is None and codes(result) == ["TP6013"] and reason in text, text
+
+
+def test_a_padding_token_may_be_counted_from_the_last_one(tmp_path):
+    graphs = [imported_graph(tmp_path, CONFIG | {"pad_token_id": padding})[0] for padding in (-3, 93)]
+    assert graphs[0] == graphs[1]
 
 
 def test_each_layer_has_its_own_modules(tmp_path):

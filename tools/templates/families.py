@@ -1,5 +1,6 @@
 """The families of lib/weights/config_families.cc: which fields of their configs were given which values while they were recorded."""
 
+import math
 import random
 
 # Which modules of a model apply an activation, by the last part of their path.
@@ -24,6 +25,15 @@ UNREAD = (
     "num_key_value_heads head_dim hidden_act hidden_activation moe_intermediate_size shared_expert_intermediate_size "
     "decoder_sparse_step mlp_only_layers attention_bias mlp_bias qkv_bias use_bias tie_word_embeddings sliding_window"
 ).split()
+
+# Fields that a config class has no default for, and that other operations are made by.
+ELSEWHERE = {
+    "is_causal": True,
+    "attn_implementation": "sdpa",
+    "_attn_implementation": "sdpa",
+    "experts_implementation": "grouped_mm",
+    "_experts_implementation": "grouped_mm",
+}
 
 # Fractions, with what they may be.
 FRACTIONS = {
@@ -87,7 +97,45 @@ def variants(family):
         made = by("mixed", ("sparse", "dense", "both"))
     for name, values in own.get("flags", {}).items():
         made = by(name, values)
-    return made
+    return by("rope", tuple(rope_types(family)))
+
+
+def rope_types(family):
+    """Types of rope by the graph that they make. Most of them change the frequencies alone, which are worked out before a step, and
+    what cosines are scaled by. `dynamic` is one of these as long as no sequence is longer than the model's."""
+    if family == "phi3":  # (Phi3Config.convert_rope_params_to_dict: what it calls su and yarn is longrope)
+        return {"static": ("default",), "longrope": ("longrope", "su", "yarn")}
+    return {"static": ("default", "linear", "llama3", "yarn", "dynamic", "proportional"), "longrope": ("longrope",)}
+
+
+def draw_rope(r, family, variant, config, rotated, defaults):
+    """(its dictionary in a config, fields): types that the meta device can run."""
+    if variant["rope"] == "longrope":
+        original, factor = r.choice((128, 256, 384)), r.choice((2.0, 3.0, 6.0))
+        rope = {"rope_type": "longrope", "factor": factor, "original_max_position_embeddings": original}
+        for name in ("short_factor", "long_factor"):
+            rope[name] = [r.choice((1.0, 1.5, 2.25, 4.5)) for _ in range(rotated // 2)]
+        fields = {
+            "rope_theta": config["rope_theta"],
+            "original_max_position_embeddings": original,
+            "attention_scaling": math.sqrt(1 + math.log(factor) / math.log(original)),
+        }
+        if "original_max_position_embeddings" in defaults:  # what stands there counts, and not in the dictionary
+            config["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
+        if "rotary_emb_base" in defaults or family == "gpt_neox":
+            config["rotary_emb_base"] = config.pop("rope_theta")
+        return rope, fields
+    if family == "phi3":
+        return None, {}
+    rope = {
+        "rope_type": r.choice(("default", "linear", "llama3", "yarn", "yarn")),
+        "factor": r.choice((2.0, 4.0, 8.0)),
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 256,
+    }
+    yarn = 0.1 * math.log(rope["factor"]) + 1.0
+    return rope, {"attention_scaling": yarn if rope["rope_type"] == "yarn" else 1.0}
 
 
 def kinds(variant):
@@ -99,7 +147,8 @@ def kinds(variant):
 
 def draw(family, variant, config_class, seed):
     """(config, fields, kinds of its layers): one config of this variant."""
-    r, own = random.Random(f"{family} {variant} {seed}"), OWN.get(family, {})
+    flags = {name: value for name, value in variant.items() if name != "rope"}
+    r, own = random.Random(f"{family} {flags} {seed}"), OWN.get(family, {})
     defaults = config_class().to_dict()
     kv = r.choice((2, 3, 5, 7))
     heads = kv * r.choice((2, 3, 5)) if variant.get("grouped") else kv
@@ -158,15 +207,11 @@ def draw(family, variant, config_class, seed):
     for name, choose in HARMLESS.items():
         if name in defaults or name == "rope_theta":
             config[name] = choose(r)
-    rope = {
-        "rope_type": r.choice(("default", "linear", "llama3")),
-        "factor": 4.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 256,
-    }
-    if not own.get("rotary"):
-        config["rope_scaling"] = rope
+    if family == "phi3" and variant["rope"] == "longrope":  # it takes lists for heads of this size alone
+        config["hidden_size"] = fields["hidden_size"] = heads * head_dim
+    rotated = fields.get("rotary_dim", head_dim)
+    config["rope_scaling"], scaled = draw_rope(r, family, variant, config, rotated, defaults)
+    fields |= scaled
     config["dtype"] = fields["dtype"] = ("bfloat16", "float16", "float32")[seed % 3]
     fields["least"] = LEAST[config["dtype"]]
     fields |= {"batch": r.choice((2, 3, 4, 5)), "sequence": r.choice((37, 53, 67, 83))}

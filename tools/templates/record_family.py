@@ -5,13 +5,13 @@ import pathlib
 import tempfile
 
 from blocks import Unlike, activation, split
-from families import ACTIVATIONS, FRACTIONS, HARMLESS, OWN, UNREAD, draw, kinds, variants
+from families import ACTIVATIONS, ELSEWHERE, FRACTIONS, HARMLESS, OWN, UNREAD, draw, kinds, rope_types, variants
 from solve import Solver
 
 RECORDINGS = 6  # of each variant
 
 
-def trace(config, batch, sequence):
+def trace(config, batch, sequence, device="meta"):
     """The graph of the model that transformers builds of a config, as the exporter writes it, and the model."""
     from tpplan.export import operations, transformers_model
     from tpplan.graph.settings import Settings
@@ -20,8 +20,8 @@ def trace(config, batch, sequence):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "config.json"
         path.write_text(json.dumps(config))
-        model = transformers_model.build(str(path), {}, "meta", settings)
-    return json.loads(operations.record(transformers_model, model, "meta", settings)), model
+        model = transformers_model.build(str(path), {}, device, settings)
+    return json.loads(operations.record(transformers_model, model, device, settings)), model
 
 
 def activation_paths(model):
@@ -33,6 +33,7 @@ def record_variant(family, variant, config_class):
     fields, heads, layers, tails = [], [], [], []
     for config, drawn, order in _configs(family, variant, config_class):
         graph, model = trace(config, drawn["batch"], drawn["sequence"])
+        name_list(graph, config["rope_scaling"], "long_factor")
         head, found, tail = split(graph, activation_paths(model))
         by_kind = {}
         for kind, layer in zip(order, found):
@@ -53,6 +54,13 @@ def record_variant(family, variant, config_class):
     solver = Solver(fields)
     merged = {kind: solver.merge([row[kind] for row in layers], kind) for kind in layers[0]}
     return {"head": solver.merge(heads, "head"), "layers": merged, "tail": solver.merge(tails, "tail")}
+
+
+def name_list(graph, fields, name):
+    """A list of the config, of as many numbers as it has, becomes its name."""
+    for node in graph["nodes"]:
+        if graph["strings"][node[0]] == "tensor" and name in (fields or {}) and node[1] == [["t", *fields[name]]]:
+            node[1] = [f"*{name}"]
 
 
 def _configs(family, variant, config_class):
@@ -116,7 +124,8 @@ def record_family(family):
                 "tail": keep(made["tail"]),
             }
         )
-    numbers = {name: defaults[name] for name in [*FRACTIONS, *own.get("whole", ()), "pad_token_id"] if name in defaults}
+    asked = [*FRACTIONS, *own.get("whole", ()), "pad_token_id", "max_position_embeddings"]
+    numbers = {name: defaults[name] for name in asked if name in defaults}
     if "num_experts_per_tok" in defaults:
         numbers["num_experts_per_tok"] = defaults["num_experts_per_tok"]
     flags = {name: defaults[name] for name in own.get("flags", {}) if name in defaults}
@@ -126,8 +135,15 @@ def record_family(family):
         "transformers": transformers.__version__,
         "numbers": numbers,
         "flags": flags,
-        "fixed": {name: value for name, value in defaults.items() if name not in named},
-        "rope": ["default"] if own.get("rotary") else ["default", "linear", "llama3"],
+        "fixed": {name: value for name, value in defaults.items() if name not in named} | ELSEWHERE,
+        "rope": rope_types(family)
+        | {
+            "theta": config_class.default_theta,
+            "theta_key": "rotary_emb_base" if family == "gpt_neox" else "rope_theta",
+            "original": defaults.get("original_max_position_embeddings"),
+            "turns_a_part": bool(own.get("rotary")),
+            "longrope_has_one_head_size": family == "phi3",
+        },
         "window": _window(config_class, defaults),
         "layer_types": _layer_types(defaults, own),
         "graphs": graphs,
