@@ -157,7 +157,9 @@ void begin_work() {
 }
 
 void end_work() {
-  ThreadCalls& calls = own_calls();
+  auto* const own = static_cast<ThreadCalls*>(pthread_getspecific(calls_key()));
+  if (own == nullptr) return;  // it never began: there was no memory
+  ThreadCalls& calls = *own;
   const std::lock_guard lock(calls.mutex);
   calls.is_at_work = false;
 }

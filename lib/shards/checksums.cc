@@ -32,11 +32,6 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 constexpr size_t kMaxFaults = 100;
 constexpr size_t kDigits = 64;  // of a SHA-256
 
-std::string hash_of_shard(const Shard& shard, const Device& device) {
-  std::vector<char> buffer;
-  return sha256_hex({host_view(device, shard.data, shard.bytes, buffer), shard.bytes});
-}
-
 constexpr std::string_view kEnd = "\n  ]}\n";
 
 std::string head_text(const ChecksumJob& job) {
@@ -111,15 +106,8 @@ std::optional<Fault> fault_of_head(const ChecksumJob& job, std::string_view form
                .place = job.path};
 }
 
-void compare_hash(const ChecksumJob& job, int rank, std::string_view tensor, std::string_view mine,
-                  std::string_view there, std::vector<Fault>& faults) {
-  if (mine == there || faults.size() >= kMaxFaults) return;
-  faults.push_back(
-      sum_differs(job.path,
-                  fmt::format("rank {}: `{}` has SHA-256 {}, and the file says {}", rank, escape_for_terminal(tensor),
-                              mine, escape_for_terminal(there.substr(0, kDigits))),
-                  rank));
-}
+// Called with each checksum that the file has of the ranks of this process: number in the job's stores, of the tensor.
+using HashSeen = std::function<void(size_t store, size_t tensor, std::string_view there, std::vector<Fault>& faults)>;
 
 void report_lacking(const ChecksumJob& job, const std::vector<bool>& seen, std::vector<Fault>& faults) {
   for (size_t t = 0; t < seen.size() && faults.size() < kMaxFaults; ++t) {
@@ -130,7 +118,7 @@ void report_lacking(const ChecksumJob& job, const std::vector<bool>& seen, std::
 }
 
 // A file of the older format: a list of all ranks for each tensor, {"shards": [{"path": ..., "ranks": [...]}]}.
-std::vector<Fault> compare_whole(const ChecksumJob& job, const Checksums& checksums) {
+std::vector<Fault> read_whole(const ChecksumJob& job, const HashSeen& seen_hash) {
   const Manifest& manifest = *job.manifest;
   std::vector<Fault> faults;
   const ReadResult result = read_file(job.path, kMaxBytes);
@@ -155,10 +143,8 @@ std::vector<Fault> compare_whole(const ChecksumJob& job, const Checksums& checks
     size_t rank = 0;
     for (uint32_t i = list + 1; i < tree.nodes[list].end; i = tree.nodes[i].end, ++rank) {
       const auto own = std::ranges::find(job.stores, static_cast<int>(rank), &ShardStore::rank);
-      if (own != job.stores.end())
-        compare_hash(job, static_cast<int>(rank), number->first,
-                     checksums[static_cast<size_t>(own - job.stores.begin())][number->second], tree.nodes[i].text,
-                     faults);
+      if (own != job.stores.end() && !job.left_out[number->second])
+        seen_hash(static_cast<size_t>(own - job.stores.begin()), number->second, tree.nodes[i].text, faults);
     }
     if (rank != ranks)
       faults.push_back(
@@ -196,11 +182,11 @@ std::string read_head(const InputFile& file) {
 }
 
 // Reads the lines of the ranks of this process, and no others.
-std::vector<Fault> compare_lines(const ChecksumJob& job, const Checksums& checksums) {
+std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash) {
   InputFile file{.name = job.path, .fd = {}, .identity = {}};
-  if (!open_input(job.path, file).empty()) return compare_whole(job, checksums);  // which says why it cannot be read
+  if (!open_input(job.path, file).empty()) return read_whole(job, seen_hash);  // which says why it cannot be read
   const std::string head = read_head(file);
-  if (head.empty()) return compare_whole(job, checksums);
+  if (head.empty()) return read_whole(job, seen_hash);
   const SourceFile text{.name = job.path, .text = head + "]}"};
   std::string format, written_by;
   std::vector<std::string> paths;
@@ -250,13 +236,36 @@ std::vector<Fault> compare_lines(const ChecksumJob& job, const Checksums& checks
     if (line_text(there, static_cast<uint64_t>(rank) + 1 == ranks) != part.file.text)
       return {unusable_sums(job.path, fmt::format("what it says of rank {} is no list of checksums", rank))};
     for (size_t i = 0; i < paths.size(); ++i) {
-      if (!job.left_out[tensors[i]]) compare_hash(job, rank, paths[i], checksums[s][tensors[i]], there[i], faults);
+      if (!job.left_out[tensors[i]]) seen_hash(s, tensors[i], there[i], faults);
     }
   }
   return faults;
 }
 
 }  // namespace
+
+std::string hash_of_shard(const Shard& shard, const Device& device) {
+  std::vector<char> buffer;
+  return sha256_hex({host_view(device, shard.data, shard.bytes, buffer), shard.bytes});
+}
+
+std::vector<Fault> read_checksums(const ChecksumJob& job, Checksums& checksums) {
+  checksums.assign(job.stores.size(), std::vector<std::string>(job.left_out.size()));
+  return read_lines(job, [&](size_t store, size_t tensor, std::string_view there, std::vector<Fault>&) {
+    checksums[store][tensor] = there;
+  });
+}
+
+std::optional<Fault> compare_checksum(const ChecksumJob& job, size_t store, size_t tensor, std::string_view mine,
+                                      std::string_view there) {
+  if (mine == there) return std::nullopt;
+  const int rank = job.stores[store].rank;
+  return sum_differs(job.path,
+                     fmt::format("rank {}: `{}` has SHA-256 {}, and the file says {}", rank,
+                                 escape_for_terminal(path_of(*job.manifest, tensor_of(*job.manifest, tensor))), mine,
+                                 escape_for_terminal(there.substr(0, kDigits))),
+                     rank);
+}
 
 Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
   const size_t tensors = left_out.size();
@@ -325,7 +334,12 @@ void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checks
 
 std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums) {
   RankFaults mine;
-  const auto compare = [&] { mine.faults = compare_lines(job, checksums); };
+  const auto compare = [&] {
+    mine.faults = read_lines(job, [&](size_t store, size_t tensor, std::string_view there, std::vector<Fault>& faults) {
+      const std::optional<Fault> fault = compare_checksum(job, store, tensor, checksums[store][tensor], there);
+      if (fault && faults.size() < kMaxFaults) faults.push_back(*fault);
+    });
+  };
   work_together(comm, "verify: comparing checksums", job.stores.empty() ? std::function<void()>() : compare);
   const size_t processes = static_cast<size_t>(comm.world) / std::max<size_t>(1, comm.process.size());
   mine.faults.resize(std::min(mine.faults.size(), std::max<size_t>(1, kMaxFaults / processes)));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,5 +37,12 @@ struct ChecksumJob {
 // the file cannot be used; empty: all agree. Files of format tpplan.checksums/1, which are read as a whole, count too.
 void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums);
 [[nodiscard]] std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums);
+
+// For who hashes shards one by one, with no other rank: what the file says of the ranks of this process, empty where a
+// tensor is left out (the faults are those of the file itself), and what is wrong where a shard has another hash.
+[[nodiscard]] std::vector<Fault> read_checksums(const ChecksumJob& job, Checksums& checksums);
+[[nodiscard]] std::string hash_of_shard(const Shard& shard, const Device& device);
+[[nodiscard]] std::optional<Fault> compare_checksum(const ChecksumJob& job, size_t store, size_t tensor,
+                                                    std::string_view mine, std::string_view there);
 
 }  // namespace tpplan

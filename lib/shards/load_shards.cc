@@ -1,17 +1,16 @@
 #include "shards/load_shards.h"
 
-#include <sched.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <functional>
-#include <thread>
 
 #include "base/text.h"
 #include "ranks/deadline.h"
 #include "ranks/memory_sharers.h"
 #include "shards/exchange_reads.h"
 #include "shards/plan_reads.h"
+#include "shards/read_cells.h"
 #include "shards/read_exactly.h"
 #include "shards/read_item.h"
 #include "shards/work_queue.h"
@@ -19,68 +18,6 @@
 
 namespace tpplan {
 namespace {
-
-constexpr uint64_t kMinRead = uint64_t{64} << 10, kMaxRead = uint64_t{2} << 20;
-
-// Cells in file order, and where the items of each begin to count.
-struct CellList {
-  std::vector<const ReadCell*> cells;
-  std::vector<uint64_t> first_item;
-  uint64_t items = 0, bytes = 0;
-};
-
-CellList list_items(std::vector<const ReadCell*> cells, uint64_t block) {
-  CellList list{.cells = std::move(cells)};
-  for (const ReadCell* cell : list.cells) {
-    list.first_item.push_back(list.items);
-    list.items += item_count(*cell, block);
-  }
-  return list;
-}
-
-ReadItem item_number(const CellList& list, uint64_t block, uint64_t number) {
-  const size_t at =
-      static_cast<size_t>(std::ranges::upper_bound(list.first_item, number) - list.first_item.begin()) - 1;
-  return item_of(*list.cells[at], block, number - list.first_item[at]);
-}
-
-// Reads towards a GPU: two blocks of pinned memory, so that one is read while the other is copied.
-void read_through_staging(const ReadTo& to, const CellList& list, uint64_t block, WorkQueue& queue) {
-  const Device& device = *to.device;
-  const auto release_staging = [&](void* memory) { device.release_staging(memory); };
-  const auto release = [&](void* memory) { device.release(memory); };
-  std::unique_ptr<void, decltype(release_staging)> host(device.allocate_staging(2 * block), release_staging);
-  std::unique_ptr<void, decltype(release)> scratch(device.allocate(2 * block), release);
-  if (host == nullptr || scratch == nullptr)
-    throw Fault{.code = Code::TP8012,
-                .message = fmt::format("no memory is left for {} of staging", human_bytes(2 * block))};
-  uint64_t half = 0;
-  for (uint64_t number = 0; take_work(queue, number); half = block - half) {
-    const ReadItem item = item_number(list, block, number);
-    char* read = static_cast<char*>(host.get()) + half;
-    char* there = static_cast<char*>(scratch.get()) + half;
-    const uint64_t bytes = read_packed(to, item, read);
-    device.synchronize();  // the copies of the other half, which ran meanwhile
-    device.from_host(there, read, bytes);
-    spread(to, item, there);
-    queue.done_bytes += bytes;
-  }
-  device.synchronize();
-}
-
-void read_on_host(const ReadTo& to, const CellList& list, uint64_t block, WorkQueue& queue) {
-  std::vector<char> staging;
-  for (uint64_t number = 0; take_work(queue, number);) {
-    const ReadItem item = item_number(list, block, number);
-    if (can_scatter(item)) {
-      queue.done_bytes += scatter(to, item);
-      continue;
-    }
-    staging.resize(std::max(staging.size(), packed_bytes(item)));
-    queue.done_bytes += read_packed(to, item, staging.data());
-    spread(to, item, staging.data());
-  }
-}
 
 // Whether more than one rank wants some of it. Such bytes are read once on a node, and exchanged.
 bool is_shared(const ReadCell& cell) {
@@ -114,11 +51,8 @@ DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
 // The processors shared out among the node's processes: this one with all its ranks, and one for each other rank.
 int reading_threads(const Comm& comm, int asked) {
   if (asked > 0) return asked;
-  cpu_set_t set;
-  const int processors = sched_getaffinity(0, sizeof set, &set) == 0
-                             ? CPU_COUNT(&set)
-                             : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, processors / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
+  return std::max(1,
+                  own_processors() / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
 }
 
 int working_threads(const Comm& comm, int asked) {
@@ -144,17 +78,15 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
   DealtCells dealt = deal_cells(comm, plan, alone);
-  const int most = static_cast<int>(options.staging / (2 * kMinRead));
-  const int threads = std::clamp(reading_threads(comm, options.threads), 1, std::max(1, most));
-  const uint64_t block = std::clamp(options.staging / (2 * static_cast<uint64_t>(threads)), kMinRead, kMaxRead);
-  const CellList list = list_items(std::move(dealt.own), block);
+  const ReadPace pace = pace_of(reading_threads(comm, options.threads), options.staging);
+  const CellList list = list_items(std::move(dealt.own), pace.block);
 
   WorkQueue queue;
   queue.count = list.items;
   begin_step(comm, "load: reading shards");
-  start_work(queue, stores.empty() ? 0 : threads, [&](WorkQueue& work) {
+  start_work(queue, stores.empty() ? 0 : pace.threads, [&](WorkQueue& work) {
     use_device(comm);
-    comm.device->is_host_memory ? read_on_host(to, list, block, work) : read_through_staging(to, list, block, work);
+    read_cells(to, list, work);
   });
   finish_together(comm, queue, {.title = "loading", .total_bytes = dealt.own_bytes, .kind = options.progress});
 

@@ -218,7 +218,8 @@ uint64_t outer_offset(const ReadItem& item, std::span<const uint64_t> strides) {
 
 }  // namespace
 
-ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks) {
+ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
+                    const std::vector<bool>& left_out) {
   ReadPlan plan;
   const std::vector<uint32_t> first = first_of_tied(manifest);
   std::vector<std::vector<int64_t>> coordinates;
@@ -226,7 +227,7 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
   // Parameters of one layout are cut alike.
   std::map<const ParamLayout*, Holders> holders_of;
   for (uint32_t i = 0; i < source.tensors.size(); ++i) {
-    if (source.missing[i] || (i < first.size() && first[i] != i)) continue;
+    if (source.missing[i] || (i < first.size() && first[i] != i) || (i < left_out.size() && left_out[i])) continue;
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     auto [holders, added] = holders_of.try_emplace(&layout);
     if (added) holders->second = list_holders(layout, manifest.mesh, ranks, coordinates);

@@ -45,8 +45,10 @@ struct ReadPlan {
 // A run of at least this many bytes is read by itself; what is thinner comes as whole rows, gaps and all.
 inline constexpr uint64_t kRangeBytes = uint64_t{64} << 10;
 
-// What the ranks need of the source. Tied names are read once. Throws as held_boxes does.
-[[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks);
+// What the ranks need of the source, without the tensors that it lacks or that are left out (of tied names the first
+// counts). Tied names are read once. Throws as held_boxes does.
+[[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
+                                  const std::vector<bool>& left_out = {});
 
 // A part of a cell that is read in one go: lines [line, line + lines) of one outer index, or bytes [begin, end) of one
 // line.

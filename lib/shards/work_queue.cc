@@ -17,13 +17,22 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(2);
 
+// Of a thread that has no memory to say why it stops, that is the reason.
+void keep_current_fault(WorkQueue& queue) {
+  try {
+    stop_work(queue, current_fault());
+  } catch (...) {
+    stop_work(queue, Fault{.code = Code::TP8012, .message = "out of memory"});  // short enough to take none
+  }
+}
+
 void run_worker(WorkQueue& queue, const Worker& worker, const CallPlace& place) {
   try {
     set_call_place(place);
     begin_work();
     worker(queue);
   } catch (...) {
-    stop_work(queue, current_fault());
+    keep_current_fault(queue);
   }
   end_work();
   --queue.running;

@@ -46,6 +46,7 @@ LAYERS = {
     "ranks": {"base", "diagnostics", "render", "sharding", "manifest", "device"},
     "shards": {"base", "diagnostics", "syntax", "sharding", "manifest", "weights", "device", "ranks"},
     "run": {"base", "diagnostics", "sharding", "manifest", "device", "ranks"},
+    "load": {"base", "diagnostics", "render", "sharding", "manifest", "ranks", "shards"},
     "infer": {"base", "diagnostics", "sharding", "manifest", "model", "plan", "match"},
     "ops": {"base", "diagnostics", "sharding", "graph"},
     "walk": {"base", "diagnostics", "sharding", "graph", "ops", "model", "plan", "match", "infer"},

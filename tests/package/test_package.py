@@ -64,6 +64,7 @@ def expected():
     """Every path below the prefix that an installation has."""
     library = cached(BUILD, "CMAKE_INSTALL_LIBDIR")
     yield from ("bin/tpplan", "bin/tpplan-exec", "share/doc/tpplan/LICENSE")
+    yield from (f"{library}/libtpplan_load.so", "include/tpplan_load.h")
     if "NEEDED" not in call("objdump", "-p", PROGRAM):  # a static program carries the licences of what is in it
         compiler = re.search(
             r"COMPILER_VERSION \"(\d+)", next(BUILD.glob("CMakeFiles/*/CMakeCXXCompiler.cmake")).read_text()
@@ -95,7 +96,7 @@ def expected():
     yield "share/tpplan/problem-matcher.json"
     for folder in ("plans", "schemas"):
         yield from (f"share/tpplan/{path.relative_to(ROOT)}" for path in (ROOT / folder).rglob("*") if path.is_file())
-    executor = {"device", "ranks", "shards", "run"}
+    executor = {"device", "ranks", "shards", "run", "load"}
     for path in [*(ROOT / "lib").rglob("*.h"), *(ROOT / "lib").rglob("*.def")]:
         name = path.relative_to(ROOT / "lib")
         if name.parts[0] not in executor:

@@ -39,6 +39,7 @@ set_source_files_properties(lib/device/no_cuda.cc lib/device/cublas.cc PROPERTIE
 # The same values on every machine: nothing contracted but what is written as fma; vectorised.
 set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
+set_target_properties(tpplan_core tpplan_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)  # they stand in libtpplan_load, too
 target_link_libraries(tpplan_executor PUBLIC tpplan_core PRIVATE tpplan_fmt Threads::Threads ${CMAKE_DL_LIBS})
 tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES exec_commands tools/tpplan-exec)
 list(FILTER TPPLAN_EXEC_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
@@ -51,6 +52,17 @@ if(TPPLAN_STATIC_LINK)
   # Not -static: it loads libraries at run time. It starts on the glibc that its symbols ask for, so they are as old as can
   # be: libgcc's archive would ask for 2.35 where the shared one does not, and what nobody calls in libstdc++ for 2.36.
   target_link_options(tpplan-exec PRIVATE -static-libstdc++ -Wl,--gc-sections)
+endif()
+# The executor's reading for programs of others, as a library with a C interface: what it exports says the version script.
+tpplan_sources(TPPLAN_LOAD_SOURCES load lib/load)
+add_library(tpplan_load SHARED ${TPPLAN_LOAD_SOURCES})
+target_link_libraries(tpplan_load PRIVATE tpplan_executor tpplan_fmt)
+target_link_options(tpplan_load PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/tpplan_load.map
+  -Wl,-z,nodelete)  # its threads' records have a destructor in it (base/long_calls.cc)
+set_property(TARGET tpplan_load APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/tpplan_load.map)
+set_target_properties(tpplan_load PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} UNITY_BUILD OFF)
+if(TPPLAN_STATIC_LINK)
+  target_link_options(tpplan_load PRIVATE -static-libstdc++ -Wl,--gc-sections)  # as tpplan-exec
 endif()
 add_executable(tpplan::tpplan ALIAS tpplan)
 add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)

@@ -1,6 +1,6 @@
 """Writes the wheel of what `cmake --install` put: write_wheel.py PREFIX FOLDER; prints its path.
 
-One wheel holds the programs and the Python package. It is written here, and not by a build backend, because everything in
+One wheel holds the programs, libtpplan_load and the Python package. It is written here, and not by a build backend, because everything in
 it is there already: CMake has compiled, stripped and placed it, by the rules that the archive and the .deb follow too, and
 an environment into which it is installed has the layout of any other prefix. The same prefix and SOURCE_DATE_EPOCH give the
 same bytes.
@@ -20,6 +20,7 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ("tpplan", "tpplan-exec")
+LIBRARY = "libtpplan_load.so"
 PACKAGE = "share/tpplan/python/"  # where the component `python` puts the package
 # What a program may ask of every Linux: PEP 600 lists these.
 EVERYWHERE = re.compile(r"(lib(c|m|dl|rt|pthread)|ld-linux-[\w-]+|libgcc_s)\.so\.\d")
@@ -71,9 +72,10 @@ def place(path, stem):
 def main(prefix, folder):
     prefix = pathlib.Path(prefix)
     programs = [prefix / "bin" / name for name in PROGRAMS]
+    library = prefix / "lib" / LIBRARY
     said = subprocess.run([programs[0], "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"\d+\.\d+\.\d+", said)[0]
-    tag, stem = f"py3-none-{platform_tag(programs)}", f"tpplan-{version}"
+    tag, stem = f"py3-none-{platform_tag([*programs, library])}", f"tpplan-{version}"
 
     contents = {}  # place: (mode, bytes)
     for path in sorted(path for path in prefix.rglob("*") if path.is_file()):

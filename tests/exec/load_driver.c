@@ -1,0 +1,127 @@
+/* libtpplan_load as a program in C uses it: load_driver MANIFEST WEIGHTS RANK [OPTION=VALUE]... Fills memory with 0xa5,
+ * reads into it, and prints of each tensor what it holds in hex; last status and error. Options, each a test's wish:
+ *   only=PATH     this tensor alone        short=PATH      its target has a byte less   twice=PATH  it has two targets
+ *   null=PATH     its target is NULL       stop=N          the N-th callback stops      text=1      the manifest's text
+ * is given checksums=F   this file                threads=N staging=N size=N                   shared=1    tied names
+ * share memory again=1       reads a second time      kept=1          prints memory after a failure, too malloc=N from
+ * opening on, the N-th allocation fails, and so on with every N + 1, .. until all are enough */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "load/tpplan_load.h"
+
+extern void* __libc_malloc(size_t bytes);
+static long failing = -1; /* how many allocations are left until one fails; -1: none does */
+
+#ifdef LOAD_DRIVER_FAILS
+void* malloc(size_t bytes) {
+  if (failing >= 0 && __atomic_fetch_sub(&failing, 1, __ATOMIC_RELAXED) == 0) return NULL;
+  return __libc_malloc(bytes);
+}
+#endif
+
+struct run {
+  tpplan_load* load;
+  long stop, calls;
+  unsigned long long progress_calls, done, total;
+  int quiet;
+};
+
+static const char* option(int argc, char** argv, const char* name) {
+  for (int i = 4; i < argc; ++i) {
+    if (strncmp(argv[i], name, strlen(name)) == 0 && argv[i][strlen(name)] == '=') return argv[i] + strlen(name) + 1;
+  }
+  return NULL;
+}
+
+static int on_tensor(void* user, size_t tensor) {
+  struct run* run = user;
+  tpplan_load_tensor told;
+  if (tpplan_load_describe(run->load, tensor, &told) == 0 && !run->quiet) printf("filled %s\n", told.path);
+  return run->stop != 0 && ++run->calls == run->stop;
+}
+
+static int on_progress(void* user, uint64_t done, uint64_t total) {
+  struct run* run = user;
+  ++run->progress_calls;
+  run->done = done;
+  run->total = total;
+  return 0;
+}
+
+static int is(const char* path, const char* wanted) { return wanted != NULL && strcmp(path, wanted) == 0; }
+
+static int run_once(int argc, char** argv, int quiet) {
+  struct run run = {.stop = option(argc, argv, "stop") ? atol(option(argc, argv, "stop")) : 0, .quiet = quiet};
+  int status;
+  if (option(argc, argv, "text")) {
+    static char text[1 << 20];
+    FILE* file = fopen(argv[1], "rb");
+    const size_t length = file == NULL ? 0 : fread(text, 1, sizeof text, file);
+    if (file != NULL) fclose(file);
+    status = tpplan_load_open_text(text, length, argv[2], atoi(argv[3]), &run.load);
+  } else {
+    status = tpplan_load_open(argv[1], argv[2], atoi(argv[3]), &run.load);
+  }
+  const size_t tensors = tpplan_load_count(run.load);
+  tpplan_load_target* targets = calloc(2 * tensors + 1, sizeof *targets);
+  size_t count = 0;
+  for (size_t i = 0; i < tensors && status == 0; ++i) {
+    tpplan_load_tensor told;
+    status = tpplan_load_describe(run.load, i, &told);
+    const char* only = option(argc, argv, "only");
+    if (status != 0 || !told.is_stored || (only != NULL && !is(told.path, only))) continue;
+    void* memory = memset(calloc(1, told.bytes + 1), 0xa5, told.bytes + 1);
+    for (size_t t = 0; t < count && option(argc, argv, "shared"); ++t) {
+      if (targets[t].tensor == told.same_as && told.same_as != i) free(memory), memory = targets[t].data;
+    }
+    targets[count++] = (tpplan_load_target){i, is(told.path, option(argc, argv, "null")) ? NULL : memory,
+                                            told.bytes - (uint64_t)is(told.path, option(argc, argv, "short"))};
+    if (is(told.path, option(argc, argv, "twice"))) targets[count] = targets[count - 1], ++count;
+  }
+  tpplan_load_options options = {
+      .size = sizeof options,
+      .threads = option(argc, argv, "threads") ? atoi(option(argc, argv, "threads")) : 0,
+      .staging = option(argc, argv, "staging") ? strtoull(option(argc, argv, "staging"), NULL, 10) : 0,
+      .checksums = option(argc, argv, "checksums"),
+      .on_tensor = on_tensor,
+      .on_progress = on_progress,
+      .user = &run};
+  if (option(argc, argv, "size")) options.size = strtoull(option(argc, argv, "size"), NULL, 10);
+  tpplan_load_result result = {0, 0};
+  if (status == 0) status = tpplan_load_read(run.load, targets, count, &options, &result);
+  if (status == 0 && option(argc, argv, "again")) status = tpplan_load_read(run.load, targets, count, NULL, &result);
+  if ((status == 0) != (tpplan_load_error(run.load)[0] == '\0')) status = 99;
+  if (!quiet) fprintf(stderr, "%s%s", tpplan_load_warnings(run.load), tpplan_load_error(run.load));
+  for (size_t t = 0; t < count && !quiet && (status == 0 || option(argc, argv, "kept")); ++t) {
+    tpplan_load_tensor told;
+    if (tpplan_load_describe(run.load, targets[t].tensor, &told) != 0) break;
+    if (targets[t].data == NULL) continue;
+    printf("tensor %s %s %d %d [", told.path, told.dtype, told.is_buffer, (int)told.same_as);
+    for (size_t d = 0; d < told.dims; ++d) printf("%s%lld", d == 0 ? "" : ", ", (long long)told.shape[d]);
+    printf("] [");
+    for (size_t d = 0; d < told.dims; ++d) printf("%s%lld", d == 0 ? "" : ", ", (long long)told.full_shape[d]);
+    printf("] ");
+    for (uint64_t i = 0; i < told.bytes; ++i) printf("%02x", ((unsigned char*)targets[t].data)[i]);
+    printf(" %02x\n", ((unsigned char*)targets[t].data)[told.bytes]);
+  }
+  if (!quiet) {
+    if (status == 0)
+      printf("read %llu %llu\n", (unsigned long long)result.read_bytes, (unsigned long long)result.needed_bytes);
+    if (run.progress_calls != 0) printf("progress %llu of %llu\n", run.done, run.total);
+  }
+  tpplan_load_close(run.load);
+  return status;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 98;
+  if (option(argc, argv, "malloc") == NULL) return run_once(argc, argv, 0);
+  for (long n = atol(option(argc, argv, "malloc"));; ++n) { /* until one run needs fewer */
+    failing = n;
+    const int status = run_once(argc, argv, 1);
+    if (status == 0 && failing >= 0) return printf("%ld allocations\n", n), 0;
+    if (status != 0 && status != TPPLAN_LOAD_LIMIT) return printf("allocation %ld: status %d\n", n, status), 97;
+  }
+}
