@@ -116,6 +116,31 @@ def test_the_wheel_gives_both_programs_and_the_package(environment, tmp_path):
     assert alone("pip", "list", "--format=freeze", "--disable-pip-version-check", path=on_path).count("tpplan==") == 1
 
 
+def test_the_wheel_brings_the_library_that_reads_shards(environment, tmp_path):
+    uses(environment, tmp_path)
+    alone(
+        environment / "bin/tpplan-exec",
+        "init",
+        tmp_path / "tp3.json",
+        "--seed",
+        "1",
+        "--consolidated",
+        tmp_path / "w.safetensors",
+    )
+    code = f"""
+import tpplan
+from tpplan.manifest import local_shape
+manifest = tpplan.load_manifest({str(tmp_path / "tp3.json")!r})
+norm = manifest.parameters["model.norm.weight"]
+(size,) = local_shape(manifest, norm, 2)
+into = {{"model.norm.weight": bytearray(2 * size)}}
+assert norm.dtype == "bfloat16"
+done = tpplan.load(manifest, {str(tmp_path / "w.safetensors")!r}, rank=2, into=into)
+print(done.needed_bytes == 2 * size, any(into["model.norm.weight"]))
+"""
+    assert alone(environment / "bin/python", "-c", code) == "True True\n"
+
+
 def test_what_the_wheel_brought_goes_with_it(environment, tmp_path):
     folder = tmp_path / "environment"
     shutil.copytree(environment, folder, symlinks=True)

@@ -7,6 +7,7 @@ import logging
 import os
 import pathlib
 import random
+import subprocess
 
 import bridge
 import equinox as eqx
@@ -20,10 +21,13 @@ import pytest
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+import tpplan
+from conftest import EXECUTOR
 from tpplan import flax_plan
 from tpplan import jax as bridge_jax
 from tpplan import manifest as m
 from tpplan.export import jax_tree
+from tpplan.jax import weights as weights_of_jax
 
 
 def mesh_of(axes):
@@ -249,6 +253,48 @@ def decoder_training(folder):
         compare(found["plain"][1], found["sharded"][1])
         compare(runs["plain"][0], runs["sharded"][0])
     assert all(float(jnp.abs(x.value).max()) > 0 for x in bridge_jax.leaves_of(found["sharded"][1]) if x.path)
+
+
+def loaded_weights(folder):
+    """A model that is nowhere but on disk, read onto the mesh: values, shardings and a step are the plain model's; from a folder
+    that another mesh wrote, too. On CPUs the arrays stand in the memory that was read into."""
+    from safetensors.flax import save_file
+
+    jax.config.update("jax_enable_x64", True)
+    make, folder = lambda key: Decoder(count=1, key=key), pathlib.Path(folder)  # noqa: E731
+    plain = make(jax.random.key(1))
+    shapes = bridge_jax.abstract(make, jax.random.key(1))
+    graph = jax_tree.model_graph(shapes)
+    other = bridge.compile_manifest(folder, graph, DECODER_PLAN.replace("fsdp: 2, tp: 4", "fsdp: 1, tp: 2"))
+    other = other.rename(folder / "other.json")
+    manifest = m.load_manifest(bridge.compile_manifest(folder, graph, DECODER_PLAN))
+    save_file({x.path: x.value for x in bridge_jax.leaves_of(plain) if x.path}, folder / "model.safetensors")
+    saved = ["save", other, "--weights", folder / "model.safetensors", "-o", folder / "saved", "-q"]
+    subprocess.run([EXECUTOR, *saved], check=True)
+    mesh, made = mesh_of({"fsdp": 2, "tp": 4}), []
+    tokens = jax.random.randint(jax.random.key(7), (4, 8), 0, 32)
+    expected = eqx.filter_jit(loss_of)(plain, tokens)
+    for weights in (folder / "model.safetensors", folder / "saved"):
+        arrays = bridge_jax.load(manifest, weights, mesh)
+        assert all(x.sharding == bridge_jax.shardings(manifest, mesh)[path] for path, x in arrays.items())
+        model = bridge_jax.parallelize(shapes, manifest, mesh, batched=False, weights=weights)
+        assert check_devices(model, manifest, mesh) > 6
+        compare(plain, model, within=0)
+        placed = jax.device_put(tokens, bridge_jax.batch_sharding(manifest, mesh))
+        assert abs(float(eqx.filter_jit(loss_of)(model, placed) - expected)) < 1e-9
+    make_aligned = weights_of_jax._aligned
+
+    def noted(shape, dtype):
+        made.append(make_aligned(shape, dtype))
+        return made[-1]
+
+    weights_of_jax._aligned = noted
+    arrays = bridge_jax.load(manifest, folder / "saved", mesh)
+    read_into = {x.ctypes.data for x in made if x.size}
+    held = [s.data.unsafe_buffer_pointer() for x in arrays.values() for s in x.addressable_shards if s.data.size]
+    assert len(held) == len(read_into) and set(held) == read_into
+    with pytest.raises(tpplan.LoadError, match="TP1001"):
+        bridge_jax.load(manifest, folder / "none", mesh)
 
 
 def one_call(folder):

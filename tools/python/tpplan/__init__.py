@@ -4,7 +4,20 @@ Pure Python; a framework is imported only by the function that needs it.
 """
 
 from .compiled import PlanError, PlanWarning
+from .load_library import LoadError, LoadWarning
 from .loading import load_safetensors
 from .manifest import Manifest, ManifestError, load_manifest
+from .reading import Loaded, load
 
-__all__ = ["Manifest", "ManifestError", "PlanError", "PlanWarning", "load_manifest", "load_safetensors"]
+__all__ = [
+    "LoadError",
+    "LoadWarning",
+    "Loaded",
+    "Manifest",
+    "ManifestError",
+    "PlanError",
+    "PlanWarning",
+    "load",
+    "load_manifest",
+    "load_safetensors",
+]

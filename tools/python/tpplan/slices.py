@@ -28,6 +28,14 @@ def coordinate_of(mesh, rank):
     return coordinate
 
 
+def rank_of(mesh, coordinate):
+    """The rank of a mesh coordinate."""
+    rank = 0
+    for name, size in mesh:
+        rank = rank * size + coordinate[name]
+    return rank
+
+
 def chunk(begin, end, count, index):
     """Piece `index` of `count` of a run as torch.chunk cuts it: pieces of ceil(size / count), the last ones shorter or
     empty. An empty piece stands at the end of the run."""

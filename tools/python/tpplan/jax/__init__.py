@@ -8,8 +8,8 @@ refused here, with the parameter's name.
 A model is any pytree: an Equinox module, a Flax NNX module or its state, a dict of parameters; of arrays, or abstract
 (jax.eval_shape). Paths are the keys joined by dots, as `python -m tpplan.export --jax` writes them.
 
-model.py makes and places models, by the shardings of their arrays (arrays.py), and gives modules (modules.py) their constraints
-(boundaries.py); trees.py knows what a tree of JAX is.
+model.py makes and places models, by the shardings of their arrays (arrays.py), with those of a checkpoint (weights.py), and gives
+modules (modules.py) their constraints (boundaries.py); trees.py knows what a tree of JAX is.
 
 Sources: JAX 0.10 (NamedSharding, with_sharding_constraint), Equinox 0.13, Flax 0.12.
 """
@@ -20,6 +20,7 @@ from .arrays import batch_sharding, constrain, shardings
 from .boundaries import Constraint, constraints, layout_spec
 from .model import initialize, make_parallel, parallelize
 from .trees import Leaf, abstract, children_of, is_array, is_box, leaves_of, ties_of
+from .weights import load
 
 __all__ = [
     "LAYOUT",
@@ -36,6 +37,7 @@ __all__ = [
     "join",
     "layout_spec",
     "leaves_of",
+    "load",
     "make_parallel",
     "parallelize",
     "shardings",

@@ -95,13 +95,16 @@ def partition_spec(manifest, tensor):
     return PartitionSpec(*slices.entries_of(tensor.spec))
 
 
-def with_shardings(model, manifest, mesh):
-    """The model with its arrays placed; abstract ones have their shardings written."""
+def with_shardings(model, manifest, mesh, loaded=None):
+    """The model with its arrays placed; abstract ones have their shardings written. Arrays that are `loaded` ({path: array})
+    take the place of the model's."""
     leaves = leaves_of(model)
     by_path = shardings(manifest, mesh)
     whole = NamedSharding(mesh, PartitionSpec())
 
     def place(leaf):
+        if loaded and leaf.path in loaded:
+            return loaded[leaf.path]
         sharding = by_path.get(leaf.path, whole)
         if isinstance(leaf.value, jax.ShapeDtypeStruct):
             return jax.ShapeDtypeStruct(leaf.value.shape, leaf.value.dtype, sharding=sharding)

@@ -9,6 +9,7 @@ from .arrays import need_jax_mesh, with_shardings
 from .modules import wrapped, wrappers
 from .processes import said_by_first_process
 from .trees import abstract, arrays_alone, plain_arrays, split
+from .weights import load
 
 
 def initialize(make, manifest, mesh, *args, batched=True, **kwargs):
@@ -23,19 +24,21 @@ def initialize(make, manifest, mesh, *args, batched=True, **kwargs):
     return wrapped(rebuild(values), "", wanted)
 
 
-def parallelize(model, manifest, mesh, *, batched=True):
+def parallelize(model, manifest, mesh, *, batched=True, weights=None):
     """The model with its arrays placed as the manifest says, with its modules' boundaries constrained, and with
     jax.checkpoint around the modules of `remat`. A NNX module is changed in place, of other trees a copy is made; a tree
     without modules (a dict of parameters) has arrays only, and a manifest with boundaries or `remat` is refused.
 
     `batched=False` is for modules that are called with one example, under jax.vmap: layouts are then counted without the
-    batch's dim, and its axes are left to vmap (`spmd_axis_name`). An abstract model gets its shardings written."""
+    batch's dim, and its axes are left to vmap (`spmd_axis_name`). An abstract model gets its shardings written.
+    `weights` is a checkpoint (what `load` takes) whose arrays take the place of the model's, of an abstract one too."""
     manifest = load_manifest(manifest)
     wanted = wrappers(model, manifest, mesh, batched)
-    return wrapped(with_shardings(model, manifest, mesh), "", wanted)
+    loaded = None if weights is None else load(manifest, weights, mesh)
+    return wrapped(with_shardings(model, manifest, mesh, loaded), "", wanted)
 
 
-def make_parallel(model, plan, mesh, *, batched=True, manifest=None):
+def make_parallel(model, plan, mesh, *, batched=True, manifest=None, weights=None):
     """`parallelize` by a plan (path, text or dict), which the first process compiles for this model and mesh; or by a manifest. A
     plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `manifest` is a
     path where the compiled manifest is kept. Raises PlanError, with the program's findings, for a plan that is wrong, in every process."""
@@ -45,4 +48,4 @@ def make_parallel(model, plan, mesh, *, batched=True, manifest=None):
     found = manifest_of(
         plan, lambda: file_text(model_graph(model)), list(mesh.shape.items()), manifest, said=said_by_first_process
     )
-    return parallelize(model, found, mesh, batched=batched)
+    return parallelize(model, found, mesh, batched=batched, weights=weights)

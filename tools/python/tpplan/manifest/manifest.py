@@ -131,6 +131,7 @@ class Manifest:
     loss: Loss | None = None  # None where the plan says nothing of it
     remat: tuple = ()
     totals: dict = field(default_factory=dict)
+    text: str = field(default="", repr=False, compare=False)  # that it was read from
 
 
 def shard_dim(layout):

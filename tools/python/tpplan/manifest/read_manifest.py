@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 from ..files import printable
@@ -35,7 +36,7 @@ def load_manifest(source):
     if isinstance(source, Manifest):
         return source
     if isinstance(source, dict):
-        return _read(source, "manifest")
+        return replace(_read(source, "manifest"), text=json.dumps(source, ensure_ascii=False))
     name = printable(source)
     try:
         with open(source, encoding="utf-8") as file:
@@ -56,7 +57,7 @@ def read_manifest_text(text, name):
     manifest = _read(document, name)
     if "digest" in document and document["digest"] != digest_of(text):
         raise ManifestError(name, "is not as it was written: its text has another digest than it says", COMPILE_AGAIN)
-    return manifest
+    return replace(manifest, text=text)
 
 
 def digest_of(text):

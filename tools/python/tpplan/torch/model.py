@@ -11,9 +11,10 @@ from .modules import wrap_modules
 from .placements import DeviceMesh, need_dtensor
 from .state import make_state
 from .values import spread_module
+from .weights import read_pieces
 
 
-def parallelize(model, plan, device_mesh, *, shards=None, broadcast=True, inputs=None, manifest=None):
+def parallelize(model, plan, device_mesh, *, weights=None, shards=None, broadcast=True, inputs=None, manifest=None):
     """Spreads `model` over `device_mesh` as the plan says, in place; returns the model.
 
     `plan` is a plan (path, text or dict), which the mesh's first rank reads and compiles for this model and mesh, or a
@@ -23,17 +24,22 @@ def parallelize(model, plan, device_mesh, *, shards=None, broadcast=True, inputs
     {"shape": [...], "dtype": "..."}; a model that takes `input_ids` needs none); `manifest` is a path where the compiled
     manifest is kept. `device_mesh` is a DeviceMesh with the names and sizes of the manifest's mesh.
 
-    Values come from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it has the path, and from the
-    model of the mesh's first rank otherwise (`broadcast=False`: every rank takes its own, and they must be alike). A model on
-    the meta device is made one module at a time: from `shards`, or by the module's reset_parameters.
+    Values come from `weights` (what tpplan.load takes: a safetensors file, an index, a folder, one that `tpplan-exec save` wrote),
+    of which each rank reads its pieces; or from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it
+    has the path; and otherwise, as a buffer that the weights lack, from the model of the mesh's first rank (`broadcast=False`:
+    every rank takes its own, and they must be alike). A model on the meta device is made one module at a time: from `weights`
+    or `shards`, or by the module's reset_parameters.
 
-    Raises PlanError, with the program's findings, for a plan that is wrong, on every rank, and ManifestError before anything
-    is touched where the manifest contradicts itself or does not fit the model or mesh."""
+    Raises PlanError, with the program's findings, for a plan that is wrong, on every rank; and before anything is touched
+    ManifestError where the manifest contradicts itself or does not fit the model or mesh, and LoadError, on every rank, where
+    one of them cannot read its weights."""
     need_dtensor()
     if not isinstance(model, nn.Module):
         raise ManifestError("model", f"{type(model).__name__} is no nn.Module", "give the model itself")
     if hasattr(model, "_tpplan_state"):
         raise ManifestError("model", "is parallelized already", "make a new model")
+    if weights is not None and shards is not None:
+        raise ManifestError("`weights`", "are given, and `shards`, too", "give one of them")
     shards = shards or {}
     if not isinstance(device_mesh, DeviceMesh):
         raise ManifestError(
@@ -52,6 +58,8 @@ def parallelize(model, plan, device_mesh, *, shards=None, broadcast=True, inputs
     check_loss(manifest)
     state = make_state(model, manifest, device_mesh)
     check_modules(state, model)
+    if weights is not None:
+        shards = read_pieces(state, weights)
     check_shards(state, shards)
     check_sources(model, parameters, buffers, shards)
     aliases = {key: list(paths) for key, paths in (*parameters.items(), *buffers.items())}

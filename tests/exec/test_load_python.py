@@ -1,0 +1,221 @@
+"""tpplan.load into plain memory of Python, by no framework and without numpy: what is filled, told and refused."""
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from executor import ROOT, succeeds
+from test_load_library import BITS, BUFFERS, MESH, SHAPES, SPECS, TIED, held
+from weights import compile_manifest, random_tensors, slices, write_file, write_index
+
+if "TPPLAN_SANITIZED" in os.environ:
+    pytest.skip("a library with sanitizers cannot be loaded into Python", allow_module_level=True)
+sys.path.insert(0, str(ROOT / "tools" / "python"))
+
+import tpplan  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """Manifest, tensors, and for a rank what it holds of each, as bytes."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    tensors = random_tensors({name: shape for name, shape in SHAPES.items() if name not in ("e.start", "f.gone")})
+    (folder / "weights").mkdir()
+    write_index(folder / "weights", tensors)
+    manifest = compile_manifest(folder, SHAPES, SPECS, MESH, tied=TIED, buffers=BUFFERS)
+    tensors["e.start"] = tensors["d.end"]
+    ranks = [{path: held(tensors[path], runs) for path, runs in of_rank.items()} for of_rank in slices(manifest, 6)]
+    return manifest, tensors, ranks
+
+
+def memory_for(expected):
+    return {path: bytearray(b"\xa5" * len(content)) for path, content in expected.items()}
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_memory_is_filled_with_what_the_rank_holds(checkpoint):
+    manifest, _, ranks = checkpoint
+    for source in (manifest, str(manifest), tpplan.load_manifest(manifest)):
+        for rank, expected in enumerate(ranks):
+            into = memory_for(expected)
+            done = tpplan.load(source, manifest.parent / "weights", rank=rank, into=into)
+            assert into == expected
+            assert set(done.paths) == set(expected) and set(done.left) == {"f.buffer", "f.gone"}
+            assert done.needed_bytes == sum(map(len, expected.values())) - len(expected["e.start"])
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_modules_are_told_when_all_of_them_is_there(checkpoint):
+    manifest, _, ranks = checkpoint
+    into, told = memory_for(ranks[2]), []
+
+    def on_module(module):
+        told.append(module)
+        for path, content in into.items():
+            if path.startswith(f"{module}." if module else ""):
+                assert content == ranks[2][path], (module, path)
+
+    progress = []
+    tpplan.load(
+        manifest,
+        manifest.parent / "weights",
+        rank=2,
+        into=into,
+        on_module=on_module,
+        progress=lambda *done: progress.append(done),
+        threads=1,
+    )
+    assert sorted(told) == ["", "a", "b", "c", "d", "e"] and told[-1] == ""
+    assert progress[-1][0] == progress[-1][1] > 0
+
+
+def test_one_tensor_alone_costs_its_bytes(checkpoint):
+    manifest, _, ranks = checkpoint
+    into = {"e.start": bytearray(len(ranks[1]["e.start"]))}
+    with pytest.warns(tpplan.LoadWarning, match="TP8025"):
+        done = tpplan.load(manifest, manifest.parent / "weights", rank=1, into=into)
+    assert into["e.start"] == ranks[1]["e.start"]
+    assert done.needed_bytes == len(ranks[1]["e.start"]) and done.paths == ("e.start",)
+
+
+def test_a_folder_of_save_is_read_on_another_mesh(checkpoint, tmp_path):
+    manifest, tensors, _ = checkpoint
+    succeeds("save", manifest, "--weights", manifest.parent / "weights", "-o", tmp_path / "saved")
+    other = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 2, "fsdp": 1}, tied=TIED, buffers=BUFFERS)
+    for rank, runs in enumerate(slices(other, 2)):
+        expected = {path: held(tensors[path], dims) for path, dims in runs.items()}
+        into = memory_for(expected)
+        with pytest.warns(tpplan.LoadWarning):
+            tpplan.load(other, tmp_path / "saved", rank=rank, into=into)
+        assert into == expected
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_a_callback_that_raises_ends_the_reading(checkpoint):
+    manifest, _, ranks = checkpoint
+    into, told = memory_for(ranks[0]), []
+
+    def on_module(module):
+        told.append(module)
+        raise KeyError(module)
+
+    with pytest.raises(KeyError):
+        tpplan.load(manifest, manifest.parent / "weights", rank=0, into=into, on_module=on_module)
+    assert len(told) == 1
+    assert all(into[path] == ranks[0][path] for path in into if path.startswith(f"{told[0]}."))
+
+
+def wrong_target(path, value):
+    def change(into):
+        into[path] = value(into.get(path, b""))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (wrong_target("a.rows", lambda old: old[:-1]), "`a.rows`: has 95 bytes, and this rank holds 96"),
+        (wrong_target("a.rows", bytes), "`a.rows`: is read-only"),
+        (wrong_target("a.rows", lambda old: memoryview(bytearray(192))[::2]), "`a.rows`: is not contiguous"),
+        (wrong_target("a.rows", lambda old: [0.0] * 24), "`a.rows`: cannot be written to: list"),
+        (wrong_target("a.more", lambda old: old), "`a.more`: is not in the manifest"),
+        (wrong_target("f.gone", lambda old: bytearray(16)), "buffer `f.gone`: is not in the weights"),
+    ],
+    ids=["too short", "read-only", "with gaps", "a list", "unknown", "not stored"],
+)
+def test_what_is_no_memory_for_its_tensor_is_named_and_nothing_is_written(checkpoint, change, says):
+    manifest, _, ranks = checkpoint
+    into = memory_for(ranks[0])
+    change(into)
+    with pytest.raises(tpplan.ManifestError, match=says):
+        tpplan.load(manifest, manifest.parent / "weights", rank=0, into=into)
+    assert all(set(bytes(into[path])) <= {0xA5} for path in ranks[0] if path != "a.rows")
+
+
+def test_what_the_library_finds_is_raised_as_it_says_it(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    write_file(tmp_path / "lacking.safetensors", {name: t for name, t in tensors.items() if name != "a.rows"})
+    write_file(tmp_path / "cut.safetensors", tensors)
+    (tmp_path / "cut.safetensors").write_bytes((tmp_path / "cut.safetensors").read_bytes()[:-1])
+    for weights, rank, says, status in (
+        (tmp_path / "lacking.safetensors", 0, r"error\[TP8022\]: parameter `a.rows`", 1),
+        (tmp_path / "cut.safetensors", 0, r"cut.safetensors:1:1: error\[TP6", 2),
+        (tmp_path / "none", 0, r"error\[TP1001\]", 2),
+        (manifest.parent / "weights", 6, "rank 6 of a mesh of 6 ranks", 2),
+    ):
+        into = memory_for(ranks[0])
+        with pytest.raises(tpplan.LoadError, match=says) as raised:
+            tpplan.load(manifest, weights, rank=rank, into=into)
+        assert raised.value.status == status
+        assert all(set(content) <= {0xA5} for content in into.values())
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_a_file_that_becomes_shorter_meanwhile_is_named(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    write_file(tmp_path / "w.safetensors", {n: t for n, t in tensors.items() if n != "e.start"})
+    opened = tpplan.load_library.Weights(manifest, False, tmp_path / "w.safetensors", 0)
+    os.truncate(tmp_path / "w.safetensors", 4000)
+    into = memory_for(ranks[0])
+    targets = [(opened.tensors[p], *address_of(p, opened.tensors[p], value)) for p, value in into.items()]
+    with pytest.raises(tpplan.LoadError, match=r"w.safetensors: error\[TP8028\]"):
+        opened.read(targets)
+    opened.close()
+
+
+def address_of(path, tensor, value):
+    from tpplan.memory import target_of
+
+    target = target_of(path, tensor, value)
+    return target.address, target.size
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_checksums_are_compared(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    weights, sums = manifest.parent / "weights", tmp_path / "sums.json"
+    succeeds("verify", manifest, "--weights", weights, "--write-checksums", sums)
+    into = memory_for(ranks[3])
+    tpplan.load(manifest, weights, rank=3, into=into, checksums=sums)
+    assert into == ranks[3]
+    sums.write_text(sums.read_text().replace("0", "1", 3000))
+    with pytest.raises(tpplan.LoadError):
+        tpplan.load(manifest, weights, rank=3, into=into, checksums=sums)
+
+
+def test_memory_beside_the_targets_stays_small(tmp_path):
+    """64 MiB into memory that is there: the peak of the process grows by less than a tenth of it, and each byte is read once."""
+    shapes = {"a.w": ("float32", (4096, 8192)), "a.v": ("bfloat16", (2048, 8192))}
+    manifest = compile_manifest(tmp_path, shapes, {"a.w": [None, "tp"], "a.v": ["tp", None]}, {"tp": 2})
+    write_file(tmp_path / "w.safetensors", {name: (*shape, b"") for name, shape in shapes.items()})
+    header = (tmp_path / "w.safetensors").read_bytes()[8:]
+    total = sum(math.prod(shape) * BITS[dtype] // 8 for dtype, shape in shapes.values())
+    at, text = 0, header.decode()
+    for name, (dtype, shape) in shapes.items():
+        size = math.prod(shape) * BITS[dtype] // 8
+        text = text.replace('"data_offsets": [0, 0]', f'"data_offsets": [{at}, {at + size}]', 1)
+        at += size
+    with open(tmp_path / "w.safetensors", "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text.encode())
+        file.truncate(8 + len(text) + total)
+    code = f"""
+    import resource, sys
+    sys.path.insert(0, {str(ROOT / "tools" / "python")!r})
+    import tpplan
+    small = {{"a.v": memoryview(bytearray(2048 * 8192))}}
+    tpplan.load({str(manifest)!r}, {str(tmp_path / "w.safetensors")!r}, rank=1, into=small, staging=1 << 20)
+    into = small | {{"a.w": memoryview(bytearray(b"x" * (4096 * 8192 * 2)))}}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = tpplan.load({str(manifest)!r}, {str(tmp_path / "w.safetensors")!r}, rank=1, into=into, staging=1 << 20)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, done.read_bytes, done.needed_bytes)
+    assert not any(into["a.w"][::4096])
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    grown, read, needed = map(int, ran.stdout.split())
+    assert needed == total // 2 and read == needed
+    assert grown * 1024 < needed // 10

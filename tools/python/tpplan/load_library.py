@@ -1,0 +1,188 @@
+"""libtpplan_load, called from Python: lib/load/tpplan_load.h by ctypes, whose calls let other threads run."""
+
+import ctypes
+import os
+import pathlib
+import shutil
+import sys
+import sysconfig
+
+from .manifest import ManifestError
+
+NAME, VERSION = "libtpplan_load.so", 1
+STOPPED = 4  # TPPLAN_LOAD_STOPPED
+
+
+class LoadError(ValueError):
+    """Weights that cannot be read as they should; the text is what `tpplan-exec load` prints. `status` is what it ends with: 1
+    for wrong content, 2 for what cannot be used at all, 3 for memory that is short."""
+
+    def __init__(self, text, status=1):
+        self.status = status
+        super().__init__(text)
+
+
+class LoadWarning(UserWarning):
+    """What weights were opened with all the same, in the same form."""
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("dtype", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("dims", ctypes.c_size_t),
+        ("full_shape", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", ctypes.c_uint64),
+        ("same_as", ctypes.c_size_t),
+        ("is_buffer", ctypes.c_int),
+        ("is_stored", ctypes.c_int),
+    )
+
+
+class _Target(ctypes.Structure):
+    _fields_ = (("tensor", ctypes.c_size_t), ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64))
+
+
+_ON_TENSOR = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+_ON_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("threads", ctypes.c_int),
+        ("staging", ctypes.c_uint64),
+        ("checksums", ctypes.c_char_p),
+        ("on_tensor", _ON_TENSOR),
+        ("on_progress", _ON_PROGRESS),
+        ("user", ctypes.c_void_p),
+    )
+
+
+class _Result(ctypes.Structure):
+    _fields_ = (("read_bytes", ctypes.c_uint64), ("needed_bytes", ctypes.c_uint64))
+
+
+_RESULTS = {
+    "version": (ctypes.c_int, ()),
+    "open": (ctypes.c_int, (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)),
+    "open_text": (ctypes.c_int, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)),
+    "count": (ctypes.c_size_t, (ctypes.c_void_p,)),
+    "describe": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Tensor))),
+    "read": (
+        ctypes.c_int,
+        (ctypes.c_void_p, ctypes.POINTER(_Target), ctypes.c_size_t, ctypes.POINTER(_Options), ctypes.POINTER(_Result)),
+    ),
+    "error": (ctypes.c_char_p, (ctypes.c_void_p,)),
+    "warnings": (ctypes.c_char_p, (ctypes.c_void_p,)),
+    "close": (None, (ctypes.c_void_p,)),
+}
+_found = {}  # the functions of the library, by its path
+
+
+def library():
+    """The functions of the library, by name: of the environment's TPPLAN_LOAD, beside the program that TPPLAN names, of this
+    Python's prefix, or where the system looks. Raises ManifestError where it is not there."""
+    program = shutil.which(os.environ.get("TPPLAN", "")) or shutil.which("tpplan")
+    near = (
+        [pathlib.Path(program).resolve().parent, pathlib.Path(program).resolve().parent.parent / "lib"]
+        if program
+        else []
+    )
+    places = [pathlib.Path(sysconfig.get_path("data")) / "lib", pathlib.Path(sys.prefix) / "lib"]
+    paths = [str(folder / NAME) for folder in (near + places if "TPPLAN" in os.environ else places + near)]
+    named = os.environ.get("TPPLAN_LOAD")
+    path = named or next((path for path in paths if os.path.exists(path)), NAME)
+    if path in _found:
+        return _found[path]
+    try:
+        opened = ctypes.CDLL(path)
+    except OSError as error:
+        raise ManifestError(
+            NAME,
+            f"cannot be loaded: {error}",
+            "install it (pip install tpplan-*.whl), or build it (tools/package) and name it in the environment's TPPLAN_LOAD",
+        ) from None
+    functions = {}
+    for name, (result, arguments) in _RESULTS.items():
+        functions[name] = getattr(opened, f"tpplan_load_{name}")
+        functions[name].restype, functions[name].argtypes = result, arguments
+    if functions["version"]() != VERSION:
+        raise ManifestError(
+            path, f"is version {functions['version']()}, and this package is for {VERSION}", "install one release"
+        )
+    return _found.setdefault(path, functions)
+
+
+class Tensor:
+    """A tensor of the manifest as the rank holds it. `twin` is the number of the first name that is tied to it."""
+
+    def __init__(self, number, told):
+        self.number, self.path, self.dtype = number, told.path.decode(), told.dtype.decode()
+        self.shape = tuple(told.shape[: told.dims])
+        self.bytes, self.twin = told.bytes, told.same_as
+        self.is_buffer, self.is_stored = bool(told.is_buffer), bool(told.is_stored)
+
+
+class Weights:
+    """Weights that are open for one rank: `tensors` by path, in the manifest's order, and `warnings`. `manifest` is a path, or
+    text where `is_text`. Raises LoadError."""
+
+    def __init__(self, manifest, is_text, weights, rank):
+        self._call, self._load = library(), ctypes.c_void_p()
+        weights = os.fsencode(weights)
+        if is_text:
+            text = manifest.encode()
+            status = self._call["open_text"](text, len(text), weights, rank, ctypes.byref(self._load))
+        else:
+            status = self._call["open"](os.fsencode(manifest), weights, rank, ctypes.byref(self._load))
+        try:
+            self._check(status)
+            self.warnings = self._call["warnings"](self._load).decode(errors="replace")
+            self.tensors = {}
+            for number in range(self._call["count"](self._load)):
+                told = _Tensor()
+                self._check(self._call["describe"](self._load, number, ctypes.byref(told)))
+                self.tensors[told.path.decode()] = Tensor(number, told)
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self, status):
+        if status:
+            raise LoadError(self._call["error"](self._load).decode(errors="replace").rstrip(), status)
+
+    def read(self, targets, on_tensor=None, on_progress=None, threads=0, staging=0, checksums=None):
+        """Fills `targets`: (Tensor, address, bytes). on_tensor(number) and on_progress(done, total) are called on this thread; what
+        they raise ends the reading, and is raised. Returns the bytes that were read, and of these those that were wanted."""
+        raised = []
+
+        def calls(function):
+            def guarded(_, *arguments):
+                try:
+                    function(*arguments)
+                except BaseException as error:
+                    raised.append(error)
+                return len(raised)
+
+            return guarded
+
+        array = (_Target * max(1, len(targets)))(*((tensor.number, address, size) for tensor, address, size in targets))
+        options = _Options(
+            ctypes.sizeof(_Options), threads, staging, None if checksums is None else os.fsencode(checksums)
+        )
+        if on_tensor is not None:
+            options.on_tensor = _ON_TENSOR(calls(on_tensor))
+        if on_progress is not None:
+            options.on_progress = _ON_PROGRESS(calls(on_progress))
+        result = _Result()
+        status = self._call["read"](self._load, array, len(targets), ctypes.byref(options), ctypes.byref(result))
+        if raised:
+            raise raised[0]
+        self._check(status)
+        return result.read_bytes, result.needed_bytes
+
+    def close(self):
+        self._call["close"](self._load)
+        self._load = ctypes.c_void_p()

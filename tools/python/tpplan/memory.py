@@ -1,0 +1,73 @@
+"""Memory that a tensor is read into: where it begins, and whether it is what the manifest says."""
+
+import ctypes
+import sys
+
+from .files import printable
+from .manifest import ManifestError
+
+MAKE_ONE = "give memory that is whole and can be written: contiguous, of the host"
+
+
+class Target:
+    """Where a tensor goes. `owner` keeps the memory."""
+
+    def __init__(self, address, size, owner):
+        self.address, self.size, self.owner = address, size, owner
+
+
+def target_of(path, tensor, value):
+    """The Target of a value for a tensor (load_library.Tensor): a torch tensor or DTensor, whose local piece is taken, a numpy
+    array, or any writable buffer; one of plain bytes may have any shape. Raises ManifestError where it is not what this rank
+    holds."""
+    where = f"`{printable(path)}`"
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _of_torch(torch, where, tensor, value)
+    try:
+        view = memoryview(_as_bytes(value))
+    except (TypeError, ValueError, BufferError) as error:
+        raise ManifestError(where, f"cannot be written to: {type(value).__name__}: {error}", MAKE_ONE) from None
+    plain = isinstance(value, (bytes, bytearray, memoryview)) and view.format in "Bbc"
+    if not plain:
+        _check(where, tensor, tuple(value.shape), value.dtype.name)
+    elif view.nbytes != tensor.bytes:
+        raise ManifestError(where, f"has {view.nbytes} bytes, and this rank holds {tensor.bytes}", _give(tensor))
+    if view.readonly or not view.c_contiguous:
+        raise ManifestError(where, "is read-only" if view.readonly else "is not contiguous", MAKE_ONE)
+    if view.nbytes == 0:
+        return Target(0, 0, value)
+    return Target(ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))), view.nbytes, value)
+
+
+def _as_bytes(value):
+    """A buffer of an array, whose type may be one that buffers have no word for."""
+    if not hasattr(value, "__array_interface__") or not hasattr(value, "view"):
+        if hasattr(value, "shape") and not isinstance(value, memoryview):
+            raise TypeError("it is neither an array of numpy nor a tensor of torch")
+        return value
+    if not value.flags.c_contiguous or not value.flags.writeable:
+        raise ValueError("it is not contiguous" if value.flags.writeable else "it is read-only")
+    return value.reshape(-1).view("uint8") if value.size else b""
+
+
+def _of_torch(torch, where, tensor, value):
+    with torch.no_grad():
+        local = value.to_local() if hasattr(value, "to_local") else value.detach()
+    if local.device.type != "cpu":
+        raise ManifestError(where, f"is on {local.device}", MAKE_ONE)
+    _check(where, tensor, tuple(local.shape), str(local.dtype).removeprefix("torch."))
+    if not local.is_contiguous():
+        raise ManifestError(where, "is not contiguous", MAKE_ONE)
+    return Target(local.data_ptr(), local.numel() * local.element_size(), local)
+
+
+def _check(where, tensor, shape, dtype):
+    if (shape, dtype) != (tensor.shape, tensor.dtype):
+        raise ManifestError(
+            where, f"is {list(shape)} {dtype}, and this rank holds {list(tensor.shape)} {tensor.dtype}", _give(tensor)
+        )
+
+
+def _give(tensor):
+    return f"give memory for {list(tensor.shape)} {tensor.dtype}, {tensor.bytes} bytes"

@@ -1,0 +1,171 @@
+"""A rank's shards of a checkpoint, read into the tensors of a model that is there: `load`."""
+
+import contextlib
+import json
+import os
+import sys
+from dataclasses import dataclass
+
+from .compiled import warn_user
+from .files import printable
+from .load_library import LoadWarning, Weights
+from .manifest import EXPORT_AGAIN, Manifest, ManifestError
+from .memory import target_of
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What `load` did: bytes that were read from files, and of these those that were wanted; `paths` were filled, and `left` are
+    tensors of the manifest that were not: nobody asked, or buffers that the weights lack."""
+
+    read_bytes: int
+    needed_bytes: int
+    paths: tuple
+    left: tuple
+
+
+def load(manifest, weights, *, into, rank=None, on_module=None, progress=None, threads=0, staging=0, checksums=None):
+    """Reads what `rank` holds of `weights` into the memory of `into`, which must be what the manifest says that it holds; on
+    the CPU without a copy. Returns Loaded.
+
+    `manifest`: a path, a dict, or what load_manifest gave. `weights`: a safetensors file, a folder of them, their index, or a
+    folder that `tpplan-exec save` wrote, by whatever manifest and mesh. `into`: an nn.Module, of which every parameter is read,
+    and every buffer that the weights have; or {path: torch tensor, DTensor, numpy array or bytearray}, some or all of the
+    manifest's. `rank`: the manifest's; without it the place on the DTensors' mesh, else in torch.distributed, else 0.
+
+    on_module(path) is called, on this thread, once all that is read of a module has its values, while other threads read on:
+    inner modules before those around them, "" at the end. progress(done_bytes, total_bytes) is called ten times a second.
+    `threads` read (0: one for each processor, shared with the ranks that torchrun started here), `staging` is the memory that they
+    take at most. `checksums`: a file of `tpplan-exec verify --write-checksums` for this manifest; a tensor is told of, and the call
+    returns, only where they agree.
+
+    Raises LoadError, with the findings of `tpplan-exec load`, and ManifestError for what is no memory for its tensor, both before
+    anything is written. What fails later (a disk, a checksum, a callback) raises LoadError, or what the callback raised; what was told
+    of is then whole, and the rest may hold anything."""
+    asked, buffers = _asked_of(into)
+    with _opened(manifest, weights, _rank_of(asked) if rank is None else rank) as opened:
+        targets = _targets_of(opened, asked, buffers)
+        return _read(opened, targets, on_module, progress, threads, staging, checksums)
+
+
+def read_new(manifest, weights, rank, make, threads=0):
+    """{path: make(shape, dtype)}, filled: all that `rank` holds, but for buffers that the weights lack. Names that are tied
+    share one."""
+    with _opened(manifest, weights, rank) as opened:
+        made, values, targets = {}, {}, {}
+        for path, tensor in opened.tensors.items():
+            if not tensor.is_stored:
+                continue
+            if tensor.twin not in made:
+                made[tensor.twin] = make(tensor.shape, tensor.dtype)
+                targets[path] = tensor, target_of(path, tensor, made[tensor.twin])
+            values[path] = made[tensor.twin]
+        _read(opened, targets, threads=threads)
+        return values
+
+
+@contextlib.contextmanager
+def _opened(manifest, weights, rank):
+    opened = Weights(*_text_of(manifest), weights, rank)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
+    """Fills {path: (Tensor, Target)}; returns Loaded."""
+    if opened.warnings:
+        warn_user(LoadWarning(opened.warnings.rstrip()))
+    done = _Modules(targets, on_module)
+    by_number = {tensor.number: path for path, (tensor, _) in targets.items()}
+    read, needed = opened.read(
+        [(tensor, target.address, target.size) for tensor, target in targets.values()],
+        None if on_module is None else lambda number: done.fill(by_number[number]),
+        progress,
+        threads or _own_threads(),
+        staging,
+        checksums,
+    )
+    return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in targets))
+
+
+def _asked_of(into):
+    """{path: value} of what is to be filled; and which of these are a module's buffers, None where `into` is no module."""
+    if hasattr(into, "named_parameters"):
+        buffers = dict(into.named_buffers(remove_duplicate=False))
+        return dict(into.named_parameters(remove_duplicate=False)) | buffers, set(buffers)
+    if hasattr(into, "items"):
+        return dict(into.items()), None
+    raise ManifestError("`into`", f"{type(into).__name__} is no module and no dict", "give a model, or {path: tensor}")
+
+
+def _text_of(manifest):
+    """What a manifest is opened by, and whether that is its text."""
+    if isinstance(manifest, Manifest):
+        return manifest.text, True
+    if isinstance(manifest, dict):
+        return json.dumps(manifest, ensure_ascii=False), True
+    return manifest, False
+
+
+def _rank_of(asked):
+    """The place of this process on the mesh of the DTensors; where there are none, in torch.distributed."""
+    for value in asked.values():
+        mesh = getattr(value, "device_mesh", None)
+        if mesh is not None:
+            rank = 0
+            for size, index in zip(mesh.shape, mesh.get_coordinate() or ()):
+                rank = rank * size + index
+            return rank
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    return 0
+
+
+def _own_threads():
+    """A share of the processors among the ranks of a node, where a launcher says how many there are."""
+    here = os.environ.get("LOCAL_WORLD_SIZE", "")
+    if not here.isascii() or not here.isdigit() or int(here) < 2:
+        return 0
+    return max(1, len(os.sched_getaffinity(0)) // int(here))
+
+
+def _targets_of(opened, asked, buffers):
+    """{path: (Tensor, Target)} of what is filled. Of a module this is all, but for buffers that are not kept."""
+    for path, tensor in opened.tensors.items():
+        if buffers is not None and not tensor.is_buffer and path not in asked:
+            raise ManifestError(f"parameter `{printable(path)}`", "is not in the model", EXPORT_AGAIN)
+    targets = {}
+    for path, value in asked.items():
+        tensor = opened.tensors.get(path)
+        if tensor is not None and tensor.is_stored:
+            targets[path] = tensor, target_of(path, tensor, value)
+        elif tensor is None and path not in (buffers or ()):
+            raise ManifestError(f"`{printable(path)}`", "is not in the manifest", EXPORT_AGAIN)
+        elif buffers is None:
+            raise ManifestError(f"buffer `{printable(path)}`", "is not in the weights", "leave it out")
+    return targets
+
+
+class _Modules:
+    """Counts what is missing of each module, and tells when it is nothing."""
+
+    def __init__(self, paths, tell):
+        self.missing, self.tell = {}, tell
+        for path in paths:
+            for module in _around(path):
+                self.missing[module] = self.missing.get(module, 0) + 1
+
+    def fill(self, path):
+        for module in _around(path):
+            self.missing[module] -= 1
+            if self.missing[module] == 0:
+                self.tell(module)
+
+
+def _around(path):
+    """The modules around a tensor, the innermost first."""
+    atoms = path.split(".")[:-1]
+    return [".".join(atoms[:count]) for count in range(len(atoms), -1, -1)]

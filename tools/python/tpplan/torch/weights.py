@@ -1,0 +1,32 @@
+"""A rank's pieces of a checkpoint, read by libtpplan_load into memory that becomes the model's."""
+
+import torch
+import torch.distributed as dist
+
+from .. import slices
+from ..load_library import LoadError
+from ..reading import read_new
+
+
+def read_pieces(state, weights):
+    """{path: this rank's piece}, on the CPU; for a mesh of GPUs in pinned memory, from which they are copied as they come. Every
+    rank calls it; where one of them fails, all raise."""
+    rank = slices.rank_of(state.manifest.mesh, state.coordinate)
+    is_pinned = state.mesh.device_type == "cuda"
+
+    def make(shape, dtype):
+        return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu", pin_memory=is_pinned)
+
+    pieces, failure = None, None
+    try:
+        pieces = read_new(state.manifest, weights, rank, make)
+    except Exception as error:  # the others wait
+        failure = error
+    failed = torch.tensor([0 if failure is None else rank + 1], device=state.mesh.device_type)
+    for axis in range(state.mesh.ndim):
+        dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=state.mesh.get_group(axis))
+    if failure is not None:
+        raise failure
+    if failed.item():
+        raise LoadError(f"rank {failed.item() - 1} cannot read its weights, and says why")
+    return pieces
