@@ -221,8 +221,8 @@ def distribute(model, plan, mesh=None, *, manifest=None):
     plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `mesh` is a
     DeviceMesh of Keras, or on the torch backend of torch; without one it is the plan's, over all devices.
 
-    On the torch backend the model's variables, and those that an optimizer makes for them, become DTensors, and stay sharded
-    at every assignment. On the JAX backend they are placed anew. `fit`, `evaluate`, `predict` and calls then work as before.
+    On the torch backend the model's variables, and those that an optimizer makes or has made for them, become DTensors, and stay
+    sharded at every assignment. On the JAX backend they are placed anew. `fit`, `evaluate`, `predict` and calls then work as before.
 
     The distribution becomes the current one. Raises PlanError, with the program's findings, for a plan that is wrong, in every
     process, and ManifestError, before anything is touched, for a model that does not fit."""
@@ -235,13 +235,14 @@ def distribute(model, plan, mesh=None, *, manifest=None):
     )
     check_model(model, manifest)
     distribution = model_parallel(manifest, mesh)
-    if getattr(model, "optimizer", None) is not None and model.optimizer.built:
+    is_torch = keras.backend.backend() == "torch"
+    if not is_torch and getattr(model, "optimizer", None) is not None and model.optimizer.built:
         raise ManifestError(
             "model",
             "its optimizer has variables already",
             "distribute the model before it is trained, and compile it anew",
         )
-    if keras.backend.backend() == "torch":
+    if is_torch:
         from .keras_torch import spread_variables
 
         spread_variables(model, distribution)

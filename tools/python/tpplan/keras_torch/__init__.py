@@ -23,7 +23,7 @@ from .devices import (
 from .distribute import distribute_data_input, distribute_tensor, distribute_variable
 from .layouts import _to_backend_layout, find_layout, output_layout, placements_of, torch_path
 from .patches import PATCHES, install
-from .variables import spread_variables
+from .variables import is_spread, spread_variables
 
 __all__ = [
     "PATCHES",
@@ -40,6 +40,7 @@ __all__ = [
     "get_device_count",
     "initialize",
     "install",
+    "is_spread",
     "keras_mesh",
     "list_devices",
     "mesh_info",

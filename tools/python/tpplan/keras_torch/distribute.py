@@ -57,9 +57,10 @@ def distribute_data_input(per_process_batch, layout, batch_dim_name=None):
         or per_process_batch.is_meta
     ):
         return per_process_batch
-    sizes = dict(zip(layout.device_mesh.axis_names, layout.device_mesh.shape))
-    whole = from_first_rank(per_process_batch, layout.device_mesh.backend_mesh)
+    sizes, mesh = dict(zip(layout.device_mesh.axis_names, layout.device_mesh.shape)), layout.device_mesh.backend_mesh
+    has_gradient = per_process_batch.requires_grad and torch.is_grad_enabled()
+    whole = ensure_dtensor(per_process_batch, mesh) if has_gradient else from_first_rank(per_process_batch, mesh)
     for dim, axes in enumerate(slices.spec_of(layout.axes)):
         if whole.shape[dim] % math.prod(sizes[axis] for axis in axes):
-            return ensure_dtensor(whole, layout.device_mesh.backend_mesh)
+            return ensure_dtensor(whole, mesh)
     return distribute_tensor(whole, layout)

@@ -61,3 +61,17 @@ def find_layout(layout_map, path, match=re.fullmatch):
     if len(found) > 1:
         raise ValueError(f"Path '{path}' matches multiple layout specification keys: {found}.")
     return layout_map[found[0]] if found else None
+
+
+# What patches.py puts in Keras' place. `original` is what stood there.
+
+
+def begin_distribution(original, self, device_mesh, batch_dim_name=None, auto_shard_dataset=True):
+    """Every process reads the same batches, so that no data set is cut before it is read, whatever `auto_shard_dataset` says."""
+    original(self, device_mesh, batch_dim_name, False)
+
+
+def variable_layout(original, self, variable):
+    """Keys of a LayoutMap may be in torch's writing, too."""
+    found = getattr(variable, "_layout", None) or find_layout(self._layout_map, variable.path)
+    return TensorLayout((None,) * len(variable.shape), self.device_mesh) if found is None else found

@@ -6,11 +6,17 @@ import sys
 import keras
 from keras.src import optimizers
 from keras.src.backend.torch import core, trainer
+from keras.src.distribution.distribution_lib import Distribution, ModelParallel
 from keras.src.layers.layer import Layer
+from keras.src.legacy.saving import legacy_h5_format
+from keras.src.saving import saving_lib
 
 from ..manifest import ManifestError
 from ..torch.placements import need_dtensor
-from .steps import apply, call, make_function
+from .layouts import begin_distribution, variable_layout
+from .missing_rules import add_missing_rules
+from .saving import save
+from .steps import apply, call, losses, make_function
 from .variables import array, direct_assign, initialize
 
 # What is put in Keras' place: owner, name, function that is given what stood there.
@@ -19,7 +25,14 @@ PATCHES = (
     (core.Variable, "_direct_assign", direct_assign),
     (core.Variable, "__array__", array),
     (Layer, "__call__", call),
+    (Layer, "_get_own_losses", losses),
+    (Layer, "_get_regularization_losses", losses),
     (optimizers.Optimizer, "apply", apply),
+    (saving_lib, "save_model", save),
+    (saving_lib, "save_weights_only", save),
+    (legacy_h5_format, "save_model_to_hdf5", save),
+    (Distribution, "__init__", begin_distribution),
+    (ModelParallel, "get_variable_layout", variable_layout),
     (trainer.TorchTrainer, "make_train_function", functools.partial(make_function, "train_function")),
     (trainer.TorchTrainer, "make_test_function", functools.partial(make_function, "test_function")),
     (trainer.TorchTrainer, "make_predict_function", functools.partial(make_function, "predict_function")),
@@ -41,6 +54,7 @@ def install():
             "give its ModelParallel tpplan.keras.layout_map(manifest, mesh)",
         )
     library.distribution_lib = here
+    add_missing_rules()
     for owner, name, replacement in PATCHES:
         setattr(owner, name, _patched(getattr(owner, name), replacement))
 

@@ -1,29 +1,64 @@
 """Calls of models, steps of `fit`, `evaluate` and `predict`, and of optimizers: what patches.py puts in Keras' place.
 `original` is what stood there."""
 
+import contextlib
 import functools
 import threading
 
 import keras
+import numpy as np
+import torch
 from keras.src import tree
+from keras.src.backend import any_symbolic_tensors, get_keras_mask, set_keras_mask
 from keras.src.backend.torch import core
 
-from ..torch import mixed
 from .collectives import whole
 from .distribute import distribute_data_input, distribute_tensor
+from .operations import computing
 
-_state = threading.local()  # running: the thread is inside a call of a distributed model
+_state = threading.local()  # running: the thread is inside a call or a step of a distributed model
+
+
+def is_running():
+    return getattr(_state, "running", False)
+
+
+@contextlib.contextmanager
+def _running(now):
+    before, _state.running = is_running(), now
+    try:
+        yield
+    finally:
+        _state.running = before
 
 
 def call(original, self, *args, **kwargs):
-    if getattr(_state, "running", False) or keras.distribution.distribution() is None:
+    """A call that the user makes takes what every process has whole, and computes with a part of the batch: its results are whole and
+    plain again, so that what follows, a loss or a metric, needs to know of nothing."""
+    distribution = keras.distribution.distribution()
+    if is_running() or distribution is None:
         return original(self, *args, **kwargs)
-    _state.running = True
-    try:
-        with mixed():
+    with _running(True), computing():
+        if any_symbolic_tensors(args, kwargs):
             return original(self, *args, **kwargs)
-    finally:
-        _state.running = False
+        args, kwargs = tree.map_structure(lambda x: _part(x, distribution), (args, kwargs))
+        return tree.map_structure(_whole_with_mask, original(self, *args, **kwargs))
+
+
+def _whole_with_mask(value):
+    mask = get_keras_mask(value)
+    value = whole(value)
+    if mask is not None:
+        set_keras_mask(value, whole(mask))
+    return value
+
+
+def losses(original, self):
+    """Losses of layers and of regularizers, plain but in a step that knows of DTensors."""
+    if is_running() or keras.distribution.distribution() is None:
+        return original(self)
+    with computing():
+        return [whole(loss) for loss in original(self)]
 
 
 def make_function(name, original, self, *args, **kwargs):
@@ -40,28 +75,35 @@ def make_function(name, original, self, *args, **kwargs):
         if distribution is None:
             return step(data)
         data = tree.map_structure(lambda x: _batch(x, distribution), data)
-        running, _state.running = getattr(_state, "running", False), True
-        try:
-            with mixed():
-                return tree.map_structure(whole, step(data))
-        finally:
-            _state.running = running
+        with _running(True), computing():
+            return tree.map_structure(whole, step(data))
 
     setattr(self, name, distributed)
 
 
+def _part(x, distribution):
+    """The same for what a call is given: tensors and arrays alone."""
+    return _batch(x, distribution) if isinstance(x, (torch.Tensor, np.ndarray)) else x
+
+
 def _batch(x, distribution):
+    """A batch, cut; what has no dims is the same on every rank."""
     if x is None or isinstance(x, (str, bytes)):
         return x
     x = core.convert_to_tensor(x)
+    if x.ndim == 0:
+        return x
     return distribute_data_input(x, distribution.get_data_layout(tuple(x.shape)), distribution.batch_dim_name)
 
 
 def apply(original, self, grads, trainable_variables=None):
     """Gradients go to the placements of their variables: sums over the batch's axes are made here at the latest."""
+    if keras.distribution.distribution() is None:
+        return original(self, grads, trainable_variables)
     variables = self._trainable_variables if trainable_variables is None else trainable_variables
     grads = [
         g if g is None or getattr(v, "_layout", None) is None else distribute_tensor(g, v._layout)
         for g, v in zip(grads, variables)
     ]
-    return original(self, grads, trainable_variables)
+    with computing():
+        return original(self, grads, trainable_variables)

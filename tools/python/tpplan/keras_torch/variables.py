@@ -7,16 +7,35 @@ from keras.src.backend.torch import core
 from ..torch.placements import DTensor
 from .collectives import whole
 from .distribute import distribute_tensor, distribute_variable
+from .saving import held
 
 
 def spread_variables(model, distribution):
-    """Spreads the variables of a built model over a distribution's mesh, in place."""
+    """Spreads the variables of a built model, and those that an optimizer made for them, over a distribution's mesh, in place."""
     distribution.device_mesh.backend_mesh  # noqa: B018  the processes join
     for variable in model.variables:
         _spread(variable, distribution)
+    for slot, variable in _slots(getattr(model, "optimizer", None), model.trainable_variables):
+        slot._layout = variable._layout
+        _spread(slot, distribution)
     for layer in model._flatten_layers():
         if hasattr(layer, "_torch_params"):
             layer._track_variables()
+
+
+def is_spread(variable):
+    """Whether each process has a piece of this variable's own, or a DTensor of the whole."""
+    return isinstance(variable._value, DTensor)
+
+
+def _slots(optimizer, variables):
+    """(variable of an optimizer, the model's variable that it stands beside): by the name that Keras gives it."""
+    longest_first = sorted(variables, key=lambda v: len(v.path), reverse=True)
+    for slot in getattr(optimizer, "variables", ()):
+        for variable in longest_first:
+            if slot.shape == variable.shape and slot.name.startswith(variable.path.replace("/", "_") + "_"):
+                yield slot, variable
+                break
 
 
 def _spread(variable, distribution):
@@ -55,5 +74,6 @@ def direct_assign(original, self, value):
 
 
 def array(original, self, dtype=None, copy=None):
-    value = core.convert_to_numpy(whole(self.value))
+    value = held(self)
+    value = core.convert_to_numpy(whole(self.value)) if value is None else value
     return value.astype(dtype) if dtype else value

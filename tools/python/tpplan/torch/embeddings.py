@@ -1,4 +1,5 @@
-"""Rows of a table that is cut over its vocabulary, looked up by each rank among its own: a sum that the ranks leave open.
+"""Rows of a table that is cut over its vocabulary, looked up by each rank among its own: a sum that the ranks leave open. Axes that do
+not cut the table may cut the tokens.
 
 DTensor does the same by a placement that keeps the mask of a call until its sum is closed, in a cache that compiled and eager code
 share; torch.compile cannot take that apart."""
@@ -18,8 +19,9 @@ def is_cut_lookup(function, args, kwargs):
     options = dict(zip(("max_norm", "norm_type", "scale_grad_by_freq", "sparse"), args[3:])) | kwargs
     if options.get("max_norm") is not None or options.get("scale_grad_by_freq") or options.get("sparse"):
         return False
-    known = all(p.is_replicate() or _is_plain_cut(p) for p in table.placements)
-    return known and any(map(_cuts_rows, table.placements)) and all(p.is_replicate() for p in tokens.placements)
+    known = all(p.is_replicate() or _is_plain_cut(p) for p in (*table.placements, *tokens.placements))
+    alone = all(p.is_replicate() or q.is_replicate() for p, q in zip(table.placements, tokens.placements))
+    return known and alone and any(map(_cuts_rows, table.placements))
 
 
 def look_up(args, kwargs):
@@ -30,7 +32,8 @@ def look_up(args, kwargs):
     for axis in cuts:
         size, offset = Shard.local_shard_size_and_offset(end - begin, mesh.size(axis), mesh.get_local_rank(axis))
         begin, end = begin + offset, begin + offset + size
-    whole, rows = tokens.to_local(), table.to_local()
+    open_sums = [p if q.is_replicate() else Partial() for p, q in zip(table.placements, tokens.placements)]
+    whole, rows = tokens.to_local(), table.to_local(grad_placements=open_sums)
     elsewhere = (whole < begin) | (whole >= end)
     if padding is not None:
         padding += table.shape[0] if padding < 0 else 0
@@ -41,9 +44,10 @@ def look_up(args, kwargs):
         found = rows.new_zeros((*whole.shape, rows.shape[1])) + rows.sum()
     found = found.masked_fill(elsewhere[..., None], 0)
     placements = [
-        Partial() if _cuts_rows(p) else p if p.is_replicate() else Shard(whole.ndim) for p in table.placements
+        Partial() if _cuts_rows(p) else q if p.is_replicate() else Shard(whole.ndim)
+        for p, q in zip(table.placements, tokens.placements)
     ]
-    return from_local(found, mesh, placements, (*whole.shape, table.shape[1]))
+    return from_local(found, mesh, placements, (*tokens.shape, table.shape[1]))
 
 
 def _operands(args, kwargs):

@@ -39,9 +39,10 @@ class _Mixing(torch.overrides.TorchFunctionMode):
     """Plain tensors that meet DTensors in one operation become replicated DTensors; parameters of a parallelized model that
     are used outside their module are seen as their views."""
 
-    def __init__(self, state=None):
+    def __init__(self, state=None, rules=None):
         super().__init__()
         self.state = state
+        self.rules = rules or {}
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -58,6 +59,8 @@ class _Mixing(torch.overrides.TorchFunctionMode):
             args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, mesh))
         if self.state is not None and is_cut_lookup(function, args, kwargs):
             return look_up(args, kwargs)
+        if mesh is not None and function in self.rules:
+            return self.rules[function](function, args, kwargs)
         return function(*args, **kwargs)
 
     def concerns(self, values):
@@ -87,6 +90,11 @@ def mixed(model=None):
     other methods of it may be called."""
     with _Mixing() if model is None else mixed_in(model._tpplan_state):
         yield
+
+
+def mixed_by(rules):
+    """The same, where `rules` say by {function: rule(function, args, kwargs)} how some functions compute with DTensors."""
+    return _Mixing(rules=rules)
 
 
 @contextlib.contextmanager
