@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import subprocess
+import warnings
 
 import bridge
 import equinox as eqx
@@ -23,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tpplan
 from conftest import EXECUTOR
-from tpplan import flax_plan
+from tpplan import PlanError, PlanWarning, flax_plan
 from tpplan import jax as bridge_jax
 from tpplan import manifest as m
 from tpplan.export import jax_tree
@@ -359,6 +360,15 @@ def follow_the_page(folder, code):
     assert found["model"].head.weight.sharding.spec == PartitionSpec("tp", "fsdp")
 
 
+def follow_the_functions(folder, code):
+    """The page's functions, inside jit, for a feed-forward of its names."""
+    os.chdir(folder)
+    mesh = mesh_of({"fsdp": 2, "tp": 4})
+    exec(code, found := {"FeedForward": FeedForward, "mesh": mesh, "eqx": eqx, "jax": jax})
+    assert found["model"].w1.weight.sharding.spec == PartitionSpec("tp", "fsdp")
+    assert found["model"].w2.weight.sharding.spec == PartitionSpec("fsdp", "tp")
+
+
 def two_processes(index, port, folder):
     """One of two: both go by the first one's plan, and both raise what is wrong with it."""
     import tpplan
@@ -499,6 +509,157 @@ def seeds_fsdp(folder):
         assert (sharded > 0) == (minimum < 2**18)
         ours = bridge_jax.shardings(manifest, mesh_of({"fsdp": fsdp, "tp": tp}))
         assert all(ours[path].spec == PartitionSpec(*darray.pspec) for path, darray in predicted.items())
+
+
+# The document's functions, one by one.
+
+
+def transforms(folder):
+    """Styles, annotations, FSDP and remat of single modules: one result for modules that are there, that are abstract and that are made
+    inside jit, in Equinox and in NNX; loss and gradients are those of the plain module."""
+    jax.config.update("jax_enable_x64", True)
+    mesh = mesh_of({"fsdp": 2, "tp": 4})
+    make = lambda key: FeedForward(16, key)  # noqa: E731
+
+    def cut(module):
+        w1 = bridge_jax.column_parallel(module.w1, mesh, batched=False, data="fsdp")
+        w2 = bridge_jax.row_parallel(module.w2, mesh, batched=False, data="fsdp")
+        module = eqx.tree_at(lambda x: (x.w1, x.w2), module, (w1, w2))
+        module = bridge_jax.fully_shard(module, mesh, min_weight_size=16, patterns="*.weight", remat=["w2"])
+        return bridge_jax.prepare_input(module, mesh, desired_input_layouts="Shard(1)", data="fsdp", batched=False)
+
+    @eqx.filter_jit
+    def init(key):
+        module = cut(make(key))
+        return jax.lax.with_sharding_constraint(module, bridge_jax.get_partition_spec(module))
+
+    def specs_of(module):
+        return {path: tuple(spec) for path, spec in by_path(bridge_jax.get_partition_spec(module)).items()}
+
+    def by_path(tree):
+        return {".".join(str(key.name) for key in keys): x for keys, x in jax.tree.flatten_with_path(tree)[0]}
+
+    plain = make(jax.random.key(3))
+    with jax.set_mesh(mesh):
+        made = init(jax.random.key(3))
+    there, shapes = cut(plain), cut(jax.eval_shape(make, jax.random.key(3)))
+    expected = {"w1.weight": ("tp", "fsdp"), "w1.bias": ("tp",), "w2.weight": ("fsdp", "tp"), "w2.bias": (None,)}
+    assert specs_of(there) == specs_of(shapes) == expected
+    assert specs_of(made) == {path: spec if any(spec) else () for path, spec in expected.items()}
+    assert jax.tree.structure(made) == jax.tree.structure(there) == jax.tree.structure(shapes)
+    assert set(by_path(bridge_jax.get_partition_spec(plain)).values()) == {PartitionSpec()}
+    seen = []
+    jax.jit(lambda key: seen.append(specs_of(cut(make(key)))))(jax.random.key(3))
+    assert seen == [expected]
+
+    @eqx.filter_jit
+    def loss(module, x):
+        return eqx.filter_value_and_grad(lambda m: jnp.sum(jnp.square(jax.vmap(m, spmd_axis_name="fsdp")(x))))(module)
+
+    x = jax.random.normal(jax.random.key(4), (4, 8, 16))
+    one = loss(plain, x)
+    for module in (there, made):
+        other = loss(module, x)
+        assert abs(float(one[0]) - float(other[0])) < 1e-9
+        compare(one[1], other[1])
+    traced = str(eqx.filter_make_jaxpr(lambda m, x: jax.grad(lambda x: jnp.sum(jax.vmap(m)(x)))(x))(there, x)[0])
+    assert traced.count("sharding_constraint") >= 5 and "remat" in traced
+
+    # Annotations leave parameters alone; a sum that is skipped is left to XLA; modules of other types say what their dims are.
+    kept = bridge_jax.prepare_input_output(plain, mesh, input_layouts="Shard(0)", output_layouts="Replicate")
+    kept = bridge_jax.filter_remat(bridge_jax.prepare_output(kept, mesh, output_layouts="Shard(-1)"), ["w?"])
+    assert all(a is b for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(plain)))
+    text = str(jax.make_jaxpr(kept)(x[0]))
+    assert text.count("sharding_constraint[") == 3 and text.count("remat") == 2
+    count = [
+        str(jax.make_jaxpr(bridge_jax.row_parallel(plain.w1, mesh, skip_communication=skip))(x[0, 0])).count(
+            "sharding_constraint["
+        )
+        for skip in (False, True)
+    ]
+    assert count == [2, 1]
+    own = bridge_jax.column_parallel(Own(jnp.ones((8, 16))), mesh, dims={"w": ["out", "in"]})
+    assert own.w.sharding.spec == PartitionSpec("tp", None) and np.allclose(own(x[0, 0]), x[0, 0].sum())
+    both = bridge_jax.column_parallel(bridge_jax.column_parallel(plain.w1, mesh, "fsdp"), mesh)
+    assert both.weight.sharding.spec == PartitionSpec(("fsdp", "tp"), None)
+
+    linear = lambda: nnx.Linear(16, 32, rngs=nnx.Rngs(0), param_dtype=jnp.float64)  # noqa: E731
+    for module in (linear(), nnx.eval_shape(linear)):
+        assert bridge_jax.fully_shard(bridge_jax.column_parallel(module, mesh), mesh, min_weight_size=64) is module
+        assert isinstance(module, nnx.Linear)
+        found = bridge_jax.get_partition_spec(module)
+        assert found.kernel.get_value() == PartitionSpec("fsdp", "tp") and found.bias.get_value() == PartitionSpec("tp")
+        if isinstance(module.kernel.get_value(), jax.Array):
+            assert np.allclose(module(x), linear()(x), rtol=0, atol=1e-9)
+
+    # A model without biases, made inside jit.
+    mlp = lambda key: eqx.nn.MLP(16, 16, 32, 1, use_bias=False, use_final_bias=True, key=key)  # noqa: E731
+    path = pathlib.Path(folder) / "mlp.json"
+    wanted = bridge_jax.make_parallel(
+        mlp(jax.random.key(0)),
+        {"axis": "tp", "tp_plan": {"layers.0": "colwise", "layers.1": "rowwise"}},
+        mesh,
+        manifest=path,
+    )
+    made = eqx.filter_jit(lambda key: bridge_jax.constrain(mlp(key), path, mesh))(jax.random.key(0))
+    for a, b in zip(bridge_jax.leaves_of(wanted), bridge_jax.leaves_of(made), strict=True):
+        assert a.path is None or a.value.sharding.is_equivalent_to(b.value.sharding, a.value.ndim), a.path
+
+    def refused(said, error, function, *arguments, **options):
+        with pytest.raises(error, match=said):
+            function(*arguments, **options)
+
+    refused("cuts dim 0 and dim 1", PlanError, bridge_jax.row_parallel, there.w1, mesh)
+    refused("TP4009", PlanError, bridge_jax.filter_remat, plain, ["w3"])
+    refused("have no names", PlanError, bridge_jax.column_parallel, Own(jnp.ones((8, 16))), mesh)
+    refused("no parameter `v`", m.ManifestError, bridge_jax.column_parallel, plain.w1, mesh, dims={"v": ["out"]})
+    refused(
+        "leaves open",
+        m.ManifestError,
+        bridge_jax.row_parallel,
+        plain.w1,
+        mesh,
+        skip_communication=True,
+        output_layouts="Replicate",
+    )
+    refused("another mesh", m.ManifestError, bridge_jax.fully_shard, there, mesh_of({"fsdp": 4, "tp": 2}))
+    refused("does not divide", PlanError, bridge_jax.column_parallel, eqx.nn.Linear(4, 6, key=jax.random.key(0)), mesh)
+
+
+class Own(eqx.Module):
+    w: jax.Array
+
+    def __call__(self, x):
+        return self.w @ x
+
+
+def fully_shard_is_the_documents(folder):
+    """Random trees that are cut over another axis already, or not: fully_shard writes what predict_shard_params_fn predicts."""
+    chance, cut = random.Random(5), 0
+    for _ in range(8):
+        mesh = mesh_of({"fsdp": chance.choice([2, 4]), "tp": 2})
+        tree, shapes = {}, {}
+        for name in ("a", "b[0]", "c*", "d", "e?", "f", "h", "i"):
+            shape = tuple(chance.choice([1, 2, 4, 6, 8, 12, 64]) for _ in range(chance.randint(1, 3)))
+            pspec = [None] * len(shape)
+            if chance.random() < 0.7:
+                pspec[dim := chance.randrange(len(shape))] = chance.choice(["tp", "tp", "fsdp"])
+                pspec = [None] * len(shape) if shape[dim] % mesh.shape[pspec[dim]] else pspec
+            sharding = NamedSharding(mesh, PartitionSpec(*pspec)) if any(pspec) else None
+            shapes[name] = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)
+            tree[name] = Darray(jax.ShapeDtypeStruct(shape, jnp.float32), tuple(pspec))
+        minimum, predicted = chance.choice([0, 8, 64]), {}
+        jax.vmap(
+            lambda _: predicted.update(predict_shard_params_fn(tree, "fsdp", minimum)),  # noqa: B023
+            axis_name="fsdp",
+        )(jnp.arange(mesh.shape["fsdp"]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PlanWarning)
+            found = bridge_jax.get_partition_spec(bridge_jax.fully_shard(shapes, mesh, min_weight_size=minimum))
+        for name, darray in predicted.items():
+            assert tuple(found[name]) == darray.pspec, (name, tree[name], darray.pspec, found[name], minimum)
+            cut += "fsdp" in darray.pspec
+    assert cut > 20, cut
 
 
 # Flax.

@@ -19,7 +19,17 @@ def test_ranks_hold_what_devices_hold(tmp_path, seed):
 
 
 @pytest.mark.parametrize(
-    "check", ["decoder_training", "seeds_fsdp", "nnx_training", "flax_rules", "refusals", "constraint_functions"]
+    "check",
+    [
+        "decoder_training",
+        "seeds_fsdp",
+        "fully_shard_is_the_documents",
+        "transforms",
+        "nnx_training",
+        "flax_rules",
+        "refusals",
+        "constraint_functions",
+    ],
 )
 def test_on_eight_devices(tmp_path, check):
     run_apart("jax_checks", check, tmp_path)

@@ -23,10 +23,12 @@ NEEDS = {"tpplan.torch": ["torch"], "tpplan.jax": ["jax"], "tpplan.keras": ["ker
 
 
 def test_every_framework_has_its_page():
-    assert len(CODE) == 6 and len(SHELL) >= 8
+    assert len(CODE) == 7 and len(SHELL) >= 8
 
 
-@pytest.mark.parametrize("code", CODE, ids=["torch", "saving", "jax plan", "jax", "keras plan", "keras"])
+@pytest.mark.parametrize(
+    "code", CODE, ids=["torch", "saving", "jax plan", "jax", "jax functions", "keras plan", "keras"]
+)
 def test_what_the_code_imports_is_there(code, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")  # read when Keras is imported
     for node in ast.walk(ast.parse(code)):
@@ -126,3 +128,9 @@ def test_the_one_call_of_the_page_runs(tmp_path, framework, monkeypatch):
     code = next(code for code in CODE if f"tpplan.{framework}" in code)
     assert '"plan.yaml"' in code
     run_apart(f"{framework}_checks", "follow_the_page", tmp_path, code)
+
+
+def test_the_functions_of_the_page_run(tmp_path, monkeypatch):
+    bridge.needs("jax", "equinox", "flax", "optax")
+    monkeypatch.setenv("TPPLAN", PROGRAM)
+    run_apart("jax_checks", "follow_the_functions", tmp_path, next(code for code in CODE if "column_parallel" in code))

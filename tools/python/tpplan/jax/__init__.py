@@ -9,16 +9,26 @@ A model is any pytree: an Equinox module, a Flax NNX module or its state, a dict
 (jax.eval_shape). Paths are the keys joined by dots, as `python -m tpplan.export --jax` writes them.
 
 model.py makes and places models, by the shardings of their arrays (arrays.py), with those of a checkpoint (weights.py), and gives
-modules (modules.py) their constraints (boundaries.py); trees.py knows what a tree of JAX is.
+modules (modules.py) their constraints (boundaries.py); transforms.py does one thing to a module, by a plan of one rule; trees.py
+knows what a tree of JAX is.
 
 Sources: JAX 0.10 (NamedSharding, with_sharding_constraint), Equinox 0.13, Flax 0.12.
 """
 
 from ..manifest import LAYOUT
 from ..paths import join
-from .arrays import batch_sharding, constrain, shardings
+from .arrays import batch_sharding, constrain, get_partition_spec, shardings
 from .boundaries import Constraint, constraints, layout_spec
 from .model import initialize, make_parallel, parallelize
+from .transforms import (
+    column_parallel,
+    filter_remat,
+    fully_shard,
+    prepare_input,
+    prepare_input_output,
+    prepare_output,
+    row_parallel,
+)
 from .trees import Leaf, abstract, children_of, is_array, is_box, leaves_of, ties_of
 from .weights import load
 
@@ -29,8 +39,12 @@ __all__ = [
     "abstract",
     "batch_sharding",
     "children_of",
+    "column_parallel",
     "constrain",
     "constraints",
+    "filter_remat",
+    "fully_shard",
+    "get_partition_spec",
     "initialize",
     "is_array",
     "is_box",
@@ -40,6 +54,10 @@ __all__ = [
     "load",
     "make_parallel",
     "parallelize",
+    "prepare_input",
+    "prepare_input_output",
+    "prepare_output",
+    "row_parallel",
     "shardings",
     "ties_of",
 ]

@@ -2,6 +2,7 @@
 
 import math
 import sys
+import weakref
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
@@ -26,10 +27,13 @@ def shardings(manifest, mesh, tree=None):
         return by_path
     leaves = leaves_of(tree)
     check_leaves(manifest, leaves)
+    return jax.tree.unflatten(jax.tree.structure(tree), _sharding_of_each(leaves, by_path, mesh))
+
+
+def _sharding_of_each(leaves, by_path, mesh):
+    """The sharding of each leaf, None for what is no array."""
     whole = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.unflatten(
-        jax.tree.structure(tree), [by_path.get(x.path, whole) if is_array(x.value) else None for x in leaves]
-    )
+    return [by_path.get(x.path, whole) if is_array(x.value) else None for x in leaves]
 
 
 def batch_sharding(manifest, mesh):
@@ -41,12 +45,51 @@ def batch_sharding(manifest, mesh):
 
 def constrain(tree, manifest, mesh):
     """The tree with each array constrained to its sharding: inside jit, for a model that is made there."""
-    wanted = shardings(manifest, mesh, tree)
-    values, structure = jax.tree.flatten(tree)
-    places = jax.tree.leaves(wanted, is_leaf=lambda x: x is None)
+    manifest = load_manifest(manifest)
+    leaves = leaves_of(tree)
+    by_path = shardings(manifest, mesh)
+    check_leaves(manifest, leaves)
     return jax.tree.unflatten(
-        structure, [v if s is None else jax.lax.with_sharding_constraint(v, s) for v, s in zip(values, places)]
+        jax.tree.structure(tree),
+        [
+            x.value if sharding is None else _constrained(x.value, sharding)
+            for x, sharding in zip(leaves, _sharding_of_each(leaves, by_path, mesh))
+        ],
     )
+
+
+def get_partition_spec(tree):
+    """The tree with a PartitionSpec for each array and None for what is none: of arrays that are placed, of abstract ones whose
+    sharding is written, and inside jit of those that were placed there; of others it is P()."""
+    found = [sharding_of(x.value) for x in leaves_of(tree)]
+    specs = [
+        None if not is_array(x.value) else PartitionSpec() if sharding is None else sharding.spec
+        for x, sharding in zip(leaves_of(tree), found)
+    ]
+    return jax.tree.unflatten(jax.tree.structure(tree), specs)
+
+
+# What was constrained inside jit: JAX does not say how, so it is noted here as long as the array lives. {id: (the array, weakly,
+# its sharding)}
+_constrained_arrays = {}
+
+
+def _constrained(value, sharding):
+    """The value, of jit or not, with this sharding."""
+    value = jax.lax.with_sharding_constraint(value, sharding)
+    if isinstance(value, jax.core.Tracer):
+        key = id(value)
+        _constrained_arrays[key] = weakref.ref(value, lambda _: _constrained_arrays.pop(key, None)), sharding
+    return value
+
+
+def sharding_of(value):
+    """The NamedSharding of an array, abstract or not; None where it has none, or where nobody says."""
+    if isinstance(value, jax.core.Tracer):
+        array, sharding = _constrained_arrays.get(id(value), (lambda: None, None))
+        return sharding if array() is value else None
+    sharding = getattr(value, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
 
 
 def need_jax_mesh(mesh):
@@ -108,6 +151,8 @@ def with_shardings(model, manifest, mesh, loaded=None):
         sharding = by_path.get(leaf.path, whole)
         if isinstance(leaf.value, jax.ShapeDtypeStruct):
             return jax.ShapeDtypeStruct(leaf.value.shape, leaf.value.dtype, sharding=sharding)
+        if isinstance(leaf.value, jax.core.Tracer):
+            return _constrained(leaf.value, sharding)
         return jax.device_put(leaf.value, sharding)
 
     if is_flax(model, "Module"):

@@ -1,8 +1,9 @@
 """Boundaries of modules as sharding constraints; XLA makes the collectives."""
 
 import dataclasses
+import functools
 import math
-from typing import Callable
+from typing import Callable, NamedTuple
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
@@ -21,6 +22,14 @@ class Constraint:
     outputs: Callable
 
 
+class Axes(NamedTuple):
+    """What layouts ask of a manifest."""
+
+    mesh: tuple
+    data_axes: tuple
+    data_dim: int
+
+
 def constraints(manifest, mesh, *, batched=True):
     """{module path: Constraint} for all boundaries of a manifest. A value goes to the layout in which the boundary hands it
     on; a sum that is still open (Partial), and a value of which the manifest says nothing, are left to XLA."""
@@ -33,10 +42,14 @@ def constraints(manifest, mesh, *, batched=True):
             "constraints need axes of type Auto",
             "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))",
         )
-    return {boundary.path: _constraint(manifest, mesh, boundary, batched) for boundary in manifest.modules}
+    axes = Axes(manifest.mesh, manifest.data_axes, manifest.data_dim)
+    return {boundary.path: _constraint(axes, mesh, boundary, batched) for boundary in manifest.modules}
 
 
+@functools.lru_cache(maxsize=None)
 def _constraint(manifest, mesh, boundary, batched):
+    """Alike for alike boundaries, so that modules of one plan are of one class, and their trees of one structure."""
+
     def place(value, given):
         layout = value.target or value.source
         if layout is None or not isinstance(given, jax.Array) or any(text.startswith("Partial") for text in layout):

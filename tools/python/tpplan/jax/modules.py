@@ -21,14 +21,19 @@ def wrappers(model, manifest, mesh, batched):
     wanted = {path: (c, False) for path, c in constraints(manifest, mesh, batched=batched).items()}
     for path in manifest.remat:
         wanted[path] = wanted.get(path, (None, False))[0], True
-    for path in wanted:
+    need_modules(model, wanted)
+    return wanted
+
+
+def need_modules(model, paths):
+    """Refuses a model that has no modules of these paths, or none that can be called."""
+    for path in paths:
         if not callable(_module_at(model, path)):
             raise ManifestError(
                 f"module `{printable(path)}`",
                 "has a boundary or is in `remat`, and the model has no such module that can be called",
                 "take constraints(manifest, mesh) and jax.checkpoint where the model computes it",
             )
-    return wanted
 
 
 def _module_at(node, path):
