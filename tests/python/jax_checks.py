@@ -738,6 +738,147 @@ def nnx_training(folder):
     )
 
 
+# States of training.
+
+
+class Narrow(nnx.Module):
+    def __init__(self, rngs):
+        self.up, self.down, self.free = (
+            nnx.Linear(*sizes, rngs=rngs, param_dtype=jnp.float64) for sizes in ((8, 16), (16, 8), (8, 8))
+        )
+        self.norm = nnx.LayerNorm(16, rngs=rngs, param_dtype=jnp.float64)
+
+    def __call__(self, x):
+        return self.free(self.down(self.norm(nnx.relu(self.up(x)))))
+
+
+def nnx_states(folder):
+    """Parameters with and without a rule keep their layout over steps of a NNX model, and so do the moments of an optimizer that is made
+    inside jit; buffers are donated."""
+    jax.config.update("jax_enable_x64", True)
+    mesh, path = mesh_of({"data": 2, "tp": 4}), pathlib.Path(folder) / "manifest.json"
+    plan = {"axis": "tp", "tp_plan": {"up": "colwise", "down": "rowwise"}, "data": {"axes": ["data"]}}
+    x = jax.random.normal(jax.random.key(1), (4, 8))
+
+    def train(model, hold, make_optimizer, place):
+        optimizer, losses = make_optimizer(model), []
+        step = nnx.jit(lambda *state: one_step(hold, *state), donate_argnums=(0, 1))
+        for _ in range(3):
+            losses.append(float(step(model, optimizer, place(x))))
+        return optimizer, losses
+
+    def one_step(hold, model, optimizer, x):
+        loss, gradients = nnx.value_and_grad(lambda model: jnp.mean(jnp.square(model(x) - 1.0)))(model)
+        optimizer.update(model, gradients)
+        hold(model), hold(optimizer)
+        return loss
+
+    def optimizer_of(model):
+        return nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)
+
+    plain = Narrow(nnx.Rngs(0))
+    model = bridge_jax.make_parallel(Narrow(nnx.Rngs(0)), plan, mesh, manifest=path)
+    hold = lambda state: bridge_jax.hold_layout(state, path, mesh)  # noqa: E731
+    _, expected = train(plain, lambda state: state, optimizer_of, lambda x: x)
+    place = lambda x: jax.device_put(x, bridge_jax.batch_sharding(path, mesh))  # noqa: E731
+    optimizer, found = train(model, hold, nnx.jit(lambda m: hold(optimizer_of(m))), place)
+    assert np.allclose(expected, found, rtol=0, atol=1e-9) and expected[0] > expected[-1]
+    compare(plain, model)
+    assert_layout(model, path, mesh, 3)
+    assert_layout(optimizer, path, mesh, 6)
+    assert model.norm.bias.get_value().sharding.is_fully_replicated
+    with pytest.raises(m.ManifestError, match="no parameter"):
+        bridge_jax.hold_layout({"step": jnp.ones(())}, path, mesh)
+
+
+def assert_layout(state, path, mesh, count):
+    """Each array of a state has the layout that state_shardings says; the number of those that are cut."""
+    wanted = jax.tree.leaves(bridge_jax.state_shardings(path, mesh, state), is_leaf=lambda x: x is None)
+    leaves = bridge_jax.leaves_of(state)
+    for leaf, sharding in zip(leaves, wanted, strict=True):
+        if sharding is not None:
+            assert leaf.value.sharding.is_equivalent_to(sharding, leaf.value.ndim), (leaf.path, leaf.value.sharding)
+    assert sum(s is not None and not s.is_fully_replicated for s in wanted) == count
+
+
+class TwoLayers(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        x = linen.relu(linen.Dense(16, name="up", param_dtype=jnp.float64)(x))
+        return linen.Dense(8, name="down", param_dtype=jnp.float64)(x)
+
+
+def linen_states(folder):
+    """A TrainState of Linen, made sharded inside jit, trained with donated buffers, its modules' boundaries constrained."""
+    from flax.training.train_state import TrainState
+
+    jax.config.update("jax_enable_x64", True)
+    mesh, model, x = mesh_of({"data": 2, "tp": 4}), TwoLayers(), jax.random.normal(jax.random.key(1), (4, 8))
+
+    def make(key):
+        return TrainState.create(apply_fn=model.apply, params=model.init(key, x), tx=optax.adam(1e-2))
+
+    def step(state, x):
+        loss, gradients = jax.value_and_grad(lambda p: jnp.mean(jnp.square(state.apply_fn(p, x) - 1.0)))(state.params)
+        return state.apply_gradients(grads=gradients), loss
+
+    shapes = jax.eval_shape(make, jax.random.key(0))
+    rules = {"params.up": "colwise", "params.down": "rowwise"}
+    for graph, keys in ((shapes.params, rules), (shapes.params["params"], {k[7:]: v for k, v in rules.items()})):
+        plan = plan_of({"data": 2, "tp": 4}, keys, "data: {axes: [data]}\n").replace("axis: data\n", "axis: tp\n")
+        path = bridge.compile_manifest(pathlib.Path(folder), jax_tree.model_graph(graph), plan)
+        wanted = bridge_jax.state_shardings(path, mesh, shapes)
+        state, plain = jax.jit(make, out_shardings=wanted)(jax.random.key(0)), make(jax.random.key(0))
+        batch = jax.device_put(x, bridge_jax.batch_sharding(path, mesh))
+        with bridge_jax.linen_boundaries(path, mesh):
+            assert str(jax.make_jaxpr(model.apply)(state.params, x)).count("sharding_constraint[") == 4
+            compiled = jax.jit(step, out_shardings=(wanted, None), donate_argnums=0)
+            for _ in range(3):
+                given = state
+                state, loss = compiled(state, batch)
+        assert given.params["params"]["up"]["kernel"].is_deleted()
+        for _ in range(3):
+            plain, expected = jax.jit(step)(plain, x)
+        assert abs(float(loss) - float(expected)) < 1e-9 and int(state.step) == 3
+        compare(plain, state)
+        assert_layout(state, path, mesh, 9)
+        held = jax.jit(lambda key: bridge_jax.hold_layout(make(key), path, mesh))(jax.random.key(0))
+        assert_layout(held, path, mesh, 9)
+    with pytest.raises(m.ManifestError, match="linen_boundaries"):
+        bridge_jax.parallelize(shapes.params["params"], path, mesh)
+    path = bridge.compile_manifest(pathlib.Path(folder), jax_tree.model_graph(graph), plan + "remat: [up]\n")
+    with pytest.raises(m.ManifestError, match="linen.remat"):
+        bridge_jax.linen_boundaries(path, mesh)
+
+
+def stacked_layers(folder):
+    """Layers that a scan runs over: styles cut the layer's own dims, behind the stack's."""
+    jax.config.update("jax_enable_x64", True)
+    mesh = mesh_of({"data": 2, "tp": 4})
+    plan = {"axis": "tp", "tp_plan": {"w1": "colwise", "w2": "rowwise"}}
+    plain = eqx.filter_vmap(lambda key: FeedForward(8, key))(jax.random.split(jax.random.key(0), 3))
+    x = jax.random.normal(jax.random.key(1), (4, 8))
+
+    @eqx.filter_jit
+    def loss(layers, x):
+        def run(layers):
+            return jnp.sum(jnp.square(jax.lax.scan(lambda x, layer: (layer(x), None), x, layers)[0]))
+
+        return eqx.filter_value_and_grad(run)(layers)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PlanWarning)
+        model = bridge_jax.make_parallel(plain, plan, mesh, batched=False)
+        layers = nnx.vmap(lambda rngs: nnx.Linear(8, 16, rngs=rngs), in_axes=0, out_axes=0)(nnx.Rngs(0).fork(split=3))
+        bridge_jax.make_parallel(layers, {"axis": "tp", "tp_plan": {"": "colwise"}}, mesh)
+    assert layers.kernel.get_value().sharding.spec == PartitionSpec(None, None, "tp")
+    specs = [tuple(s) for s in jax.tree.leaves(bridge_jax.get_partition_spec(model))]
+    assert specs == [(None, "tp", None), (None, "tp"), (None, None, "tp"), (None, None)]
+    one, other = loss(plain, x), loss(model, x)
+    assert abs(float(one[0]) - float(other[0])) < 1e-9
+    compare(one[1], other[1])
+
+
 class Small(linen.Module):
     @linen.compact
     def __call__(self, x):

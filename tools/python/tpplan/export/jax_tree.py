@@ -16,6 +16,16 @@ ATTRIBUTE_NAMES = {
     "head_dim": ("head_dim", "qk_size"),
 }
 
+# The dims of layers whose parameters may be stacked, without the dims of the stack.
+STACKED_DIMS = {
+    ("equinox.Linear", "weight"): ["out", "in"],
+    ("equinox.Linear", "bias"): ["out"],
+    ("equinox.Embedding", "weight"): ["in", "out"],
+    ("flax.Linear", "kernel"): ["in", "out"],
+    ("flax.Linear", "bias"): ["out"],
+    ("flax.Embed", "embedding"): ["in", "out"],
+}
+
 
 def build(name, kwargs, device="meta"):
     """What `package.module:NAME` names: a pytree, or what a class or function makes from `kwargs` under jax.eval_shape: no
@@ -133,13 +143,25 @@ def _logical_names(box):
 
 def _dims(node, name, ndim):
     """Names of the dims of Flax's LinearGeneral, which keeps its inputs and outputs apart: the first of each is what a
-    style cuts (heads)."""
+    style cuts (heads); and of layers that are stacked, for a scan over the dims that stand before their own."""
+    own = STACKED_DIMS.get((_public_type(node), name))
+    if own and ndim > len(own):
+        return [f"layers_{i}" if i else "layers" for i in range(ndim - len(own))] + own
     if type(node).__name__ != "LinearGeneral" or name not in ("kernel", "bias") or not hasattr(node, "out_features"):
         return None
     outs = _group("out", node.out_features)
     ins = _group("in", node.in_features)
     dims = ins + outs if name == "kernel" else outs
     return dims if len(dims) == ndim else None
+
+
+def _public_type(node):
+    """Framework and class of a node, or of the first of its bases that is Equinox's or Flax's own."""
+    for base in type(node).__mro__:
+        framework = base.__module__.partition(".")[0]
+        if framework in ("equinox", "flax"):
+            return f"{framework}.{base.__name__}"
+    return None
 
 
 def _group(word, features):

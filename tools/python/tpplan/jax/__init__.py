@@ -9,8 +9,8 @@ A model is any pytree: an Equinox module, a Flax NNX module or its state, a dict
 (jax.eval_shape). Paths are the keys joined by dots, as `python -m tpplan.export --jax` writes them.
 
 model.py makes and places models, by the shardings of their arrays (arrays.py), with those of a checkpoint (weights.py), and gives
-modules (modules.py) their constraints (boundaries.py); transforms.py does one thing to a module, by a plan of one rule; trees.py
-knows what a tree of JAX is.
+modules (modules.py) their constraints (boundaries.py); transforms.py does one thing to a module, by a plan of one rule; states.py
+knows what of a state of training is a parameter's, linen.py what a module of Linen is; trees.py knows what a tree of JAX is.
 
 Sources: JAX 0.10 (NamedSharding, with_sharding_constraint), Equinox 0.13, Flax 0.12.
 """
@@ -19,7 +19,9 @@ from ..manifest import LAYOUT
 from ..paths import join
 from .arrays import batch_sharding, constrain, get_partition_spec, shardings
 from .boundaries import Constraint, constraints, layout_spec
+from .linen import linen_boundaries
 from .model import initialize, make_parallel, parallelize
+from .states import hold_layout, state_shardings
 from .transforms import (
     column_parallel,
     filter_remat,
@@ -45,13 +47,16 @@ __all__ = [
     "filter_remat",
     "fully_shard",
     "get_partition_spec",
+    "hold_layout",
     "initialize",
     "is_array",
     "is_box",
     "join",
     "layout_spec",
     "leaves_of",
+    "linen_boundaries",
     "load",
+    "linen_boundaries",
     "make_parallel",
     "parallelize",
     "prepare_input",
@@ -59,5 +64,6 @@ __all__ = [
     "prepare_output",
     "row_parallel",
     "shardings",
+    "state_shardings",
     "ties_of",
 ]

@@ -52,7 +52,7 @@ def constrain(tree, manifest, mesh):
     return jax.tree.unflatten(
         jax.tree.structure(tree),
         [
-            x.value if sharding is None else _constrained(x.value, sharding)
+            x.value if sharding is None else constrained(x.value, sharding)
             for x, sharding in zip(leaves, _sharding_of_each(leaves, by_path, mesh))
         ],
     )
@@ -74,8 +74,10 @@ def get_partition_spec(tree):
 _constrained_arrays = {}
 
 
-def _constrained(value, sharding):
-    """The value, of jit or not, with this sharding."""
+def constrained(value, sharding):
+    """The value, of jit or not or abstract, with this sharding."""
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)
     value = jax.lax.with_sharding_constraint(value, sharding)
     if isinstance(value, jax.core.Tracer):
         key = id(value)
@@ -149,10 +151,8 @@ def with_shardings(model, manifest, mesh, loaded=None):
         if loaded and leaf.path in loaded:
             return loaded[leaf.path]
         sharding = by_path.get(leaf.path, whole)
-        if isinstance(leaf.value, jax.ShapeDtypeStruct):
-            return jax.ShapeDtypeStruct(leaf.value.shape, leaf.value.dtype, sharding=sharding)
-        if isinstance(leaf.value, jax.core.Tracer):
-            return _constrained(leaf.value, sharding)
+        if isinstance(leaf.value, (jax.ShapeDtypeStruct, jax.core.Tracer)):
+            return constrained(leaf.value, sharding)
         return jax.device_put(leaf.value, sharding)
 
     if is_flax(model, "Module"):

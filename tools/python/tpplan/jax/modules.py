@@ -32,7 +32,7 @@ def need_modules(model, paths):
             raise ManifestError(
                 f"module `{printable(path)}`",
                 "has a boundary or is in `remat`, and the model has no such module that can be called",
-                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it",
+                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it; for Linen, linen_boundaries",
             )
 
 
