@@ -929,6 +929,63 @@ def flax_rules(folder):
     assert jax.tree.structure(ours) == jax.tree.structure(tree)
 
 
+def logical_rules(folder):
+    """Random lists of logical axis rules in a plan's place: each array is where Flax itself puts it; the batch, too. A model of NNX is
+    trained by them, on one mesh and on another."""
+    jax.config.update("jax_enable_x64", True)
+    chance, path, cut = random.Random(3), pathlib.Path(folder) / "manifest.json", 0
+    words, axes = ("batch", "embed", "mlp", "heads", "layers"), ("data", "fsdp", "tp")
+    warnings.simplefilter("ignore", PlanWarning)
+    for _ in range(10):
+        mesh = mesh_of({"data": 2, "fsdp": 2, "tp": 2})
+        tree = {
+            f"p{i}": linen.LogicallyPartitioned(
+                jax.ShapeDtypeStruct((8,) * len(names), jnp.float32), tuple(chance.choice([n, None]) for n in names)
+            )
+            for i, names in enumerate(chance.sample(words[1:], chance.randint(1, 3)) for _ in range(8))
+        }
+        choices = [*axes, None, ("fsdp", "tp"), ("data", "fsdp")]
+        rules = [(chance.choice(words), chance.choice(choices)) for _ in range(chance.randint(2, 9))]
+        if not any(any(box.names) for box in tree.values()):
+            continue
+        ours = bridge_jax.make_parallel(tree, rules, mesh, manifest=path)
+        theirs = linen.logical_to_mesh_sharding(linen.get_partition_spec(tree), mesh, rules)
+        for name, box in ours.items():
+            assert box.value.sharding.is_equivalent_to(theirs[name], box.value.ndim), (tree[name], rules)
+            cut += not theirs[name].is_fully_replicated
+        batch = linen.logical_to_mesh_axes(("batch",), [r for r in rules if r[0] == "batch"][:1])
+        assert bridge_jax.batch_sharding(path, mesh).is_equivalent_to(NamedSharding(mesh, batch), 2)
+    assert cut > 15, cut
+
+    def make():
+        named = lambda *names: nnx.with_partitioning(nnx.initializers.lecun_normal(), names)  # noqa: E731
+        rngs, double = nnx.Rngs(0), {"param_dtype": jnp.float64}
+        with nnx.use_eager_sharding(False):
+            return nnx.Sequential(
+                nnx.Linear(8, 16, rngs=rngs, kernel_init=named("embed", "mlp"), **double),
+                nnx.relu,
+                nnx.Linear(16, 8, rngs=rngs, kernel_init=named("mlp", "embed"), **double),
+            )
+
+    x, rules = (
+        jax.random.normal(jax.random.key(1), (8, 8)),
+        [("batch", ("data", "fsdp")), ("mlp", "tp"), ("embed", "fsdp")],
+    )
+    loss = nnx.jit(lambda model, x: nnx.value_and_grad(lambda model: jnp.mean(jnp.square(model(x) - 1.0)))(model))
+    expected = loss(make(), x)
+    for sizes in ({"data": 2, "fsdp": 2, "tp": 2}, {"data": 1, "fsdp": 4, "tp": 2}):
+        mesh = mesh_of(sizes)
+        model = bridge_jax.make_parallel(make(), rules, mesh, manifest=path)
+        assert model.layers[0].kernel.get_value().sharding.spec == PartitionSpec("fsdp", "tp")
+        batch = jax.device_put(x, bridge_jax.batch_sharding(path, mesh))
+        assert batch.sharding.spec == PartitionSpec(("data", "fsdp"))
+        found = loss(model, batch)
+        assert abs(float(expected[0]) - float(found[0])) < 1e-9
+        compare(expected[1], found[1])
+    with pytest.raises(m.ManifestError, match="logical axis rules.*names its dims"):
+        bridge_jax.make_parallel({"w": jnp.ones(8)}, rules, mesh)
+
+
 # What is refused.
 
 

@@ -30,6 +30,7 @@ def test_ranks_hold_what_devices_hold(tmp_path, seed):
         "linen_states",
         "stacked_layers",
         "flax_rules",
+        "logical_rules",
         "refusals",
         "constraint_functions",
     ],

@@ -6,6 +6,9 @@ from . import plans
 from .files import InputError, find_object, printable
 from .write_plan import write_plan
 
+# What Flax' examples and MaxText call the dim of the batch.
+BATCH_NAMES = ("batch", "activation_batch")
+
 
 def from_flax(name, mesh, kwargs, model=None):
     """A list of (logical name, mesh axis, axes or None), or a function that makes one from `kwargs`, resolved for the arrays
@@ -24,15 +27,9 @@ def from_flax(name, mesh, kwargs, model=None):
                 "give its arguments with --kwargs",
                 1,
             ) from None
-    names, shapes = {}, {}
     try:
         with open(model, encoding="utf-8") as file:
-            graph = json.load(file)
-        for module in graph["modules"]:
-            for parameter, entry in module.get("parameters", {}).items():
-                path = ".".join(filter(None, (module["path"], parameter)))
-                shapes[path] = entry["shape"]
-                names[path] = module.get("attributes", {}).get("logical_axes", {}).get(parameter)
+            names, shapes = names_in(json.load(file))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export --jax"
@@ -40,8 +37,20 @@ def from_flax(name, mesh, kwargs, model=None):
     return flax_plan(found, names, shapes, mesh)
 
 
+def names_in(graph):
+    """{path: names of its dims, or None} and {path: shape} of the parameters of a model graph."""
+    names, shapes = {}, {}
+    for module in graph["modules"]:
+        for parameter, entry in module.get("parameters", {}).items():
+            path = ".".join(filter(None, (module["path"], parameter)))
+            shapes[path] = entry["shape"]
+            names[path] = module.get("attributes", {}).get("logical_axes", {}).get(parameter)
+    return names, shapes
+
+
 def flax_plan(rules, names, shapes, mesh):
-    """The plan of logical axis rules over parameters: `names` {path: names of its dims, or None: it stays whole}."""
+    """The plan of logical axis rules over parameters: `names` {path: names of its dims, or None: it stays whole}. The axes of
+    the first rule for a name of BATCH_NAMES cut the batch."""
     try:
         from flax.linen import spmd
     except ImportError:
@@ -77,4 +86,10 @@ def flax_plan(rules, names, shapes, mesh):
         keys[plans._expression("", paths, shapes, ".")] = {
             "spec": [list(e) if isinstance(e, tuple) else e for e in spec]
         }
-    return write_plan("regex", mesh, keys)
+    return write_plan("regex", mesh, keys, data=_data(rules))
+
+
+def _data(rules):
+    """The plan's `data`; None where the rules say nothing of a batch."""
+    axes = next((axes for name, axes in rules if name in BATCH_NAMES), None)
+    return {"axes": [axes] if isinstance(axes, str) else list(axes), "dim": 0} if axes else None

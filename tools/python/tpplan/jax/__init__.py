@@ -56,7 +56,6 @@ __all__ = [
     "leaves_of",
     "linen_boundaries",
     "load",
-    "linen_boundaries",
     "make_parallel",
     "parallelize",
     "prepare_input",
