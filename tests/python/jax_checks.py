@@ -854,7 +854,7 @@ def linen_states(folder):
 def stacked_layers(folder):
     """Layers that a scan runs over: styles cut the layer's own dims, behind the stack's."""
     jax.config.update("jax_enable_x64", True)
-    mesh = mesh_of({"data": 2, "tp": 4})
+    mesh, path = mesh_of({"data": 2, "tp": 4}), pathlib.Path(folder) / "manifest.json"
     plan = {"axis": "tp", "tp_plan": {"w1": "colwise", "w2": "rowwise"}}
     plain = eqx.filter_vmap(lambda key: FeedForward(8, key))(jax.random.split(jax.random.key(0), 3))
     x = jax.random.normal(jax.random.key(1), (4, 8))
@@ -868,7 +868,7 @@ def stacked_layers(folder):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PlanWarning)
-        model = bridge_jax.make_parallel(plain, plan, mesh, batched=False)
+        model = bridge_jax.make_parallel(plain, plan, mesh, batched=False, manifest=path)
         layers = nnx.vmap(lambda rngs: nnx.Linear(8, 16, rngs=rngs), in_axes=0, out_axes=0)(nnx.Rngs(0).fork(split=3))
         bridge_jax.make_parallel(layers, {"axis": "tp", "tp_plan": {"": "colwise"}}, mesh)
     assert layers.kernel.get_value().sharding.spec == PartitionSpec(None, None, "tp")
@@ -877,6 +877,13 @@ def stacked_layers(folder):
     one, other = loss(plain, x), loss(model, x)
     assert abs(float(one[0]) - float(other[0])) < 1e-9
     compare(one[1], other[1])
+    state = optax.adam(1e-2).init(model)
+    for held in (
+        bridge_jax.hold_layout((plain, state), path, mesh),
+        eqx.filter_jit(bridge_jax.hold_layout)((plain, state), path, mesh),
+    ):
+        assert_layout(held, path, mesh, 9)
+        compare(plain, held[0])
 
 
 class Small(linen.Module):
@@ -946,6 +953,7 @@ def logical_rules(folder):
         }
         choices = [*axes, None, ("fsdp", "tp"), ("data", "fsdp")]
         rules = [(chance.choice(words), chance.choice(choices)) for _ in range(chance.randint(2, 9))]
+        rules += [("batch", "data"), ("batch", "tp")]  # the first rule for a name counts
         if not any(any(box.names) for box in tree.values()):
             continue
         ours = bridge_jax.make_parallel(tree, rules, mesh, manifest=path)

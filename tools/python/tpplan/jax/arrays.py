@@ -75,13 +75,14 @@ _constrained_arrays = {}
 
 
 def constrained(value, sharding):
-    """The value, of jit or not or abstract, with this sharding."""
+    """The array with this sharding: moved there, inside jit constrained to it, of an abstract one written."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)
+    if not isinstance(value, jax.core.Tracer):
+        return jax.device_put(value, sharding)
     value = jax.lax.with_sharding_constraint(value, sharding)
-    if isinstance(value, jax.core.Tracer):
-        key = id(value)
-        _constrained_arrays[key] = weakref.ref(value, lambda _: _constrained_arrays.pop(key, None)), sharding
+    key = id(value)
+    _constrained_arrays[key] = weakref.ref(value, lambda _: _constrained_arrays.pop(key, None)), sharding
     return value
 
 
@@ -150,10 +151,7 @@ def with_shardings(model, manifest, mesh, loaded=None):
     def place(leaf):
         if loaded and leaf.path in loaded:
             return loaded[leaf.path]
-        sharding = by_path.get(leaf.path, whole)
-        if isinstance(leaf.value, (jax.ShapeDtypeStruct, jax.core.Tracer)):
-            return constrained(leaf.value, sharding)
-        return jax.device_put(leaf.value, sharding)
+        return constrained(leaf.value, by_path.get(leaf.path, whole))
 
     if is_flax(model, "Module"):
         nnx = sys.modules["flax.nnx"]
