@@ -3,9 +3,13 @@
  *
  *   tpplan_load* load;
  *   int status = tpplan_load_open("manifest.json", "model.safetensors.index.json", rank, &load);
- *   for (size_t i = 0; status == 0 && i < tpplan_load_count(load); ++i) { ... tpplan_load_describe(load, i, &tensor)
- * ... } if (status == 0) status = tpplan_load_read(load, targets, count, NULL, NULL); if (status != 0)
- * fputs(tpplan_load_error(load), stderr); tpplan_load_close(load);
+ *   for (size_t i = 0; status == 0 && i < tpplan_load_count(load); ++i) {
+ *     status = tpplan_load_describe(load, i, &tensor);
+ *     targets[i] = (tpplan_load_target){i, malloc(tensor.bytes), tensor.bytes};
+ *   }
+ *   if (status == 0) status = tpplan_load_read(load, targets, tpplan_load_count(load), NULL, NULL);
+ *   if (status != 0) fputs(tpplan_load_error(load), stderr);
+ *   tpplan_load_close(load);
  *
  * Calls on one tpplan_load come one after the other, from any thread; those on several are independent. Memory is the
  * host's. */
