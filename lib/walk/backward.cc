@@ -8,6 +8,7 @@
 #include "walk/judge_loss.h"
 #include "walk/operation_back.h"
 #include "walk/refused_back.h"
+#include "walk/repeat_layers.h"
 #include "walk/report_cause.h"
 #include "walk/slots.h"
 #include "walk/step_back.h"
@@ -109,7 +110,13 @@ void walk_backward(Walk& walk, bool report_findings) {
     else if (walk.value_of_param[id] != kNoId)
       params.emplace(walk.slot_of[walk.value_of_param[id]], id);
   }
+  std::vector<BackStack> stacks = begin_back_stacks(b);
   for (size_t i = walk.tape.size(); i-- > 0;) {
+    if (!stacks.empty()) {
+      const size_t end = repeat_layers_back(b, stacks, i + 1);
+      if (end == 0) break;
+      i = end - 1;
+    }
     const TapeEntry& entry = walk.tape[i];
     if (std::string reason = refused_back(b, entry); !reason.empty()) {
       if (report_findings) report_refused(walk, entry, std::move(reason));

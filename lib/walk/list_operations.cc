@@ -35,7 +35,7 @@ void list_axes(Walk& walk) {
 
 void list_boundary(Walk& walk, const GraphNode& node) {
   if (walk.listing == nullptr) return;
-  const ModuleId module = walk.module_of_string[node.name];
+  const ModuleId module = walk.model_tables.module_of_string[node.name];
   const std::string style = style_name(walk, walk.rule_of_module[module]);
   const std::string_view what = node.kind == NodeKind::Enter ? "takes" : "leaves";
   for (uint32_t i = node.crossing_begin; i < node.crossing_end; ++i) {

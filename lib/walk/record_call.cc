@@ -26,6 +26,7 @@ void record_call(Walk& walk, CollectiveCall call, ModuleId module) {
   if (module != kNone) call.module = walk.model.modules[module].path;
   list_call(walk, call);
   walk.calls.push_back(std::move(call));
+  walk.call_modules.push_back(module);
 }
 
 }  // namespace tpplan

@@ -82,6 +82,7 @@ std::string heads_note(const Walk& walk, ModuleId id) {
 }  // namespace
 
 void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
+  ++walk.reports;
   const bool in_model = cause.module == kNone || walk.model.modules[cause.module].path.empty();
   const std::string path = in_model ? std::string("the model") : std::string(walk.model.modules[cause.module].path);
   const auto place = [&](RuleId rule) { return rule == kNoRule ? Span{} : walk.plan.rules[rule].value_span; };

@@ -25,7 +25,7 @@ Grad gather_back(Backward& b, const TapeEntry& entry, Grad grad) {
 Grad sum_tail_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   const Walk& walk = b.walk;
   const auto shape = shape_of(walk, in);
-  const int64_t tail = walk.rope_dim;
+  const int64_t tail = walk.model_tables.rope_dim;
   if (shape.empty() || tail <= 0 || tail > shape.back()) return grad;
   const auto last = static_cast<uint32_t>(shape.size() - 1);
   std::vector<int64_t> local = local_shape(walk.table, walk.table.layouts[grad.layout], 0);

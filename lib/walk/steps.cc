@@ -61,7 +61,7 @@ SlotId divide(Walk& walk, SlotId in, RuleId rule) {
 
 // transformers 5.23, MlaKvAProjParallel: asks the configuration for the size, and splits by it.
 SlotId sum_tail_gradient(Walk& walk, SlotId in, RuleId rule) {
-  const int64_t tail = walk.rope_dim, last = local_shape(walk.table, layout_of(walk, in), 0).back();
+  const int64_t tail = walk.model_tables.rope_dim, last = local_shape(walk.table, layout_of(walk, in), 0).back();
   if (tail <= 0)
     crash_at(walk, Code::TP5105,
              "mla_kv_a_proj asks for `qk_rope_head_dim`, and the model's configuration has none that holds for all "

@@ -263,7 +263,7 @@ Spread torch_param_layout(Walk& walk, ParamId id, RuleId& rule) {
 }
 
 void enter_torch_module(Walk& walk, const GraphNode& node) {
-  ModuleFrame frame{.module = walk.module_of_string[node.name]};
+  ModuleFrame frame{.module = walk.model_tables.module_of_string[node.name]};
   frame.no_grad = node.no_grad || (!walk.frames.empty() && walk.frames.back().no_grad);
   const std::span<const RuleId> rules = hooks_of(walk, frame);
   if (!rules.empty()) frame.rule = rules.back();

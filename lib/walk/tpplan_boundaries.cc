@@ -209,7 +209,7 @@ bool prepare_tpplan_run(Walk& walk) {
 }
 
 void enter_tpplan_module(Walk& walk, const GraphNode& node) {
-  ModuleFrame frame{.module = walk.module_of_string[node.name]};
+  ModuleFrame frame{.module = walk.model_tables.module_of_string[node.name]};
   frame.no_grad = node.no_grad || (!walk.frames.empty() && walk.frames.back().no_grad);
   const auto crossings = crossings_of(walk, node);
   std::vector<SlotId> given;

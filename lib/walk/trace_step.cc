@@ -28,7 +28,7 @@ void trace_boundary(Walk& walk, const GraphNode& node, uint32_t index) {
   StepTrace& trace = *walk.trace;
   TracedOp op{.kind = node.kind == NodeKind::Enter ? TracedKind::Enter : TracedKind::Exit,
               .node = index,
-              .module = walk.module_of_string[node.name]};
+              .module = walk.model_tables.module_of_string[node.name]};
   op.in_begin = static_cast<uint32_t>(trace.slots.size());
   for (uint32_t i = node.crossing_begin; i < node.crossing_end && node.kind == NodeKind::Enter; ++i) {
     // A value that enters twice is the inner one of its first place, which nobody has yet.

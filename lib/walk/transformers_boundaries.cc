@@ -97,7 +97,7 @@ SlotId leave_result(Walk& walk, SlotId slot, const ModuleFrame& frame) {
 }  // namespace
 
 void enter_transformers_module(Walk& walk, const GraphNode& node) {
-  ModuleFrame frame{.module = walk.module_of_string[node.name]};
+  ModuleFrame frame{.module = walk.model_tables.module_of_string[node.name]};
   frame.rule = walk.rule_of_module[frame.module];
   frame.no_grad = node.no_grad || (!walk.frames.empty() && walk.frames.back().no_grad);
   const StyleRow* style = frame.rule == kNoRule ? nullptr : walk.plan.rules[frame.rule].style;

@@ -14,6 +14,7 @@
 #include "walk/node_args.h"
 #include "walk/operations.h"
 #include "walk/param_layouts.h"
+#include "walk/repeat_layers.h"
 #include "walk/report_cause.h"
 #include "walk/slots.h"
 #include "walk/trace_step.h"
@@ -38,14 +39,15 @@ void untie(Walk& walk, const Tie& tie, ValueId value) {
 }
 
 void bind_leaves(Walk& walk) {
-  for (const GraphLeaf& leaf : walk.graph.leaves) {
+  for (size_t i = 0; i < walk.graph.leaves.size(); ++i) {
+    const GraphLeaf& leaf = walk.graph.leaves[i];
     const GraphValue& value = walk.graph.values[leaf.value];
     Slot slot{.layout = walk.whole_of_shape[value.shape],
               .value = leaf.value,
               .requires_grad = value.requires_grad && !walk.infer,
               .is_leaf = true};
     if (leaf.kind == LeafKind::Param) {
-      const ParamId param = find_param(walk.model, walk.graph.strings[leaf.path]);
+      const ParamId param = walk.model_tables.param_of_leaf[i];
       if (param != kNone) {
         walk.value_of_param[param] = leaf.value;
         slot.param = param;
@@ -143,22 +145,18 @@ void begin_walk(Walk& walk) {
   }
   walk.value_of_param.assign(walk.model.params.size(), kNoId);
   walk.sum_rule.assign(walk.graph.values.size(), kNoRule);
-  walk.module_of_string.assign(walk.graph.strings.size(), kNone);
-  for (const GraphNode& node : walk.graph.nodes) {
-    if (node.kind != NodeKind::Op && walk.module_of_string[node.name] == kNone)
-      walk.module_of_string[node.name] = find_module(walk.model, walk.graph.strings[node.name]);
-  }
-  for (const Module& module : walk.model.modules) {
-    if (module.attributes != kNone)
-      walk.rope_dim = std::max(walk.rope_dim, walk.model.attributes[module.attributes].rope_dim);
-  }
+  if (walk.listing != nullptr || walk.examples != nullptr) return;  // they want each layer
+  for (const LayerStack& stack : walk.model_tables.stacks) walk.stacks.push_back({.stack = &stack});
 }
 
 // Stops where the run would end.
 void walk_forward(Walk& walk) {
   list_axes(walk);
   bind_leaves(walk);
+  if (!walk.untied.empty()) walk.stacks.clear();
   for (uint32_t i = 0; i < walk.graph.nodes.size() && walk.crash == kNoId; ++i) {
+    if (!walk.stacks.empty()) i = repeat_layers(walk, i);
+    if (i == walk.graph.nodes.size()) break;
     const GraphNode& node = walk.graph.nodes[i];
     if (node.kind == NodeKind::Enter) trace_boundary(walk, node, i);
     if (node.kind == NodeKind::Enter)
@@ -195,6 +193,8 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   if (walk.loss != nullptr && !layout_of(walk, walk.slot_of[loss_value(walk)]).wrong)
     loss_is_right = judge_loss(walk, !walk.infer);
   if (!walk.infer) walk_backward(walk, output_is_right(walk, loss_is_right));
+  forecast.repeated += walk.repeated;
+  forecast.repeated_back += walk.repeated_back;
   if (forecast.gap == ForecastGap::None)
     forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
 }
@@ -235,6 +235,9 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   if (!model.operations.is_there) return forecast;
   const RuntimeRow& runtime = runtime_row(options.runtime.value_or(plan.dialect->runtime));
   forecast.gap = ForecastGap::None;
+  ModelTables own_tables;
+  if (options.tables == nullptr) own_tables = make_model_tables(model);
+  const ModelTables& tables = options.tables == nullptr ? own_tables : *options.tables;
   std::vector<AxisId> axes;
   for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
     const auto axis = static_cast<AxisId>(at);
@@ -267,6 +270,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .runtime = walked,
               .infer = options.infer,
               .loss = loss && static_cast<size_t>(loss->output) < model.operations.outputs.size() ? &*loss : nullptr,
+              .model_tables = tables,
               .listing = options.listing ? &forecast.listing : nullptr,
               .examples = options.examples ? &forecast.examples : nullptr,
               .trace = options.trace && at_once == axes.size() ? &forecast.trace : nullptr};

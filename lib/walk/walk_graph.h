@@ -17,16 +17,18 @@
 #include "plan/tp_plan.h"
 #include "sharding/collective_call.h"
 #include "walk/example_table.h"
+#include "walk/model_tables.h"
 #include "walk/step_trace.h"
 
 namespace tpplan {
 
 struct WalkOptions {
-  std::optional<PlanRuntime> runtime;  // absent: the plan's dialect's own
-  bool infer = false;                  // without gradients
-  bool listing = false;                // writes Forecast::listing
-  bool examples = false;               // writes Forecast::examples
-  bool trace = false;                  // writes Forecast::trace
+  std::optional<PlanRuntime> runtime;   // absent: the plan's dialect's own
+  bool infer = false;                   // without gradients
+  bool listing = false;                 // writes Forecast::listing
+  bool examples = false;                // writes Forecast::examples
+  bool trace = false;                   // writes Forecast::trace
+  const ModelTables* tables = nullptr;  // of the model, for who walks it often; nullptr: made anew
 };
 
 // Why nobody knows the collectives of a step.
@@ -48,6 +50,7 @@ struct Forecast {
   std::string listing;                // the walk as text, where WalkOptions asked for it (walk/list_operations.h)
   std::vector<Example> examples;      // of findings, where WalkOptions asked for them (walk/example.h)
   StepTrace trace;                    // of None, where all axes are walked together
+  uint32_t repeated = 0, repeated_back = 0;  // layers that were not walked (walk/repeat_layers.h), and on the way back
 };
 
 // What a gap is in words, and what to do about it; empty for None.

@@ -13,6 +13,7 @@
 #include "ops/op_rules.h"
 #include "walk/claims.h"
 #include "walk/example_table.h"
+#include "walk/model_tables.h"
 #include "walk/runtimes.h"
 #include "walk/step_trace.h"
 #include "walk/style_programs.h"
@@ -110,6 +111,20 @@ struct MemoEntry {
   Code code{};
 };
 
+// How much there is of everything that a walk writes, where a layer begins.
+struct LayerMark {
+  uint32_t slots = 0, tape = 0, tape_slots = 0, segments = 0, trace_ops = 0, trace_slots = 0;
+  size_t maps = 0, layouts = 0, numbers = 0, memo = 0, causes = 0, reports = 0, calls = 0;
+};
+
+// A stack of layers as it is walked (walk/repeat_layers.h).
+struct StackWalk {
+  const LayerStack* stack = nullptr;
+  std::vector<LayerMark> marks;                    // by layer, where it begins; the last is where the last one ends
+  std::vector<std::pair<SlotId, SpreadId>> taken;  // of LayerStack::taken, where the layer before this one began
+  uint32_t first_alike = kNoId;                    // from this layer on all did the same
+};
+
 struct Walk {
   const TpPlan& plan;
   const ModelGraph& model;
@@ -124,7 +139,7 @@ struct Walk {
   const RuntimeRow& runtime;
   bool infer = false;
   const Loss* loss = nullptr;  // nullptr: the plan says nothing of it
-  int64_t rope_dim = 0;        // `qk_rope_head_dim` of the model's configuration; 0: it has none
+  const ModelTables& model_tables;
 
   SpreadTable table;
   std::vector<Slot> slots;
@@ -144,7 +159,6 @@ struct Walk {
   std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
   std::vector<ModuleFrame> frames;
-  std::vector<ModuleId> module_of_string;  // by StringId, kNone where it is no module
 
   std::vector<TapeEntry> tape;
   std::vector<TapeSlot> tape_slots;
@@ -153,7 +167,11 @@ struct Walk {
   std::vector<Cause> causes;
   std::map<std::string, FoundCause> found;  // by what makes two findings one
   uint32_t crash = kNoId;                   // into causes: where the run ends
+  size_t reports = 0;                       // how often one was reported
   std::vector<CollectiveCall> calls;
+  std::vector<ModuleId> call_modules;        // by call
+  std::vector<StackWalk> stacks;             // empty: every layer is walked
+  uint32_t repeated = 0, repeated_back = 0;  // layers that were not
   std::string* listing = nullptr;            // nullptr: nobody wants it
   std::vector<Example>* examples = nullptr;  // the same
   StepTrace* trace = nullptr;                // the same

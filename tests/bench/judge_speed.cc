@@ -39,20 +39,28 @@ int main(int argc, char** argv) {
   const Topology topology = read_speeds({&speeds, 1}, plan.mesh, diagnostics);
   const Recipe& recipe = *find_recipe(kDefaultRecipe);
   if (has_errors(diagnostics)) return 1;
-  const auto judged = [&](Phase last, bool trace) {
+  const ModelTables tables = make_model_tables(graph);
+  ModelTables each_layer = tables;
+  each_layer.stacks.clear();
+  const auto judged = [&](Phase last, bool trace, const ModelTables* of_model) {
     Diagnostics found;
-    Judgement j = judge(graph, plan, found, last, {.trace = trace});
+    Judgement j = judge(graph, plan, found, last, {.trace = trace, .tables = of_model});
     if (has_errors(found)) std::exit(1);
     return j;
   };
-  time_row("matched", calls, [&] { std::ignore = judged(Phase::Matches, false); });
-  time_row("sharded", calls, [&] { std::ignore = judged(Phase::Shardings, false); });
-  time_row("with boundaries", calls, [&] { std::ignore = judged(Phase::Boundaries, false); });
-  time_row("judged", calls, [&] { std::ignore = judged(Phase::Manifest, false); });
-  time_row("judged and counted", calls, [&] { std::ignore = judged(Phase::Manifest, true); });
   Price price;
-  time_row("judged and priced: verdict, bytes, memory, time", calls,
-           [&] { price = price_plan(graph, plan, judged(Phase::Manifest, true), {.trace = true}, recipe, &topology); });
+  const auto priced = [&](const ModelTables* of_model) {
+    price = price_plan(graph, plan, judged(Phase::Manifest, true, of_model), {.trace = true}, recipe, &topology);
+  };
+  time_row("tables of the model", calls, [&] { std::ignore = make_model_tables(graph); });
+  time_row("matched", calls, [&] { std::ignore = judged(Phase::Matches, false, &tables); });
+  time_row("sharded", calls, [&] { std::ignore = judged(Phase::Shardings, false, &tables); });
+  time_row("with boundaries", calls, [&] { std::ignore = judged(Phase::Boundaries, false, &tables); });
+  time_row("judged", calls, [&] { std::ignore = judged(Phase::Manifest, false, &tables); });
+  time_row("judged and counted", calls, [&] { std::ignore = judged(Phase::Manifest, true, &tables); });
+  time_row("the same with price, each layer walked", calls, [&] { priced(&each_layer); });
+  time_row("the same with price, tables made each time", calls, [&] { priced(nullptr); });
+  time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { priced(&tables); });
   std::printf("memory %llu bytes, sent %llu bytes, %.6f s\n", static_cast<unsigned long long>(price.memory.total),
               static_cast<unsigned long long>(price.sent.wire), price.time.total);
   return price.time.total > 0 ? 0 : 1;

@@ -1,0 +1,85 @@
+"""Layers that are alike are written again, not walked: whatever the model, the plan and who runs it, each product is what a walk of
+every layer gives (each_layer.cc compares them, for the plan and for each that lacks one of its rules)."""
+
+import json
+import lzma
+import pathlib
+import re
+import subprocess
+
+import pytest
+from conftest import PROGRAM, ROOT, run
+
+DRIVER = pathlib.Path(PROGRAM).resolve().parent / "tests" / "tpplan_each_layer"
+LLAMA = ROOT / "plans" / "models" / "llama-3-8b.json"
+RECORDED = json.loads(lzma.decompress((ROOT / "tests/import/data/configs.json.xz").read_bytes()))
+FAMILIES = {row["config"]["model_type"]: row["config"] for row in RECORDED if row["graph"] is not None}
+LAYERS = 16
+
+# One layer is cut as no other is: nothing may be taken from its neighbours.
+ONE_LAYER = """\
+format: tpplan.plan/1
+mesh: {tp: 4}
+tp_plan:
+  "model.layers.*.self_attn.[qkv]_proj": colwise
+  "model.layers.*.self_attn.o_proj": rowwise
+  "model.layers.*.mlp.gate_proj": colwise
+  "model.layers.*.mlp.up_proj": colwise
+  "model.layers.*.mlp.down_proj": rowwise
+  "model.layers.17.mlp.gate_proj": replicate
+  "model.layers.17.mlp.up_proj": replicate
+  "model.layers.17.mlp.down_proj": replicate
+"""
+TORCH = """\
+format: tpplan.plan/1
+dialect: torch
+mesh: {tp: 2}
+tp_plan:
+  "model.layers.*.self_attn.[qkv]_proj": colwise
+  "model.layers.*.self_attn.o_proj": rowwise
+  "model.layers.*.mlp.gate_proj": colwise
+  "model.layers.*.mlp.up_proj": colwise
+  "model.layers.*.mlp.down_proj": rowwise
+"""
+
+
+def compare(model, plan, *mesh):
+    """(plans judged, layers not walked, layers not walked on the way back)"""
+    result = subprocess.run([DRIVER, model, plan, *mesh], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
+    judged, _, repeated, back = map(int, re.findall(r"\d+", result.stdout))
+    return judged, repeated, back
+
+
+@pytest.mark.parametrize("plan", ["llama", "llama-fsdp-tp"])
+def test_shipped_plans_are_walked_as_each_layer_is(plan):
+    judged, repeated, back = compare(LLAMA, ROOT / "plans" / f"{plan}.yaml")
+    assert judged > 10 and repeated > 100 and back > 50
+
+
+@pytest.mark.parametrize("dialect", ["glob", "transformers"])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_layers_of_every_family_are_walked_as_each_layer_is(family, dialect, tmp_path):
+    config = FAMILIES[family] | {"num_hidden_layers": LAYERS}
+    if "layer_types" in config:
+        config["layer_types"] = (config["layer_types"] * LAYERS)[:LAYERS]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model, plan = tmp_path / "model.json", tmp_path / "plan.yaml"
+    assert run("import", "--from", "config", "config.json", "-o", model, cwd=tmp_path).returncode == 0
+    assert run("init", model, "--mesh", "tp=2", "--dialect", dialect, "-o", plan).returncode == 0
+    _, repeated, back = compare(model, plan)
+    assert repeated > 0 and back > 0
+
+
+def test_a_layer_that_is_cut_unlike_its_neighbours_is_walked(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(ONE_LAYER)
+    judged, repeated, _ = compare(LLAMA, plan)
+    assert judged == 18 and repeated < 30  # without the rules that set it apart the others are as one
+
+
+def test_hooks_of_torch_are_walked_as_each_layer_is(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(TORCH)
+    _, repeated, back = compare(LLAMA, plan)
+    assert repeated > 100 and back > 50
