@@ -72,6 +72,8 @@ void set_axes(MapTable& table, std::vector<size_t> axes) {
   table.ranks = 1;
   for (const size_t size : axes) table.ranks *= size;
   table.axes = std::move(axes);
+  table.wholes.clear();
+  table.cuts.clear();
 }
 
 namespace {
@@ -92,16 +94,19 @@ size_t coordinate(const MapTable& table, size_t rank, size_t axis) {
 }
 
 MapId whole_map(MapTable& table, int64_t size) {
-  return intern(table, {.kind = MapKind::Whole,
-                        .size = size,
-                        .local = std::vector<int64_t>(table.ranks, size),
-                        .runs = {},
-                        .axes = 0,
-                        .is_complete = true,
-                        .tiles = table.ranks == 1});
+  if (const auto known = table.wholes.find(size); known != table.wholes.end()) return known->second;
+  return table.wholes[size] = intern(table, {.kind = MapKind::Whole,
+                                             .size = size,
+                                             .local = std::vector<int64_t>(table.ranks, size),
+                                             .runs = {},
+                                             .axes = 0,
+                                             .is_complete = true,
+                                             .tiles = table.ranks == 1});
 }
 
-MapId cut_map(MapTable& table, MapId id, size_t axis, int64_t factor) {
+namespace {
+
+MapId cut_anew(MapTable& table, MapId id, size_t axis, int64_t factor) {
   const DimMap map = table.maps[id];  // interning may move the table
   const auto ways = static_cast<int64_t>(table.axes[axis]);
   if (map.kind == MapKind::Any) {
@@ -125,6 +130,16 @@ MapId cut_map(MapTable& table, MapId id, size_t axis, int64_t factor) {
     }
   }
   return runs_map(table, map.size, std::move(runs));
+}
+
+}  // namespace
+
+MapId cut_map(MapTable& table, MapId id, size_t axis, int64_t factor) {
+  const auto known = table.cuts.find({id, axis, factor});
+  if (known != table.cuts.end()) return known->second;
+  const MapId cut = cut_anew(table, id, axis, factor);
+  table.cuts[{id, axis, factor}] = cut;
+  return cut;
 }
 
 MapId any_map(MapTable& table, int64_t size, std::vector<int64_t> local, AxisMask axes) {

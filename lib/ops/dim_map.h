@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/keyed_hash.h"
@@ -41,6 +43,9 @@ struct MapTable {
   size_t ranks = 1;             // their product
   std::deque<DimMap> maps;      // what points at one stays right while others are added
   TextMap<std::string, MapId> index;
+  // What was asked for before: whole dims by their size, and cuts by what was cut, the axis and the factor.
+  std::map<int64_t, MapId> wholes;
+  std::map<std::tuple<MapId, size_t, int64_t>, MapId> cuts;
 };
 
 // More runs than this on one rank are not followed: a layout as fine as that is no layout that a plan makes.

@@ -22,8 +22,7 @@ MapId cut_segments(Walk& walk, int64_t size, std::span<const int64_t> segments, 
   return runs_map(maps, size, std::move(runs));
 }
 
-// Torch's placements of a spec on the walk's axes alone; segments are strided.
-Claim claim_of(const Walk& walk, const Sharding& sharding) {
+Claim make_claim(const Walk& walk, const Sharding& sharding) {
   Mesh mesh;
   for (const AxisId axis : walk.axes) mesh.axes.push_back(walk.plan.mesh.axes[axis]);
   PartitionSpec spec(sharding.spec.size());
@@ -43,6 +42,13 @@ Claim claim_of(const Walk& walk, const Sharding& sharding) {
                    .split_factor = static_cast<int64_t>(segments.size())};
   }
   return claim;
+}
+
+// Torch's placements of a parameter's spec on the walk's axes alone; segments are strided.
+const Claim& claim_of(Walk& walk, ParamId id) {
+  const auto [known, is_new] = walk.claim_of_sharding.try_emplace(walk.shardings.params[id].sharding);
+  if (is_new) known->second = make_claim(walk, sharding_of(walk.shardings, id));
+  return known->second;
 }
 
 }  // namespace
@@ -69,7 +75,7 @@ Spread param_layout(Walk& walk, ParamId id, RuleId& rule) {
     }
     layout.is_dtensor = true;
   }
-  layout.claim = claim_of(walk, sharding);
+  layout.claim = claim_of(walk, id);
   // A style that cuts parameters makes DTensors of those that it leaves whole, too.
   if (style != nullptr && !style->cut_dim.empty()) layout.is_dtensor = true;
   const RuleId module_rule = walk.rule_of_module[param.module];

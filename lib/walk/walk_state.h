@@ -152,6 +152,7 @@ struct Walk {
   std::vector<uint32_t> traced_numbers;  // by size entry
   TextMap<std::string, MemoEntry> memo;  // by what decides over an operation (walk/operations.h)
 
+  std::map<uint32_t, Claim> claim_of_sharding;       // by number in ShardingTable, of those that were asked for
   std::vector<RuleId> rule_of_module;                // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in the plan's order; of torch, whose hooks add up
   std::map<ParamId, SlotId> untied;     // the tensor of each name, where torch made a tie's names tensors of their own
