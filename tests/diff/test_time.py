@@ -100,9 +100,12 @@ def test_a_manifest_without_operations_has_no_time(tmp_path):
     assert b"time of a step\n  the manifests know no operations of a step\n" in result.stdout
     page = run("report", manifest, "--topology", TOPOLOGY)
     assert page.returncode == 0 and b'id="time"' not in page.stdout and b"time of a step is not known" in page.stderr
+    shown = run("show", manifest, "--topology", TOPOLOGY)
+    assert shown.returncode == 0 and b"time of a step is not known" in shown.stderr
+    assert shown.stdout == run("show", manifest).stdout
 
 
-@pytest.mark.parametrize("command", ["diff", "report"])
+@pytest.mark.parametrize("command", ["diff", "report", "show"])
 def test_a_topology_with_a_figure_that_is_none_is_refused(sides, command, tmp_path):
     broken = tmp_path / "topology.yaml"
     broken.write_text(TOPOLOGY.read_text().replace("efficiency: 0.6", "efficiency: -1"))
@@ -132,3 +135,20 @@ def test_the_report_has_the_time_with_its_formulas(sides):
     assert operations / (peak * share / 100) == pytest.approx(layer["forward"], rel=1e-3)
     assert "2 (n − 1) a + 2 (n − 1)/n S/B" in section
     assert 'id="time"' not in run("report", new).stdout.decode()
+
+
+def test_show_says_the_time_as_check_does(sides):
+    plan, manifest = sides[0][1]
+    shown = run("show", manifest, "--topology", TOPOLOGY).stdout.decode()
+    checked = run("check", MODEL, plan, "--costs", "--topology", TOPOLOGY).stdout.decode()
+    time = checked[checked.index("time of a step") :]
+    assert shown.endswith(time) and words(sides[1][1]["total"]) in time
+    assert "time of a step" not in run("show", manifest).stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "other", [["--chart"], ["--rank", "0"], ["--parameter", "lm_head.weight"], ["--format", "json"]]
+)
+def test_show_says_the_time_beside_the_overview_alone(sides, other):
+    result = run("show", sides[0][1][1], "--topology", TOPOLOGY, *other)
+    assert result.returncode == 2 and b"--topology" in result.stderr and result.stdout == b""

@@ -16,6 +16,7 @@
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 #include "syntax/json_writer.h"
+#include "timed_step.h"
 
 namespace tpplan {
 namespace {
@@ -119,8 +120,10 @@ GridOptions grid_options(const ShowArguments& arguments, const CommonArguments& 
   return {.width = render_options(STDOUT_FILENO, common.color).width, .ascii = arguments.ascii || !is_utf8_locale()};
 }
 
-// The collectives and the memory of a step, where the manifest lists them.
-std::string step_text(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
+// The collectives and the memory of a step, where the manifest lists them, and its time where one knows how fast
+// machines are.
+std::string step_text(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShowArguments& arguments,
+                      const CommonArguments& common) {
   if (!manifest.has_collectives) return {};
   const CollectiveMeasure measure = measure_collectives(manifest.collectives, manifest.mesh);
   const CostsLook look = costs_look(common);
@@ -133,7 +136,8 @@ std::string step_text(const Manifest& manifest, const ShowArguments& arguments, 
                        .has_remat = !manifest.remat.empty(),
                        .unlisted = manifest.step.unlisted},
                       look) +
-         render_memory(measure_training(manifest, *find_recipe(arguments.recipe)), look);
+         render_memory(measure_training(manifest, *find_recipe(arguments.recipe)), look) +
+         (timed ? render_time(timed->time, manifest.mesh, timed->topology, look) : std::string());
 }
 
 int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>& params, int64_t rank, PrintedAs as) {
@@ -157,7 +161,8 @@ int show_chart(const Manifest& manifest, const ShowArguments& arguments, const C
   return print(STDOUT_FILENO, render_chart(manifest, measure, options), {.color = look.color}) ? kExitFine : kExitUsage;
 }
 
-int show(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
+int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShowArguments& arguments,
+         const CommonArguments& common) {
   const bool json = arguments.format == "json";
   std::vector<const ManifestParam*> params;
   for (const auto* list : {&manifest.parameters, &manifest.buffers}) {
@@ -179,7 +184,7 @@ int show(const Manifest& manifest, const ShowArguments& arguments, const CommonA
   if (arguments.rank) return show_rank(manifest, params, *arguments.rank, as);
   std::string out;
   if (arguments.parameter.empty() && !json)
-    out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, arguments, common);
+    out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, timed, arguments, common);
   else
     for (const ManifestParam* param : params)
       out += json ? param_json(manifest, *param) + "\n"
@@ -196,9 +201,19 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   SourceFile file;
   Diagnostics diagnostics;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
-  const int status = print_findings(diagnostics, sources_of(file), common);
+  std::vector<SpeedFile> speeds;
+  std::optional<TimedStep> timed;
+  const bool asks_time = !arguments.speeds.empty() && !has_errors(diagnostics);
+  if (asks_time && read_speed_files(arguments.speeds, 1, speeds, diagnostics))
+    timed = time_manifest(manifest, speeds, diagnostics);
+  std::vector<const SourceFile*> files{&file};
+  for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
+  const int status = print_findings(diagnostics, sources_of(files), common);
   if (status != kExitFine) return status;
-  return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, arguments, common);
+  if (asks_time && !timed)
+    print(STDERR_FILENO, fmt::format("{}: the time of a step is not known: the manifest lists no operations\n",
+                                     escape_for_terminal(arguments.manifest)));
+  return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, timed, arguments, common);
 }
 
 }  // namespace tpplan

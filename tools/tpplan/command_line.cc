@@ -194,7 +194,12 @@ void declare_show(CLI::App& command, LineArguments& line) {
   CLI::Option* chart_option = command.add_flag("--chart", arguments.chart, "bars of the memory of each rank");
   command.add_flag("--ascii", arguments.ascii, "chart and grid in ASCII, whatever the locale");
   add_recipe(command, arguments.recipe, "how the model is trained, for the memory of a step (default: adamw)");
-  for (const char* other : {"--rank", "--parameter", "--format"}) chart_option->excludes(command.get_option(other));
+  add_speeds(command, arguments.speeds, "for");
+  for (const char* other : {"--rank", "--parameter", "--format"}) {
+    chart_option->excludes(command.get_option(other));
+    command.get_option("--topology")->excludes(command.get_option(other));
+  }
+  command.get_option("--topology")->excludes(chart_option);
 }
 
 void declare_report(CLI::App& command, LineArguments& line) {

@@ -78,6 +78,7 @@ struct ShowArguments {
   bool chart = false;                  // memory bars instead
   bool ascii = false;                  // of the chart: no other characters
   std::string recipe{kDefaultRecipe};  // of the overview and the chart: how the model is trained
+  std::vector<std::string> speeds;     // of the overview, as CheckArguments has them: for the time of a step
 };
 
 struct ReportArguments {
