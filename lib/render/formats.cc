@@ -15,11 +15,13 @@ constexpr Format kPrintFormats[] = {
     {"json", false, true, false, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.members); }},
     {"jsonl", false, false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
     {"sarif", false, false, true,
-     [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page); }},
-    {"github", false, false, true, [](const Report& r) { return render_github(r.diagnostics, r.sources); }},
+     [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page, r.unchecked); }},
+    {"github", false, false, true,
+     [](const Report& r) { return render_github(r.diagnostics, r.sources, r.unchecked); }},
     {"gitlab", false, false, true, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
-    {"markdown", false, false, true, [](const Report& r) { return render_markdown(r.diagnostics, r.sources); }},
-    {"junit", false, false, true, [](const Report& r) { return render_junit(r.diagnostics, r.sources); }},
+    {"markdown", false, false, true,
+     [](const Report& r) { return render_markdown(r.diagnostics, r.sources, r.unchecked); }},
+    {"junit", false, false, true, [](const Report& r) { return render_junit(r.diagnostics, r.sources, r.unchecked); }},
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Report {
   std::string_view tool;  // its name and version, a space between
   PageOfCode page;
   std::span<const DocumentMember> members{};  // of the document, behind the findings
+  std::string_view unchecked{};               // a sentence: what was not looked at, and is not among the findings
 };
 
 struct Format {

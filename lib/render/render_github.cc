@@ -73,7 +73,7 @@ void append_rest(std::string& out, const Diagnostics& rest, const Sources& sourc
 
 }  // namespace
 
-std::string render_github(const Diagnostics& diagnostics, const Sources& sources) {
+std::string render_github(const Diagnostics& diagnostics, const Sources& sources, std::string_view unchecked) {
   const Sources located = locate(diagnostics, sources);
   std::string out;
   if (diagnostics.list.empty()) {
@@ -94,6 +94,7 @@ std::string render_github(const Diagnostics& diagnostics, const Sources& sources
     }
   }
   if (!rest.list.empty()) append_rest(out, rest, located);
+  if (!unchecked.empty()) out += fmt::format("::notice title=tpplan::{}\n", escape(unchecked, kMessageEscapes));
   return out;
 }
 

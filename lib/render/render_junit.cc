@@ -66,7 +66,7 @@ void append_passing_case(std::string& out, const Sources& sources) {
 
 }  // namespace
 
-std::string render_junit(const Diagnostics& diagnostics, const Sources& sources) {
+std::string render_junit(const Diagnostics& diagnostics, const Sources& sources, std::string_view unchecked) {
   const Sources located = locate(diagnostics, sources);
   const size_t cases = std::max<size_t>(1, diagnostics.list.size());
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n";
@@ -74,6 +74,7 @@ std::string render_junit(const Diagnostics& diagnostics, const Sources& sources)
                      counts_of(diagnostics).errors);
   for (const Diagnostic& d : diagnostics.list) append_case(out, d, located);
   if (diagnostics.list.empty() && !sources.files.empty()) append_passing_case(out, sources);
+  if (!unchecked.empty()) out += fmt::format("  <system-out>{}</system-out>\n", xml(unchecked));
   return out + " </testsuite>\n</testsuites>\n";
 }
 

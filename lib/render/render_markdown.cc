@@ -33,17 +33,18 @@ std::vector<std::string> finding_row(const Diagnostic& d, const Sources& sources
 
 }  // namespace
 
-std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources) {
+std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources, std::string_view unchecked) {
   static constexpr std::string_view heads[] = {"", "code", "where", "what"};
   std::string plan = sources.files.empty() ? "" : sources.files.back()->name;
   shorten(plan, kMostOfText);
   const std::string about = plan.empty() ? "" : " in " + markdown_code(valid_utf8(plan));
-  if (diagnostics.list.empty()) return fmt::format("### tpplan: no findings{}\n", about);
+  const std::string behind = unchecked.empty() ? "" : fmt::format("\n{}\n", sentence(std::string(unchecked)));
+  if (diagnostics.list.empty()) return fmt::format("### tpplan: no findings{}\n", about) + behind;
   const Sources located = locate(diagnostics, sources);
   std::vector<std::vector<std::string>> rows;
   for (const Diagnostic& d : diagnostics.list) rows.push_back(finding_row(d, located));
   return fmt::format("### tpplan: {}{}\n\n", count_findings(diagnostics), about) +
-         markdown_table(heads, rows, kFindingsRoom);
+         markdown_table(heads, rows, kFindingsRoom) + behind;
 }
 
 }  // namespace tpplan

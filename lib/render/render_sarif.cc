@@ -187,19 +187,28 @@ void write_results(JsonWriter& json, const Diagnostics& diagnostics, const std::
   end_array(json);
 }
 
-// How the run went: whether the inputs could be judged at all.
-void write_invocation(JsonWriter& json, const Diagnostics& diagnostics) {
+// How the run went: whether the inputs could be judged at all, and what was not.
+void write_invocation(JsonWriter& json, const Diagnostics& diagnostics, std::string_view unchecked) {
   const int status = exit_status(diagnostics);
   begin_object(json);
   write_member(json, "executionSuccessful", status <= 1);
   write_member(json, "exitCode", status);
+  if (!unchecked.empty()) {
+    write_key(json, "toolExecutionNotifications");
+    begin_array(json);
+    begin_object(json);
+    write_member(json, "level", "note");
+    write_text(json, "message", without_links(std::string(unchecked)));
+    end_object(json);
+    end_array(json);
+  }
   end_object(json);
 }
 
 }  // namespace
 
-std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
-                         PageOfCode page) {
+std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool, PageOfCode page,
+                         std::string_view unchecked) {
   const std::vector<Code> codes = codes_of(diagnostics);
   JsonWriter json;
   begin_object(json);
@@ -219,7 +228,7 @@ std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources,
   next_line(json, 1);
   write_key(json, "invocations");
   begin_array(json);
-  write_invocation(json, diagnostics);
+  write_invocation(json, diagnostics, unchecked);
   end_array(json);
   next_line(json, 1);
   write_key(json, "results");

@@ -12,7 +12,8 @@ namespace tpplan {
 using PageOfCode = const char* (*)(std::string_view code);
 
 // One run of `tool` (name and version) with a rule for every code. Columns count code points.
+// `unchecked` (render/formats.h) is a notification of the run.
 [[nodiscard]] std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
-                                       PageOfCode page);
+                                       PageOfCode page, std::string_view unchecked = {});
 
 }  // namespace tpplan

@@ -74,8 +74,9 @@ std::string collectives_section(const Manifest& manifest, const ManifestMeasure&
   if (!manifest.has_collectives)
     return out +
            "<p>The manifest does not list them: the model file had no operations, or what runs this plan is not known "
-           "operation by operation. <code>python -m tpplan.export</code> writes a model file with its "
-           "operations.</p>\n</section>\n";
+           "operation by operation. <code>python -m tpplan.export</code> writes models of torch and transformers with "
+           "theirs. JAX and Keras run whole arrays: a cut changes no value of them, and their compiler chooses the "
+           "calls.</p>\n</section>\n";
   out += step_text(manifest);
   if (manifest.collectives.empty()) return out + "<p>None.</p>\n</section>\n";
   out +=

@@ -214,7 +214,8 @@ constexpr GapRow kGaps[] = {
     {"a step of this plan would fail", "mend what is found, and ask again", ""},
     {"the model has an operation that no rule describes", "`tpplan explain TP5114` says how to describe it",
      "what uses its result, gradients and collectives"},
-    {"JAX and Keras run whole arrays, and which collectives their compiler makes of a cut (GSPMD) is not judged yet",
+    {"JAX and Keras run whole arrays, so that a cut changes no value of them, and what it costs is for their compiler "
+     "to choose (GSPMD)",
      "what the compiler made stands in jax.jit(f).lower(...).compile().as_text()",
      "operations, gradients and collectives"},
 };
@@ -226,6 +227,11 @@ static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Global) + 1);
 std::string_view to_text(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].text; }
 std::string_view remedy_of(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].remedy; }
 std::string_view unchecked_by(ForecastGap gap) { return kGaps[static_cast<size_t>(gap)].unchecked; }
+
+std::string unchecked_text(ForecastGap gap) {
+  if (unchecked_by(gap).empty()) return {};
+  return fmt::format("{} were not checked: {}; {}", unchecked_by(gap), to_text(gap), remedy_of(gap));
+}
 
 Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                     const ShardingTable& shardings, const BoundaryTable& boundaries, const WalkOptions& options,

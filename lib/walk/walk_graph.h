@@ -58,6 +58,8 @@ struct Forecast {
 [[nodiscard]] std::string_view remedy_of(ForecastGap gap);
 // Which checks a gap leaves out without an error of the plan; empty for the others.
 [[nodiscard]] std::string_view unchecked_by(ForecastGap gap);
+// The three as one sentence; empty where no check is left out.
+[[nodiscard]] std::string unchecked_text(ForecastGap gap);
 
 // Reports TP5102 to TP5118 and TP5121. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,

@@ -15,9 +15,11 @@ def checked(folder, model, plan, *flags):
     return check_text(folder, model, plan, *flags, format="markdown").stdout.decode()
 
 
-def test_without_findings_it_is_one_line(tmp_path):
+def test_without_findings_it_is_one_line_and_what_was_not_checked(tmp_path):
     model, plan, *_ = CASES["nothing wrong"]
-    assert checked(tmp_path, model, plan) == "### tpplan: no findings in <code>plan.yaml</code>\n"
+    heading, empty, unchecked = checked(tmp_path, model, plan).splitlines()
+    assert heading == "### tpplan: no findings in <code>plan.yaml</code>" and empty == ""
+    assert "were not checked" in unchecked
 
 
 def test_the_heading_counts_and_each_finding_is_a_row_with_its_help(tmp_path):

@@ -24,6 +24,7 @@ struct ProjectReport {
   Diagnostics diagnostics;
   std::vector<std::vector<std::string>> meshes;  // by diagnostic
   std::string lines;                             // one for each run
+  std::vector<ForecastGap> gaps;                 // why something was not looked at in some of them, each once
   size_t fine = 0;
   int status = kExitFine;
 };
@@ -113,6 +114,9 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
                               session.usage    ? "a mesh that the plan does not have"
                               : counts.empty() ? "fine"
                                                : counts);
+  const ForecastGap gap = session.compilation.judgement.forecast.gap;
+  if (!unchecked_by(gap).empty() && std::ranges::find(report.gaps, gap) == report.gaps.end())
+    report.gaps.push_back(gap);
   add_findings(report, session.diagnostics, run.mesh.text);
   keep_text(report, session.model);
   keep_text(report, session.plan);
@@ -152,14 +156,22 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   std::vector<const SourceFile*> files;
   for (const SourceFile& file : report.files) files.push_back(&file);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  std::string unchecked;
+  for (const ForecastGap gap : report.gaps)
+    unchecked += fmt::format("{}of some checks {}", unchecked.empty() ? "" : "; ", unchecked_text(gap));
+  std::vector<DocumentMember> members;
+  if (!report.gaps.empty()) members.push_back({"unchecked", unchecked_member(report.gaps)});
   std::string out = format.render({.diagnostics = report.diagnostics,
                                    .sources = sources_of(files),
                                    .look = look,
                                    .tool = kToolVersion,
-                                   .page = embedded_page});
+                                   .page = embedded_page,
+                                   .members = members,
+                                   .unchecked = unchecked});
   if (format.for_people && !common.quiet)
-    out += report.lines + fmt::format("{}: {} fine, {} wrong\n", counted(runs.size(), "check"), report.fine,
-                                      runs.size() - report.fine);
+    out +=
+        report.lines + (unchecked.empty() ? "" : unchecked + "\n") +
+        fmt::format("{}: {} fine, {} wrong\n", counted(runs.size(), "check"), report.fine, runs.size() - report.fine);
   std::string said;
   report.status = close_baseline(baseline, report.status, said);
   if (format.for_people && !common.quiet) out += said;

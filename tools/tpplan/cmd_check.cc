@@ -194,12 +194,16 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   }
   if (arguments.inputs.examples && !format->for_people)
     members.push_back({"examples", examples_member(session.compilation.judgement.forecast.examples)});
+  const ForecastGap gap = session.compilation.judgement.forecast.gap;
+  if (!unchecked_by(gap).empty()) members.push_back({"unchecked", unchecked_member({&gap, 1})});
+  const std::string unchecked = unchecked_text(gap);
   std::string out = format->render({.diagnostics = session.diagnostics,
                                     .sources = sources_of(session),
                                     .look = look,
                                     .tool = kToolVersion,
                                     .page = embedded_page,
-                                    .members = members});
+                                    .members = members,
+                                    .unchecked = unchecked});
   if (format->for_people) {
     for (const Example& example : session.compilation.judgement.forecast.examples) out += example_text(example);
   }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -211,6 +212,9 @@ void judge_session(Session& session, const InputArguments& inputs, const std::fu
 // Both, with what compile() reports.
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 [[nodiscard]] Sources sources_of(const Session& session);
+
+// The member `unchecked` of schemas/diagnostics.schema.json: each gap leaves checks out.
+[[nodiscard]] std::string unchecked_member(std::span<const ForecastGap> gaps);
 
 // The two or three lines that a successful compile says about its manifest.
 [[nodiscard]] std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);

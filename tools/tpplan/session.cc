@@ -11,6 +11,7 @@
 #include "measure/measure_collectives.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
+#include "syntax/json_writer.h"
 #include "syntax/yaml_tree.h"
 #include "trace.h"
 #include "walk/runtimes.h"
@@ -156,6 +157,18 @@ std::string hidden_calls_text(const Compilation& c) {
 
 }  // namespace
 
+std::string unchecked_member(std::span<const ForecastGap> gaps) {
+  JsonWriter json;
+  write_array(json, gaps, [&json](ForecastGap gap) {
+    begin_object(json);
+    write_member(json, "checks", unchecked_by(gap));
+    write_member(json, "reason", to_text(gap));
+    write_member(json, "help", remedy_of(gap));
+    end_object(json);
+  });
+  return std::move(json.out);
+}
+
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   const ManifestTotals& t = c.manifest.totals;
   size_t sharded = 0, by_default = 0, uncut = 0;  // uncut: named axes have size 1
@@ -178,9 +191,8 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   out += hidden_calls_text(c);
-  const ForecastGap gap = c.judgement.forecast.gap;
-  if (!unchecked_by(gap).empty())
-    out += fmt::format("{} were not checked: {}; {}\n", unchecked_by(gap), to_text(gap), remedy_of(gap));
+  if (const std::string unchecked = unchecked_text(c.judgement.forecast.gap); !unchecked.empty())
+    out += unchecked + "\n";
   const std::string findings = count_findings(diagnostics);
   return findings.empty() ? out : out + findings + "\n";
 }
