@@ -6,6 +6,7 @@
 #include "report/render_frame.h"
 #include "report/render_memory.h"
 #include "report/render_model.h"
+#include "report/render_notices.h"
 #include "report/render_replicated.h"
 #include "report/render_rules.h"
 #include "report/render_shards.h"
@@ -18,7 +19,7 @@ namespace tpplan {
 bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
                  const std::optional<ReportTime>& step, const Sink& sink) {
   const std::vector<ShardGroup> groups = group_by_sharding(manifest);
-  return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) &&
+  return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(notices_html(manifest, measure)) &&
          sink(nav_html(against.has_value(), step.has_value())) &&
          (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
          sink(model_html(manifest, groups)) && sink(memory_html(manifest, measure)) &&

@@ -48,6 +48,8 @@ dd { margin: 0; }
 .tiles .big.warn { color: var(--whole); }
 @media (prefers-color-scheme: light) { .tiles .big.warn { color: #a8430a; } }
 .tiles .sub { font-size: 0.8125rem; line-height: 1.45; color: var(--muted); }
+.notices { margin: 1rem 0 0; padding: 0; list-style: none; font-size: 0.875rem; line-height: 1.5; }
+.notices li { padding: 0.125rem 0 0.125rem 0.75rem; border-left: 3px solid var(--whole); }
 figure { margin: 1rem 0; }
 .bars { margin: 0; padding: 0; list-style: none; }
 .bars li { display: grid; grid-template: "who bar sum" auto / minmax(5rem, 9rem) 1fr 5.5rem; gap: 0 1rem; align-items: center;

@@ -10,9 +10,9 @@ import re
 import subprocess
 
 import pytest
-from conftest import PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run, signed
+from conftest import NEIGHBOURS, PROGRAM, ROOT, codes, linear_model, on_terminal, plan_text, run, signed
 from page import groups, listed_paths, number, percent, piece_paths, pieces, ranks, read_page, section, table, value
-from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, difficult, llama, tied
+from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, compile_files, difficult, llama, tied
 
 # Sanitizers reserve terabytes of addresses.
 LIMITED = "" if "TPPLAN_SANITIZED" in os.environ else "ulimit -v 400000; "
@@ -200,6 +200,64 @@ def test_tiles_are_the_totals(case):
     assert shown == "< 0.01 %" if 0 < above < 0.0001 else abs(float(shown.split()[0]) / 100 - above) <= 0.0006
     whole = [p for p in case.parameters.values() if not any(p["spec"])]
     assert tiles[2].one("dd", "sub").text().endswith(f"{len(whole)} of {len(case.parameters)} parameters")
+
+
+NOTICED = """\
+format: tpplan.plan/1
+mesh: {tp: 2}
+tp_plan:
+  "up": colwise
+  "gate.weight": {spec: [tp, null]}
+  "gate": replicate
+  "router": replicate
+  "none": {style: rowwise, optional: true}
+suppress: [{code: TP4006, reason: "shown"}]
+"""
+
+
+def test_what_stands_out_comes_first_with_the_lines_of_the_plan(tmp_path):
+    layers = {f"layers.{i}": {"weight": [8, 8]} for i in range(3)}
+    modules = {"up": {"weight": [1024, 1024]}, "gate": {"weight": [8, 8]}, "router": {"weight": [16, 16]}, **layers}
+    types = [
+        {
+            "path": path,
+            "type": "Linear",
+            "parameters": {n: {"shape": s, "dtype": "float32"} for n, s in parameters.items()},
+        }
+        for path, parameters in modules.items()
+    ]
+    model = {
+        "format": "tpplan.model/1",
+        "name": "M",
+        "framework": "torch",
+        "modules": [{"path": "", "type": "M"}, *types],
+    }
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    (tmp_path / "plan.yaml").write_text(NOTICED)
+    flags = [flag for code in ("TP4005", "TP4004", *NEIGHBOURS) for flag in ("--allow", code)]
+    path = compile_files(tmp_path, tmp_path / "model.json", tmp_path / "plan.yaml", *flags)
+    page = report(path)
+    notices = [item.words() for item in read_page(page).one("ul", "notices").all("li")]
+    assert len(notices) == 4
+    assert notices[0].startswith("No rule names 3 parameters: whole on every rank, 768 B, ")
+    assert notices[0].endswith("of the model: layers.{0..2}.weight")
+    assert notices[1].startswith("router (line 7) leaves 1 parameter whole on every rank, 1.00 KiB, ")
+    assert notices[2:] == ["gate (line 6) decides nothing", "none (line 8) decides nothing"]
+    assert page.index(b'class="tiles"') < page.index(b'class="notices"') < page.index(b"<nav")
+
+
+def test_collectives_that_no_rule_asks_for_stand_out(tmp_path):
+    case = ROOT / "tests/golden/operations/torch-chunk-of-a-dtensor-gathers-it"
+    path = compile_files(tmp_path, case / "model.json", case / "plan.yaml", "--mode", "infer")
+    notices = [item.words() for item in read_page(report(path)).one("ul", "notices").all("li")]
+    assert notices[-1].startswith("No rule asks for 1 of the 2 collectives of a step, 64 B of 96 B")
+
+
+def test_nothing_stands_out_where_rules_cut_everything_or_one_rank_has_it(tmp_path):
+    model = linear_model(a=[8, 8])
+    cut = compile_case(tmp_path, model, plan_text({"a": "colwise"}))
+    alone = compile_case(tmp_path, model, plan_text({"a": "replicate"}, mesh="{tp: 1}"), name="alone.json")
+    assert b'class="notices"' not in report(cut) + report(alone)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -1,0 +1,107 @@
+#include "report/render_notices.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "report/group_params.h"
+#include "report/html_text.h"
+#include "report/memory_text.h"
+
+namespace tpplan {
+namespace {
+
+constexpr size_t kMostPatterns = 3, kMostRules = 3;  // named before a count of the others
+
+// The parameters of a node that are whole on every rank.
+struct WholeParams {
+  std::vector<std::string_view> paths;
+  uint64_t bytes = 0;
+};
+
+WholeParams whole_params(const Manifest& manifest, const RuleNode& node, const std::vector<bool>& is_counted) {
+  WholeParams whole;
+  for (const uint32_t param : node.params) {
+    const ParamLayout& layout = layout_of(manifest, manifest.parameters[param]);
+    if (!is_whole(layout.sharding.spec, manifest.mesh)) continue;
+    whole.paths.push_back(path_of(manifest, manifest.parameters[param]));
+    if (is_counted[param]) whole.bytes += whole_bytes(layout);
+  }
+  return whole;
+}
+
+std::string first_patterns(const std::vector<std::string_view>& paths) {
+  const std::vector<PathPattern> patterns = path_patterns(paths);
+  std::string text;
+  for (size_t i = 0; i < std::min(patterns.size(), kMostPatterns); ++i)
+    text += (i == 0 ? "" : ", ") + code(patterns[i].text);
+  if (patterns.size() > kMostPatterns)
+    text += fmt::format(" and <a href=\"#replicated\">{} more</a>", grouped(patterns.size() - kMostPatterns));
+  return text;
+}
+
+std::string size_text(const Manifest& manifest, uint64_t bytes) {
+  return fmt::format("{}, {} of the model", bytes_html(bytes), percent_text(bytes, manifest.totals.bytes));
+}
+
+std::string uncovered_html(const Manifest& manifest, const WholeParams& whole) {
+  return fmt::format("No rule names {}: whole on every rank, {}: {}", grouped(whole.paths.size(), "parameter"),
+                     size_text(manifest, whole.bytes), first_patterns(whole.paths));
+}
+
+std::string rule_name(const Manifest& manifest, uint32_t rule) {
+  return fmt::format("{} (line {})", code(manifest.rules[rule].key), manifest.rules[rule].line);
+}
+
+struct WholeRule {
+  uint32_t rule = 0;
+  WholeParams whole;
+};
+
+}  // namespace
+
+// One rank has everything whatever the plan says: nothing stands out there.
+std::string notices_html(const Manifest& manifest, const ManifestMeasure& measure) {
+  if (device_count(manifest.mesh) == 1) return {};
+  const std::vector<bool> is_counted = counted_params(manifest);
+  std::vector<std::string> items, idle;
+  std::vector<WholeRule> kept;
+  size_t idle_rules = 0;
+  for (const RuleBlock& block : group_by_rule(manifest)) {
+    for (const RuleNode& node : block.nodes) {
+      WholeParams whole = whole_params(manifest, node, is_counted);
+      const bool has_rule = node.rule != kNoManifestRule;
+      if (!has_rule && !whole.paths.empty() && node.reason == "default")
+        items.push_back(uncovered_html(manifest, whole));
+      if (has_rule && !whole.paths.empty()) kept.push_back({node.rule, std::move(whole)});
+      if (has_rule && node.params.empty() && node.modules.empty() && ++idle_rules <= kMostRules)
+        idle.push_back(rule_name(manifest, node.rule));
+    }
+  }
+  std::ranges::stable_sort(kept, std::ranges::greater{}, [](const WholeRule& rule) { return rule.whole.bytes; });
+  for (size_t i = 0; i < std::min(kept.size(), kMostRules); ++i)
+    items.push_back(fmt::format("{} leaves {} whole on every rank, {}", rule_name(manifest, kept[i].rule),
+                                grouped(kept[i].whole.paths.size(), "parameter"),
+                                size_text(manifest, kept[i].whole.bytes)));
+  if (kept.size() > kMostRules)
+    items.push_back(fmt::format("{} more leave <a href=\"#replicated\">parameters</a> whole",
+                                grouped(kept.size() - kMostRules, "rule")));
+  for (std::string& name : idle) items.push_back(fmt::format("{} decides nothing", std::move(name)));
+  if (idle_rules > kMostRules)
+    items.push_back(
+        fmt::format("{} more decide <a href=\"#rules\">nothing</a>", grouped(idle_rules - kMostRules, "rule")));
+  const CallSums &hidden = measure.collectives.hidden, &total = measure.collectives.total;
+  if (hidden.calls > 0)
+    items.push_back(
+        fmt::format("No rule asks for {} of the <a href=\"#collectives\">{}</a> of a step, {} of {}: DTensor "
+                    "makes them where operands do not fit",
+                    grouped(hidden.calls), grouped(total.calls, "collective"), bytes_html(hidden.payload),
+                    bytes_html(total.payload)));
+  if (items.empty()) return {};
+  std::string out = "<ul class=\"notices\" aria-label=\"What to look at\">\n";
+  for (const std::string& item : items) out += fmt::format("<li>{}</li>\n", item);
+  return out + "</ul>\n";
+}
+
+}  // namespace tpplan
