@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/keyed_hash.h"
+#include "base/path_patterns.h"
 #include "base/text.h"
 #include "match/glob.h"
 #include "plan/dialects.h"
 #include "plan/explain_style.h"
-#include "report/path_patterns.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {

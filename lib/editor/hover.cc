@@ -6,8 +6,8 @@
 #include <map>
 
 #include "base/markdown.h"
+#include "base/path_patterns.h"
 #include "base/text.h"
-#include "report/path_patterns.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 

@@ -60,20 +60,6 @@ void group_members(Grouping& in, const std::vector<uint32_t>& members) {
 
 }  // namespace
 
-NumberedPath split_numbers(std::string_view path) {
-  static constexpr std::string_view digits = "0123456789";
-  NumberedPath split;
-  for (;;) {
-    const size_t begin = std::min(path.find_first_of(digits), path.size());
-    split.texts.push_back(path.substr(0, begin));
-    path.remove_prefix(begin);
-    if (path.empty()) return split;
-    const size_t end = std::min(path.find_first_not_of(digits), path.size());
-    split.numbers.push_back(path.substr(0, end));
-    path.remove_prefix(end);
-  }
-}
-
 // The hash leaves groups in any order; no two share a member, so that the sort by first member decides it.
 std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std::span<const uint32_t> values) {
   Grouping in{.paths = {}, .values = values, .groups = {}};

@@ -7,15 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tpplan {
+#include "base/path_patterns.h"
 
-// A path in pieces: `texts` between the runs of decimal digits, which are as long as they can be; one text more than
-// numbers.
-struct NumberedPath {
-  std::vector<std::string_view> texts;
-  std::vector<std::string_view> numbers;
-};
-[[nodiscard]] NumberedPath split_numbers(std::string_view path);
+namespace tpplan {
 
 // Paths with the same texts and the same value. The numbers at `varies` differ among them, the others are equal, and
 // every path with these texts and these equal numbers is one of `members` (indices, ascending).

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/path_patterns.h"
 #include "base/text.h"
 #include "manifest/path_pattern.h"
 #include "sharding/tensor_size.h"
@@ -31,23 +32,33 @@ bool parse_share(std::string_view text, double& share) {
 
 // By pattern in the map, then by bytes with a stable sort: groups of equal size stand in one order on every machine.
 std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most) {
-  std::map<std::string, ReplicatedGroup> groups;
+  struct Gathered {
+    ReplicatedGroup group;
+    std::vector<std::string_view> paths;
+  };
+  std::map<std::string, Gathered> groups;
   const std::vector<bool> counted = counted_params(manifest);
   for (size_t i = 0; i < manifest.parameters.size(); ++i) {
     const ManifestParam& param = manifest.parameters[i];
     const ParamLayout& layout = layout_of(manifest, param);
     if (!counted[i] || !is_whole(layout.sharding.spec, manifest.mesh)) continue;
-    std::string pattern = path_pattern(path_of(manifest, param));
-    ReplicatedGroup& group = groups[pattern];
-    group.pattern = std::move(pattern);
-    ++group.count;
-    group.bytes += bytes_of(layout.dtype, layout.shape);
+    const std::string_view path = path_of(manifest, param);
+    Gathered& gathered = groups[path_pattern(path)];
+    gathered.paths.push_back(path);
+    ++gathered.group.count;
+    gathered.group.bytes += bytes_of(layout.dtype, layout.shape);
   }
-  std::vector<ReplicatedGroup> sorted;
-  for (auto& [pattern, group] : groups) sorted.push_back(std::move(group));
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::vector<const Gathered*> sorted;
+  for (const auto& [pattern, gathered] : groups) sorted.push_back(&gathered);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Gathered* a, const Gathered* b) { return a->group.bytes > b->group.bytes; });
   if (sorted.size() > most) sorted.resize(most);
-  return sorted;
+  std::vector<ReplicatedGroup> largest;
+  for (const Gathered* gathered : sorted) {
+    largest.push_back(gathered->group);
+    largest.back().pattern = ranged_path(gathered->paths);
+  }
+  return largest;
 }
 
 // One device holds everything whatever the plan says: it never fails the gate.

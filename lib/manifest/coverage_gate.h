@@ -18,7 +18,7 @@ inline constexpr std::string_view kShareForm = "a share such as 5% or 0.05 (one 
 
 // Parameters that every rank holds whole, the largest first, names that differ in numbers only taken together.
 struct ReplicatedGroup {
-  std::string pattern;  // numbers as `*`
+  std::string pattern;  // numbers as ranges: "layers.{0..31}.norm.weight"
   uint64_t count = 0;
   uint64_t bytes = 0;  // of all of them, on each rank
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "manifest/path_pattern.h"
@@ -24,6 +25,7 @@ CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest)
   using Key = std::tuple<bool, bool, CollectiveKind, std::string_view, std::string, std::string_view>;
   std::map<Key, size_t> index;
   std::vector<CallChange> changes;
+  std::map<size_t, std::set<std::string_view>> modules;  // of each change
   // The new manifest first: changes stand in the order of its step, and what is gone stands behind.
   for (const auto& [manifest, is_new] : {std::pair{&new_manifest, true}, std::pair{&old_manifest, false}}) {
     for (const CollectiveCall& call : manifest->collectives) {
@@ -36,11 +38,13 @@ CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest)
                            .kind = call.kind,
                            .axis = axis,
                            .module = call.module,
+                           .modules = {},
                            .shapes_before = {},
                            .shapes_after = {},
                            .dtype = call.dtype});
       CallChange& change = changes[entry->second];
       if (change.module != call.module) change.module = std::get<4>(entry->first);
+      modules[entry->second].insert(call.module);
       ++(is_new ? change.after : change.before);
       ++(is_new ? diff.after : diff.before);
       auto& shapes = is_new ? change.shapes_after : change.shapes_before;
@@ -52,6 +56,7 @@ CallsDiff diff_calls(const Manifest& old_manifest, const Manifest& new_manifest)
     }
   }
   if (!diff.known_before || !diff.known_after) return diff;
+  for (const auto& [change, paths] : modules) changes[change].modules.assign(paths.begin(), paths.end());
   std::erase_if(changes, [](const CallChange& change) {
     return change.before == change.after && change.shapes_before == change.shapes_after &&
            change.bytes_before == change.bytes_after;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "manifest/manifest.h"
@@ -17,6 +18,7 @@ struct CallChange {
   CollectiveKind kind{};
   std::string axis;
   std::string module;                                             // path_pattern; the path itself where there is one
+  std::vector<std::string_view> modules;                          // all of them, each once; views into the manifests
   std::vector<std::vector<int64_t>> shapes_before, shapes_after;  // of the inputs, each once
   std::string dtype;
   uint64_t before = 0, after = 0;

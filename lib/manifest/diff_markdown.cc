@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/markdown.h"
+#include "base/path_patterns.h"
 #include "base/text.h"
 #include "manifest/diff_rows.h"
 #include "manifest/diff_text.h"
@@ -69,10 +70,8 @@ std::string settings_table(const std::vector<FieldChange>& settings) {
 std::string families_cell(const ChangeGroup& group) {
   std::vector<std::string> names;
   for (const PathFamily& family : group.families) {
-    const bool is_one = family.paths.size() == 1;
-    std::string name = cell_code(is_one && family.paths[0].empty() ? "<root>"
-                                 : is_one                          ? family.paths[0]
-                                                                   : std::string_view(family.pattern));
+    const std::string path = ranged_path(family.paths);
+    std::string name = cell_code(path.empty() ? "<root>" : path);
     if (family.of > 1)
       name += family.paths.size() == family.of ? fmt::format(" ({})", family.of)
                                                : fmt::format(" ({} of {})", family.paths.size(), family.of);
@@ -131,7 +130,7 @@ std::string calls_table(const CallsDiff& calls) {
     const auto side = [](uint64_t count, uint64_t bytes) { return fmt::format("{}, {}", count, human_bytes(bytes)); };
     rows.push_back({fmt::format("{} {}{}", c.backward ? "backward" : "forward", cell_code(to_text(c.kind)),
                                 c.hidden ? ", hidden" : ""),
-                    cell_code(c.axis), cell_code(c.module), side(c.before, c.bytes_before),
+                    cell_code(c.axis), cell_code(ranged_path(c.modules)), side(c.before, c.bytes_before),
                     side(c.after, c.bytes_after)});
   }
   return cell_table(fmt::format("Calls of a step: {} → {}", calls.before, calls.after), heads, rows);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/path_patterns.h"
 #include "base/text.h"
 #include "manifest/diff_rows.h"
 #include "sharding/tensor_size.h"
@@ -70,7 +71,7 @@ std::string one_sided_text(const ChangeGroup& group) {
 std::string group_text(const ChangeGroup& group, char sign) {
   std::string out;
   for (const PathFamily& family : group.families) {
-    const std::string_view name = family.paths.size() == 1 ? family.paths[0] : std::string_view(family.pattern);
+    const std::string name = ranged_path(family.paths);
     out += fmt::format("  {} {}", sign, name.empty() ? "<root>" : escape_for_terminal(name));
     if (family.paths.size() > 1 || family.of > 1) {
       const bool all = family.paths.size() == family.of;
@@ -148,7 +149,8 @@ std::string calls_text(const CallsDiff& calls) {
   for (const CallChange& c : calls.changes) {
     const char sign = c.before == 0 ? '+' : c.after == 0 ? '-' : '~';
     out += fmt::format("  {} {:<8}  {} over {}  {}{}\n", sign, c.backward ? "backward" : "forward", to_text(c.kind),
-                       escape_for_terminal(c.axis), escape_for_terminal(c.module), c.hidden ? ", hidden" : "");
+                       escape_for_terminal(c.axis), escape_for_terminal(ranged_path(c.modules)),
+                       c.hidden ? ", hidden" : "");
     out += fmt::format("      {} {}, {}, {} {}\n", arrow(fmt::format("{}", c.before), fmt::format("{}", c.after)),
                        c.before == 1 && c.after == 1 ? "call" : "calls",
                        arrow(human_bytes(c.bytes_before), human_bytes(c.bytes_after)),

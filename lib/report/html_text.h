@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/path_patterns.h"
 #include "measure/measure_manifest.h"
-#include "report/path_patterns.h"
 
 namespace tpplan {
 

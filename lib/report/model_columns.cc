@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "report/path_patterns.h"
+#include "base/path_patterns.h"
 
 namespace tpplan {
 namespace {

@@ -165,7 +165,7 @@ std::string calls_html(const CallsDiff& calls) {
     rows += row_html(
         heads,
         std::vector<std::string>{
-            code(c.module), pass_text(c.backward, c.hidden), std::string(to_text(c.kind)), code(c.axis),
+            code(ranged_path(c.modules)), pass_text(c.backward, c.hidden), std::string(to_text(c.kind)), code(c.axis),
             fmt::format("{} {}", shape_text(c.after > 0 ? c.shapes_after[0] : c.shapes_before[0]), html(c.dtype)),
             grouped(c.before), grouped(c.after), bytes_html(c.bytes_before), bytes_html(c.bytes_after)});
   }

@@ -31,7 +31,7 @@ std::string replicated_html(const Manifest& manifest) {
                        std::vector<std::string>{code(groups[i].pattern), grouped(groups[i].count),
                                                 bytes_html(groups[i].bytes), percent_text(groups[i].bytes, t.bytes)});
   }
-  out += table_html("The largest first; a star stands for a number", heads, rows);
+  out += table_html("The largest first", heads, rows);
   if (groups.size() > kMaxReplicated)
     out += fmt::format("<p class=\"more\">And {} in {} more.</p>\n", grouped(rest, "name"),
                        grouped(groups.size() - kMaxReplicated, "pattern"));

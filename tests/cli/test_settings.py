@@ -141,7 +141,7 @@ def test_the_gate_speaks_first_and_names_the_largest(project):
     assert result.returncode == 1
     assert "error[TP5021]: 99.7 % of the model is whole on every rank, the limit is 5 %" in first
     assert "`big.weight` 128.0 KiB" in result.stdout.decode()
-    assert "`layers.*.w.weight` 32.0 KiB, 2 in all" in result.stdout.decode()
+    assert "`layers.{0..1}.w.weight` 32.0 KiB, 2 in all" in result.stdout.decode()
 
 
 def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_path):
@@ -155,7 +155,7 @@ def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_pa
     assert result.returncode == 1
     assert "error[TP5021]: 99.5 % of the model is whole on every rank" in first
     assert "each rank holds 433.3 GiB (99.6 %), the ideal is 54.4 GiB (12.5 %)" in first
-    assert any("`model.layers.*.mlp.experts.gate_up_proj` 284.8 GiB, 36 in all" in line for line in rest)
+    assert any("`model.layers.{0..35}.mlp.experts.gate_up_proj` 284.8 GiB, 36 in all" in line for line in rest)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-#include "report/path_patterns.h"
+#include "base/path_patterns.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -7,7 +7,6 @@
 
 #include "base/keyed_hash.h"
 #include "base/text.h"
-#include "emit/path_groups.h"
 
 namespace tpplan {
 namespace {
@@ -63,6 +62,20 @@ PathPattern pattern_of(const Family& family) {
 
 }  // namespace
 
+NumberedPath split_numbers(std::string_view path) {
+  static constexpr std::string_view digits = "0123456789";
+  NumberedPath split;
+  for (;;) {
+    const size_t begin = std::min(path.find_first_of(digits), path.size());
+    split.texts.push_back(path.substr(0, begin));
+    path.remove_prefix(begin);
+    if (path.empty()) return split;
+    const size_t end = std::min(path.find_first_not_of(digits), path.size());
+    split.numbers.push_back(path.substr(0, end));
+    path.remove_prefix(end);
+  }
+}
+
 // Families are found by a hash of their texts, so that the list is gone through once.
 std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) {
   TextMap<std::string, size_t> known;
@@ -88,5 +101,7 @@ std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) 
   for (const Family& family : families) patterns.push_back(pattern_of(family));
   return patterns;
 }
+
+std::string ranged_path(std::span<const std::string_view> paths) { return path_patterns(paths)[0].text; }
 
 }  // namespace tpplan
