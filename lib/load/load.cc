@@ -116,7 +116,16 @@ void read_text(tpplan_load& load, const char* path) {
   load.file = std::move(result.file);
 }
 
-Findings open_text(tpplan_load& load, const char* weights, int rank) {
+Rename rename_of(const tpplan_load_source& source) {
+  if (source.rename == nullptr) return {};
+  return [&source](std::string_view stored) -> std::optional<std::string> {
+    const char* name = source.rename(source.user, std::string(stored).c_str());
+    return name == nullptr ? std::nullopt : std::optional<std::string>(name);
+  };
+}
+
+Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
+  const int rank = source.rank;
   Findings findings;
   Diagnostics diagnostics;
   load.manifest = read_manifest(load.file, diagnostics);
@@ -127,7 +136,7 @@ Findings open_text(tpplan_load& load, const char* weights, int rank) {
   if (rank < 0 || rank >= ranks)
     throw Refusal{fmt::format("rank {} of a mesh of {}: ranks are counted from 0", rank,
                               counted(static_cast<uint64_t>(ranks), "rank"))};
-  const bool good = open_weights(weights, load.manifest, load.source);
+  const bool good = open_weights(source.weights, load.manifest, load.source, rename_of(source));
   add_findings(load, findings, load.source.weights.diagnostics, sources_of(texts_of(load.source.weights)));
   for (const Fault& fault : load.source.findings) add_finding(load, findings, fault);
   if (!good || !findings.text.empty()) return findings;
@@ -142,26 +151,15 @@ Findings open_text(tpplan_load& load, const char* weights, int rank) {
   return findings;
 }
 
-int open_with(const char* weights, int rank, tpplan_load** out,
-              const std::function<void(tpplan_load&)>& read) noexcept {
-  if (out == nullptr) return TPPLAN_LOAD_INPUT;
-  *out = nullptr;
-  try {
-    *out = new tpplan_load;
-  } catch (...) {
-    return TPPLAN_LOAD_LIMIT;
-  }
-  tpplan_load& load = **out;
-  Findings findings;
-  const int status = guarded(load, [&] {
-    if (weights == nullptr) throw Refusal{"no weights are named"};
-    read(load);
-    findings = open_text(load, weights, rank);
-  });
-  if (status != TPPLAN_LOAD_OK || load.is_open) return status;
-  return guarded(load, [&] { load.error = std::move(findings.text); }) == TPPLAN_LOAD_OK
-             ? (load.said = load.error.c_str(), findings.status)
-             : TPPLAN_LOAD_LIMIT;
+void read_source(tpplan_load& load, const tpplan_load_source& source) {
+  if (source.size != sizeof source)
+    throw Refusal{"the source is of another version of the library: `size` is not that of its struct"};
+  if (source.weights == nullptr) throw Refusal{"no weights are named"};
+  if ((source.manifest == nullptr) == (source.text == nullptr))
+    throw Refusal{"the manifest is given by its path or by its text"};
+  if (source.manifest != nullptr) return read_text(load, source.manifest);
+  load.file.name = "manifest";
+  load.file.text.assign(source.text, source.length);
 }
 
 uint32_t first_of(const tpplan_load& load, size_t tensor) {
@@ -346,19 +344,24 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
 
 int tpplan_load_version(void) { return 1; }
 
-int tpplan_load_open(const char* manifest, const char* weights, int rank, tpplan_load** load) {
-  return tpplan::open_with(weights, rank, load, [manifest](tpplan_load& opened) {
-    if (manifest == nullptr) throw tpplan::Refusal{"no manifest is named"};
-    tpplan::read_text(opened, manifest);
+int tpplan_load_open(const tpplan_load_source* source, tpplan_load** out) {
+  if (source == nullptr || out == nullptr) return TPPLAN_LOAD_INPUT;
+  *out = nullptr;
+  try {
+    *out = new tpplan_load;
+  } catch (...) {
+    return TPPLAN_LOAD_LIMIT;
+  }
+  tpplan_load& load = **out;
+  tpplan::Findings findings;
+  const int status = tpplan::guarded(load, [&] {
+    tpplan::read_source(load, *source);
+    findings = tpplan::open_text(load, *source);
   });
-}
-
-int tpplan_load_open_text(const char* text, size_t length, const char* weights, int rank, tpplan_load** load) {
-  const std::string_view view = text == nullptr ? std::string_view() : std::string_view(text, length);
-  return tpplan::open_with(weights, rank, load, [&view](tpplan_load& opened) {
-    opened.file.name = "manifest";
-    opened.file.text = view;
-  });
+  if (status != TPPLAN_LOAD_OK || load.is_open) return status;
+  load.error = std::move(findings.text);
+  load.said = load.error.c_str();
+  return findings.status;
 }
 
 size_t tpplan_load_count(const tpplan_load* load) {

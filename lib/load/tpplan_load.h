@@ -2,7 +2,8 @@
  * that have a model of their own. C, and nothing else; no call throws, ends the process or prints.
  *
  *   tpplan_load* load;
- *   int status = tpplan_load_open("manifest.json", "model.safetensors.index.json", rank, &load);
+ *   tpplan_load_source source = {.size = sizeof source, .manifest = "manifest.json", .weights = "model.safetensors"};
+ *   int status = tpplan_load_open(&source, &load);
  *   for (size_t i = 0; status == 0 && i < tpplan_load_count(load); ++i) {
  *     status = tpplan_load_describe(load, i, &tensor);
  *     targets[i] = (tpplan_load_target){i, malloc(tensor.bytes), tensor.bytes};
@@ -81,14 +82,25 @@ typedef struct {
 /* Grows when a struct or function changes its meaning: 1. */
 TPPLAN_LOAD_CHECKED int tpplan_load_version(void);
 
-/* Reads and proves the manifest, opens the weights (a safetensors file, an index of several, a folder of them, or one
- * that `tpplan-exec save` wrote for any mesh), and finds every parameter of the manifest in them. `*load` is NULL only
- * where there was no memory for it; else it says what is wrong (tpplan_load_error), and is to be closed. */
-TPPLAN_LOAD_CHECKED int tpplan_load_open(const char* manifest, const char* weights, int rank, tpplan_load** load);
+/* What is opened. Members that are 0 or NULL are not given. */
+typedef struct {
+  size_t size;          /* sizeof(tpplan_load_source) */
+  const char* manifest; /* its path, */
+  const char* text;     /* or its text, of `length` bytes */
+  size_t length;
+  const char* weights; /* a safetensors file, an index of several, a folder of them, or one that `tpplan-exec save` or
+                        * torch's distributed checkpoint for Hugging Face wrote, for any mesh */
+  int rank;
+  const char* (*rename)(
+      void* user,
+      const char* stored); /* what the manifest calls a tensor that the weights have under this
+                            * name: called with each while they are opened; the text is copied; NULL leaves it out */
+  void* user;
+} tpplan_load_source;
 
-/* The same with the manifest's text. */
-TPPLAN_LOAD_CHECKED int tpplan_load_open_text(const char* text, size_t length, const char* weights, int rank,
-                                              tpplan_load** load);
+/* Reads and proves the manifest, opens the weights, and finds every parameter of the manifest in them. `*load` is NULL
+ * only where there was no memory for it; else it says what is wrong (tpplan_load_error), and is to be closed. */
+TPPLAN_LOAD_CHECKED int tpplan_load_open(const tpplan_load_source* source, tpplan_load** load);
 
 TPPLAN_LOAD_CHECKED size_t tpplan_load_count(const tpplan_load* load);
 TPPLAN_LOAD_CHECKED int tpplan_load_describe(tpplan_load* load, size_t number, tpplan_load_tensor* tensor);

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "diagnostics/fault.h"
@@ -41,8 +44,12 @@ struct WeightSource {
 // stands in weights.diagnostics. False after any error; throws TP8020 and TP8021 for a folder that cannot be used.
 [[nodiscard]] bool open_files(const std::string& path, WeightSource& source);
 
+// What the manifest calls a tensor that is stored under another name; nothing for one that is left out.
+using Rename = std::function<std::optional<std::string>(std::string_view stored)>;
+
 // Opens the files and finds the manifest's tensors in them (place_tensors). All findings together stand in `findings`;
 // those of headers and the index in weights.diagnostics. False after any error.
-[[nodiscard]] bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source);
+[[nodiscard]] bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source,
+                                const Rename& rename = {});
 
 }  // namespace tpplan

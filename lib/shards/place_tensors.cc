@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 
 #include "base/keyed_hash.h"
@@ -125,6 +126,30 @@ const std::vector<WeightPlace>* find_stored(const StoredIndex& stored, const Man
   return nullptr;
 }
 
+// Where each name stands, as the manifest calls it. Two names become one only by mistake.
+StoredIndex index_stored(const std::string& path, WeightSource& source, const Rename& rename,
+                         std::deque<std::string>& renamed) {
+  StoredIndex stored;
+  const auto name_of = [&](const WeightPlace& place) {
+    return source.weights.headers[place.file].tensors[place.tensor].name;
+  };
+  for (const WeightPlace& place : source.weights.tensors) {
+    std::string_view name = name_of(place);
+    if (rename) {
+      std::optional<std::string> called = rename(name);
+      if (!called) continue;
+      name = renamed.emplace_back(std::move(*called));
+    }
+    std::vector<WeightPlace>& places = stored[name];
+    if (!places.empty() && name_of(places[0]) != name_of(place) && source.findings.size() < kMaxFindings)
+      note(source, Code::TP8023, path,
+           fmt::format("`{}` and `{}` of the weights are both renamed to `{}`", escape_for_terminal(name_of(places[0])),
+                       escape_for_terminal(name_of(place)), escape_for_terminal(name)));
+    places.push_back(place);
+  }
+  return stored;
+}
+
 void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t tensors, const std::string& path,
                    WeightSource& source) {
   StoredIndex unused = stored;
@@ -154,10 +179,9 @@ Fault missing_buffers(const std::string& path, size_t count) {
           .place = path};
 }
 
-bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source) {
-  StoredIndex stored;
-  for (const WeightPlace& place : source.weights.tensors)
-    stored[source.weights.headers[place.file].tensors[place.tensor].name].push_back(place);
+bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source, const Rename& rename) {
+  std::deque<std::string> renamed;  // that the index points into
+  const StoredIndex stored = index_stored(path, source, rename, renamed);
   const size_t parameters = manifest.parameters.size(), tensors = parameters + manifest.buffers.size();
   std::vector<std::span<const uint32_t>> group_of(tensors);
   for (const std::vector<uint32_t>& group : manifest.tied) {

@@ -50,20 +50,28 @@ static int on_progress(void* user, uint64_t done, uint64_t total) {
   return 0;
 }
 
+static const char* without_prefix(void* user, const char* stored) {
+  const size_t length = strlen(user);
+  return strncmp(stored, user, length) == 0 ? stored + length : NULL;
+}
+
 static int is(const char* path, const char* wanted) { return wanted != NULL && strcmp(path, wanted) == 0; }
 
 static int run_once(int argc, char** argv, int quiet) {
   struct run run = {.stop = option(argc, argv, "stop") ? atol(option(argc, argv, "stop")) : 0, .quiet = quiet};
-  int status;
+  tpplan_load_source source = {
+      .size = sizeof source, .weights = argv[2], .rank = atoi(argv[3]), .user = (void*)option(argc, argv, "prefix")};
+  static char text[1 << 20];
   if (option(argc, argv, "text")) {
-    static char text[1 << 20];
     FILE* file = fopen(argv[1], "rb");
-    const size_t length = file == NULL ? 0 : fread(text, 1, sizeof text, file);
+    source.text = text;
+    source.length = file == NULL ? 0 : fread(text, 1, sizeof text, file);
     if (file != NULL) fclose(file);
-    status = tpplan_load_open_text(text, length, argv[2], atoi(argv[3]), &run.load);
   } else {
-    status = tpplan_load_open(argv[1], argv[2], atoi(argv[3]), &run.load);
+    source.manifest = argv[1];
   }
+  if (source.user != NULL) source.rename = without_prefix;
+  int status = tpplan_load_open(&source, &run.load);
   const size_t tensors = tpplan_load_count(run.load);
   tpplan_load_target* targets = calloc(2 * tensors + 1, sizeof *targets);
   size_t count = 0;

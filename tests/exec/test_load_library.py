@@ -138,6 +138,20 @@ def test_one_tensor_alone_reads_its_bytes_alone(checkpoint):
         assert needed == len(ranks[4][path])
 
 
+def test_names_are_the_manifests_on_the_way_in(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    stored = {f"model.{name}": t for name, t in tensors.items() if name != "e.start"}
+    stored["extra"] = ("int8", (2,), b"ab")
+    write_file(tmp_path / "w.safetensors", stored)
+    assert read(manifest, tmp_path / "w.safetensors", 5, prefix="model.")[0] == ranks[5]
+    done = drive(manifest, tmp_path / "w.safetensors", 5)
+    assert done.returncode == 1 and "error[TP8022]: parameter `a.rows`" in done.stderr
+    stored["model.a.rows"] = ("float64", (10, 6), bytes(480))
+    write_file(tmp_path / "w.safetensors", stored)
+    done = drive(manifest, tmp_path / "w.safetensors", 5, prefix="model.")
+    assert done.returncode == 1 and "`a.rows` (stored as `model.a.rows`) is float64 there" in done.stderr
+
+
 def test_progress_ends_with_everything(checkpoint):
     manifest, _, _ = checkpoint
     done = drive(manifest, manifest.parent / "weights", 0)

@@ -219,3 +219,38 @@ def test_memory_beside_the_targets_stays_small(tmp_path):
     grown, read, needed = map(int, ran.stdout.split())
     assert needed == total // 2 and read == needed
     assert grown * 1024 < needed // 10
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_names_of_other_checkpoints_are_the_manifests_on_the_way_in(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    stored = {name.replace("a.", "old.").replace("b.", "old."): t for name, t in tensors.items() if name != "e.start"}
+    write_file(tmp_path / "w.safetensors", stored)
+    into = memory_for(ranks[0])
+    old = {"rows": "a", "columns": "a", "thin": "a", "both": "b", "stacked": "b", "fused": "b"}
+    for rename in (
+        {r"^old\.(rows|columns|thin)$": r"a.\1", r"^old": "b"},
+        lambda name: name.replace("old", old.get(name[4:], "")),
+    ):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename=rename)
+        assert into == ranks[0]
+    both = {"^old": "b", "b.rows": "a.rows", "b.columns": "a.rows"}
+    with pytest.raises(
+        tpplan.LoadError, match="`old.rows` and `old.columns` of the weights are both renamed to `a.rows`"
+    ):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename=both)
+    with pytest.raises(ZeroDivisionError):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename=lambda name: 1 // 0)
+    with pytest.raises(tpplan.ManifestError, match="`rename`: is no dict of regular expressions"):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename={"(": ""})
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_one_module_is_filled_under_its_own_names(checkpoint):
+    manifest, _, ranks = checkpoint
+    into = {path[2:]: bytearray(len(ranks[1][path])) for path in ranks[1] if path.startswith("a.")}
+    done = tpplan.load(manifest, manifest.parent / "weights", rank=1, into=into, prefix="a")
+    assert into == {path[2:]: content for path, content in ranks[1].items() if path.startswith("a.")}
+    assert set(done.paths) == set(into) and "a.rows" not in done.left and "c.line" in done.left
+    with pytest.raises(tpplan.ManifestError, match="`b.rows`: is not in the manifest"):
+        tpplan.load(manifest, manifest.parent / "weights", rank=1, into=into, prefix="b")

@@ -44,8 +44,22 @@ class _Target(ctypes.Structure):
     _fields_ = (("tensor", ctypes.c_size_t), ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64))
 
 
+_RENAME = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 _ON_TENSOR = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 _ON_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+
+
+class _Source(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("manifest", ctypes.c_char_p),
+        ("text", ctypes.c_char_p),
+        ("length", ctypes.c_size_t),
+        ("weights", ctypes.c_char_p),
+        ("rank", ctypes.c_int),
+        ("rename", _RENAME),
+        ("user", ctypes.c_void_p),
+    )
 
 
 class _Options(ctypes.Structure):
@@ -66,8 +80,7 @@ class _Result(ctypes.Structure):
 
 _RESULTS = {
     "version": (ctypes.c_int, ()),
-    "open": (ctypes.c_int, (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)),
-    "open_text": (ctypes.c_int, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)),
+    "open": (ctypes.c_int, (ctypes.POINTER(_Source), ctypes.c_void_p)),
     "count": (ctypes.c_size_t, (ctypes.c_void_p,)),
     "describe": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Tensor))),
     "read": (
@@ -127,17 +140,32 @@ class Tensor:
 
 class Weights:
     """Weights that are open for one rank: `tensors` by path, in the manifest's order, and `warnings`. `manifest` is a path, or
-    text where `is_text`. Raises LoadError."""
+    text where `is_text`. rename(stored name) is the manifest's name, or None. Raises LoadError, and what rename raised."""
 
-    def __init__(self, manifest, is_text, weights, rank):
+    def __init__(self, manifest, is_text, weights, rank, rename=None):
         self._call, self._load = library(), ctypes.c_void_p()
-        weights = os.fsencode(weights)
+        source = _Source(ctypes.sizeof(_Source), weights=os.fsencode(weights), rank=rank)
         if is_text:
-            text = manifest.encode()
-            status = self._call["open_text"](text, len(text), weights, rank, ctypes.byref(self._load))
+            source.text = manifest.encode()
+            source.length = len(manifest.encode())
         else:
-            status = self._call["open"](os.fsencode(manifest), weights, rank, ctypes.byref(self._load))
+            source.manifest = os.fsencode(manifest)
+        raised, kept = [], []
+
+        def renamed(_, stored):
+            try:
+                name = None if raised else rename(stored.decode())
+                kept[:] = [] if name is None else [ctypes.create_string_buffer(name.encode())]
+            except BaseException as error:
+                raised.append(error)
+            return ctypes.addressof(kept[0]) if kept and not raised else None
+
+        if rename is not None:
+            source.rename = _RENAME(renamed)
+        status = self._call["open"](ctypes.byref(source), ctypes.byref(self._load))
         try:
+            if raised:
+                raise raised[0]
             self._check(status)
             self.warnings = self._call["warnings"](self._load).decode(errors="replace")
             self.tensors = {}

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from .files import printable
 from .load_library import LoadWarning, Weights
 from .manifest import EXPORT_AGAIN, Manifest, ManifestError
 from .memory import target_of
+from .paths import join
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,20 @@ class Loaded:
     left: tuple
 
 
-def load(manifest, weights, *, into, rank=None, on_module=None, progress=None, threads=0, staging=0, checksums=None):
+def load(
+    manifest,
+    weights,
+    *,
+    into,
+    rank=None,
+    prefix="",
+    rename=None,
+    on_module=None,
+    progress=None,
+    threads=0,
+    staging=0,
+    checksums=None,
+):
     """Reads what `rank` holds of `weights` into the memory of `into`, which must be what the manifest says that it holds; on
     the CPU without a copy. Returns Loaded.
 
@@ -32,6 +47,10 @@ def load(manifest, weights, *, into, rank=None, on_module=None, progress=None, t
     folder that `tpplan-exec save` wrote, by whatever manifest and mesh. `into`: an nn.Module, of which every parameter is read,
     and every buffer that the weights have; or {path: torch tensor, DTensor, numpy array or bytearray}, some or all of the
     manifest's. `rank`: the manifest's; without it the place on the DTensors' mesh, else in torch.distributed, else 0.
+
+    `prefix`: the path of the module that `into` is of the manifest's model: one layer, one stage; paths are then that module's own.
+    `rename`: what the manifest calls the tensors of the weights: {regular expression: replacement}, of which each that is found in
+    a name is replaced, in this order (as transformers' key_mapping); or a function of the name, None for what is left out.
 
     on_module(path) is called, on this thread, once all that is read of a module has its values, while other threads read on:
     inner modules before those around them, "" at the end. progress(done_bytes, total_bytes) is called ten times a second.
@@ -43,8 +62,8 @@ def load(manifest, weights, *, into, rank=None, on_module=None, progress=None, t
     anything is written. What fails later (a disk, a checksum, a callback) raises LoadError, or what the callback raised; what was told
     of is then whole, and the rest may hold anything."""
     asked, buffers = _asked_of(into)
-    with _opened(manifest, weights, _rank_of(asked) if rank is None else rank) as opened:
-        targets = _targets_of(opened, asked, buffers)
+    with _opened(manifest, weights, _rank_of(asked) if rank is None else rank, rename) as opened:
+        targets = _targets_of(opened, asked, buffers, prefix)
         return _read(opened, targets, on_module, progress, threads, staging, checksums)
 
 
@@ -65,8 +84,8 @@ def read_new(manifest, weights, rank, make, threads=0):
 
 
 @contextlib.contextmanager
-def _opened(manifest, weights, rank):
-    opened = Weights(*_text_of(manifest), weights, rank)
+def _opened(manifest, weights, rank, rename=None):
+    opened = Weights(*_text_of(manifest), weights, rank, _function_of(rename))
     try:
         yield opened
     finally:
@@ -87,7 +106,8 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
         staging,
         checksums,
     )
-    return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in targets))
+    filled = {tensor.path for tensor, _ in targets.values()}
+    return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
 
 
 def _asked_of(into):
@@ -107,6 +127,25 @@ def _text_of(manifest):
     if isinstance(manifest, dict):
         return json.dumps(manifest, ensure_ascii=False), True
     return manifest, False
+
+
+def _function_of(rename):
+    """`rename` as a function of a stored name."""
+    if rename is None or callable(rename):
+        return rename
+    try:
+        patterns = [(re.compile(pattern), replacement) for pattern, replacement in rename.items()]
+    except (re.error, TypeError, AttributeError) as error:
+        raise ManifestError(
+            "`rename`", f"is no dict of regular expressions: {error}", 'give {"^model": "decoder"}, or a function'
+        ) from None
+
+    def renamed(name):
+        for pattern, replacement in patterns:
+            name = pattern.sub(replacement, name)
+        return name
+
+    return renamed
 
 
 def _rank_of(asked):
@@ -132,20 +171,22 @@ def _own_threads():
     return max(1, len(os.sched_getaffinity(0)) // int(here))
 
 
-def _targets_of(opened, asked, buffers):
-    """{path: (Tensor, Target)} of what is filled. Of a module this is all, but for buffers that are not kept."""
+def _targets_of(opened, asked, buffers, prefix=""):
+    """{path: (Tensor, Target)} of what is filled. Of a module this is all below `prefix`, but for buffers that are not kept."""
     for path, tensor in opened.tensors.items():
-        if buffers is not None and not tensor.is_buffer and path not in asked:
+        below = path[len(prefix) + 1 :] if prefix and path.startswith(f"{prefix}.") else None if prefix else path
+        if buffers is not None and not tensor.is_buffer and below is not None and below not in asked:
             raise ManifestError(f"parameter `{printable(path)}`", "is not in the model", EXPORT_AGAIN)
     targets = {}
     for path, value in asked.items():
-        tensor = opened.tensors.get(path)
+        full = join(prefix, path)
+        tensor = opened.tensors.get(full)
         if tensor is not None and tensor.is_stored:
-            targets[path] = tensor, target_of(path, tensor, value)
+            targets[path] = tensor, target_of(full, tensor, value)
         elif tensor is None and path not in (buffers or ()):
-            raise ManifestError(f"`{printable(path)}`", "is not in the manifest", EXPORT_AGAIN)
+            raise ManifestError(f"`{printable(full)}`", "is not in the manifest", EXPORT_AGAIN)
         elif buffers is None:
-            raise ManifestError(f"buffer `{printable(path)}`", "is not in the weights", "leave it out")
+            raise ManifestError(f"buffer `{printable(full)}`", "is not in the weights", "leave it out")
     return targets
 
 
