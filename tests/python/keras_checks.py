@@ -483,6 +483,17 @@ def library_on_torch(folder):
     dist.barrier()
 
 
+class NamedOtherwise(keras.Model):
+    """A second model of a kind whose layers Keras names."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = keras.layers.Dense(2, name="up_2")
+
+    def build(self, shape):
+        self.up.build(shape)
+
+
 def refusals(folder):
     folder = pathlib.Path(folder)
     model = make()
@@ -508,6 +519,16 @@ def refusals(folder):
     )
     refused("not built", bridge_keras.distribute, keras.Sequential([keras.layers.Dense(2)]), path, mesh)
     refused("no model", bridge_keras.distribute, 3, path, mesh)
+    with bridge_keras.model_parallel(path, mesh).scope():
+        make()  # of the names that the manifest has
+        refused(
+            "variable `dense.*/kernel`: is not in the manifest, which has `", keras.layers.Dense(2).build, (None, 3)
+        )
+        refused(
+            "variable `.*/up_2/kernel`: is not in the manifest, which has .*`up/kernel`",
+            NamedOtherwise().build,
+            (None, 3),
+        )
     big = bridge.compile_manifest(folder, keras_model.model_graph(model), PLAN % ("batch: 8, model: 2", "batch"))
     refused("16 devices", bridge_keras.device_mesh, big)
     assert all(v._value is value for v, value in before) and keras.distribution.distribution() is None

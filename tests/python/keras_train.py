@@ -239,3 +239,147 @@ def fits(rank, name, shape):
     expected, found = alone_and_spread(make, shape, run)
     alike(expected[0], found[0])
     alike(expected[1], found[1])
+
+
+def _self(layer):
+    return lambda x: layer(x, x)
+
+
+ROW, SEQUENCE, IMAGE, VOLUME, TOKENS = (8,), (6, 8), (8, 8, 4), (4, 4, 4, 4), (6,)
+
+# The layers that tools/python/README.md lists: what makes one, and the shape of what it is given.
+LAYERS = {
+    "Dense": (lambda: layers.Dense(8), ROW),
+    "EinsumDense": (lambda: layers.EinsumDense("abc,cd->abd", (6, 8), bias_axes="d"), SEQUENCE),
+    "Embedding": (lambda: layers.Embedding(16, 8), TOKENS),
+    "Conv1D": (lambda: layers.Conv1D(8, 3, padding="same"), SEQUENCE),
+    "Conv1D causal": (lambda: layers.Conv1D(8, 3, padding="causal", dilation_rate=2), SEQUENCE),
+    "Conv2D": (lambda: layers.Conv2D(8, 3, strides=2), IMAGE),
+    "Conv2D grouped": (lambda: layers.Conv2D(8, 3, groups=2), IMAGE),
+    "Conv3D": (lambda: layers.Conv3D(8, 2), VOLUME),
+    "Conv1DTranspose": (lambda: layers.Conv1DTranspose(8, 3, strides=2), SEQUENCE),
+    "Conv2DTranspose": (lambda: layers.Conv2DTranspose(8, 3, strides=2, padding="same"), IMAGE),
+    "Conv3DTranspose": (lambda: layers.Conv3DTranspose(8, 2), VOLUME),
+    "DepthwiseConv1D": (lambda: layers.DepthwiseConv1D(3), SEQUENCE),
+    "DepthwiseConv2D": (lambda: layers.DepthwiseConv2D(3), IMAGE),
+    "SeparableConv1D": (lambda: layers.SeparableConv1D(8, 3), SEQUENCE),
+    "SeparableConv2D": (lambda: layers.SeparableConv2D(8, 3), IMAGE),
+    "MaxPooling1D": (lambda: layers.MaxPooling1D(), SEQUENCE),
+    "MaxPooling2D": (lambda: layers.MaxPooling2D(padding="same"), IMAGE),
+    "MaxPooling3D": (lambda: layers.MaxPooling3D(), VOLUME),
+    "AveragePooling1D": (lambda: layers.AveragePooling1D(2), SEQUENCE),
+    "AveragePooling2D": (lambda: layers.AveragePooling2D(2, padding="same"), IMAGE),
+    "AveragePooling3D": (lambda: layers.AveragePooling3D(2), VOLUME),
+    "GlobalMaxPooling1D": (lambda: layers.GlobalMaxPooling1D(), SEQUENCE),
+    "GlobalMaxPooling2D": (lambda: layers.GlobalMaxPooling2D(), IMAGE),
+    "GlobalAveragePooling1D": (lambda: layers.GlobalAveragePooling1D(), SEQUENCE),
+    "GlobalAveragePooling2D": (lambda: layers.GlobalAveragePooling2D(), IMAGE),
+    "GlobalAveragePooling3D": (lambda: layers.GlobalAveragePooling3D(), VOLUME),
+    "AdaptiveAveragePooling2D": (lambda: layers.AdaptiveAveragePooling2D(2), IMAGE),
+    "UpSampling1D": (lambda: layers.UpSampling1D(), SEQUENCE),
+    "UpSampling2D": (lambda: layers.UpSampling2D(interpolation="bilinear"), IMAGE),
+    "ZeroPadding1D": (lambda: layers.ZeroPadding1D(), SEQUENCE),
+    "ZeroPadding2D": (lambda: layers.ZeroPadding2D(), IMAGE),
+    "Cropping1D": (lambda: layers.Cropping1D(), SEQUENCE),
+    "Cropping2D": (lambda: layers.Cropping2D(), IMAGE),
+    "Resizing": (lambda: layers.Resizing(4, 4), IMAGE),
+    "Rescaling": (lambda: layers.Rescaling(0.5, 1.0), IMAGE),
+    "BatchNormalization": (lambda: layers.BatchNormalization(), IMAGE),
+    "LayerNormalization": (lambda: layers.LayerNormalization(), SEQUENCE),
+    "RMSNormalization": (lambda: layers.RMSNormalization(), SEQUENCE),
+    "GroupNormalization": (lambda: layers.GroupNormalization(2), IMAGE),
+    "UnitNormalization": (lambda: layers.UnitNormalization(), SEQUENCE),
+    "SpectralNormalization": (lambda: layers.SpectralNormalization(layers.Dense(8)), ROW),
+    "MultiHeadAttention": (lambda: _self(layers.MultiHeadAttention(4, 2)), SEQUENCE),
+    "GroupQueryAttention": (lambda: _self(layers.GroupQueryAttention(2, 4, 2)), SEQUENCE),
+    "Attention": (lambda: lambda x, a=layers.Attention(use_scale=True): a([x, x]), SEQUENCE),
+    "AdditiveAttention": (lambda: lambda x, a=layers.AdditiveAttention(): a([x, x]), SEQUENCE),
+    "LSTM": (lambda: layers.LSTM(8, return_sequences=True), SEQUENCE),
+    "TimeDistributed": (lambda: layers.TimeDistributed(layers.Dense(8)), SEQUENCE),
+    "ReLU": (lambda: layers.ReLU(), ROW),
+    "LeakyReLU": (lambda: layers.LeakyReLU(), ROW),
+    "PReLU": (lambda: layers.PReLU(), ROW),
+    "ELU": (lambda: layers.ELU(), ROW),
+    "Softmax": (lambda: layers.Softmax(), ROW),
+    "gelu": (lambda: layers.Activation("gelu"), ROW),
+    "silu": (lambda: layers.Activation("silu"), ROW),
+    "selu": (lambda: layers.Activation("selu"), ROW),
+    "softplus": (lambda: layers.Activation("softplus"), ROW),
+    "mish": (lambda: layers.Activation("mish"), ROW),
+    "Reshape": (lambda: layers.Reshape((4, 12)), SEQUENCE),
+    "Permute": (lambda: layers.Permute((2, 1)), SEQUENCE),
+    "Flatten": (lambda: layers.Flatten(), SEQUENCE),
+    "RepeatVector": (lambda: layers.RepeatVector(3), ROW),
+    "Masking": (lambda: layers.Masking(), SEQUENCE),
+    "Add": (lambda: _self(lambda x, y: layers.Add()([x, y])), ROW),
+    "Multiply": (lambda: _self(lambda x, y: layers.Multiply()([x, y])), ROW),
+    "Maximum": (lambda: _self(lambda x, y: layers.Maximum()([x, y])), ROW),
+    "Average": (lambda: _self(lambda x, y: layers.Average()([x, y])), ROW),
+    "Concatenate": (lambda: _self(lambda x, y: layers.Concatenate()([x, y])), ROW),
+    "Dot": (lambda: _self(lambda x, y: layers.Dot(2)([x, y])), SEQUENCE),
+    "Lambda": (lambda: layers.Lambda(lambda x: ops.cumsum(x, axis=1)), SEQUENCE),
+    "ActivityRegularization": (lambda: layers.ActivityRegularization(0.01), ROW),
+    "Discretization": (lambda: layers.Discretization([-1.0, 0.0, 1.0], output_mode="one_hot"), SEQUENCE),
+    "CategoryEncoding": (lambda: layers.CategoryEncoding(16, "multi_hot"), TOKENS),
+}
+
+
+def one_layer(name):
+    """A dense layer before it and one behind, so that gradients go through it, and its input may be cut."""
+    make, shape = LAYERS[name]
+    x = start = keras.Input(shape, dtype="int32" if shape == TOKENS else "float32")
+    if shape != TOKENS and name != "Discretization":
+        x = layers.Dense(shape[-1], name="before")(x)
+    x = make()(x)
+    return keras.Model(start, layers.Dense(4, name="behind")(layers.Flatten()(x)))
+
+
+def data_of(shape):
+    chance = np.random.default_rng(0)
+    whole = (4, *shape)
+    return [
+        (
+            chance.integers(0, 16, whole) if shape == TOKENS else chance.normal(size=whole).astype("float32"),
+            chance.integers(0, 4, 4),
+        )
+        for _ in range(2)
+    ]
+
+
+def steps_of(name, mesh=None, sizes=()):
+    """Losses and predictions of a layer's model, and the shapes of its variables; with a mesh each is cut in its last dim that can be."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(1)
+    keras.distribution.set_distribution(None)
+    if mesh is not None:
+        layouts = LayoutMap(mesh)
+        for path, size in sizes.items():
+            dim = max((i for i, n in enumerate(size) if n % 2 == 0), default=None)
+            if dim is not None:
+                layouts[path] = (*[None] * dim, "model", *[None] * (len(size) - dim - 1))
+        keras.distribution.set_distribution(ModelParallel(layout_map=layouts, batch_dim_name="batch"))
+    try:
+        model = one_layer(name)
+        start_values(model)
+        model.compile(optimizer=keras.optimizers.SGD(0.05, momentum=0.9), loss=LOSS)
+        data = data_of(LAYERS[name][1])
+        found = [model.train_on_batch(x, y) for x, y in data] + [model.predict(data[0][0], verbose=0)]
+        return found, {v.path: v.shape for v in model.trainable_variables}
+    finally:
+        keras.distribution.set_distribution(None)
+
+
+def layers_train(rank, names, shape):
+    """Two steps and a prediction of each of these layers, of all without names."""
+    keras_torch.install()
+    mesh, failed = DeviceMesh(shape, ["batch", "model"], keras.distribution.list_devices()), []
+    for name in names or LAYERS:
+        try:
+            expected, sizes = steps_of(name)
+            found, _ = steps_of(name, mesh, sizes)
+            alike(expected[:2], found[:2])
+            alike(expected[2], found[2], 1e-4)
+        except Exception as error:
+            failed.append(f"{name}: {type(error).__name__}: {str(error)[:500]}")
+            print(rank, failed[-1], flush=True)
+    assert not failed, "\n".join(failed)

@@ -40,6 +40,27 @@ def test_a_model_is_saved_whole_and_goes_on(ranks, tmp_path, model):  # noqa: F8
     ranks.run(2, on_rank, "saves", str(tmp_path), model, (1, 2))
 
 
+# Of the layers in keras_train.LAYERS those whose operations have rules here, or none in DTensor. TPPLAN_ALL_LAYERS=1 takes all.
+SAMPLE = [
+    "Conv2D",
+    "Conv1D causal",
+    "Conv2D grouped",
+    "Conv2DTranspose",
+    "MaxPooling3D",
+    "AveragePooling2D",
+    "RMSNormalization",
+    "GroupNormalization",
+    "SpectralNormalization",
+    "GroupQueryAttention",
+    "PReLU",
+    "Lambda",
+]
+
+
+def test_layers_that_are_cut_train_as_in_one_process(ranks):  # noqa: F811
+    ranks.run(2, on_rank, "layers_train", None if "TPPLAN_ALL_LAYERS" in os.environ else SAMPLE, (1, 2))
+
+
 def test_four_ranks_train_over_two_axes(ranks):  # noqa: F811
     ranks.stop_all()
     ranks.run(4, on_rank, "trains", "transformer", (2, 2))

@@ -7,6 +7,7 @@ it one, of DTensors, with the same user's code, one process a device.
 Sources: Keras 3.15 (keras/src/distribution/distribution_lib.py, keras/src/backend/jax/distribution_lib.py).
 """
 
+import difflib
 import math
 
 import keras
@@ -137,6 +138,18 @@ def _prepare_backend():
         )
 
 
+def _unknown_variable(path, known):
+    """The error for a trainable variable that a manifest says nothing of: it would be whole on every rank, without a word. Names that
+    Keras makes up count on, so that a second model of one process has others than the first."""
+    near = difflib.get_close_matches(path, known, 3, 0.5) or known[:3]
+    return ManifestError(
+        f"variable `{printable(path)}`",
+        f"is not in the manifest, which has {', '.join(f'`{printable(p)}`' for p in near)}",
+        "name the model and its layers, or call keras.utils.clear_session() before it is made; or give the model, built, to"
+        " tpplan.keras.distribute",
+    )
+
+
 class ManifestParallel(ModelParallel):
     """ModelParallel whose batch is cut as the manifest's `data` says: over any number of axes, or over none."""
 
@@ -158,6 +171,8 @@ class ManifestParallel(ModelParallel):
         found = getattr(variable, "_layout", None)
         if found is None:
             found = self._layout_map._layout_map.get(variable.path)
+        if found is None and variable._trainable:
+            raise _unknown_variable(variable.path, list(self.manifest.parameters) if hasattr(self, "manifest") else [])
         return tensor_layout((None,) * len(variable.shape), self.device_mesh) if found is None else found
 
     def get_tensor_layout(self, path):

@@ -8,11 +8,12 @@ import torch
 from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
 from torch.distributed.tensor.experimental import register_sharding
 
-from ..torch.placements import DTensor, Replicate
+from ..torch.placements import DTensor, Replicate, _StridedShard
 
 _log = logging.getLogger("tpplan")
 _said = set()
 _lock = threading.RLock()
+_state = threading.local()  # running: the thread is inside a look-up
 
 
 def add_missing_rules():
@@ -23,8 +24,15 @@ def add_missing_rules():
 
     def filled(propagate):
         def sharding_of(schema):
-            try:
+            if getattr(_state, "running", False):  # DTensor tries operations that one is made of
                 return propagate(schema)
+            _state.running = True
+            try:
+                found = propagate(schema)
+                if _interleaves(found.output_spec) and not _interleaves(schema.args_spec):
+                    with _lock:
+                        return _whole(schema, propagator, plainly) or found
+                return found
             except Exception as error:
                 if _is_composite(schema.op):
                     raise
@@ -34,11 +42,20 @@ def add_missing_rules():
                     raise
                 _say(schema.op, error)
                 return found
+            finally:
+                _state.running = False
 
         return sharding_of
 
     propagator.propagate_op_sharding = filled(propagator.propagate_op_sharding)
     propagator.propagate_op_sharding_non_cached = filled(plainly)
+
+
+def _interleaves(specs):
+    """Whether a value among these is cut in pieces that do not lie together, as what a view makes of an inner dim that was cut: torch
+    searches for minutes for what to do with two of them."""
+    specs = specs if isinstance(specs, (list, tuple)) else [specs]
+    return any(isinstance(p, _StridedShard) for spec in specs if spec is not None for p in spec.placements)
 
 
 def _is_composite(op):

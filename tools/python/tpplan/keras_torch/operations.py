@@ -4,11 +4,12 @@ chosen here, axis by axis. Their gradients are those of the pieces."""
 import functools
 import math
 
+import torch
 from torch.nn import functional as F
 
 from ..torch.embeddings import is_cut_lookup, look_up
 from ..torch.mixing import mixed_by
-from ..torch.placements import Partial, Replicate, Shard, from_local
+from ..torch.placements import DTensor, Partial, Replicate, Shard, from_local
 
 WHOLE = Replicate()
 
@@ -77,6 +78,17 @@ def _attention(signature, function, args, kwargs):
     return from_local(local, mesh, placements, (*whole["query"][:-1], whole["value"][-1]))
 
 
+def _rms_norm(signature, function, args, kwargs):
+    """Each rank has its part of the rows; what is summed within a row is whole."""
+    given = dict(zip(signature, args)) | kwargs
+    x, weight = given.pop("input"), given.pop("weight", None)
+    outer = x.ndim - len(given["normalized_shape"])
+    at = [p if p.is_shard() and p.dim < outer and _cuts(x, i, p.dim) else WHOLE for i, p in enumerate(x.placements)]
+    if weight is not None:
+        weight = _piece(weight, [WHOLE] * len(at), [WHOLE if p == WHOLE else Partial() for p in at])
+    return from_local(function(_piece(x, at, at), weight=weight, **given), x.device_mesh, at, x.shape)
+
+
 def _embedding(signature, function, args, kwargs):
     """Rows of a table: tokens are gathered over the axes that cut the rows."""
     given = dict(zip(signature, args)) | kwargs
@@ -86,6 +98,21 @@ def _embedding(signature, function, args, kwargs):
     if is_cut_lookup(function, (tokens, table), given):
         return look_up((tokens, table), given)
     return function(tokens, table, **given)
+
+
+def _view(function, args, kwargs):
+    """A view, whose gradient may be a piece that lies in memory in another order than DTensor takes it to: it is laid out anew."""
+    found = function(*args, **kwargs)
+    if isinstance(found, DTensor) and found.requires_grad:
+        found.register_hook(_in_order)
+    return found
+
+
+def _in_order(gradient):
+    local = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+    if local.is_contiguous() or not isinstance(gradient, DTensor):
+        return gradient
+    return from_local(local.contiguous(), gradient.device_mesh, gradient.placements, gradient.shape)
 
 
 def _rule(compute, *signature):
@@ -100,7 +127,12 @@ RULES = {
         f: _rule(_convolution, *_CONV, "output_padding", "groups", "dilation")
         for f in (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
     },
+    **{
+        f: _view
+        for f in (torch.reshape, torch.Tensor.reshape, torch.Tensor.view, torch.flatten, torch.matmul, F.linear)
+    },
     F.scaled_dot_product_attention: _rule(_attention, *_OPERANDS),
+    F.rms_norm: _rule(_rms_norm, "input", "normalized_shape", "weight", "eps"),
     F.embedding: _rule(_embedding, "input", "weight", "padding_idx"),
 }
 
