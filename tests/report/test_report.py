@@ -211,6 +211,7 @@ tp_plan:
   "gate": replicate
   "router": replicate
   "none": {style: rowwise, optional: true}
+  "layers.0": {style: prepare_module_input, input_layouts: Replicate, desired_input_layouts: Replicate}
 suppress: [{code: TP4006, reason: "shown"}]
 """
 
