@@ -119,7 +119,8 @@ void read_text(tpplan_load& load, const char* path) {
 Rename rename_of(const tpplan_load_source& source) {
   if (source.rename == nullptr) return {};
   return [&source](std::string_view stored) -> std::optional<std::string> {
-    const char* name = source.rename(source.user, std::string(stored).c_str());
+    const std::string given(stored);  // into which the name may point
+    const char* name = source.rename(source.user, given.c_str());
     return name == nullptr ? std::nullopt : std::optional<std::string>(name);
   };
 }

@@ -74,15 +74,16 @@ static int run_once(int argc, char** argv, int quiet) {
   int status = tpplan_load_open(&source, &run.load);
   const size_t tensors = tpplan_load_count(run.load);
   tpplan_load_target* targets = calloc(2 * tensors + 1, sizeof *targets);
+  void** owned = calloc(tensors + 1, sizeof *owned);
   size_t count = 0;
   for (size_t i = 0; i < tensors && status == 0; ++i) {
     tpplan_load_tensor told;
     status = tpplan_load_describe(run.load, i, &told);
     const char* only = option(argc, argv, "only");
     if (status != 0 || !told.is_stored || (only != NULL && !is(told.path, only))) continue;
-    void* memory = memset(calloc(1, told.bytes + 1), 0xa5, told.bytes + 1);
+    void* memory = owned[i] = memset(calloc(1, told.bytes + 1), 0xa5, told.bytes + 1);
     for (size_t t = 0; t < count && option(argc, argv, "shared"); ++t) {
-      if (targets[t].tensor == told.same_as && told.same_as != i) free(memory), memory = targets[t].data;
+      if (targets[t].tensor == told.same_as && told.same_as != i) memory = targets[t].data;
     }
     targets[count++] = (tpplan_load_target){i, is(told.path, option(argc, argv, "null")) ? NULL : memory,
                                             told.bytes - (uint64_t)is(told.path, option(argc, argv, "short"))};
@@ -120,6 +121,9 @@ static int run_once(int argc, char** argv, int quiet) {
     if (run.progress_calls != 0) printf("progress %llu of %llu\n", run.done, run.total);
   }
   tpplan_load_close(run.load);
+  for (size_t i = 0; i < tensors; ++i) free(owned[i]);
+  free(owned);
+  free(targets);
   return status;
 }
 
