@@ -2,7 +2,10 @@
 files and from folders that were saved by another mesh; values and training are those of one process."""
 
 import math
+import os
+import re
 import subprocess
+import sys
 
 import bridge
 import pytest
@@ -16,7 +19,7 @@ import test_torch_training as training  # noqa: E402
 import tpplan  # noqa: E402
 from apart import run_apart  # noqa: E402
 from bridge import mesh_of, ranks  # noqa: E402, F401
-from conftest import EXECUTOR  # noqa: E402
+from conftest import EXECUTOR, PROGRAM, ROOT  # noqa: E402
 from test_torch_training import CASES, graph_of, make  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
@@ -131,3 +134,13 @@ def test_what_does_not_fit_is_refused_on_every_rank(tmp_path, ranks):  # noqa: F
 def test_arrays_of_jax_are_made_of_the_memory_that_is_read_into(tmp_path):
     bridge.needs("jax", "equinox", "flax", "optax")
     run_apart("jax_checks", "loaded_weights", tmp_path)
+
+
+def test_the_benchmark_of_loaders_prints_each_and_compares_what_they_bring():
+    script, names = ROOT / "tests/bench/bench_loaders.py", ["tpplan.load", "safetensors, get_slice"]
+    command = [sys.executable, script, "--size", "2MiB", "--rounds", "1", "--loaders", *names]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200, env=os.environ | {"TPPLAN": PROGRAM})
+    assert result.returncode == 0, result.stderr
+    _, _, *rows = result.stdout.splitlines()
+    assert len(rows) == 2 and all(re.fullmatch(r" +[\d.]+ +[\d.]+ +\d+", row[44:]) for row in rows), rows
+    assert "bench_loaders.py" in (ROOT / "tools/python/README.md").read_text()
