@@ -100,6 +100,13 @@ def _embedding(signature, function, args, kwargs):
     return function(tokens, table, **given)
 
 
+def _unbind(function, args, kwargs):
+    """Slices along a dim, which is gathered."""
+    x, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    at = [WHOLE if p.is_shard(dim % x.ndim) else p for p in x.placements]
+    return function(x.redistribute(placements=at), dim)
+
+
 def _view(function, args, kwargs):
     """A view, whose gradient may be a piece that lies in memory in another order than DTensor takes it to: it is laid out anew."""
     found = function(*args, **kwargs)
@@ -131,6 +138,7 @@ RULES = {
         f: _view
         for f in (torch.reshape, torch.Tensor.reshape, torch.Tensor.view, torch.flatten, torch.matmul, F.linear)
     },
+    **{f: _unbind for f in (torch.unbind, torch.Tensor.unbind)},
     F.scaled_dot_product_attention: _rule(_attention, *_OPERANDS),
     F.rms_norm: _rule(_rms_norm, "input", "normalized_shape", "weight", "eps"),
     F.embedding: _rule(_embedding, "input", "weight", "padding_idx"),
