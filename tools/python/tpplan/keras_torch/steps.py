@@ -3,6 +3,7 @@
 
 import contextlib
 import functools
+import logging
 import threading
 
 import keras
@@ -61,10 +62,21 @@ def losses(original, self):
         return [whole(loss) for loss in original(self)]
 
 
+@functools.cache
+def _say_not_compiled():
+    logging.getLogger("tpplan").warning("jit_compile=True is left out: steps of a distributed model are not compiled")
+
+
 def make_function(name, original, self, *args, **kwargs):
     """The function of one step, which cuts its batch and returns plain tensors."""
-    before = getattr(self, name)
-    original(self, *args, **kwargs)
+    before, compiles = getattr(self, name), self._jit_compile
+    if compiles and keras.distribution.distribution() is not None:
+        _say_not_compiled()
+        self._jit_compile = False
+    try:
+        original(self, *args, **kwargs)
+    finally:
+        self._jit_compile = compiles
     step = getattr(self, name)
     if step is before:
         return
