@@ -14,7 +14,7 @@ from promise import DIAGNOSTIC, HEAD, PLAN
 
 MODEL_BYTES = 64_000_000
 # Those that take the most time or memory for their bytes are of the largest size; the others have a part of that.
-PART = {"model.json": 16, "plan.yaml": 4}
+PART = {"model.json": 32, "plan.yaml": 4}
 WHOLE = {"parameters", "alias-bomb", "list-of-lines", "rules"}
 PLAN_BYTES = 8 * 1024 * 1024  # what read_yaml takes at most
 MEBIBYTES = 256

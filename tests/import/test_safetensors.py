@@ -427,8 +427,10 @@ HOSTILE = {
         b'{"a":{"dtype":"F32","data_offsets":[0,0],"shape":[' + b"0," * (32 * MIB) + b"0]}}"
     ),
     "64 MB of one number": lambda: file_of(b'{"a":{"shape":[' + b"9" * (64 * MIB) + b"]}}"),
-    "64 MB of tensors that are none": lambda: file_of("{" + ",".join(f'"{i}":0' for i in range(5_000_000)) + "}"),
-    "64 MB of metadata": lambda: file_of('{"__metadata__":{' + ",".join(f'"{i}":""' for i in range(5_000_000)) + "}}"),
+    "a million tensors that are none": lambda: file_of("{" + ",".join(f'"{i}":0' for i in range(1_000_000)) + "}"),
+    "a million pieces of metadata": lambda: file_of(
+        '{"__metadata__":{' + ",".join(f'"{i}":""' for i in range(1_000_000)) + "}}"
+    ),
     "800000 tensors that overlap": lambda: file_of(
         "{" + ",".join(f'"{i}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' for i in range(800_000)) + "}", b"\0"
     ),
