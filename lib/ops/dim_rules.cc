@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_rules.h"
+#include "ops/size_rows.h"
 
 namespace tpplan {
 namespace {
@@ -118,10 +119,27 @@ void need_dim(OpCall& call, OpResult& result, const DimRow& row, size_t dim, Map
       make_wrong(result, Code::TP5113,
                  fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
                              map_text(call.table.maps, map)));
-  } else if (held.kind != MapKind::Whole && row.shape == Shape::Same) {
+  } else if (held.kind != MapKind::Whole && (row.shape == Shape::Same || row.shape == Shape::Resized)) {
     make_wrong(result, Code::TP5113,
                fmt::format("{} along dim {}, whose elements are in another order", name_of(call), dim));
   }
+}
+
+// What a call along `dim` makes of it: of a piece, whose values are wrong, the size that the piece gives.
+MapId resized_map(OpCall& call, size_t dim, const DimMap& held, int64_t size) {
+  MapTable& maps = call.table.maps;
+  const SizeRule sizes = held.kind == MapKind::Whole ? nullptr : find_size_rule(call.name);
+  if (sizes == nullptr) return whole_map(maps, size);
+  const auto whole = tensor_at(call, 0)->shape;
+  const auto result = out_shape(call);
+  std::vector<int64_t> local = held.local;
+  for (int64_t& piece : local) {
+    Sizes x(whole.begin(), whole.end()), out(result.begin(), result.end());
+    x[dim] = piece;
+    sizes(call, x, out);
+    piece = std::max<int64_t>(0, out[dim]);
+  }
+  return any_map(maps, size, std::move(local), held.axes);
 }
 
 }  // namespace
@@ -157,7 +175,7 @@ void rule_dim(OpCall& call, OpResult& result) {
     if (row.shape == Shape::Same)
       out.dims.push_back(held.kind == MapKind::Whole ? map : any_map(maps, held.size, held.local, held.axes));
     else if (row.shape == Shape::Resized)
-      out.dims.push_back(whole_map(maps, dim < target.size() ? target[dim] : 1));
+      out.dims.push_back(dim < target.size() ? resized_map(call, dim, held, target[dim]) : whole_map(maps, 1));
     else if (keep)
       out.dims.push_back(whole_map(maps, 1));
   }
