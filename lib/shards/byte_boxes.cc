@@ -26,8 +26,8 @@ uint64_t bytes_up_to(uint64_t index, uint64_t bits, std::string_view what) {
 
 std::vector<uint64_t> byte_sizes(std::span<const int64_t> shape, DType dtype) {
   const uint64_t bits = dtypes()[dtype].bits;
-  std::vector<uint64_t> sizes(shape.begin(), shape.end());
-  if (sizes.empty()) sizes.push_back(1);
+  std::vector<uint64_t> sizes(std::max<size_t>(1, shape.size()), 1);
+  std::copy(shape.begin(), shape.end(), sizes.begin());
   sizes.back() = bytes_up_to(sizes.back(), bits, "a row");
   return sizes;
 }
