@@ -1,11 +1,10 @@
 """load, verify, save and reshard with a rank a process, over Open MPI: the same files as with all ranks in one process."""
 
 import json
-import shutil
 
 import pytest
 from executor import EXECUTOR, succeeds
-from ranks import mpirun, names, needs_mpi
+from ranks import mpirun, names, needs_mpi, side_by_side
 from test_stuck_calls import call
 from weights import SPECS, byte_count, compile_manifest, random_tensors, write_file
 
@@ -98,45 +97,50 @@ def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, k
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 3})
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "local")
-    (tmp_path / "jobs").mkdir()
-    out = tmp_path / "jobs" / "out"
-    for step in range(1, 60):
-        result = on_ranks(
-            3,
-            "save",
-            manifest,
-            "--weights",
-            tmp_path / "w.safetensors",
-            "-o",
-            out,
-            "--deadline",
-            "20",
-            fault=f"rank={rank},step={step},kind={kind}",
-        )
-        assert result.returncode in (0, 1), result.stderr
-        if result.returncode == 0:
+
+    def lose(step):
+        """The job's end, and the folder that it wrote, alone in its folder."""
+        out = tmp_path / f"jobs{step}" / "out"
+        out.parent.mkdir()
+        fault = f"rank={rank},step={step},kind={kind}"
+        source = ["--weights", tmp_path / "w.safetensors"]
+        return on_ranks(3, "save", manifest, *source, "-o", out, "--deadline", "20", fault=fault), out
+
+    through = None
+    for first in range(1, 60, 4):
+        for step, (result, out) in enumerate(side_by_side(lose, range(first, first + 4)), first):
+            assert result.returncode in (0, 1), result.stderr
+            if result.returncode == 0:
+                through = through or step
+                assert files(out) == files(tmp_path / "local")
+                continue
+            assert not through, f"step {step}, where {through} went through: {result.stderr}"
+            assert names(rank, result.stderr) and "Traceback" not in result.stderr
+            # The last step is the folder's own name: whoever is lost there is lost after the work.
+            assert out.exists() or not list(out.parent.iterdir()), f"step {step}"
+            assert not out.exists() or files(out) == files(tmp_path / "local")
+        if through:
             break
-        assert names(rank, result.stderr) and "Traceback" not in result.stderr
-        # The last step is the folder's own name: whoever is lost there is lost after the work.
-        if out.exists():
-            assert files(out) == files(tmp_path / "local")
-            shutil.rmtree(out)
-        assert not list((tmp_path / "jobs").iterdir()), f"step {step}"
-    assert result.returncode == 0 and step > 4
-    assert files(out) == files(tmp_path / "local")
+    assert through > 4
 
 
 def test_a_fault_is_said_once_a_job(tmp_path):
     """A launcher that ends the job may swallow all that ranks have said: such a job is tried again."""
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 4})
-    for rank, kind in [(0, "throw"), (2, "throw"), (2, "exit"), (0, "exit"), (2, "stuck"), (0, "stuck")]:
-        fault = f"rank={rank},step=3,kind={kind}"
+
+    def said_of(case):
+        rank, kind = case
         more = ["--deadline", "6"] if kind == "stuck" else []
+        source = ["--weights", tmp_path / "w.safetensors"]
         for _ in range(3):
-            said = on_ranks(4, "load", manifest, "--weights", tmp_path / "w.safetensors", *more, fault=fault).stderr
+            said = on_ranks(4, "load", manifest, *source, *more, fault=f"rank={rank},step=3,kind={kind}").stderr
             if "error[" in said or kind == "exit":
-                break
+                return said
+        return said
+
+    cases = [(0, "throw"), (2, "throw"), (2, "exit"), (0, "exit"), (2, "stuck"), (0, "stuck")]
+    for (rank, kind), said in zip(cases, side_by_side(said_of, cases)):
         assert said.count("error[") == 1 or (kind == "exit" and "error[" not in said), (rank, kind, said)
         assert names(rank, said), (rank, kind, said)
 
