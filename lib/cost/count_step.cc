@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "cost/count_kept.h"
 #include "cost/count_work.h"
@@ -23,6 +25,25 @@ struct OneLayer {
   LayerCosts costs;
 };
 
+// What an operation of a layer added to the costs: memory that is kept, or products.
+struct CountedPart {
+  uint32_t row = 0;  // into by_op
+  ModuleId module = kNone;
+  StorageKind kind = StorageKind::Made;
+  uint64_t bytes = 0;
+  MatmulWork work;  // where `bytes` is 0
+};
+
+// The last layer that is counted before others like it, which are left out.
+struct LayerRecord {
+  bool is_on = false;
+  const LeftOut* left = nullptr;
+  bool in_unit = false;            // the layer begins in a unit of `remat`
+  bool keeps_older = false;        // it keeps what stood there before the layer in front of it, which no later one does
+  std::vector<bool> kept;          // of the layer in front of it, where it begins
+  std::vector<CountedPart> parts;  // that it added
+};
+
 struct Counting {
   const StepTrace& trace;
   const ModelGraph& model;
@@ -36,6 +57,7 @@ struct Counting {
   std::vector<StorageId> of_unit;   // that are in the unit of `remat` that runs
   uint64_t unit = 0;                // bytes that it would keep
   uint64_t unit_gradients = 0;      // the most that an operation of it has of gradients
+  LayerRecord record;
 };
 
 void add_to(uint64_t& sum, uint64_t more) {
@@ -64,9 +86,12 @@ uint32_t row_at(Counting& c, StringId name) {
 }
 
 // `at`: the row of the operation that keeps it.
-void keep_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes) {
+void keep_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes, StorageKind kind) {
+  if (c.record.is_on) c.record.parts.push_back({.row = at, .module = module, .kind = kind, .bytes = bytes, .work = {}});
   KeptTensors& row = c.costs.by_op[at];
   ++row.tensors;
+  if (kind == StorageKind::Gathered) add_to(c.costs.gathered, bytes);
+  if (kind == StorageKind::Weights) add_to(c.costs.gathered_weights, bytes);
   add_to(row.bytes, bytes);
   add_to(c.costs.kept, bytes);
   add_to(c.layers[layer_at(c, module)].costs.kept, bytes);
@@ -76,9 +101,8 @@ void keep_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
   const Storage& storage = c.memory.storages[id];
   if (storage.kind == StorageKind::Leaf || storage.bytes == 0 || c.kept[id]) return;
   c.kept[id] = true;
-  if (storage.kind == StorageKind::Gathered) add_to(c.costs.gathered, storage.bytes);
-  if (storage.kind == StorageKind::Weights) add_to(c.costs.gathered_weights, storage.bytes);
-  keep_bytes(c, at, module, storage.bytes);
+  if (c.record.is_on && id < c.record.left->begins[0]) c.record.keeps_older = true;
+  keep_bytes(c, at, module, storage.bytes, storage.kind);
 }
 
 void keep_in_unit(Counting& c, StorageId id) {
@@ -109,17 +133,22 @@ void count_gradients(Counting& c, const TracedOp& op, bool in_unit) {
   set_transient(c, bytes, c.model.operations.strings[c.model.operations.nodes[op.node].name], op.module);
 }
 
-void count_products(Counting& c, const TracedOp& op, const OpEffects* effects, bool again) {
-  if (effects == nullptr) return;
-  MatmulWork work = count_work(c.trace, c.model.operations, *effects, op);
-  if (work.forward == 0) return;
-  work.again = again && wants_gradient(c.trace, op) ? work.forward : 0;
-  std::vector<MatmulWork>& rows = c.layers[layer_at(c, op.module)].costs.work;
+void add_work(Counting& c, ModuleId module, const MatmulWork& work) {
+  if (c.record.is_on) c.record.parts.push_back({.module = module, .work = work});
+  std::vector<MatmulWork>& rows = c.layers[layer_at(c, module)].costs.work;
   auto row = std::find_if(rows.begin(), rows.end(), [&](const MatmulWork& r) { return r.dtype == work.dtype; });
   if (row == rows.end()) row = rows.insert(rows.end(), {.dtype = work.dtype});
   add_to(row->forward, work.forward);
   add_to(row->backward, work.backward);
   add_to(row->again, work.again);
+}
+
+void count_products(Counting& c, const TracedOp& op, const OpEffects* effects, bool again) {
+  if (effects == nullptr) return;
+  MatmulWork work = count_work(c.trace, c.model.operations, *effects, op);
+  if (work.forward == 0) return;
+  work.again = again && wants_gradient(c.trace, op) ? work.forward : 0;
+  add_work(c, op.module, work);
 }
 
 void count_op(Counting& c, size_t index, bool in_unit) {
@@ -137,7 +166,7 @@ void count_op(Counting& c, size_t index, bool in_unit) {
             if (in_unit)
               add_to(c.unit, bytes);
             else if (bytes > 0)
-              keep_bytes(c, row_at(c, name), op.module, bytes);
+              keep_bytes(c, row_at(c, name), op.module, bytes, StorageKind::Made);
           }};
   count_kept(c.trace, c.model.operations, c.memory, index, sink);
   count_gradients(c, op, in_unit);
@@ -180,24 +209,71 @@ void fold_layers(Counting& c) {
   }
 }
 
-}  // namespace
+// Where the layer begins that is counted last before others are left out.
+void begin_record(Counting& c, const LeftOut& left, bool in_unit) {
+  c.record = {.is_on = true, .left = &left, .in_unit = in_unit, .kept = {}, .parts = {}};
+  for (StorageId id = left.begins[0]; id < left.begins[1]; ++id) c.record.kept.push_back(c.kept[id]);
+}
 
-StepCosts count_step(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat) {
-  if (!trace.is_there) return {};
-  Counting c{.trace = trace, .model = model, .memory = follow_memory(trace, model.operations)};
+// What it added, once more for each layer that is left out. False where the next one would find another state of
+// things, or be treated otherwise.
+bool count_again(Counting& c, const std::vector<bool>& is_remat, bool in_unit) {
+  const LayerRecord record = std::exchange(c.record, {});
+  const LeftOut& left = *record.left;
+  const TracedLayers& layers = *left.layers;
+  if (record.in_unit || in_unit || record.keeps_older) return false;
+  for (size_t i = 0; i < record.kept.size(); ++i) {
+    if (record.kept[i] != c.kept[left.begins[1] + i]) return false;
+  }
+  // The modules of the layer that was counted stand in front of those of the first that is left out.
+  const ModuleId next = layers.module + left.followed * layers.modules, first = next - layers.modules;
+  const uint32_t count = layers.count - left.followed;
+  for (ModuleId module = first; module < next + (count - 1) * layers.modules; ++module) {
+    if (is_remat[module] != is_remat[module + layers.modules]) return false;
+  }
+  for (uint32_t layer = 1; layer <= count; ++layer) {
+    for (const CountedPart& part : record.parts) {
+      const bool moves = part.module != kNone && part.module >= first && part.module < next;
+      const ModuleId module = moves ? part.module + layer * layers.modules : part.module;
+      if (part.bytes > 0)
+        keep_bytes(c, part.row, module, part.bytes, part.kind);
+      else
+        add_work(c, module, part.work);
+    }
+  }
+  return true;
+}
+
+// Nothing where layers that are left out would have to be counted.
+std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat,
+                                      bool each_layer) {
+  Counting c{.trace = trace, .model = model, .memory = follow_memory(trace, model.operations, each_layer)};
   c.layer_of.assign(model.modules.size(), kNoId);
   c.row_of.assign(model.operations.strings.size(), kNoId);
   c.kept.assign(c.memory.storages.size(), false);
   c.in_unit.assign(c.memory.storages.size(), false);
   c.costs.is_there = true;
+  std::vector<bool> is_remat(model.modules.size());
+  for (const ModuleId module : remat) is_remat[module] = true;
   ModuleId unit = kNone;  // of `remat`, that runs
   const uint32_t given = new_row(c, kGivenToRemat);
+  auto left = c.memory.left_out.begin();
   for (size_t i = 0; i < trace.ops.size(); ++i) {
+    if (left != c.memory.left_out.end()) {
+      const TracedLayers& layers = *left->layers;
+      const size_t next = layers.op + size_t{left->followed} * layers.ops;
+      if (i + layers.ops == next) begin_record(c, *left, unit != kNone);
+      if (i == next) {
+        if (!count_again(c, is_remat, unit != kNone)) return std::nullopt;
+        ++left;
+        i = layers.op + size_t{layers.count} * layers.ops;
+        if (i == trace.ops.size()) break;
+      }
+    }
     const TracedOp& op = trace.ops[i];
     if (op.kind == TracedKind::Op) {
       count_op(c, i, unit != kNone);
-    } else if (op.kind == TracedKind::Enter && unit == kNone && op.module != kNone &&
-               std::find(remat.begin(), remat.end(), op.module) != remat.end()) {
+    } else if (op.kind == TracedKind::Enter && unit == kNone && op.module != kNone && is_remat[op.module]) {
       unit = op.module;
       for (uint32_t in = op.in_begin; in < op.in_end; ++in)
         keep_storage(c, given, op.module, c.memory.storage_of[trace.slots[in]]);
@@ -211,9 +287,17 @@ StepCosts count_step(const StepTrace& trace, const ModelGraph& model, std::span<
   std::erase_if(c.costs.by_op, [](const KeptTensors& row) { return row.tensors == 0; });
   std::stable_sort(c.costs.by_op.begin(), c.costs.by_op.end(),
                    [](const KeptTensors& a, const KeptTensors& b) { return a.bytes > b.bytes; });
-  if (c.costs.kept == kMostInTotal) return {};  // sums that nobody can write down
+  if (c.costs.kept == kMostInTotal) return StepCosts{};  // sums that nobody can write down
   fold_layers(c);
   return std::move(c.costs);
+}
+
+}  // namespace
+
+StepCosts count_step(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat) {
+  if (!trace.is_there) return {};
+  if (auto costs = count_layers(trace, model, remat, trace.alike.empty())) return *std::move(costs);
+  return count_layers(trace, model, remat, true).value_or(StepCosts{});
 }
 
 }  // namespace tpplan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost/leave_out.h"
 #include "cost/node_literals.h"
 #include "sharding/tensor_size.h"
 
@@ -214,7 +215,7 @@ Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value) {
   return {shape_of(trace, value), memory.strides[value]};
 }
 
-StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph) {
+StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer) {
   StepMemory memory;
   memory.storage_of.assign(trace.values.size(), kNoId);
   memory.strides.resize(trace.values.size());
@@ -222,7 +223,10 @@ StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph) {
   Following f{trace, graph, memory};
   std::vector<const OpEffects*> by_name(graph.strings.size(), nullptr);
   std::vector<bool> looked_up(graph.strings.size(), false);
+  AlikeLayers alike;
   for (size_t i = 0; i < trace.ops.size(); ++i) {
+    if (!each_layer) i = leave_out(trace, memory, alike, i);
+    if (i == trace.ops.size()) break;
     const TracedOp& op = trace.ops[i];
     const auto ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin);
     if (op.kind != TracedKind::Op) {

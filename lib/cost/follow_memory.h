@@ -26,14 +26,24 @@ struct Storage {
   uint64_t bytes = 0;
 };
 
+// Layers that do what the one before did (cost/leave_out.h): their values are not in the tables.
+struct LeftOut {
+  const TracedLayers* layers = nullptr;  // of the trace
+  uint32_t followed = 0;                 // of TracedLayers::count, all the same
+  StorageId begins[3] = {};              // how many storages there were where the last two that were followed began,
+                                         // and behind them
+};
+
 struct StepMemory {
   std::vector<Storage> storages;
   std::vector<StorageId> storage_of;      // by value of the trace, kNoId where nothing uses it
   std::vector<Strides> strides;           // by value
   std::vector<const OpEffects*> effects;  // by operation of the trace; nullptr: not known
+  std::vector<LeftOut> left_out;          // in order
 };
 
-[[nodiscard]] StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph);
+// `each_layer`: leaves none out.
+[[nodiscard]] StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer);
 
 // What a value is, and takes: kTooManyBytes where 64 bits do not hold it.
 [[nodiscard]] DType dtype_in(const StepTrace& trace, const OpGraph& graph, uint32_t value);

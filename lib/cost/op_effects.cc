@@ -1,6 +1,8 @@
 #include "cost/op_effects.h"
 
-#include <spdlog/fmt/fmt.h>
+#include <unordered_map>
+
+#include "ops/op_rules.h"
 
 namespace tpplan {
 namespace {
@@ -71,6 +73,17 @@ constexpr OpEffects kEffects[] = {
      ResultMemory::New},
 };
 
+std::unordered_map<std::string_view, const OpEffects*> index_effects() {
+  std::unordered_map<std::string_view, const OpEffects*> index;
+  std::vector<std::string_view> names;
+  for (const OpEffects& row : kEffects) {
+    names.clear();
+    add_words(row.names, names);
+    for (const std::string_view name : names) index.emplace(name, &row);
+  }
+  return index;
+}
+
 }  // namespace
 
 bool writes_in_place(std::string_view name) {
@@ -79,11 +92,9 @@ bool writes_in_place(std::string_view name) {
 
 const OpEffects* find_effects(std::string_view name) {
   if (!name.starts_with("__") && name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
-  const std::string key = fmt::format(" {} ", name);
-  for (const OpEffects& row : kEffects) {
-    if (row.names.find(key) != std::string_view::npos) return &row;
-  }
-  return nullptr;
+  static const auto index = index_effects();
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
 }
 
 }  // namespace tpplan

@@ -1,8 +1,7 @@
 #include "ops/op_rules.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
+#include <unordered_map>
 
 #include "ops/factor_rules.h"
 #include "ops/notation.h"
@@ -37,13 +36,22 @@ constexpr RuleRow kRules[] = {
     {" einsum ", rule_einsum},
 };
 
+std::unordered_map<std::string_view, OpRule> index_rules() {
+  std::unordered_map<std::string_view, OpRule> index;
+  std::vector<std::string_view> names;
+  for (const RuleRow& row : kRules) {
+    names.clear();
+    add_words(row.names, names);
+    for (const std::string_view name : names) index.emplace(name, row.rule);
+  }
+  return index;
+}
+
 }  // namespace
 
 OpRule find_rule(std::string_view name) {
-  const std::string key = fmt::format(" {} ", name);
-  for (const RuleRow& row : kRules) {
-    if (row.names.find(key) != std::string_view::npos) return row.rule;
-  }
+  static const auto index = index_rules();
+  if (const auto found = index.find(name); found != index.end()) return found->second;
   Linearity linearity;
   if (is_dim_op(name)) return rule_dim;
   if (find_pointwise(name, linearity)) return rule_pointwise;

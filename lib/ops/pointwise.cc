@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 #include "ops/op_rules.h"
 
@@ -33,9 +34,16 @@ constexpr PointwiseRow kPointwise[] = {
      "bitwise_right_shift xlogy frac celu masked_fill heaviside isclose "},
 };
 
-bool names(std::string_view list, std::string_view name) {
-  const std::string key = fmt::format(" {} ", name);
-  return list.find(key) != std::string_view::npos;
+// By name: a walk asks for each operation, forward and back.
+std::unordered_map<std::string_view, Linearity> index_names() {
+  std::unordered_map<std::string_view, Linearity> index;
+  std::vector<std::string_view> names;
+  for (const PointwiseRow& row : kPointwise) {
+    names.clear();
+    add_words(row.names, names);
+    for (const std::string_view name : names) index.emplace(name, row.linearity);
+  }
+  return index;
 }
 
 // True when some number among the arguments is not 0 (of `where` and sums).
@@ -65,12 +73,11 @@ void check_factors(OpCall& call, OpResult& result) {
 }  // namespace
 
 bool find_pointwise(std::string_view name, Linearity& linearity) {
-  for (const PointwiseRow& row : kPointwise) {
-    if (!names(row.names, name)) continue;
-    linearity = row.linearity;
-    return true;
-  }
-  return false;
+  static const auto index = index_names();
+  const auto found = index.find(name);
+  if (found == index.end()) return false;
+  linearity = found->second;
+  return true;
 }
 
 void add_pointwise_names(std::vector<std::string_view>& names) {

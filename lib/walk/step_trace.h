@@ -41,6 +41,15 @@ struct TracedOp {
   uint32_t out_begin = 0, out_end = 0;
 };
 
+// Layers behind one that was walked, which do what it did (walk/repeat_layers.h): of each the operations, values and
+// modules are those of the one before, plus so many.
+struct TracedLayers {
+  uint32_t count = 0;
+  uint32_t op = 0, ops = 0;        // where the first begins, into StepTrace::ops; how many each has. The same of the
+  uint32_t value = 0, values = 0;  // values
+  ModuleId module = 0, modules = 0;
+};
+
 struct StepTrace {
   bool is_there = false;
   std::vector<TracedValue> values;
@@ -48,7 +57,8 @@ struct StepTrace {
   std::vector<int64_t> sizes;      // of these
   std::vector<TracedOp> ops;       // in order
   std::vector<uint32_t> slots;
-  std::vector<uint32_t> outputs;  // of the model
+  std::vector<uint32_t> outputs;    // of the model
+  std::vector<TracedLayers> alike;  // in order
 };
 
 [[nodiscard]] inline std::span<const int64_t> shape_of(const StepTrace& trace, uint32_t value) {

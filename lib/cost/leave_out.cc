@@ -1,0 +1,90 @@
+#include "cost/leave_out.h"
+
+#include <algorithm>
+
+namespace tpplan {
+namespace {
+
+// The layer that was followed last, and the one before it.
+struct TwoLayers {
+  const StepTrace& trace;
+  const StepMemory& memory;
+  uint32_t values = 0;             // of each
+  uint32_t first = 0, second = 0;  // where their values begin
+  const StorageId* begins;         // of storages: of the first, the second, and behind it
+};
+
+// What the first one has at a value, or has of it, the second one has at its own.
+bool lies_alike(const TwoLayers& two, uint32_t value) {
+  if (value < two.first || value >= two.second) return true;  // the same for both
+  const uint32_t other = value + two.values;
+  const StepMemory& memory = two.memory;
+  const StorageId a = memory.storage_of[value], b = memory.storage_of[other];
+  const TracedValue &x = two.trace.values[value], &y = two.trace.values[other];
+  if (x.memory != y.memory || x.shape != y.shape) return false;
+  if (a != kNoId && a < two.begins[1]) {
+    if (b != (a < two.begins[0] ? a : a + (two.begins[1] - two.begins[0]))) return false;
+    return memory.strides[value] == memory.strides[other] && memory.storages[a].bytes == memory.storages[b].bytes &&
+           memory.storages[a].kind == memory.storages[b].kind;
+  }
+  // Nobody had used it when the second layer began, and nobody has used the other now.
+  if (b != kNoId) return false;
+  if (x.from == kNoId) return y.from == kNoId;
+  const bool moves = x.from >= two.first && x.from < two.second;
+  return y.from == (moves ? x.from + two.values : x.from) && lies_alike(two, x.from);
+}
+
+// Of all that the second layer takes of the first.
+bool take_alike(const TwoLayers& two, const TracedLayers& layers, size_t end) {
+  if (two.begins[2] - two.begins[1] != two.begins[1] - two.begins[0]) return false;
+  const StepTrace& trace = two.trace;
+  const uint32_t begin = trace.ops[end - layers.ops].in_begin, behind = trace.ops[end - 1].out_end;
+  for (uint32_t i = begin; i < behind; ++i) {
+    if (!lies_alike(two, trace.slots[i])) return false;
+  }
+  for (uint32_t value = two.second; value < two.second + two.values; ++value) {
+    const uint32_t from = trace.values[value].from;
+    if (from != kNoId && !lies_alike(two, from)) return false;
+  }
+  return true;
+}
+
+// True where something behind the layers takes a value of [begin, last), which are those of layers that are left out.
+bool are_missed(const StepTrace& trace, size_t end, uint32_t begin, uint32_t last) {
+  const auto is_one = [&](uint32_t value) { return value != kNoId && value >= begin && value < last; };
+  const size_t behind = end < trace.ops.size() ? trace.ops[end].in_begin : trace.slots.size();
+  return std::any_of(trace.slots.begin() + static_cast<std::ptrdiff_t>(behind), trace.slots.end(), is_one) ||
+         std::any_of(trace.values.begin() + last, trace.values.end(),
+                     [&](const TracedValue& value) { return is_one(value.from) && value.memory == SlotMemory::Same; });
+}
+
+}  // namespace
+
+size_t leave_out(const StepTrace& trace, StepMemory& memory, AlikeLayers& at, size_t op) {
+  if (at.next == trace.alike.size()) return op;
+  const TracedLayers& layers = trace.alike[at.next];
+  const size_t since = layers.op - 2 * layers.ops;
+  if (op < since || (op - since) % layers.ops != 0) return op;
+  at.begins.push_back(static_cast<StorageId>(memory.storages.size()));
+  if (at.begins.size() < 3) return op;
+  const auto followed = static_cast<uint32_t>(at.begins.size() - 3);  // of those that are alike
+  const StorageId* begins = &at.begins[followed];
+  const uint32_t next = layers.value + followed * layers.values, left = layers.count - followed,
+                 last = layers.value + (layers.count - 1) * layers.values;
+  const size_t end = layers.op + size_t{layers.count} * layers.ops;
+  const TwoLayers two{trace, memory, layers.values, next - 2 * layers.values, next - layers.values, begins};
+  const bool leaves = left > 0 && take_alike(two, layers, op) && !are_missed(trace, end, next, last);
+  if (left > 0 && !leaves) return op;
+  if (leaves) {
+    memory.left_out.push_back({.layers = &layers, .followed = followed, .begins = {begins[0], begins[1], begins[2]}});
+    for (uint32_t value = last; value < last + layers.values; ++value) {
+      memory.storage_of[value] = memory.storage_of[value - left * layers.values];
+      memory.strides[value] = memory.strides[value - left * layers.values];
+    }
+  }
+  ++at.next;
+  at.begins.clear();
+  return leave_out(trace, memory, at, end);
+}
+
+}  // namespace tpplan
