@@ -9,6 +9,8 @@ namespace {
 
 // Texts are told apart by so many of their last bytes: what an index takes is bounded by the number of globs.
 constexpr size_t kIndexedBytes = 32;
+// So few are asked one by one.
+constexpr size_t kFewGlobs = 8;
 
 uint64_t child_key(uint32_t node, char byte) { return uint64_t{node} * 256 + static_cast<unsigned char>(byte); }
 
@@ -115,6 +117,10 @@ void find_globs(GlobIndex& index, std::string_view text, std::vector<int>& match
   const auto ask = [&](uint32_t glob) {
     if (matches_glob(index.globs[glob], text)) matches.push_back(static_cast<int>(glob));
   };
+  if (index.globs.size() <= kFewGlobs) {
+    for (uint32_t glob = 0; glob < index.globs.size(); ++glob) ask(glob);
+    return;
+  }
   for (const uint32_t glob : index.textless) ask(glob);
   if (++index.questions == 0) {
     for (GlobIndexNode& node : index.nodes) node.asked = 0;

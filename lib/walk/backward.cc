@@ -102,13 +102,13 @@ void report_refused(Walk& walk, const TapeEntry& entry, std::string reason) {
 void walk_backward(Walk& walk, bool report_findings) {
   Backward b = begin_backward(walk);
   if (report_findings) judge_untied(walk);
-  std::unordered_map<SlotId, ParamId> params;
+  std::vector<ParamId> params(walk.slots.size(), kNone);  // by slot; of several the first
   for (ParamId id = 0; id < walk.value_of_param.size(); ++id) {
     const auto own = walk.untied.find(id);
-    if (own != walk.untied.end())
-      params.emplace(own->second, id);
-    else if (walk.value_of_param[id] != kNoId)
-      params.emplace(walk.slot_of[walk.value_of_param[id]], id);
+    const bool is_own = own != walk.untied.end();
+    if (!is_own && walk.value_of_param[id] == kNoId) continue;
+    ParamId& param = params[is_own ? own->second : walk.slot_of[walk.value_of_param[id]]];
+    if (param == kNone) param = id;
   }
   std::vector<BackStack> stacks = begin_back_stacks(b);
   for (size_t i = walk.tape.size(); i-- > 0;) {
@@ -126,10 +126,9 @@ void walk_backward(Walk& walk, bool report_findings) {
     for (uint32_t in = entry.in_begin; in < entry.in_end; ++in) {
       const SlotId slot = walk.tape_slots[in].slot;
       if (b.first_use[slot] != i) continue;
-      const auto param = params.find(slot);
-      if (param == params.end()) continue;
+      if (params[slot] == kNone) continue;
       b.first_use[slot] = kNoId;
-      judge_grad(b, param->second, slot, report_findings);
+      judge_grad(b, params[slot], slot, report_findings);
     }
   }
 }

@@ -37,33 +37,47 @@ struct Shift {
   int64_t slots = 0;  // that each layer makes
 };
 
-uint32_t moved(uint32_t id, uint32_t each, const Shift& by) {
+inline uint32_t moved(uint32_t id, uint32_t each, const Shift& by) {
   return static_cast<uint32_t>(id + by.turns * static_cast<int64_t>(each));
 }
 
-bool is_in(uint32_t id, uint32_t first, uint32_t each, uint32_t layer) {
+inline bool is_in(uint32_t id, uint32_t first, uint32_t each, uint32_t layer) {
   return id >= first + layer * each && id < first + (layer + 1) * each;
 }
 
-ValueId move_value(ValueId value, const Shift& by) {
+inline ValueId move_value(ValueId value, const Shift& by) {
   return value < by.stack.since ? value : moved(value, by.stack.values, by);
 }
 
-ModuleId move_module(ModuleId module, const Shift& by) {
+inline ModuleId move_module(ModuleId module, const Shift& by) {
   return is_in(module, by.stack.module, by.stack.modules, by.layer) ? moved(module, by.stack.modules, by) : module;
 }
 
-ParamId move_param(ParamId param, const Shift& by) {
+inline ParamId move_param(ParamId param, const Shift& by) {
   return is_in(param, by.stack.param, by.stack.params, by.layer) ? moved(param, by.stack.params, by) : param;
 }
 
 // Slots of the layer and of the one before it, which `marks` says; leaves, which were the first; what all see.
-SlotId move_slot(const Walk& walk, const StackWalk& run, SlotId slot, const Shift& by) {
+struct SlotShift {
+  SlotId since = 0;  // of the layer before
+  uint32_t by = 0;
+  SlotId leaf = 0, behind = 0;  // leaves of the layer
+  uint32_t leaf_by = 0;
+};
+
+SlotShift slot_shift(const StackWalk& run, const Shift& by) {
+  const LayerStack& stack = *run.stack;
+  return {.since = run.marks[by.layer - 1].slots,
+          .by = static_cast<uint32_t>(by.turns * by.slots),
+          .leaf = stack.leaf + by.layer * stack.leaves,
+          .behind = stack.leaf + (by.layer + 1) * stack.leaves,
+          .leaf_by = static_cast<uint32_t>(by.turns * static_cast<int64_t>(stack.leaves))};
+}
+
+inline SlotId move_slot(const SlotShift& by, SlotId slot) {
   if (slot == kNoId) return kNoId;
-  if (slot >= run.marks[by.layer - 1].slots) return static_cast<SlotId>(slot + by.turns * by.slots);
-  if (slot < walk.graph.leaves.size() && is_in(slot, by.stack.leaf, by.stack.leaves, by.layer))
-    return moved(slot, by.stack.leaves, by);
-  return slot;
+  if (slot >= by.since) return slot + by.by;
+  return slot >= by.leaf && slot < by.behind ? slot + by.leaf_by : slot;
 }
 
 // True when move_slot says where it goes.
@@ -76,17 +90,17 @@ bool can_move(const Walk& walk, const StackWalk& run, SlotId slot, uint32_t laye
   return is_in(slot, stack.leaf, stack.leaves, layer);
 }
 
-Slot move_slot_record(const Walk& walk, const StackWalk& run, const Slot& slot, const Shift& by) {
+inline Slot move_slot_record(const SlotShift& slots, const Slot& slot, const Shift& by) {
   Slot next = slot;
   next.value = move_value(slot.value, by);
   next.held = move_param(slot.held, by);
   next.param = move_param(slot.param, by);
-  next.from = move_slot(walk, run, slot.from, by);
+  next.from = move_slot(slots, slot.from);
   return next;
 }
 
 // Whatever of it decides over what is done with it.
-bool same_slot(const Slot& a, const Slot& b) {
+inline bool same_slot(const Slot& a, const Slot& b) {
   return a.layout == b.layout && a.requires_grad == b.requires_grad && a.origin == b.origin && a.cause == b.cause &&
          a.memory == b.memory && a.is_leaf == b.is_leaf;
 }
@@ -189,9 +203,12 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
   const LayerMark a = run.marks[layer], b = run.marks[layer + 1];
   const Shift by{stack, layer, turns, b.slots - a.slots};
   const uint32_t tape_slots = turns * (b.tape_slots - a.tape_slots), segments = turns * (b.segments - a.segments);
-  for (uint32_t i = a.slots; i < b.slots; ++i) walk.slots.push_back(move_slot_record(walk, run, walk.slots[i], by));
+  const SlotShift slots = slot_shift(run, by);
+  for (uint32_t i = a.slots; i < b.slots; ++i) walk.slots.push_back(move_slot_record(slots, walk.slots[i], by));
+  size_t end = walk.tape_slots.size();
+  walk.tape_slots.resize(end + (b.tape_slots - a.tape_slots));
   for (uint32_t i = a.tape_slots; i < b.tape_slots; ++i)
-    walk.tape_slots.push_back({move_slot(walk, run, walk.tape_slots[i].slot, by), walk.tape_slots[i].layout});
+    walk.tape_slots[end++] = {move_slot(slots, walk.tape_slots[i].slot), walk.tape_slots[i].layout};
   for (uint32_t i = a.segments; i < b.segments; ++i) walk.segments.push_back(Segment(walk.segments[i]));
   for (uint32_t i = a.tape; i < b.tape; ++i) {
     TapeEntry entry = walk.tape[i];
@@ -207,8 +224,10 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
   }
   if (walk.trace != nullptr) {
     const uint32_t trace_slots = turns * (b.trace_slots - a.trace_slots);
+    end = walk.trace->slots.size();
+    walk.trace->slots.resize(end + (b.trace_slots - a.trace_slots));
     for (uint32_t i = a.trace_slots; i < b.trace_slots; ++i)
-      walk.trace->slots.push_back(move_slot(walk, run, walk.trace->slots[i], by));
+      walk.trace->slots[end++] = move_slot(slots, walk.trace->slots[i]);
     for (uint32_t i = a.trace_ops; i < b.trace_ops; ++i) {
       TracedOp op = walk.trace->ops[i];
       op.node = moved(op.node, stack.nodes, by);
@@ -223,7 +242,7 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
   const ValueId value = stack.value + layer * stack.values;
   for (ValueId v = value; v < value + stack.values; ++v) {
     const ValueId at = moved(v, stack.values, by);
-    walk.slot_of[at] = move_slot(walk, run, walk.slot_of[v], by);
+    walk.slot_of[at] = move_slot(slots, walk.slot_of[v]);
     walk.layout_of[at] = walk.layout_of[v];
     walk.sum_rule[at] = walk.sum_rule[v];
   }

@@ -1,6 +1,8 @@
 // The programs of our own runtime: what tools/python/tpplan/torch does at the boundaries that a manifest says.
 #include <algorithm>
+#include <compare>
 #include <iterator>
+#include <map>
 
 #include "model/module_kinds.h"
 #include "walk/style_programs.h"
@@ -99,30 +101,35 @@ void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, 
   module.outputs.push_back(std::move(program));
 }
 
-}  // namespace
+// What a module's program follows from.
+struct ModuleFacts {
+  std::vector<uint32_t> layouts;  // of its boundaries, into BoundaryTable::layouts
+  std::vector<bool> cut;          // by axis: it cuts parameters of the module
+  bool is_fused = false, has_params = false, is_linear = false;
+  auto operator<=>(const ModuleFacts&) const = default;
+};
 
-std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
-                                                 const BoundaryTable& boundaries, const ShardingTable& shardings,
-                                                 std::span<const AxisId> axes) {
-  std::vector<ModuleProgram> programs(model.modules.size());
-  std::vector<uint8_t> fused(model.modules.size());
-  // Partial where an axis cuts parameters of the module.
-  std::vector<std::vector<Placement>> cut(model.modules.size(), std::vector<Placement>(axes.size()));
-  for (ModuleId id = 0; id < model.modules.size(); ++id) {
-    const Module& module = model.modules[id];
-    programs[id].has_params = module.param_count > 0;
-    for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
-      const Sharding& sharding = sharding_of(shardings, param);
-      fused[id] = fused[id] || is_fused(sharding, axes);
-      for (size_t axis = 0; axis < axes.size(); ++axis) {
-        if (uses_axis(sharding.spec, axes[axis])) cut[id][axis].kind = PlacementKind::Partial;
-      }
-    }
-    programs[id].runs_locally = fused[id];
+ModuleFacts facts_of(const ModelGraph& model, const ShardingTable& shardings, std::span<const AxisId> axes,
+                     ModuleId id) {
+  const Module& module = model.modules[id];
+  ModuleFacts facts{.layouts = {},
+                    .cut = std::vector<bool>(axes.size()),
+                    .has_params = module.param_count > 0,
+                    .is_linear = module.kind == ModuleKind::Linear};
+  for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
+    const Sharding& sharding = sharding_of(shardings, param);
+    facts.is_fused = facts.is_fused || is_fused(sharding, axes);
+    for (size_t axis = 0; axis < axes.size(); ++axis)
+      facts.cut[axis] = facts.cut[axis] || uses_axis(sharding.spec, axes[axis]);
   }
-  for (const ModuleBoundary& boundary : boundaries.modules) {
-    ModuleProgram& module = programs[boundary.module];
-    const RuleId rule = boundaries.layouts[boundary.layout].rule;
+  return facts;
+}
+
+ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries, const ModuleFacts& facts,
+                            std::span<const AxisId> axes) {
+  ModuleProgram module{.has_params = facts.has_params, .runs_locally = facts.is_fused};
+  for (const uint32_t id : facts.layouts) {
+    const RuleId rule = boundaries.layouts[id].rule;
     const LocalStyle* style = find_local_style(plan.rules[rule].style->name);
     if (module.rule == kNoRule) module.rule = rule;
     if (style == nullptr) continue;
@@ -131,14 +138,16 @@ std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const Model
       module.refused = "dispatches tokens by code of transformers, and is not run by tpplan.torch";
     if (style->is_one_axis && axes.size() != 1) module.refused = "needs a mesh with one axis beside the data axes";
   }
-  for (const ModuleBoundary& boundary : boundaries.modules) {
-    ModuleProgram& module = programs[boundary.module];
-    const BoundaryLayout& layout = boundaries.layouts[boundary.layout];
-    for (const ValueBoundary& value : layout.inputs) add_input(module, value, layout.rule, axes, cut[boundary.module]);
+  std::vector<Placement> open(axes.size());
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    if (facts.cut[axis]) open[axis].kind = PlacementKind::Partial;
   }
-  for (const ModuleBoundary& boundary : boundaries.modules) {
-    ModuleProgram& module = programs[boundary.module];
-    const BoundaryLayout& layout = boundaries.layouts[boundary.layout];
+  for (const uint32_t id : facts.layouts) {
+    const BoundaryLayout& layout = boundaries.layouts[id];
+    for (const ValueBoundary& value : layout.inputs) add_input(module, value, layout.rule, axes, open);
+  }
+  for (const uint32_t id : facts.layouts) {
+    const BoundaryLayout& layout = boundaries.layouts[id];
     const LocalStyle* style = find_local_style(plan.rules[layout.rule].style->name);
     if (style != nullptr && style->input != StepKind::ToLocal)
       module.inputs.push_back({.position = 0, .key = {}, .rule = layout.rule, .steps = {{style->input, {}}}});
@@ -146,13 +155,36 @@ std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const Model
       module.outputs.insert(module.outputs.begin(),
                             {.position = 0, .key = {}, .rule = layout.rule, .steps = {{style->output, {}}}});
     for (const ValueBoundary& value : layout.outputs) {
-      add_output(module, value, layout.rule, axes, fused[boundary.module] != 0);
+      add_output(module, value, layout.rule, axes, facts.is_fused);
       const bool is_open = value.from && std::any_of(value.from->begin(), value.from->end(), [](const Placement& p) {
                              return p.kind == PlacementKind::Partial;
                            });
-      module.adds_bias_late = module.adds_bias_late || (is_open && module.runs_locally &&
-                                                        model.modules[boundary.module].kind == ModuleKind::Linear);
+      module.adds_bias_late = module.adds_bias_late || (is_open && module.runs_locally && facts.is_linear);
     }
+  }
+  return module;
+}
+
+}  // namespace
+
+std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
+                                                 const BoundaryTable& boundaries, const ShardingTable& shardings,
+                                                 std::span<const AxisId> axes) {
+  std::vector<ModuleFacts> facts;
+  facts.reserve(model.modules.size());
+  for (ModuleId id = 0; id < model.modules.size(); ++id) facts.push_back(facts_of(model, shardings, axes, id));
+  for (const ModuleBoundary& boundary : boundaries.modules) facts[boundary.module].layouts.push_back(boundary.layout);
+  // A thousand modules, a dozen programs.
+  std::map<ModuleFacts, ModuleProgram> made;
+  std::vector<ModuleProgram> programs;
+  programs.reserve(model.modules.size());
+  for (ModuleFacts& of : facts) {
+    auto known = made.find(of);
+    if (known == made.end()) {
+      ModuleProgram program = build_program(plan, boundaries, of, axes);
+      known = made.emplace(std::move(of), std::move(program)).first;
+    }
+    programs.push_back(known->second);
   }
   return programs;
 }

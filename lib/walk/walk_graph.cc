@@ -3,7 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "infer/grad_reduce.h"
@@ -38,10 +40,44 @@ void untie(Walk& walk, const Tie& tie, ValueId value) {
   for (size_t i = 0; i < slots.size() && untied; ++i) walk.untied[tie.params[i]] = new_slot(walk, slots[i]);
 }
 
+// By leaf, how many leaves before it the one of the layer before stands; 0: it is of no such layer.
+std::vector<uint32_t> turns_of_leaves(const Walk& walk) {
+  std::vector<uint32_t> turns(walk.graph.leaves.size(), 0);
+  for (const StackWalk& run : walk.stacks) {
+    const LayerStack& stack = *run.stack;
+    std::fill_n(turns.begin() + stack.leaf + stack.leaves, (stack.count - 1) * stack.leaves, stack.leaves);
+  }
+  return turns;
+}
+
+// True where param_layout looks at the same of both.
+bool are_cut_alike(const Walk& walk, ParamId a, ParamId b) {
+  const Param &x = walk.model.params[a], &y = walk.model.params[b];
+  const auto of_x = shape_of(walk.model, x), of_y = shape_of(walk.model, y);
+  return walk.shardings.params[a].sharding == walk.shardings.params[b].sharding &&
+         walk.matches.params[a].rule == walk.matches.params[b].rule &&
+         walk.rule_of_module[x.module] == walk.rule_of_module[y.module] &&
+         std::equal(of_x.begin(), of_x.end(), of_y.begin(), of_y.end());
+}
+
 void bind_leaves(Walk& walk) {
+  const bool is_common = walk.runtime.param_layout == param_layout;
+  const std::vector<uint32_t> turns = turns_of_leaves(walk);
   for (size_t i = 0; i < walk.graph.leaves.size(); ++i) {
     const GraphLeaf& leaf = walk.graph.leaves[i];
     const GraphValue& value = walk.graph.values[leaf.value];
+    const ParamId here = walk.model_tables.param_of_leaf[i];
+    const ParamId before = turns[i] == 0 ? kNone : walk.model_tables.param_of_leaf[i - turns[i]];
+    if (is_common && here != kNone && before != kNone && are_cut_alike(walk, here, before)) {
+      Slot slot = walk.slots[i - turns[i]];  // slots of leaves are the first
+      slot.value = leaf.value;
+      slot.requires_grad = value.requires_grad && !walk.infer;
+      slot.param = here;
+      if (slot.held != kNone) slot.held = here;
+      walk.value_of_param[here] = leaf.value;
+      set_slot(walk, leaf.value, new_slot(walk, slot));
+      continue;
+    }
     Slot slot{.layout = walk.whole_of_shape[value.shape],
               .value = leaf.value,
               .requires_grad = value.requires_grad && !walk.infer,
@@ -135,8 +171,13 @@ void begin_walk(Walk& walk) {
   walk.slot_of.assign(walk.graph.values.size(), kNoId);
   walk.layout_of.assign(walk.graph.values.size(), 0);
   walk.size_numbers.assign(walk.graph.sizes.size(), kNoId);
-  for (const SizeEntry& entry : walk.graph.sizes)
-    walk.traced_numbers.push_back(number_id(walk, {std::vector<int64_t>(walk.ranks, entry.traced), 0}));
+  std::unordered_map<int64_t, uint32_t> traced;  // a thousand sizes, a dozen numbers
+  walk.traced_numbers.reserve(walk.graph.sizes.size());
+  for (const SizeEntry& entry : walk.graph.sizes) {
+    const auto [known, is_new] = traced.try_emplace(entry.traced, 0);
+    if (is_new) known->second = number_id(walk, {std::vector<int64_t>(walk.ranks, entry.traced), 0});
+    walk.traced_numbers.push_back(known->second);
+  }
   walk.rule_of_module.assign(walk.model.modules.size(), kNoRule);
   for (const BoundaryMatch& match : walk.matches.boundaries) {
     const AxisId axis = walk.plan.rules[match.rule].axis;
@@ -195,8 +236,9 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   if (!walk.infer) walk_backward(walk, output_is_right(walk, loss_is_right));
   forecast.repeated += walk.repeated;
   forecast.repeated_back += walk.repeated_back;
-  if (forecast.gap == ForecastGap::None)
-    forecast.calls.insert(forecast.calls.end(), walk.calls.begin(), walk.calls.end());
+  if (forecast.gap != ForecastGap::None) return;
+  forecast.calls.insert(forecast.calls.end(), std::move_iterator(walk.calls.begin()),
+                        std::move_iterator(walk.calls.end()));
 }
 
 struct GapRow {
