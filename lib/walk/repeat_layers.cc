@@ -14,20 +14,13 @@ LayerMark mark_of(const Walk& walk) {
           .segments = static_cast<uint32_t>(walk.segments.size()),
           .trace_ops = walk.trace == nullptr ? 0 : static_cast<uint32_t>(walk.trace->ops.size()),
           .trace_slots = walk.trace == nullptr ? 0 : static_cast<uint32_t>(walk.trace->slots.size()),
-          .maps = walk.table.maps.maps.size(),
-          .layouts = walk.table.layouts.size(),
-          .numbers = walk.numbers.size(),
-          .memo = walk.memo.size(),
           .causes = walk.causes.size(),
           .reports = walk.reports,
           .calls = walk.calls.size()};
 }
 
-// Nothing was interned, remembered or found between the two.
-bool is_steady(const LayerMark& a, const LayerMark& b) {
-  return a.maps == b.maps && a.layouts == b.layouts && a.numbers == b.numbers && a.memo == b.memo &&
-         a.causes == b.causes && a.reports == b.reports;
-}
+// Nothing was found between the two. What was interned or remembered would be found where it is by who does the same.
+bool found_nothing(const LayerMark& a, const LayerMark& b) { return a.causes == b.causes && a.reports == b.reports; }
 
 // From a layer to one that is `turns` behind it (before it, where negative).
 struct Shift {
@@ -105,20 +98,6 @@ inline bool same_slot(const Slot& a, const Slot& b) {
          a.memory == b.memory && a.is_leaf == b.is_leaf;
 }
 
-bool same_step(const LayoutStep& a, const LayoutStep& b) { return a.kind == b.kind && a.placements == b.placements; }
-
-bool same_values(const std::vector<ValueProgram>& a, const std::vector<ValueProgram>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ValueProgram& x, const ValueProgram& y) {
-    return x.position == y.position && x.key == y.key && x.rule == y.rule &&
-           std::equal(x.steps.begin(), x.steps.end(), y.steps.begin(), y.steps.end(), same_step);
-  });
-}
-
-bool same_program(const ModuleProgram& a, const ModuleProgram& b) {
-  return a.rule == b.rule && a.has_params == b.has_params && a.runs_locally == b.runs_locally &&
-         a.adds_bias_late == b.adds_bias_late && same_values(a.inputs, b.inputs) && same_values(a.outputs, b.outputs);
-}
-
 // The plan treats the layer that is so many behind as this one.
 bool is_treated_alike(const Walk& walk, const LayerStack& stack, uint32_t layer, uint32_t turns) {
   const Shift by{stack, layer, turns, 0};
@@ -126,7 +105,8 @@ bool is_treated_alike(const Walk& walk, const LayerStack& stack, uint32_t layer,
     const ModuleId a = stack.module + layer * stack.modules + i, b = moved(a, stack.modules, by);
     if (walk.rule_of_module[a] != walk.rule_of_module[b]) return false;
     if (!walk.rules_of_module.empty() && walk.rules_of_module[a] != walk.rules_of_module[b]) return false;
-    if (!walk.programs.empty() && !same_program(walk.programs[a], walk.programs[b])) return false;
+    const std::vector<uint32_t>& programs = walk.programs.of_module;
+    if (!programs.empty() && programs[a] != programs[b]) return false;
   }
   for (uint32_t i = 0; i < stack.params; ++i) {
     const ParamId a = stack.param + layer * stack.params + i, b = moved(a, stack.params, by);
@@ -179,7 +159,7 @@ bool takes_the_same(const Walk& walk, const StackWalk& run, uint32_t layer,
 bool can_repeat(const Walk& walk, const StackWalk& run, uint32_t layer) {
   const LayerStack& stack = *run.stack;
   const LayerMark &a = run.marks[layer - 1], &b = run.marks[layer];
-  if (walk.crash != kNoId || !is_steady(a, b)) return false;
+  if (walk.crash != kNoId || !found_nothing(a, b)) return false;
   if (layer < 2 || b.slots - a.slots != a.slots - run.marks[layer - 2].slots) return false;
   const auto movable = [&](SlotId slot) { return can_move(walk, run, slot, layer - 1); };
   for (uint32_t s = a.slots; s < b.slots; ++s) {
@@ -367,7 +347,7 @@ BackStack look_at(const Backward& b, const BackStack& back) {
 }
 
 bool came_back_alike(const BackStack& a, const BackStack& b) {
-  return is_steady(a.mark, b.mark) && a.uses == b.uses &&
+  return found_nothing(a.mark, b.mark) && a.uses == b.uses &&
          std::equal(a.grads.begin(), a.grads.end(), b.grads.begin(), b.grads.end(),
                     [](const auto& x, const auto& y) { return x.first == y.first && same_grad(x.second, y.second); }) &&
          std::equal(a.shared.begin(), a.shared.end(), b.shared.begin(), b.shared.end(), same_grad);

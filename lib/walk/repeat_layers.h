@@ -9,9 +9,10 @@ namespace tpplan {
 
 // A walk looks at nothing but the graph, the plan, and what it has written itself. Where the layers of a stack are
 // alike (walk/model_tables.h), the plan treats their modules and parameters alike, the values that a layer takes are,
-// but for their numbers, those that the layer before took, and that layer added nothing to what is interned and had
-// nothing reported, the layer does what the one before did; so that what it leaves is again alike, and so for all that
-// follow. What is written then is, number by number, what a walk of each layer would have written.
+// but for their numbers, those that the layer before took, and that layer had nothing reported, the layer does what the
+// one before did; so that what it leaves is again alike, and so for all that follow. What is written then is, number by
+// number, what a walk of each layer would have written: layouts and sizes that it made are interned, and have the
+// number that they had.
 
 // Before node `node`: the node to go on with, `node` itself where nothing is left out.
 [[nodiscard]] uint32_t repeat_layers(Walk& walk, uint32_t node);

@@ -79,11 +79,16 @@ struct ModuleProgram {
   std::string_view refused;     // why it is not run at all; empty: it is
 };
 
-// By module. `axes` are those that are walked.
-[[nodiscard]] std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
-                                                               const BoundaryTable& boundaries,
-                                                               const ShardingTable& shardings,
-                                                               std::span<const AxisId> axes);
+// Modules of which all is alike that a program follows from share one.
+struct ModulePrograms {
+  std::vector<ModuleProgram> list;
+  std::vector<uint32_t> of_module;  // by ModuleId, into `list`; empty: another runtime's
+};
+
+// `axes` are those that are walked.
+[[nodiscard]] ModulePrograms build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
+                                                   const BoundaryTable& boundaries, const ShardingTable& shardings,
+                                                   std::span<const AxisId> axes);
 
 // transformers 5.23, distributed/tensor_parallel.py. nullptr: the style has no program, the walk cannot say.
 [[nodiscard]] const StyleProgram* find_transformers_program(std::string_view style);

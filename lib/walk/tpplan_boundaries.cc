@@ -188,12 +188,13 @@ uint32_t find_result(Walk& walk, std::span<const Crossing> crossings, const Valu
 bool prepare_tpplan_run(Walk& walk) {
   // boundaries.py: without a model axis nothing happens where modules begin and end.
   if (walk.axes.empty()) {
-    walk.programs.resize(walk.model.modules.size());
+    walk.programs = {.list = std::vector<ModuleProgram>(1), .of_module = {}};
+    walk.programs.of_module.resize(walk.model.modules.size());
     return true;
   }
   walk.programs = build_tpplan_programs(walk.plan, walk.model, walk.boundaries, walk.shardings, walk.axes);
-  for (ModuleId id = 0; id < walk.programs.size(); ++id) {
-    const ModuleProgram& program = walk.programs[id];
+  for (ModuleId id = 0; id < walk.programs.of_module.size(); ++id) {
+    const ModuleProgram& program = walk.programs.list[walk.programs.of_module[id]];
     if (program.refused.empty()) continue;
     report_cause(walk,
                  {.code = Code::TP5105,
@@ -204,7 +205,7 @@ bool prepare_tpplan_run(Walk& walk) {
                   .layouts = {}},
                  "apply");
   }
-  return std::all_of(walk.programs.begin(), walk.programs.end(),
+  return std::all_of(walk.programs.list.begin(), walk.programs.list.end(),
                      [](const ModuleProgram& program) { return program.refused.empty(); });
 }
 
@@ -226,7 +227,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
     for (size_t i = 0; i < given.size(); ++i) set_slot(walk, crossings[i].to, given[i]);
     return;
   }
-  const ModuleProgram& program = walk.programs[frame.module];
+  const ModuleProgram& program = walk.programs.list[walk.programs.of_module[frame.module]];
   frame.rule = program.rule;
   frame.steps = &program;
   walk.frames.push_back(frame);

@@ -104,7 +104,7 @@ void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, 
 // What a module's program follows from.
 struct ModuleFacts {
   std::vector<uint32_t> layouts;  // of its boundaries, into BoundaryTable::layouts
-  std::vector<bool> cut;          // by axis: it cuts parameters of the module
+  std::vector<size_t> cut;        // axes that cut parameters of the module, of those that are walked
   bool is_fused = false, has_params = false, is_linear = false;
   auto operator<=>(const ModuleFacts&) const = default;
 };
@@ -112,16 +112,18 @@ struct ModuleFacts {
 ModuleFacts facts_of(const ModelGraph& model, const ShardingTable& shardings, std::span<const AxisId> axes,
                      ModuleId id) {
   const Module& module = model.modules[id];
-  ModuleFacts facts{.layouts = {},
-                    .cut = std::vector<bool>(axes.size()),
-                    .has_params = module.param_count > 0,
-                    .is_linear = module.kind == ModuleKind::Linear};
+  ModuleFacts facts{
+      .layouts = {}, .cut = {}, .has_params = module.param_count > 0, .is_linear = module.kind == ModuleKind::Linear};
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
     const Sharding& sharding = sharding_of(shardings, param);
     facts.is_fused = facts.is_fused || is_fused(sharding, axes);
-    for (size_t axis = 0; axis < axes.size(); ++axis)
-      facts.cut[axis] = facts.cut[axis] || uses_axis(sharding.spec, axes[axis]);
+    for (size_t axis = 0; axis < axes.size(); ++axis) {
+      if (uses_axis(sharding.spec, axes[axis])) facts.cut.push_back(axis);
+    }
   }
+  if (facts.cut.size() < 2) return facts;
+  std::sort(facts.cut.begin(), facts.cut.end());
+  facts.cut.erase(std::unique(facts.cut.begin(), facts.cut.end()), facts.cut.end());
   return facts;
 }
 
@@ -139,9 +141,7 @@ ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries,
     if (style->is_one_axis && axes.size() != 1) module.refused = "needs a mesh with one axis beside the data axes";
   }
   std::vector<Placement> open(axes.size());
-  for (size_t axis = 0; axis < axes.size(); ++axis) {
-    if (facts.cut[axis]) open[axis].kind = PlacementKind::Partial;
-  }
+  for (const size_t axis : facts.cut) open[axis].kind = PlacementKind::Partial;
   for (const uint32_t id : facts.layouts) {
     const BoundaryLayout& layout = boundaries.layouts[id];
     for (const ValueBoundary& value : layout.inputs) add_input(module, value, layout.rule, axes, open);
@@ -167,24 +167,19 @@ ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries,
 
 }  // namespace
 
-std::vector<ModuleProgram> build_tpplan_programs(const TpPlan& plan, const ModelGraph& model,
-                                                 const BoundaryTable& boundaries, const ShardingTable& shardings,
-                                                 std::span<const AxisId> axes) {
+ModulePrograms build_tpplan_programs(const TpPlan& plan, const ModelGraph& model, const BoundaryTable& boundaries,
+                                     const ShardingTable& shardings, std::span<const AxisId> axes) {
   std::vector<ModuleFacts> facts;
   facts.reserve(model.modules.size());
   for (ModuleId id = 0; id < model.modules.size(); ++id) facts.push_back(facts_of(model, shardings, axes, id));
   for (const ModuleBoundary& boundary : boundaries.modules) facts[boundary.module].layouts.push_back(boundary.layout);
-  // A thousand modules, a dozen programs.
-  std::map<ModuleFacts, ModuleProgram> made;
-  std::vector<ModuleProgram> programs;
-  programs.reserve(model.modules.size());
+  std::map<ModuleFacts, uint32_t> known;
+  ModulePrograms programs;
+  programs.of_module.reserve(model.modules.size());
   for (ModuleFacts& of : facts) {
-    auto known = made.find(of);
-    if (known == made.end()) {
-      ModuleProgram program = build_program(plan, boundaries, of, axes);
-      known = made.emplace(std::move(of), std::move(program)).first;
-    }
-    programs.push_back(known->second);
+    const auto [entry, is_new] = known.try_emplace(std::move(of), static_cast<uint32_t>(programs.list.size()));
+    if (is_new) programs.list.push_back(build_program(plan, boundaries, entry->first, axes));
+    programs.of_module.push_back(entry->second);
   }
   return programs;
 }

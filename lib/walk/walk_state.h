@@ -114,7 +114,7 @@ struct MemoEntry {
 // How much there is of everything that a walk writes, where a layer begins.
 struct LayerMark {
   uint32_t slots = 0, tape = 0, tape_slots = 0, segments = 0, trace_ops = 0, trace_slots = 0;
-  size_t maps = 0, layouts = 0, numbers = 0, memo = 0, causes = 0, reports = 0, calls = 0;
+  size_t causes = 0, reports = 0, calls = 0;
 };
 
 // A stack of layers as it is walked (walk/repeat_layers.h).
@@ -156,7 +156,7 @@ struct Walk {
   std::vector<RuleId> rule_of_module;                // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in the plan's order; of torch, whose hooks add up
   std::map<ParamId, SlotId> untied;     // the tensor of each name, where torch made a tie's names tensors of their own
-  std::vector<ModuleProgram> programs;  // by ModuleId; of our own runtime
+  ModulePrograms programs;              // of our own runtime
   std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
   std::vector<ModuleFrame> frames;
