@@ -288,6 +288,22 @@ bool takes_leaves(const OpGraph& graph, const LayerStack& stack) {
   });
 }
 
+// Where what follows the last layer would begin, were that of the same extent as the one before it, a turn earlier:
+// whether it is, are_alike says. Nothing where its nodes are not.
+void add_end(const OpGraph& graph, std::vector<Origin>& origins, size_t turn, uint32_t end) {
+  if (origins.size() <= turn) return;
+  const Origin &last = origins.back(), &before = origins[origins.size() - 1 - turn],
+               &behind = origins[origins.size() - turn];
+  const Origin next{.node = last.node + behind.node - before.node,
+                    .value = last.value + behind.value - before.value,
+                    .size = last.size + behind.size - before.size,
+                    .module = last.module + behind.module - before.module,
+                    .param = last.param + behind.param - before.param,
+                    .leaf = last.leaf + behind.leaf - before.leaf};
+  const bool fits = next.node == end && next.size <= graph.sizes.size() && next.leaf <= graph.leaves.size();
+  if (fits) origins.push_back(next);
+}
+
 // The layers from number `first` on, so many at a turn; count 0: they are not alike.
 LayerStack stack_from(const Finding& f, const std::vector<Origin>& origins, size_t first, size_t turn) {
   LayerStack stack;
@@ -325,9 +341,11 @@ std::vector<LayerStack> find_stacks(const ModelGraph& model, std::span<const Mod
     LayerStack best;
     size_t covered = 0;  // layers that it is of
     for (size_t turn = 1; turn <= kLongestTurn && known; ++turn) {
-      for (size_t first = turn; first <= 3 * turn && first < origins.size(); ++first) {
-        if ((origins.size() - 1 - first) / turn * turn <= covered) break;
-        LayerStack stack = stack_from(f, origins, first, turn);
+      std::vector<Origin> with_end = origins;
+      add_end(model.operations, with_end, turn, siblings.end);
+      for (size_t first = turn; first <= 3 * turn && first < with_end.size(); ++first) {
+        if ((with_end.size() - 1 - first) / turn * turn <= covered) break;
+        LayerStack stack = stack_from(f, with_end, first, turn);
         if (stack.count < kFewestLayers || stack.count * turn <= covered) continue;
         stack.taken = taken_values(model.operations, stack);
         if (is_tied(model, stack) || takes_leaves(model.operations, stack)) continue;
