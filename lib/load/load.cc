@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/read_file.h"
@@ -25,6 +26,8 @@
 #include "shards/plan_reads.h"
 #include "shards/read_cells.h"
 #include "shards/read_exactly.h"
+#include "shards/save_shards.h"
+#include "shards/shard_folder.h"
 #include "shards/shard_store.h"
 
 using tpplan::Code;
@@ -39,7 +42,7 @@ struct tpplan_load {
   tpplan::ShardStore store;  // data: while something is read
   std::vector<uint32_t> first;
   std::vector<std::string> paths, dtypes;  // that end with a zero byte
-  bool is_open = false;
+  bool is_open = false, has_weights = false;
   std::string error, warnings;
   const char* said = "";  // the error, or a text that takes no memory
 };
@@ -137,10 +140,16 @@ Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
   if (rank < 0 || rank >= ranks)
     throw Refusal{fmt::format("rank {} of a mesh of {}: ranks are counted from 0", rank,
                               counted(static_cast<uint64_t>(ranks), "rank"))};
-  const bool good = open_weights(source.weights, load.manifest, load.source, rename_of(source));
-  add_findings(load, findings, load.source.weights.diagnostics, sources_of(texts_of(load.source.weights)));
-  for (const Fault& fault : load.source.findings) add_finding(load, findings, fault);
-  if (!good || !findings.text.empty()) return findings;
+  if (source.weights != nullptr) {
+    const bool good = open_weights(source.weights, load.manifest, load.source, rename_of(source));
+    add_findings(load, findings, load.source.weights.diagnostics, sources_of(texts_of(load.source.weights)));
+    for (const Fault& fault : load.source.findings) add_finding(load, findings, fault);
+    if (!good || !findings.text.empty()) return findings;
+  } else {
+    check_packing(load.manifest);
+    load.source.missing.resize(load.manifest.parameters.size() + load.manifest.buffers.size());
+  }
+  load.has_weights = source.weights != nullptr;
   load.store = describe_shards(load.manifest, rank);
   load.store.device = &cpu_device();
   load.first = first_of_tied(load.manifest);
@@ -155,7 +164,6 @@ Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
 void read_source(tpplan_load& load, const tpplan_load_source& source) {
   if (source.size != sizeof source)
     throw Refusal{"the source is of another version of the library: `size` is not that of its struct"};
-  if (source.weights == nullptr) throw Refusal{"no weights are named"};
   if ((source.manifest == nullptr) == (source.text == nullptr))
     throw Refusal{"the manifest is given by its path or by its text"};
   if (source.manifest != nullptr) return read_text(load, source.manifest);
@@ -290,6 +298,7 @@ ReadTo stores_of(tpplan_load& load) {
 tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* targets, size_t count,
                                 const tpplan_load_options& options) {
   need_open(load);
+  if (!load.has_weights) throw Refusal{"no weights are named"};
   const uint64_t staging = options.staging == 0 ? LoadOptions{}.staging : options.staging;
   if (staging < kMinStaging)
     throw Refusal{fmt::format("{} of staging: give at least {}", human_bytes(staging), human_bytes(kMinStaging))};
@@ -340,10 +349,23 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   return {.read_bytes = queue.done_bytes, .needed_bytes = plan.needed_bytes};
 }
 
+void save_sources(tpplan_load& load, const char* folder, const tpplan_load_target* sources, size_t count) {
+  need_open(load);
+  if (folder == nullptr) throw Refusal{"no folder is named"};
+  const Targets asked = check_targets(load, sources, count);
+  for (size_t t = 0; t < load.store.shards.size(); ++t) {
+    if (asked.left_out[t])
+      throw Refusal{fmt::format("`{}` is not given: a folder has all", escape_for_terminal(load.store.shards[t].path))};
+  }
+  for (size_t i = 0; i < count; ++i) load.store.shards[sources[i].tensor].data = sources[i].data;
+  std::ignore = write_own_files(load.store, folder, {}, SaveOptions{}.staging);
+  if (load.store.rank == 0) write_note(folder, load.sha256, load.manifest.mesh);
+}
+
 }  // namespace
 }  // namespace tpplan
 
-int tpplan_load_version(void) { return 1; }
+int tpplan_load_version(void) { return 2; }
 
 int tpplan_load_open(const tpplan_load_source* source, tpplan_load** out) {
   if (source == nullptr || out == nullptr) return TPPLAN_LOAD_INPUT;
@@ -398,6 +420,11 @@ int tpplan_load_read(tpplan_load* load, const tpplan_load_target* targets, size_
         tpplan::read_targets(*load, targets, count, options == nullptr ? tpplan_load_options{} : *options);
     if (result != nullptr) *result = done;
   });
+}
+
+int tpplan_load_save(tpplan_load* load, const char* folder, const tpplan_load_target* sources, size_t count) {
+  if (load == nullptr) return TPPLAN_LOAD_LIMIT;
+  return tpplan::guarded(*load, [&] { tpplan::save_sources(*load, folder, sources, count); });
 }
 
 const char* tpplan_load_error(const tpplan_load* load) { return load == nullptr ? tpplan::kNoMemory : load->said; }

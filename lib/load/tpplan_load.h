@@ -1,5 +1,6 @@
-/* One rank's shards of a checkpoint, read into memory that is there already: what `tpplan-exec load` does, for programs
- * that have a model of their own. C, and nothing else; no call throws, ends the process or prints.
+/* One rank's shards of a checkpoint, read into memory that is there already, or written from it: what `tpplan-exec
+ * load` and `save` do, for programs that have a model of their own. C, and nothing else; no call throws, ends the
+ * process or prints.
  *
  *   tpplan_load* load;
  *   tpplan_load_source source = {.size = sizeof source, .manifest = "manifest.json", .weights = "model.safetensors"};
@@ -79,7 +80,7 @@ typedef struct {
   uint64_t needed_bytes; /* of them, that targets wanted */
 } tpplan_load_result;
 
-/* Grows when a struct or function changes its meaning: 1. */
+/* Grows when a struct or function changes its meaning, or comes: 2. */
 TPPLAN_LOAD_CHECKED int tpplan_load_version(void);
 
 /* What is opened. Members that are 0 or NULL are not given. */
@@ -89,7 +90,8 @@ typedef struct {
   const char* text;     /* or its text, of `length` bytes */
   size_t length;
   const char* weights; /* a safetensors file, an index of several, a folder of them, or one that `tpplan-exec save` or
-                        * torch's distributed checkpoint for Hugging Face wrote, for any mesh */
+                        * torch's distributed checkpoint for Hugging Face wrote, for any mesh; NULL: nothing is read,
+                        * what follows is for tpplan_load_save */
   int rank;
   const char* (*rename)(
       void* user,
@@ -113,6 +115,13 @@ TPPLAN_LOAD_CHECKED int tpplan_load_describe(tpplan_load* load, size_t number, t
  * may be NULL. */
 TPPLAN_LOAD_CHECKED int tpplan_load_read(tpplan_load* load, const tpplan_load_target* targets, size_t count,
                                          const tpplan_load_options* options, tpplan_load_result* result);
+
+/* Writes what this rank writes of a folder as `tpplan-exec save` makes it, into `folder`, which is there: files of its
+ * own, and rank 0 the note by which others know the folder. Of elements that several ranks hold the first of them
+ * writes. Every tensor is given once, as for reading. The folder is whole when this has succeeded for every rank; who
+ * calls it brings them together, and gives the folder its name only then. */
+TPPLAN_LOAD_CHECKED int tpplan_load_save(tpplan_load* load, const char* folder, const tpplan_load_target* sources,
+                                         size_t count);
 
 /* Why the last call on it failed, with codes, places and help, as tpplan-exec says it, lines of text; "" after success.
  * Of NULL: that memory is short. And what was warned of when it was opened. They live until the next call on it. */

@@ -96,12 +96,19 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
 
 }  // namespace
 
+uint64_t write_own_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& left_out,
+                         uint64_t staging) {
+  uint64_t bytes = 0;
+  for (const ShardFile& file : list_shard_files(store, left_out))
+    bytes += write_shard_file(store, file, folder, staging);
+  return bytes;
+}
+
 uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
   FolderSteps steps;
   steps.write = [&](const std::string& folder) {
-    for (const ShardFile& file : list_shard_files(store, options.left_out))
-      bytes += write_shard_file(store, file, folder, options.staging);
+    bytes += write_own_files(store, folder, options.left_out, options.staging);
   };
   steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
   write_folder(comm, options.path, steps);

@@ -25,6 +25,10 @@ struct SaveOptions {
 // wrote; throws where nothing is written.
 [[nodiscard]] uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
+// A rank's part of such a folder, which is there: its files. For who brings ranks together by other means.
+[[nodiscard]] uint64_t write_own_files(const ShardStore& store, const std::string& folder,
+                                       const std::vector<bool>& left_out, uint64_t staging);
+
 // Called by all ranks. One safetensors file with whole tensors; each rank writes what it holds first. Replaces a file
 // at `path` once all ranks have succeeded.
 [[nodiscard]] uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import subprocess
+import sys
 import warnings
 
 import bridge
@@ -296,6 +297,91 @@ def loaded_weights(folder):
     assert len(held) == len(read_into) and set(held) == read_into
     with pytest.raises(tpplan.LoadError, match="TP1001"):
         bridge_jax.load(manifest, folder / "none", mesh)
+
+
+def resumed_training(folder):
+    """A model, its optimizer and copies of another type, trained on two devices, saved, moved by tpplan-exec to four, and trained on:
+    losses are the plain run's. Modules and optimizers of NNX, too, and from the folder itself."""
+    jax.config.update("jax_enable_x64", True)
+    folder, make = pathlib.Path(folder), lambda key: Decoder(count=1, key=key)  # noqa: E731
+    graph = jax_tree.model_graph(bridge_jax.abstract(make, jax.random.key(1)))
+    paths, meshes = [], [{"fsdp": 1, "tp": 2}, {"fsdp": 2, "tp": 2}]
+    for axes in meshes:
+        path = folder / f"fsdp{axes['fsdp']}"
+        path.mkdir()
+        sizes = f"fsdp: {axes['fsdp']}, tp: {axes['tp']}"
+        paths.append(bridge.compile_manifest(path, graph, DECODER_PLAN.replace("fsdp: 2, tp: 4", sizes)))
+    optimizer = optax.adamw(1e-2)
+
+    @eqx.filter_jit
+    def step(run, tokens):
+        loss, gradients = eqx.filter_value_and_grad(loss_of)(run["model"], tokens)
+        updates, state = optimizer.update(gradients, run["optimizer"], eqx.filter(run["model"], eqx.is_array))
+        model = eqx.apply_updates(run["model"], updates)
+        return {"model": model, "optimizer": state, "steps": run["steps"] + 1, "short": run["short"]}, loss
+
+    def begin(model):
+        arrays = eqx.filter(model, eqx.is_array)
+        short = jax.tree.map(lambda x: x.astype(jnp.bfloat16), arrays)
+        return {"model": model, "optimizer": optimizer.init(arrays), "steps": jnp.zeros((), int), "short": short}
+
+    def train(run, first, place=lambda tokens: tokens):
+        losses = []
+        for i in range(first, first + 5):
+            run, loss = step(run, place(jax.random.randint(jax.random.key(i), (4, 8), 0, 32)))
+            losses.append(float(loss))
+        return run, losses
+
+    run, expected = train(begin(make(jax.random.key(1))), 0)
+    _, after = train(run, 5)
+    on = [mesh_of(axes) for axes in meshes]
+    places = [lambda t, i=i: jax.device_put(t, bridge_jax.batch_sharding(paths[i], on[i])) for i in range(2)]
+    models = [bridge_jax.initialize(make, paths[i], on[i], jax.random.key(1 + i), batched=False) for i in range(2)]
+    run, found = train(begin(models[0]), 0, places[0])
+    assert np.allclose(found, expected, rtol=0, atol=1e-9)
+    bridge_jax.save_states(folder / "step-5", paths[0], on[0], run)
+    states = [path.parent / "states.json" for path in paths]
+    for path, state in zip(paths, states):
+        command = [sys.executable, "-m", "tpplan.states", path, "--of", folder / "step-5", "-o", state]
+        subprocess.run(list(map(str, command)), check=True)
+    moved = ["reshard", *states, "--from", folder / "step-5", "--to", folder / "moved", "-q"]
+    subprocess.run([EXECUTOR, *moved], check=True)
+    for source in (folder / "moved", folder / "step-5"):
+        other = bridge_jax.load_states(source, paths[1], on[1], begin(models[1]))
+        compare(other["short"], run["short"], within=0)
+        check_devices(other["optimizer"][0].mu, m.load_manifest(paths[1]), on[1])
+        assert int(other["steps"]) == 5
+        assert np.allclose(train(other, 5, places[1])[1], after, rtol=0, atol=1e-9)
+    wrong = begin(models[1]) | {"steps": jnp.zeros((2,), int)}
+    with pytest.raises(m.ManifestError, match=r"`steps`: is \[2\] int64, and was saved as \[\] int64"):
+        bridge_jax.load_states(folder / "moved", paths[1], on[1], wrong)
+    with pytest.raises(m.ManifestError, match="`more`: is not in the checkpoint"):
+        bridge_jax.load_states(folder / "moved", paths[1], on[1], begin(models[1]) | {"more": jnp.zeros(2)})
+    with pytest.raises(m.ManifestError, match="is there already"):
+        bridge_jax.save_states(folder / "moved", paths[0], on[0], run)
+
+    plan = {"axis": "tp", "tp_plan": {"up": "colwise", "down": "rowwise"}}
+    made = []
+    for number, count in enumerate((2, 4)):
+        mesh, path = mesh_of({"tp": count}), folder / f"narrow{count}.json"
+        model = bridge_jax.make_parallel(Narrow(nnx.Rngs(number)), plan, mesh, manifest=path)
+        made.append((path, mesh, model, nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)))
+
+    def few(model, optimizer):
+        for _ in range(3):
+            gradients = nnx.grad(lambda model: jnp.mean(jnp.square(model(jnp.ones((4, 8))) - 1.0)))(model)
+            optimizer.update(model, gradients)
+
+    (path, mesh, model, state), (other_path, other_mesh, other_model, other_state) = made
+    few(model, state)
+    bridge_jax.save_states(folder / "model", path, mesh, model)
+    bridge_jax.save_states(folder / "adam", path, mesh, state)
+    bridge_jax.load_states(folder / "model", other_path, other_mesh, other_model)
+    bridge_jax.load_states(folder / "adam", other_path, other_mesh, other_state)
+    assert_layout(other_state, other_path, other_mesh, 6)
+    few(model, state), few(other_model, other_state)
+    compare(model, other_model)
+    assert int(other_state.step.get_value()) == 6
 
 
 def one_call(folder):

@@ -9,7 +9,7 @@ import sysconfig
 
 from .manifest import ManifestError
 
-NAME, VERSION = "libtpplan_load.so", 1
+NAME, VERSION = "libtpplan_load.so", 2
 STOPPED = 4  # TPPLAN_LOAD_STOPPED
 
 
@@ -87,6 +87,7 @@ _RESULTS = {
         ctypes.c_int,
         (ctypes.c_void_p, ctypes.POINTER(_Target), ctypes.c_size_t, ctypes.POINTER(_Options), ctypes.POINTER(_Result)),
     ),
+    "save": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(_Target), ctypes.c_size_t)),
     "error": (ctypes.c_char_p, (ctypes.c_void_p,)),
     "warnings": (ctypes.c_char_p, (ctypes.c_void_p,)),
     "close": (None, (ctypes.c_void_p,)),
@@ -140,11 +141,14 @@ class Tensor:
 
 class Weights:
     """Weights that are open for one rank: `tensors` by path, in the manifest's order, and `warnings`. `manifest` is a path, or
-    text where `is_text`. rename(stored name) is the manifest's name, or None. Raises LoadError, and what rename raised."""
+    text where `is_text`. rename(stored name) is the manifest's name, or None. Without `weights` it is for `save` alone. Raises
+    LoadError, and what rename raised."""
 
     def __init__(self, manifest, is_text, weights, rank, rename=None):
         self._call, self._load = library(), ctypes.c_void_p()
-        source = _Source(ctypes.sizeof(_Source), weights=os.fsencode(weights), rank=rank)
+        source = _Source(ctypes.sizeof(_Source), rank=rank)
+        if weights is not None:
+            source.weights = os.fsencode(weights)
         if is_text:
             source.text = manifest.encode()
             source.length = len(manifest.encode())
@@ -196,7 +200,7 @@ class Weights:
 
             return guarded
 
-        array = (_Target * max(1, len(targets)))(*((tensor.number, address, size) for tensor, address, size in targets))
+        array = _array_of(targets)
         options = _Options(
             ctypes.sizeof(_Options), threads, staging, None if checksums is None else os.fsencode(checksums)
         )
@@ -211,6 +215,14 @@ class Weights:
         self._check(status)
         return result.read_bytes, result.needed_bytes
 
+    def save(self, folder, sources):
+        """Writes this rank's files of a folder that is there, from all tensors: (Tensor, address, bytes)."""
+        self._check(self._call["save"](self._load, os.fsencode(folder), _array_of(sources), len(sources)))
+
     def close(self):
         self._call["close"](self._load)
         self._load = ctypes.c_void_p()
+
+
+def _array_of(targets):
+    return (_Target * max(1, len(targets)))(*((tensor.number, address, size) for tensor, address, size in targets))

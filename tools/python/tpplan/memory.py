@@ -16,16 +16,16 @@ class Target:
         self.address, self.size, self.owner = address, size, owner
 
 
-def target_of(path, tensor, value):
+def target_of(path, tensor, value, is_written=True):
     """The Target of a value for a tensor (load_library.Tensor): a torch tensor or DTensor, whose local piece is taken, a numpy
     array, or any writable buffer; one of plain bytes may have any shape. Raises ManifestError where it is not what this rank
-    holds."""
+    holds. What is only read from (not `is_written`) may be read-only."""
     where = f"`{printable(path)}`"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _of_torch(torch, where, tensor, value)
     try:
-        view = memoryview(_as_bytes(value))
+        view = memoryview(_as_bytes(value, is_written))
     except (TypeError, ValueError, BufferError) as error:
         raise ManifestError(where, f"cannot be written to: {type(value).__name__}: {error}", MAKE_ONE) from None
     plain = isinstance(value, (bytes, bytearray, memoryview)) and view.format in "Bbc"
@@ -33,20 +33,22 @@ def target_of(path, tensor, value):
         _check(where, tensor, tuple(value.shape), value.dtype.name)
     elif view.nbytes != tensor.bytes:
         raise ManifestError(where, f"has {view.nbytes} bytes, and this rank holds {tensor.bytes}", _give(tensor))
-    if view.readonly or not view.c_contiguous:
+    if (view.readonly and is_written) or not view.c_contiguous:
         raise ManifestError(where, "is read-only" if view.readonly else "is not contiguous", MAKE_ONE)
     if view.nbytes == 0:
         return Target(0, 0, value)
+    if view.readonly:
+        return Target(value.__array_interface__["data"][0], view.nbytes, value)
     return Target(ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))), view.nbytes, value)
 
 
-def _as_bytes(value):
+def _as_bytes(value, is_written):
     """A buffer of an array, whose type may be one that buffers have no word for."""
     if not hasattr(value, "__array_interface__") or not hasattr(value, "view"):
         if hasattr(value, "shape") and not isinstance(value, memoryview):
             raise TypeError("it is neither an array of numpy nor a tensor of torch")
         return value
-    if not value.flags.c_contiguous or not value.flags.writeable:
+    if not value.flags.c_contiguous or not (value.flags.writeable or not is_written):
         raise ValueError("it is not contiguous" if value.flags.writeable else "it is read-only")
     return value.reshape(-1).view("uint8") if value.size else b""
 

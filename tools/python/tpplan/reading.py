@@ -67,10 +67,10 @@ def load(
         return _read(opened, targets, on_module, progress, threads, staging, checksums)
 
 
-def read_new(manifest, weights, rank, make, threads=0):
+def read_new(manifest, weights, rank, make, threads=0, rename=None):
     """{path: make(shape, dtype)}, filled: all that `rank` holds, but for buffers that the weights lack. Names that are tied
     share one."""
-    with _opened(manifest, weights, rank) as opened:
+    with _opened(manifest, weights, rank, rename) as opened:
         made, values, targets = {}, {}, {}
         for path, tensor in opened.tensors.items():
             if not tensor.is_stored:
@@ -81,6 +81,13 @@ def read_new(manifest, weights, rank, make, threads=0):
             values[path] = made[tensor.twin]
         _read(opened, targets, threads=threads)
         return values
+
+
+def save_own(manifest, rank, folder, values):
+    """Writes what `rank` writes of {path: value}, all that the manifest has, into a folder that is there."""
+    with _opened(manifest, None, rank) as opened:
+        targets = {path: target_of(path, tensor, values[path], False) for path, tensor in opened.tensors.items()}
+        opened.save(folder, [(opened.tensors[path], t.address, t.size) for path, t in targets.items()])
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ A model is any pytree: an Equinox module, a Flax NNX module or its state, a dict
 
 model.py makes and places models, by the shardings of their arrays (arrays.py), with those of a checkpoint (weights.py), and gives
 modules (modules.py) their constraints (boundaries.py); transforms.py does one thing to a module, by a plan of one rule; states.py
-knows what of a state of training is a parameter's, linen.py what a module of Linen is; trees.py knows what a tree of JAX is.
+knows what of a state of training is a parameter's, checkpoints.py has it on disk; linen.py knows what a module of Linen is, trees.py
+what a tree of JAX is.
 
 Sources: JAX 0.10 (NamedSharding, with_sharding_constraint), Equinox 0.13, Flax 0.12.
 """
@@ -19,6 +20,7 @@ from ..manifest import LAYOUT
 from ..paths import join
 from .arrays import batch_sharding, constrain, get_partition_spec, shardings
 from .boundaries import Constraint, constraints, layout_spec
+from .checkpoints import load_states, save_states
 from .linen import linen_boundaries
 from .model import initialize, make_parallel, parallelize
 from .states import hold_layout, state_shardings
@@ -56,12 +58,14 @@ __all__ = [
     "leaves_of",
     "linen_boundaries",
     "load",
+    "load_states",
     "make_parallel",
     "parallelize",
     "prepare_input",
     "prepare_input_output",
     "prepare_output",
     "row_parallel",
+    "save_states",
     "shardings",
     "state_shardings",
     "ties_of",

@@ -11,10 +11,10 @@ from .arrays import check_jax_mesh, shardings
 ALIGNMENT = 64  # from which on JAX takes memory of numpy as it is
 
 
-def load(manifest, weights, mesh):
+def load(manifest, weights, mesh, *, rename=None):
     """{path: jax.Array} of every parameter, sharded as the manifest says, and of the buffers that the weights have, whole. Each
-    process reads the pieces of its own devices; on CPUs the memory that is read into is the arrays'. `weights` is what
-    tpplan.load takes. Raises LoadError, and ManifestError as `shardings` does."""
+    process reads the pieces of its own devices; on CPUs the memory that is read into is the arrays'. `weights` and `rename` are
+    what tpplan.load takes. Raises LoadError, and ManifestError as `shardings` does."""
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     wanted = shardings(manifest, mesh)
@@ -24,7 +24,7 @@ def load(manifest, weights, mesh):
         if device.process_index != jax.process_index():
             continue
         there = {}  # of a tied tensor one array
-        for path, value in read_new(manifest, weights, rank, _aligned).items():
+        for path, value in read_new(manifest, weights, rank, _aligned, rename=rename).items():
             if id(value) not in there:
                 there[id(value)] = jax.device_put(value, device)
             pieces.setdefault(path, []).append(there[id(value)])

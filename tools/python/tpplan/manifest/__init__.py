@@ -25,8 +25,8 @@ from .manifest import (
     shard_dim,
 )
 from .prove import MAX_LOCAL_SHAPES
-from .read_manifest import FORMAT, load_manifest, read_manifest_text
-from .totals import MAX_LISTED_RANKS, TOTALS
+from .read_manifest import FORMAT, digest_of, load_manifest, read_manifest_text
+from .totals import MAX_LISTED_RANKS, TOTALS, sum_totals
 
 __all__ = [
     "COMPILE_AGAIN",
@@ -51,9 +51,11 @@ __all__ = [
     "check_mesh",
     "check_parameters",
     "device_count",
+    "digest_of",
     "load_manifest",
     "local_shape",
     "local_slice",
     "read_manifest_text",
     "shard_dim",
+    "sum_totals",
 ]

@@ -20,14 +20,26 @@ put inputs and outputs into their layouts (boundaries.py), show parameters gathe
 DTensors (mixing.py; rows of a table that is cut are looked up by embeddings.py). Under these stand placements.py, communication.py,
 and the state that modules share (state.py).
 
+checkpoints.py has a run of training on disk.
+
 Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/tensor/parallel/style.py), transformers 5.23
 (distributed/tensor_parallel.py) for its styles of experts.
 """
 
+from .checkpoints import load_states, save_states
 from .mixing import mixed
 from .model import parallelize
 from .norms import clip_grad_norm, grad_norm
 from .placements import ensure_dtensor
 from .values import full_tensor
 
-__all__ = ["clip_grad_norm", "ensure_dtensor", "full_tensor", "grad_norm", "mixed", "parallelize"]
+__all__ = [
+    "clip_grad_norm",
+    "ensure_dtensor",
+    "full_tensor",
+    "grad_norm",
+    "load_states",
+    "mixed",
+    "parallelize",
+    "save_states",
+]
