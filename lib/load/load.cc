@@ -20,6 +20,7 @@
 #include "ranks/deadline.h"
 #include "render/render.h"
 #include "sharding/tensor_size.h"
+#include "shards/cast_elements.h"
 #include "shards/checksums.h"
 #include "shards/load_shards.h"
 #include "shards/open_weights.h"
@@ -43,6 +44,7 @@ struct tpplan_load {
   std::vector<uint32_t> first;
   std::vector<std::string> paths, dtypes;  // that end with a zero byte
   bool is_open = false, has_weights = false;
+  int device_number = 0;
   std::string error, warnings;
   const char* said = "";  // the error, or a text that takes no memory
 };
@@ -128,6 +130,66 @@ Rename rename_of(const tpplan_load_source& source) {
   };
 }
 
+// Memory in other types than the manifest's: as a manifest would say that was compiled for them.
+void take_dtype(tpplan_load& load, std::string_view dtype) {
+  if (dtype == "manifest") return;
+  DType wanted = 0;
+  if (!find_dtype(dtype, wanted) || !is_model_type(wanted))
+    throw Refusal{fmt::format("`{}` is no type of floating point of 16 bits or more", escape_for_terminal(dtype))};
+  for (ParamLayout& layout : load.manifest.layouts) {
+    if (can_cast(layout.dtype, wanted)) layout.dtype = wanted;
+  }
+}
+
+PlaceOptions options_of(const tpplan_load_source& source) {
+  PlaceOptions options{.rename = rename_of(source), .fuse = {}, .cast = source.dtype != nullptr};
+  if (source.fuse == nullptr && source.fuse_count != 0) throw Refusal{"no rules for fused tensors are given"};
+  for (size_t i = 0; i < source.fuse_count; ++i) {
+    const tpplan_load_fuse& rule = source.fuse[i];
+    if (rule.fused == nullptr || rule.parts == nullptr || rule.count < 2)
+      throw Refusal{fmt::format("rule {} for fused tensors has no name, or fewer than two parts", i)};
+    FuseRule& out = options.fuse.emplace_back(
+        FuseRule{.fused = rule.fused, .parts = {}, .groups = std::max<uint64_t>(rule.groups, 1)});
+    for (size_t p = 0; p < rule.count; ++p) {
+      if (rule.parts[p] == nullptr) throw Refusal{fmt::format("a part of `{}` is NULL", out.fused)};
+      out.parts.emplace_back(rule.parts[p]);
+    }
+  }
+  return options;
+}
+
+const Device& find_device(const char* name) {
+  if (name == nullptr) return cpu_device();
+  for (const DeviceRow& row : device_rows()) {
+    if (row.name != name) continue;
+    std::string reason;
+    const Device* device = row.find(reason);
+    if (device == nullptr) throw Refusal{fmt::format("{}: {}", name, reason)};
+    return *device;
+  }
+  throw Refusal{fmt::format("there is no device `{}`", escape_for_terminal(name))};
+}
+
+bool is_cast(const tpplan_load& load, size_t tensor) {
+  return load.source.tensors[tensor].dtype != load.store.shards[tensor].layout->dtype;
+}
+
+// Says of how many tensors the values change.
+void warn_of_loss(tpplan_load& load) {
+  size_t count = 0, first = 0;
+  for (size_t t = 0; t < load.source.tensors.size(); ++t) {
+    if (load.source.missing[t] || !loses_by_cast(load.source.tensors[t].dtype, load.store.shards[t].layout->dtype))
+      continue;
+    if (count++ == 0) first = t;
+  }
+  if (count == 0) return;
+  const Shard& shard = load.store.shards[first];
+  load.warnings +=
+      fmt::format("tpplan_load: warning: {} {} precision by a cast: `{}` is {} in the weights, {} in memory\n",
+                  counted(count, "tensor"), count == 1 ? "loses" : "lose", escape_for_terminal(shard.path),
+                  dtypes()[load.source.tensors[first].dtype].name, dtypes()[shard.layout->dtype].name);
+}
+
 Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
   const int rank = source.rank;
   Findings findings;
@@ -140,8 +202,11 @@ Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
   if (rank < 0 || rank >= ranks)
     throw Refusal{fmt::format("rank {} of a mesh of {}: ranks are counted from 0", rank,
                               counted(static_cast<uint64_t>(ranks), "rank"))};
+  const Device& device = find_device(source.device);
+  load.device_number = source.device_number;
+  if (source.dtype != nullptr) take_dtype(load, source.dtype);
   if (source.weights != nullptr) {
-    const bool good = open_weights(source.weights, load.manifest, load.source, rename_of(source));
+    const bool good = open_weights(source.weights, load.manifest, load.source, options_of(source));
     add_findings(load, findings, load.source.weights.diagnostics, sources_of(texts_of(load.source.weights)));
     for (const Fault& fault : load.source.findings) add_finding(load, findings, fault);
     if (!good || !findings.text.empty()) return findings;
@@ -151,12 +216,13 @@ Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
   }
   load.has_weights = source.weights != nullptr;
   load.store = describe_shards(load.manifest, rank);
-  load.store.device = &cpu_device();
+  load.store.device = &device;
   load.first = first_of_tied(load.manifest);
   for (const Shard& shard : load.store.shards) {
     load.paths.emplace_back(shard.path);
     load.dtypes.emplace_back(tpplan::dtypes()[shard.layout->dtype].name);
   }
+  if (load.has_weights) warn_of_loss(load);
   load.is_open = true;
   return findings;
 }
@@ -222,9 +288,11 @@ struct Reading {
   const tpplan_load_target* targets;
   Targets asked;
   std::optional<Sums> sums;
-  std::vector<std::atomic<uint64_t>> left;  // items, by tensor
-  std::mutex mutex;                         // guards filled
-  std::vector<size_t> filled;               // tensors, not told yet
+  std::vector<std::atomic<uint64_t>> left;      // items, by tensor
+  std::vector<std::once_flag> begun;            // by tensor, of those that are cast:
+  std::vector<std::unique_ptr<char[]>> stored;  // what is read of it, while it is
+  std::mutex mutex;                             // guards filled
+  std::vector<size_t> filled;                   // tensors, not told yet
 };
 
 void read_sums(Reading& reading, const char* path) {
@@ -238,9 +306,31 @@ void read_sums(Reading& reading, const char* path) {
   if (!faults.empty()) throw Fault(faults.front());
 }
 
+uint64_t elements_of(const Shard& shard) { return shard.bytes * 8 / dtypes()[shard.layout->dtype].bits; }
+
+// Memory for what the weights have of a tensor that is cast.
+void begin_cast(Reading& reading, size_t tensor) {
+  std::call_once(reading.begun[tensor], [&] {
+    Shard& shard = reading.load.store.shards[tensor];
+    reading.stored[tensor].reset(new char[byte_size(reading.load.source.tensors[tensor].dtype, elements_of(shard))]);
+    shard.data = reading.stored[tensor].get();
+  });
+}
+
+void finish_cast(Reading& reading, size_t tensor) {
+  Shard& shard = reading.load.store.shards[tensor];
+  void* target = reading.targets[reading.asked.of[tensor].front()].data;
+  if (shard.bytes != 0)
+    cast_elements(target, shard.layout->dtype, shard.data, reading.load.source.tensors[tensor].dtype,
+                  elements_of(shard));
+  reading.stored[tensor].reset();
+  shard.data = target;
+}
+
 // Compares with the checksum, copies to the names that are tied to it, and notes that it can be told.
 void finish_tensor(Reading& reading, size_t tensor) {
   const tpplan_load& load = reading.load;
+  if (is_cast(load, tensor)) finish_cast(reading, tensor);
   const Shard& shard = load.store.shards[tensor];
   const std::vector<size_t>& targets = reading.asked.of[tensor];
   if (reading.sums) {
@@ -254,7 +344,9 @@ void finish_tensor(Reading& reading, size_t tensor) {
   }
   for (const size_t target : targets) {
     void* data = reading.targets[target].data;
-    if (data != shard.data && shard.bytes != 0) std::memcpy(data, shard.data, shard.bytes);
+    if (data == shard.data || shard.bytes == 0) continue;
+    load.store.device->copy(data, shard.data, shard.bytes);
+    load.store.device->synchronize();
   }
   const std::lock_guard lock(reading.mutex);
   for (const size_t target : targets) reading.filled.push_back(reading.targets[target].tensor);
@@ -289,7 +381,7 @@ void watch(Reading& reading, WorkQueue& queue, uint64_t total, const tpplan_load
 }
 
 ReadTo stores_of(tpplan_load& load) {
-  ReadTo to{.manifest = &load.manifest, .source = &load.source, .stores = {}, .device = load.store.device};
+  ReadTo to{.manifest = &load.manifest, .source = &load.source, .stores = {}, .device = load.store.device, .begin = {}};
   to.stores.resize(static_cast<size_t>(device_count(load.manifest.mesh)));
   to.stores[static_cast<size_t>(load.store.rank)] = &load.store;
   return to;
@@ -307,7 +399,16 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
                   .targets = targets,
                   .asked = check_targets(load, targets, count),
                   .sums = {},
-                  .left = std::vector<std::atomic<uint64_t>>(tensors)};
+                  .left = std::vector<std::atomic<uint64_t>>(tensors),
+                  .begun = std::vector<std::once_flag>(tensors),
+                  .stored = std::vector<std::unique_ptr<char[]>>(tensors)};
+  for (size_t t = 0; t < tensors; ++t) {
+    if (reading.asked.of[t].empty() || !is_cast(load, t)) continue;
+    const std::string path = escape_for_terminal(load.store.shards[t].path);
+    if (options.checksums != nullptr) throw Refusal{fmt::format("`{}` is cast: its checksum is of another type", path)};
+    if (!load.store.device->is_host_memory)
+      throw Refusal{fmt::format("`{}` is cast, which is done in host memory alone", path)};
+  }
   if (options.checksums != nullptr) read_sums(reading, options.checksums);
   std::vector<bool> left_out(tensors);
   for (size_t t = 0; t < tensors; ++t) {
@@ -322,8 +423,14 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
     cells.push_back(&cell);
     reading.left[cell.tensor] += item_count(cell, pace.block);
   }
+  // What is cast has memory of its own while it is read: one tensor after the other, not one file.
+  std::ranges::stable_sort(
+      cells, {}, [&](const ReadCell* cell) { return is_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
   const CellList list = list_items(std::move(cells), pace.block);
-  const ReadTo to = stores_of(load);
+  ReadTo to = stores_of(load);
+  to.begin = [&](uint32_t tensor) {
+    if (is_cast(load, tensor)) begin_cast(reading, tensor);
+  };
   for (size_t t = 0; t < tensors; ++t) {
     if (!left_out[t] && reading.left[t] == 0) finish_tensor(reading, t);
   }
@@ -333,6 +440,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   try {
     start_work(queue, static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(pace.threads), list.items)),
                [&](WorkQueue& work) {
+                 load.store.device->use(load.device_number);
                  read_cells(to, list, work, [&](const ReadItem& item) {
                    if (--reading.left[item.cell->tensor] == 0) finish_tensor(reading, item.cell->tensor);
                  });

@@ -14,7 +14,8 @@
  *   tpplan_load_close(load);
  *
  * Calls on one tpplan_load come one after the other, from any thread; those on several are independent. Memory is the
- * host's. */
+ * host's, or a GPU's, towards which the files are read through two blocks of pinned memory a thread: while one is
+ * copied, the other is read. */
 #ifndef TPPLAN_LOAD_H
 #define TPPLAN_LOAD_H
 
@@ -68,7 +69,8 @@ typedef struct {
 typedef struct {
   size_t size;                                 /* sizeof(tpplan_load_options) */
   int threads;                                 /* that read; 0: one for each processor of this process */
-  uint64_t staging;                            /* bytes of memory beside the targets at most; 0: 256 MiB */
+  uint64_t staging;                            /* bytes of memory beside the targets at most; 0: 256 MiB. A tensor
+                                                * that is cast takes its own bytes besides, while it is read */
   const char* checksums;                       /* a file of `tpplan-exec verify --write-checksums` for this manifest */
   int (*on_tensor)(void* user, size_t tensor); /* a target is filled, and agrees with its checksum: once for each */
   int (*on_progress)(void* user, uint64_t done_bytes, uint64_t total_bytes); /* ten times a second, and at the end */
@@ -82,6 +84,17 @@ typedef struct {
 
 /* Grows when a struct or function changes its meaning, or comes: 2. */
 TPPLAN_LOAD_CHECKED int tpplan_load_version(void);
+
+/* `fused` of one of weights and manifest is `parts` of the other, one behind the other in one dim: of each all of it,
+ * or `groups` times the next piece of each (the heads of a group together); 0 is 1. Names are whole atoms of paths, as
+ * the manifest has them: "qkv_proj" and {"q_proj", "k_proj", "v_proj"}. What the weights have under a tensor's own name
+ * comes first. Only bytes that are needed are read. */
+typedef struct {
+  const char* fused;
+  const char* const* parts;
+  size_t count;
+  uint64_t groups;
+} tpplan_load_fuse;
 
 /* What is opened. Members that are 0 or NULL are not given. */
 typedef struct {
@@ -98,6 +111,13 @@ typedef struct {
       const char* stored); /* what the manifest calls a tensor that the weights have under this
                             * name: called with each while they are opened; the text is copied; NULL leaves it out */
   void* user;
+  const tpplan_load_fuse* fuse; /* rules, of which the first that fits a tensor counts */
+  size_t fuse_count;
+  const char* dtype; /* NULL: the weights have the manifest's types. "manifest": where it is a floating point type of 16
+                      * bits or more, the weights may have another such, which is cast; or such a type, which memory
+                      * has then in place of the manifest's. A warning says where precision is lost. */
+  const char* device; /* whose memory targets are, as `tpplan-exec --device` names it; NULL: "cpu" */
+  int device_number;
 } tpplan_load_source;
 
 /* Reads and proves the manifest, opens the weights, and finds every parameter of the manifest in them. `*load` is NULL

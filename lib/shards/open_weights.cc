@@ -13,10 +13,11 @@ bool open_files(const std::string& path, WeightSource& source) {
                                     : read_weight_files(chosen.path, source.weights, AfterHeader::StayOpen);
 }
 
-bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source, const Rename& rename) {
+bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source,
+                  const PlaceOptions& options) {
   try {
     check_packing(manifest);
-    return open_files(path, source) && place_tensors(path, manifest, source, rename);
+    return open_files(path, source) && place_tensors(path, manifest, source, options);
   } catch (const Fault& fault) {
     source.findings.push_back(fault);
     return false;

@@ -16,17 +16,21 @@
 
 namespace tpplan {
 
-// A box of a tensor that stands row major and without gaps at `offset` of a file.
+// A box of a tensor that stands row major at `offset` of a file: without gaps, or within a block of `sizes` in which it
+// begins `at` (a part of a fused tensor).
 struct SourcePiece {
   uint32_t file = 0;  // into WeightFiles::files
   uint64_t offset = 0;
   Box box;
+  std::vector<uint64_t> at = {}, sizes = {};
 };
 
 // Where a tensor of the manifest stands: one piece, or the pieces of a folder of shards, which tile it. None: it is
 // missing.
 struct SourceTensor {
-  std::string_view name;  // that it is stored under: its own, or one that is tied to it
+  std::string_view
+      name;         // that it is stored under: its own, or one that is tied to it, or the first that it is made of
+  DType dtype = 0;  // that it is stored in: the manifest's, where nothing is cast
   std::vector<SourcePiece> pieces;
 };
 
@@ -47,9 +51,24 @@ struct WeightSource {
 // What the manifest calls a tensor that is stored under another name; nothing for one that is left out.
 using Rename = std::function<std::optional<std::string>(std::string_view stored)>;
 
+// `fused` is `parts` one behind the other in one dim: of each all of it, or `groups` times the next piece of each, as
+// where the heads of a group stand together. Names are whole atoms of paths.
+struct FuseRule {
+  std::string fused;
+  std::vector<std::string> parts;
+  uint64_t groups = 1;
+};
+
+// What weights may have otherwise than the manifest.
+struct PlaceOptions {
+  Rename rename;
+  std::vector<FuseRule> fuse;  // the weights have the fused and the manifest its parts, or the other way round
+  bool cast = false;           // types of floating point (can_cast)
+};
+
 // Opens the files and finds the manifest's tensors in them (place_tensors). All findings together stand in `findings`;
 // those of headers and the index in weights.diagnostics. False after any error.
 [[nodiscard]] bool open_weights(const std::string& path, const Manifest& manifest, WeightSource& source,
-                                const Rename& rename = {});
+                                const PlaceOptions& options = {});
 
 }  // namespace tpplan

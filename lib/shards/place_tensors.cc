@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <optional>
 
 #include "base/keyed_hash.h"
 #include "base/text.h"
 #include "sharding/tensor_size.h"
 #include "shards/byte_boxes.h"
+#include "shards/cast_elements.h"
 #include "shards/shard_store.h"
 
 namespace tpplan {
@@ -38,18 +40,34 @@ struct Wanted {
   const ParamLayout& layout;
   std::vector<uint64_t> sizes;  // of its shape, without a sign
   std::string called;           // "`w` (stored as `v`)"
+  bool cast = false;
+};
+
+// Elements [from, from + count) of a stored dim, which are [to, to + count) of the manifest's.
+struct MappedRun {
+  uint64_t from = 0, to = 0, count = 0;
+};
+
+// What a tensor is made of: a stored one, and of its dim `dim`, which has `size`, these runs. No runs: all of it.
+struct StoredPart {
+  const std::vector<WeightPlace>* places = nullptr;
+  size_t dim = 0;
+  uint64_t size = 0;
+  std::vector<MappedRun> runs;
 };
 
 // Where a stored piece begins in its tensor: at 0 of every dim, but for folders of shards, whose files say it.
-bool find_begin(const WeightPlace& place, const Wanted& wanted, WeightSource& source, std::vector<uint64_t>& begin) {
-  begin.assign(wanted.sizes.size(), 0);
-  if (!source.is_folder_of_shards) return true;
+bool find_begin(const WeightPlace& place, const std::string& called, WeightSource& source,
+                std::vector<uint64_t>& begin) {
   const WeightsHeader& header = source.weights.headers[place.file];
-  const auto saved = source.offsets[place.file].find(std::string(header.tensors[place.tensor].name));
+  const WeightTensor& stored = header.tensors[place.tensor];
+  begin.assign(shape_of(header, stored).size(), 0);
+  if (!source.is_folder_of_shards) return true;
+  const auto saved = source.offsets[place.file].find(std::string(stored.name));
   if (saved == source.offsets[place.file].end() || saved->second.size() != begin.size())
-    return note(source, Code::TP8023, header.source.name,
-                fmt::format("{} has no saved_offsets of {} in {}", wanted.called, counted(begin.size(), "dim"),
-                            kShardingInfoKey));
+    return note(
+        source, Code::TP8023, header.source.name,
+        fmt::format("{} has no saved_offsets of {} in {}", called, counted(begin.size(), "dim"), kShardingInfoKey));
   begin = saved->second;
   return true;
 }
@@ -67,51 +85,88 @@ bool fits(std::span<const uint64_t> begin, std::span<const uint64_t> shape, std:
   return true;
 }
 
-// Checks one stored piece and adds it to the tensor's.
-bool place_piece(const WeightPlace& place, const Wanted& wanted, WeightSource& source, SourceTensor& tensor) {
+void add_piece(const WeightPlace& place, const std::vector<Runs>& runs, const Wanted& wanted, WeightSource& source,
+               SourceTensor& tensor) {
+  const WeightsHeader& header = source.weights.headers[place.file];
+  const std::vector<HeldBox> held = held_boxes(wanted.layout.shape, tensor.dtype, runs);
+  if (!held.empty())
+    tensor.pieces.push_back(
+        {.file = place.file, .offset = header.data_begin + header.tensors[place.tensor].begin, .box = held[0].box});
+}
+
+// Checks one stored piece and adds what the tensor has of it.
+bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted& wanted, WeightSource& source,
+                 SourceTensor& tensor) {
   const WeightsHeader& header = source.weights.headers[place.file];
   const WeightTensor& stored = header.tensors[place.tensor];
   const std::span<const uint64_t> shape = shape_of(header, stored);
   const ParamLayout& layout = wanted.layout;
-  if (stored.dtype != layout.dtype)
+  if (tensor.pieces.empty()) tensor.dtype = stored.dtype;
+  if (stored.dtype != (tensor.pieces.empty() ? layout.dtype : tensor.dtype) &&
+      !(wanted.cast && tensor.dtype == stored.dtype && can_cast(stored.dtype, layout.dtype)))
     return note(source, Code::TP8023, header.source.name,
-                fmt::format("{} is {} there and {} in the manifest: nothing is cast", wanted.called,
-                            dtypes()[stored.dtype].name, dtypes()[layout.dtype].name));
-  std::vector<uint64_t> begin;
-  if (!find_begin(place, wanted, source, begin)) return false;
-  if (!fits(begin, shape, wanted.sizes, source.is_folder_of_shards))
-    return note(source, Code::TP8023, header.source.name,
-                fmt::format("{} has shape {}{} there and {} in the manifest", wanted.called, shape_text(shape),
-                            source.is_folder_of_shards ? fmt::format(" at {}", shape_text(begin)) : "",
-                            shape_text(wanted.sizes)),
-                "these are another model's weights, or the manifest is another model's");
-  std::vector<std::vector<Interval>> runs;
+                fmt::format("{} is {} there and {} in the manifest: {}", wanted.called, dtypes()[stored.dtype].name,
+                            dtypes()[layout.dtype].name, wanted.cast ? "these are not cast" : "nothing is cast"));
+  std::vector<uint64_t> begin, sizes = wanted.sizes;
+  if (!find_begin(place, wanted.called, source, begin)) return false;
+  if (!part.runs.empty()) sizes[part.dim] = part.size;
+  if (!fits(begin, shape, sizes, source.is_folder_of_shards))
+    return note(
+        source, Code::TP8023, header.source.name,
+        fmt::format("{} has shape {}{} there and {} in the manifest", wanted.called, shape_text(shape),
+                    source.is_folder_of_shards ? fmt::format(" at {}", shape_text(begin)) : "", shape_text(sizes)),
+        "these are another model's weights, or the manifest is another model's");
+  std::vector<Runs> runs;
   for (size_t d = 0; d < shape.size(); ++d)
     runs.push_back({{static_cast<int64_t>(begin[d]), static_cast<int64_t>(begin[d] + shape[d])}});
-  const std::vector<HeldBox> held = held_boxes(layout.shape, layout.dtype, runs);
-  if (!held.empty()) tensor.pieces.push_back({place.file, header.data_begin + stored.begin, held[0].box});
+  if (part.runs.empty()) {
+    add_piece(place, runs, wanted, source, tensor);
+    return true;
+  }
+  const uint64_t bytes = part.dim + 1 == shape.size() ? dtypes()[stored.dtype].bits / 8 : 1;
+  const std::vector<int64_t> block(shape.begin(), shape.end());
+  for (const MappedRun& run : part.runs) {
+    const uint64_t low = std::max(begin[part.dim], run.from),
+                   high = std::min(begin[part.dim] + shape[part.dim], run.from + run.count);
+    if (low >= high) continue;
+    runs[part.dim] = {{static_cast<int64_t>(low - run.from + run.to), static_cast<int64_t>(high - run.from + run.to)}};
+    const size_t before = tensor.pieces.size();
+    add_piece(place, runs, wanted, source, tensor);
+    if (tensor.pieces.size() == before) continue;
+    tensor.pieces.back().sizes = byte_sizes(block, stored.dtype);
+    tensor.pieces.back().at.assign(shape.size(), 0);
+    tensor.pieces.back().at[part.dim] = (low - begin[part.dim]) * bytes;
+  }
   return true;
 }
 
-// Checks a stored tensor (all its pieces) against what the manifest says, and notes where it stands.
-bool place_tensor(const std::vector<WeightPlace>& places, const ParamLayout& layout, std::string_view path,
+// Checks what a tensor is made of (all its pieces) against what the manifest says, and notes where it stands.
+bool place_tensor(const std::vector<StoredPart>& parts, const ParamLayout& layout, std::string_view path, bool cast,
                   WeightSource& source, SourceTensor& tensor) {
-  const WeightsHeader& first = source.weights.headers[places[0].file];
-  tensor.name = first.tensors[places[0].tensor].name;
-  const std::string stored_as =
-      tensor.name == path ? "" : fmt::format(" (stored as `{}`)", escape_for_terminal(tensor.name));
-  const Wanted wanted{.layout = layout,
-                      .sizes = {layout.shape.begin(), layout.shape.end()},
-                      .called = fmt::format("`{}`{}", escape_for_terminal(path), stored_as)};
-  for (const WeightPlace& place : places) {
-    if (!place_piece(place, wanted, source, tensor)) return false;
+  const auto name_of = [&](const StoredPart& part) {
+    return source.weights.headers[part.places->front().file].tensors[part.places->front().tensor].name;
+  };
+  tensor.name = name_of(parts[0]);
+  tensor.dtype = layout.dtype;
+  for (const StoredPart& part : parts) {
+    const std::string stored_as =
+        name_of(part) == path ? "" : fmt::format(" (stored as `{}`)", escape_for_terminal(name_of(part)));
+    const Wanted wanted{.layout = layout,
+                        .sizes = {layout.shape.begin(), layout.shape.end()},
+                        .called = fmt::format("`{}`{}", escape_for_terminal(path), stored_as),
+                        .cast = cast};
+    for (const WeightPlace& place : *part.places) {
+      if (!place_piece(place, part, wanted, source, tensor)) return false;
+    }
   }
   std::vector<Box> boxes;
   for (const SourcePiece& piece : tensor.pieces) boxes.push_back(piece.box);
-  const std::string gap = tiling_fault(byte_sizes(layout.shape, layout.dtype), boxes);
-  return gap.empty() || note(source, Code::TP8024, fs::path(first.source.name).parent_path().string(),
-                             fmt::format("{}: the folder's pieces do not make it up: {}", wanted.called, gap),
-                             "copy the folder again, or save it again");
+  const std::string gap = tiling_fault(byte_sizes(layout.shape, tensor.dtype), boxes);
+  const std::string first = source.weights.headers[parts[0].places->front().file].source.name;
+  return gap.empty() ||
+         note(source, Code::TP8024, fs::path(first).parent_path().string(),
+              fmt::format("`{}`: the folder's pieces do not make it up: {}", escape_for_terminal(path), gap),
+              "copy the folder again, or save it again");
 }
 
 // Where a manifest tensor stands: under its own name, else one of its group that is stored.
@@ -124,6 +179,147 @@ const std::vector<WeightPlace>* find_stored(const StoredIndex& stored, const Man
     if (tied != stored.end()) return &tied->second;
   }
   return nullptr;
+}
+
+// What fused tensors are looked for in.
+struct Fusing {
+  const Manifest& manifest;
+  const StoredIndex& stored;
+  WeightSource& source;
+  TextMap<std::string_view, uint32_t> numbers;  // parameters of the manifest by path
+  std::vector<std::string> used;                // stored names that tensors were made of
+};
+
+// The path with the atoms `name` in it as `other`, the last of them where it has several; empty where it has none.
+// Atoms end at a dot, or, in paths of Keras, a slash.
+std::string with_name(std::string_view path, std::string_view name, std::string_view other) {
+  const auto ends = [&](size_t at) { return at == path.size() || path[at] == '.' || path[at] == '/'; };
+  for (size_t at = name.empty() ? std::string_view::npos : path.rfind(name); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : path.rfind(name, at - 1)) {
+    if ((at == 0 || ends(at - 1)) && ends(at + name.size()))
+      return std::string(path.substr(0, at)) + std::string(other) + std::string(path.substr(at + name.size()));
+  }
+  return {};
+}
+
+// The shape of a stored tensor; of one in pieces to where the last of them ends. Empty where files do not say it.
+std::vector<uint64_t> stored_shape(const std::vector<WeightPlace>& places, WeightSource& source) {
+  std::vector<uint64_t> whole, begin;
+  for (const WeightPlace& place : places) {
+    const WeightsHeader& header = source.weights.headers[place.file];
+    const WeightTensor& tensor = header.tensors[place.tensor];
+    const std::span<const uint64_t> shape = shape_of(header, tensor);
+    if (!find_begin(place, fmt::format("`{}`", escape_for_terminal(tensor.name)), source, begin)) return {};
+    if (whole.empty()) whole.resize(shape.size());
+    if (whole.size() != shape.size()) return {};
+    for (size_t d = 0; d < whole.size(); ++d) whole[d] = std::max(whole[d], begin[d] + shape[d]);
+  }
+  return whole;
+}
+
+// The one dim in which shapes differ, and where `parts` add up to `fused`; none where they do not.
+std::optional<size_t> fused_dim(std::span<const uint64_t> fused, std::span<const std::vector<uint64_t>> parts) {
+  std::optional<size_t> dim;
+  std::vector<uint64_t> sums(fused.size());
+  for (const std::vector<uint64_t>& part : parts) {
+    if (part.size() != fused.size()) return {};
+    for (size_t d = 0; d < fused.size(); ++d) sums[d] += part[d];
+  }
+  for (size_t d = 0; d < fused.size(); ++d) {
+    const bool is_whole = std::ranges::all_of(parts, [&](const auto& part) { return part[d] == fused[d]; });
+    if (is_whole) continue;
+    if (dim || sums[d] != fused[d]) return {};
+    dim = d;
+  }
+  return dim;
+}
+
+// Runs of part `number` of several with these sizes: where it stands in the fused dim, as [in fused, in part).
+std::vector<MappedRun> runs_of_part(std::span<const uint64_t> sizes, size_t number, uint64_t groups, bool to_fused) {
+  std::vector<MappedRun> runs;
+  uint64_t at = 0;
+  for (uint64_t group = 0; group < groups; ++group) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const uint64_t count = sizes[i] / groups, own = group * count;
+      if (i == number) runs.push_back(to_fused ? MappedRun{own, at, count} : MappedRun{at, own, count});
+      at += count;
+    }
+  }
+  return runs;
+}
+
+std::vector<StoredPart> wrong_parts(Fusing& fusing, const FuseRule& rule, std::string_view path,
+                                    std::string_view reason) {
+  note(fusing.source, Code::TP8023, "",
+       fmt::format("`{}` is not made by the rule for `{}`: {}", escape_for_terminal(path),
+                   escape_for_terminal(rule.fused), reason),
+       "give the parts in their order, and `groups` where heads of a group stand together");
+  return {};
+}
+
+// What a tensor of the manifest is made of by a rule; nothing where the rule is not for it, or what it needs is not
+// stored. A rule that is for it and does not fit is noted.
+std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::string_view path,
+                                   const ParamLayout& layout) {
+  const std::vector<uint64_t> own(layout.shape.begin(), layout.shape.end());
+  const auto find = [&](const std::string& name) -> const std::vector<WeightPlace>* {
+    const auto found = fusing.stored.find(name);
+    return name.empty() || found == fusing.stored.end() ? nullptr : &found->second;
+  };
+  const auto divides = [&](std::span<const uint64_t> sizes) {
+    return std::ranges::all_of(sizes, [&](uint64_t size) { return size % rule.groups == 0; });
+  };
+  const auto column = [](std::span<const std::vector<uint64_t>> shapes, size_t dim) {
+    std::vector<uint64_t> sizes;
+    for (const std::vector<uint64_t>& shape : shapes) sizes.push_back(shape[dim]);
+    return sizes;
+  };
+  if (!with_name(path, rule.fused, rule.fused).empty()) {  // the manifest has the fused one
+    std::vector<StoredPart> parts;
+    std::vector<std::string> names;
+    std::vector<std::vector<uint64_t>> shapes;
+    for (const std::string& part : rule.parts) {
+      names.push_back(with_name(path, rule.fused, part));
+      const std::vector<WeightPlace>* places = find(names.back());
+      if (places == nullptr) return {};
+      parts.push_back({.places = places, .runs = {}});
+      shapes.push_back(stored_shape(*places, fusing.source));
+    }
+    const std::optional<size_t> dim = fused_dim(own, shapes);
+    if (!dim) return wrong_parts(fusing, rule, path, fmt::format("its parts do not add up to {}", shape_text(own)));
+    const std::vector<uint64_t> sizes = column(shapes, *dim);
+    if (!divides(sizes)) return wrong_parts(fusing, rule, path, "`groups` does not divide its parts");
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].dim = *dim;
+      parts[i].size = sizes[i];
+      parts[i].runs = runs_of_part(sizes, i, rule.groups, true);
+    }
+    fusing.used.insert(fusing.used.end(), names.begin(), names.end());
+    return parts;
+  }
+  for (size_t k = 0; k < rule.parts.size(); ++k) {
+    const std::string name = with_name(path, rule.parts[k], rule.fused);
+    const std::vector<WeightPlace>* places = find(name);
+    if (places == nullptr) continue;
+    std::vector<std::vector<uint64_t>> shapes;
+    for (const std::string& part : rule.parts) {
+      const auto number = fusing.numbers.find(with_name(path, rule.parts[k], part));
+      if (number == fusing.numbers.end())
+        return wrong_parts(fusing, rule, path, fmt::format("the manifest has no `{}` beside it", part));
+      const std::vector<int64_t>& shape = layout_of(fusing.manifest, fusing.manifest.parameters[number->second]).shape;
+      shapes.emplace_back(shape.begin(), shape.end());
+    }
+    const std::vector<uint64_t> whole = stored_shape(*places, fusing.source);
+    const std::optional<size_t> dim = fused_dim(whole, shapes);
+    if (!dim)
+      return wrong_parts(fusing, rule, path,
+                         fmt::format("the parts do not add up to {}, which is stored", shape_text(whole)));
+    const std::vector<uint64_t> sizes = column(shapes, *dim);
+    if (!divides(sizes)) return wrong_parts(fusing, rule, path, "`groups` does not divide its parts");
+    fusing.used.push_back(name);
+    return {{.places = places, .dim = *dim, .size = whole[*dim], .runs = runs_of_part(sizes, k, rule.groups, false)}};
+  }
+  return {};
 }
 
 // Where each name stands, as the manifest calls it. Two names become one only by mistake.
@@ -150,10 +346,11 @@ StoredIndex index_stored(const std::string& path, WeightSource& source, const Re
   return stored;
 }
 
-void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t tensors, const std::string& path,
-                   WeightSource& source) {
+void warn_of_extra(const StoredIndex& stored, const Manifest& manifest, size_t tensors,
+                   std::span<const std::string> fused, const std::string& path, WeightSource& source) {
   StoredIndex unused = stored;
   for (size_t i = 0; i < tensors; ++i) unused.erase(path_of(manifest, tensor_of(manifest, i)));
+  for (const std::string& name : fused) unused.erase(name);
   if (unused.empty()) return;
   std::vector<std::string> names;
   for (const auto& [name, places] : unused) names.push_back(escape_for_terminal(name));
@@ -179,9 +376,15 @@ Fault missing_buffers(const std::string& path, size_t count) {
           .place = path};
 }
 
-bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source, const Rename& rename) {
+bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source,
+                   const PlaceOptions& options) {
   std::deque<std::string> renamed;  // that the index points into
-  const StoredIndex stored = index_stored(path, source, rename, renamed);
+  const StoredIndex stored = index_stored(path, source, options.rename, renamed);
+  Fusing fusing{.manifest = manifest, .stored = stored, .source = source, .numbers = {}, .used = {}};
+  if (!options.fuse.empty()) {
+    for (size_t i = 0; i < manifest.parameters.size(); ++i)
+      fusing.numbers[path_of(manifest, tensor_of(manifest, i))] = static_cast<uint32_t>(i);
+  }
   const size_t parameters = manifest.parameters.size(), tensors = parameters + manifest.buffers.size();
   std::vector<std::span<const uint32_t>> group_of(tensors);
   for (const std::vector<uint32_t>& group : manifest.tied) {
@@ -193,8 +396,13 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
   for (size_t i = 0; i < tensors && source.findings.size() < kMaxFindings; ++i) {
     const std::string_view name = path_of(manifest, tensor_of(manifest, i));
     const std::vector<WeightPlace>* places = find_stored(stored, manifest, i, group_of[i]);
-    if (places != nullptr) {
-      place_tensor(*places, layout_of(manifest, tensor_of(manifest, i)), name, source, source.tensors[i]);
+    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
+    std::vector<StoredPart> parts;
+    if (places != nullptr) parts = {StoredPart{.places = places, .runs = {}}};
+    for (size_t r = 0; parts.empty() && r < options.fuse.size(); ++r)
+      parts = find_parts(fusing, options.fuse[r], name, layout);
+    if (!parts.empty()) {
+      place_tensor(parts, layout, name, options.cast, source, source.tensors[i]);
     } else if (i >= parameters) {
       source.missing[i] = true;
       lacking += !is_never_saved(name);
@@ -204,7 +412,7 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
     }
   }
   if (lacking != 0) source.findings.push_back(missing_buffers(path, lacking));
-  warn_of_extra(stored, manifest, tensors, path, source);
+  warn_of_extra(stored, manifest, tensors, fusing.used, path, source);
   return !has_errors(source);
 }
 

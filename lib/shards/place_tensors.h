@@ -10,10 +10,10 @@
 namespace tpplan {
 
 // Fills tensors and missing of `source` from its headers: every tensor of the manifest stands under its name or one
-// that is tied to it (as `rename` has it, where there is one), with the manifest's shape and dtype. What does not is
-// noted in its findings (`path` names the whole source); false after any error. No file is touched.
+// that is tied to it, with the manifest's shape and dtype, or as `options` have it. What does not is noted in its
+// findings (`path` names the whole source); false after any error. No file is touched.
 [[nodiscard]] bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source,
-                                 const Rename& rename = {});
+                                 const PlaceOptions& options = {});
 
 // Whether a buffer is one that no checkpoint has, so that nothing need be said where it is left out: the frequencies of
 // rotary positions, which transformers registers as not persistent.

@@ -31,13 +31,13 @@ struct Holders {
   BoxIndex index;
 };
 
-Holders list_holders(const ParamLayout& layout, const Mesh& mesh, std::span<const int> ranks,
+Holders list_holders(const ParamLayout& layout, DType dtype, const Mesh& mesh, std::span<const int> ranks,
                      std::span<const std::vector<int64_t>> coordinates) {
   Holders holders;
   std::vector<Box> boxes;
   for (size_t r = 0; r < ranks.size(); ++r) {
     const std::vector<Runs> slice = shard_slice(layout.shape, layout.sharding, mesh, coordinates[r]);
-    for (HeldBox& held : held_boxes(layout.shape, layout.dtype, slice)) {
+    for (HeldBox& held : held_boxes(layout.shape, dtype, slice)) {
       boxes.push_back(held.box);
       holders.ranks.push_back(ranks[r]);
       holders.boxes.push_back(std::move(held));
@@ -49,15 +49,16 @@ Holders list_holders(const ParamLayout& layout, const Mesh& mesh, std::span<cons
 
 PieceWants wants_of(const SourcePiece& piece, const Holders& holders, uint32_t shard) {
   PieceWants out;
-  for (size_t d = 0; d < piece.box.begin.size(); ++d) out.sizes.push_back(piece.box.end[d] - piece.box.begin[d]);
+  const HeldBox there = piece.sizes.empty() ? packed(piece.box) : HeldBox{piece.box, piece.at, piece.sizes};
+  out.sizes = there.sizes;
   for (const uint32_t i : boxes_near(holders.index, piece.box)) {
     const HeldBox& held = holders.boxes[i];
     const Box both = intersection(piece.box, held.box);
     if (is_empty(both)) continue;
     Want want{.rank = holders.ranks[i], .shard = shard, .sizes = held.sizes};
     for (size_t d = 0; d < out.sizes.size(); ++d) {
-      want.low.push_back(both.begin[d] - piece.box.begin[d]);
-      want.high.push_back(both.end[d] - piece.box.begin[d]);
+      want.low.push_back(both.begin[d] - piece.box.begin[d] + there.at[d]);
+      want.high.push_back(both.end[d] - piece.box.begin[d] + there.at[d]);
       want.at.push_back(both.begin[d] - held.box.begin[d] + held.at[d]);
     }
     out.wants.push_back(std::move(want));
@@ -224,13 +225,13 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
   const std::vector<uint32_t> first = first_of_tied(manifest);
   std::vector<std::vector<int64_t>> coordinates;
   for (const int rank : ranks) coordinates.push_back(coordinate_of(manifest.mesh, rank));
-  // Parameters of one layout are cut alike.
-  std::map<const ParamLayout*, Holders> holders_of;
+  // Parameters of one layout are cut alike, and those stored in one type read alike.
+  std::map<std::pair<const ParamLayout*, DType>, Holders> holders_of;
   for (uint32_t i = 0; i < source.tensors.size(); ++i) {
     if (source.missing[i] || (i < first.size() && first[i] != i) || (i < left_out.size() && left_out[i])) continue;
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
-    auto [holders, added] = holders_of.try_emplace(&layout);
-    if (added) holders->second = list_holders(layout, manifest.mesh, ranks, coordinates);
+    auto [holders, added] = holders_of.try_emplace({&layout, source.tensors[i].dtype});
+    if (added) holders->second = list_holders(layout, source.tensors[i].dtype, manifest.mesh, ranks, coordinates);
     for (const SourcePiece& piece : source.tensors[i].pieces)
       plan_piece(piece, i, wants_of(piece, holders->second, i), plan);
   }

@@ -57,6 +57,7 @@ void read_on_host(const ReadTo& to, const CellList& list, WorkQueue& queue, cons
   std::vector<char> staging;
   for (uint64_t number = 0; take_work(queue, number);) {
     const ReadItem item = item_number(list, number);
+    if (to.begin) to.begin(item.cell->tensor);
     if (can_scatter(item)) {
       queue.done_bytes += scatter(to, item);
     } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ struct ReadTo {
   const WeightSource* source = nullptr;
   std::vector<ShardStore*> stores;
   const Device* device = nullptr;
+  std::function<void(uint32_t tensor)> begin;  // called before bytes of it are read into host memory, by any thread
 };
 
 // Calls visit(segment, target, begin, bytes) for each target of each segment of an item: the part of the segment that

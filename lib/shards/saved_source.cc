@@ -93,7 +93,10 @@ void place_first(SavedFolder& folder) {
   const WeightsHeader& header = folder.first.weights.headers.front();
   for (const WeightTensor& tensor : header.tensors)
     folder.first.tensors.push_back(
-        {tensor.name, {{0, header.data_begin + tensor.begin, Box{{0}, {tensor.end - tensor.begin}}}}});
+        {.name = tensor.name,
+         .dtype = tensor.dtype,
+         .pieces = {
+             {.file = 0, .offset = header.data_begin + tensor.begin, .box = {{0}, {tensor.end - tensor.begin}}}}});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """tpplan.load into plain memory of Python, by no framework and without numpy: what is filled, told and refused."""
 
+import json
 import math
 import os
 import subprocess
@@ -254,3 +255,25 @@ def test_one_module_is_filled_under_its_own_names(checkpoint):
     assert set(done.paths) == set(into) and "a.rows" not in done.left and "c.line" in done.left
     with pytest.raises(tpplan.ManifestError, match="`b.rows`: is not in the manifest"):
         tpplan.load(manifest, manifest.parent / "weights", rank=1, into=into, prefix="b")
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_what_ranks_save_by_the_library_is_what_the_program_saves(checkpoint, tmp_path):
+    from tpplan.reading import save_own
+
+    manifest, _, ranks = checkpoint
+    weights = manifest.parent / "weights"
+    kept = {name: content for name, content in json.loads(manifest.read_text()).items() if name != "digest"}
+    kept["buffers"] = []
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(kept))
+    succeeds("save", path, "--weights", weights, "-o", tmp_path / "saved")
+    (tmp_path / "own").mkdir()
+    for rank, held in enumerate(ranks):
+        save_own(path, rank, tmp_path / "own", {name: bytearray(content) for name, content in held.items()})
+    files = {name: (tmp_path / "saved" / name).read_bytes() for name in os.listdir(tmp_path / "saved")}
+    assert files == {name: (tmp_path / "own" / name).read_bytes() for name in os.listdir(tmp_path / "own")}
+    with pytest.raises(tpplan.LoadError, match="TP8032"):
+        save_own(path, 0, tmp_path / "none", memory_for(ranks[0]))
+    with pytest.raises(KeyError):
+        save_own(path, 0, tmp_path / "own", {})

@@ -23,11 +23,11 @@ NEEDS = {"tpplan.torch": ["torch"], "tpplan.jax": ["jax"], "tpplan.keras": ["ker
 
 
 def test_every_framework_has_its_page():
-    assert len(CODE) == 7 and len(SHELL) >= 8
+    assert len(CODE) == 8 and len(SHELL) >= 8
 
 
 @pytest.mark.parametrize(
-    "code", CODE, ids=["torch", "saving", "jax plan", "jax", "jax functions", "keras plan", "keras"]
+    "code", CODE, ids=["torch", "saving", "going on", "jax plan", "jax", "jax functions", "keras plan", "keras"]
 )
 def test_what_the_code_imports_is_there(code, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")  # read when Keras is imported

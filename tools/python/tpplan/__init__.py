@@ -7,9 +7,10 @@ from .compiled import PlanError, PlanWarning
 from .load_library import LoadError, LoadWarning
 from .loading import load_safetensors
 from .manifest import Manifest, ManifestError, load_manifest
-from .reading import Loaded, load
+from .reading import Checkpoint, Loaded, load
 
 __all__ = [
+    "Checkpoint",
     "LoadError",
     "LoadWarning",
     "Loaded",

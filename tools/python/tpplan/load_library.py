@@ -49,6 +49,15 @@ _ON_TENSOR = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 _ON_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
 
 
+class _Fuse(ctypes.Structure):
+    _fields_ = (
+        ("fused", ctypes.c_char_p),
+        ("parts", ctypes.POINTER(ctypes.c_char_p)),
+        ("count", ctypes.c_size_t),
+        ("groups", ctypes.c_uint64),
+    )
+
+
 class _Source(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_size_t),
@@ -59,6 +68,11 @@ class _Source(ctypes.Structure):
         ("rank", ctypes.c_int),
         ("rename", _RENAME),
         ("user", ctypes.c_void_p),
+        ("fuse", ctypes.POINTER(_Fuse)),
+        ("fuse_count", ctypes.c_size_t),
+        ("dtype", ctypes.c_char_p),
+        ("device", ctypes.c_char_p),
+        ("device_number", ctypes.c_int),
     )
 
 
@@ -141,14 +155,21 @@ class Tensor:
 
 class Weights:
     """Weights that are open for one rank: `tensors` by path, in the manifest's order, and `warnings`. `manifest` is a path, or
-    text where `is_text`. rename(stored name) is the manifest's name, or None. Without `weights` it is for `save` alone. Raises
+    text where `is_text`. rename(stored name) is the manifest's name, or None; `fuse` are rules (fused, parts, groups), `dtype` is a type
+    or "manifest", `device` (name, number): tpplan_load_source says of what. Without `weights` it is for `save` alone. Raises
     LoadError, and what rename raised."""
 
-    def __init__(self, manifest, is_text, weights, rank, rename=None):
+    def __init__(self, manifest, is_text, weights, rank, rename=None, fuse=(), dtype=None, device=None):
         self._call, self._load = library(), ctypes.c_void_p()
         source = _Source(ctypes.sizeof(_Source), rank=rank)
         if weights is not None:
             source.weights = os.fsencode(weights)
+        rules = [(fused.encode(), [part.encode() for part in parts], groups) for fused, parts, groups in fuse]
+        rules = [_Fuse(f, (ctypes.c_char_p * len(p))(*p), len(p), groups) for f, p, groups in rules]
+        source.fuse, source.fuse_count = (_Fuse * max(1, len(rules)))(*rules), len(rules)
+        source.dtype = None if dtype is None else dtype.encode()
+        if device is not None:
+            source.device, source.device_number = device[0].encode(), device[1]
         if is_text:
             source.text = manifest.encode()
             source.length = len(manifest.encode())

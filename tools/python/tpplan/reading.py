@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .compiled import warn_user
 from .files import printable
@@ -26,6 +26,16 @@ class Loaded:
     left: tuple
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights that are otherwise than the model, wherever weights are taken: with the `rename`, `fuse` and `dtype` of `load`."""
+
+    weights: object
+    rename: object = None
+    fuse: object = None
+    dtype: object = None
+
+
 def load(
     manifest,
     weights,
@@ -34,6 +44,8 @@ def load(
     rank=None,
     prefix="",
     rename=None,
+    fuse=None,
+    dtype=None,
     on_module=None,
     progress=None,
     threads=0,
@@ -49,8 +61,14 @@ def load(
     manifest's. `rank`: the manifest's; without it the place on the DTensors' mesh, else in torch.distributed, else 0.
 
     `prefix`: the path of the module that `into` is of the manifest's model: one layer, one stage; paths are then that module's own.
+    A stage of several: {module of `into`: its path in the manifest}, such as {"layers.0": "layers.16", "layers.1": "layers.17"}.
     `rename`: what the manifest calls the tensors of the weights: {regular expression: replacement}, of which each that is found in
     a name is replaced, in this order (as transformers' key_mapping); or a function of the name, None for what is left out.
+
+    `fuse`: {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}, of which the weights have the one and the manifest the others: parts stand one
+    behind the other in the dim in which they add up. Where the heads of a group stand together (q q k v, q q k v), a rule is
+    {"parts": [...], "groups": 2}. `dtype`: "manifest" casts what the weights have in another type of floating point to the manifest's;
+    a type, such as torch.float32, is that of `into`, whatever the manifest says; a LoadWarning says where precision is lost.
 
     on_module(path) is called, on this thread, once all that is read of a module has its values, while other threads read on:
     inner modules before those around them, "" at the end. progress(done_bytes, total_bytes) is called ten times a second.
@@ -62,7 +80,8 @@ def load(
     anything is written. What fails later (a disk, a checksum, a callback) raises LoadError, or what the callback raised; what was told
     of is then whole, and the rest may hold anything."""
     asked, buffers = _asked_of(into)
-    with _opened(manifest, weights, _rank_of(asked) if rank is None else rank, rename) as opened:
+    weights = _given(weights, rename, fuse, dtype)
+    with _opened(manifest, weights, _rank_of(asked) if rank is None else rank) as opened:
         targets = _targets_of(opened, asked, buffers, prefix)
         return _read(opened, targets, on_module, progress, threads, staging, checksums)
 
@@ -70,7 +89,7 @@ def load(
 def read_new(manifest, weights, rank, make, threads=0, rename=None):
     """{path: make(shape, dtype)}, filled: all that `rank` holds, but for buffers that the weights lack. Names that are tied
     share one."""
-    with _opened(manifest, weights, rank, rename) as opened:
+    with _opened(manifest, _given(weights, rename), rank) as opened:
         made, values, targets = {}, {}, {}
         for path, tensor in opened.tensors.items():
             if not tensor.is_stored:
@@ -90,9 +109,22 @@ def save_own(manifest, rank, folder, values):
         opened.save(folder, [(opened.tensors[path], t.address, t.size) for path, t in targets.items()])
 
 
+def _given(weights, rename=None, fuse=None, dtype=None):
+    """Weights as a Checkpoint; what is said twice is an error."""
+    if not isinstance(weights, Checkpoint):
+        return Checkpoint(weights, rename, fuse, dtype)
+    for name, value in (("rename", rename), ("fuse", fuse), ("dtype", dtype)):
+        if value is not None and getattr(weights, name) is not None:
+            raise ManifestError(f"`{name}`", "is given twice", "give it in the Checkpoint alone")
+    values = {"rename": rename, "fuse": fuse, "dtype": dtype}
+    return replace(weights, **{name: value for name, value in values.items() if value is not None})
+
+
 @contextlib.contextmanager
-def _opened(manifest, weights, rank, rename=None):
-    opened = Weights(*_text_of(manifest), weights, rank, _function_of(rename))
+def _opened(manifest, weights, rank):
+    given = _given(weights)
+    rules, dtype = _rules_of(given.fuse), _dtype_of(given.dtype)
+    opened = Weights(*_text_of(manifest), given.weights, rank, _function_of(given.rename), rules, dtype)
     try:
         yield opened
     finally:
@@ -155,6 +187,29 @@ def _function_of(rename):
     return renamed
 
 
+def _rules_of(fuse):
+    """`fuse` as (fused, parts, groups)."""
+    rules = []
+    for fused, parts in dict(fuse or {}).items():
+        groups = 1
+        if isinstance(parts, dict):
+            groups, parts = parts.get("groups", 1), parts.get("parts", ())
+        names = [fused, *parts] if isinstance(parts, (list, tuple)) else []
+        if len(names) < 3 or not all(isinstance(name, str) for name in names) or groups != int(groups) or groups < 1:
+            raise ManifestError(
+                "`fuse`", f"the rule for `{printable(fused)}` names no parts", 'give {"qkv": ["q", "k", "v"]}'
+            )
+        rules.append((fused, parts, int(groups)))
+    return rules
+
+
+def _dtype_of(dtype):
+    """The name of a type of torch, numpy or JAX."""
+    if dtype is None or isinstance(dtype, str):
+        return dtype
+    return getattr(getattr(dtype, "dtype", dtype), "name", None) or str(dtype).removeprefix("torch.")
+
+
 def _rank_of(asked):
     """The place of this process on the mesh of the DTensors; where there are none, in torch.distributed."""
     for value in asked.values():
@@ -180,21 +235,39 @@ def _own_threads():
 
 def _targets_of(opened, asked, buffers, prefix=""):
     """{path: (Tensor, Target)} of what is filled. Of a module this is all below `prefix`, but for buffers that are not kept."""
+    prefixes = prefix if isinstance(prefix, dict) else {"": prefix}
     for path, tensor in opened.tensors.items():
-        below = path[len(prefix) + 1 :] if prefix and path.startswith(f"{prefix}.") else None if prefix else path
-        if buffers is not None and not tensor.is_buffer and below is not None and below not in asked:
-            raise ManifestError(f"parameter `{printable(path)}`", "is not in the model", EXPORT_AGAIN)
+        for own, full in prefixes.items() if buffers is not None and not tensor.is_buffer else ():
+            below = _moved(path, full, own)
+            if below is not None and _full_path(below, prefixes) == path and below not in asked:
+                raise ManifestError(f"parameter `{printable(path)}`", "is not in the model", EXPORT_AGAIN)
     targets = {}
     for path, value in asked.items():
-        full = join(prefix, path)
-        tensor = opened.tensors.get(full)
+        full = _full_path(path, prefixes)
+        tensor = None if full is None else opened.tensors.get(full)
+        where = path if full is None else full
         if tensor is not None and tensor.is_stored:
-            targets[path] = tensor, target_of(full, tensor, value)
+            targets[path] = tensor, target_of(where, tensor, value)
         elif tensor is None and path not in (buffers or ()):
-            raise ManifestError(f"`{printable(full)}`", "is not in the manifest", EXPORT_AGAIN)
+            raise ManifestError(f"`{printable(where)}`", "is not in the manifest", EXPORT_AGAIN)
         elif buffers is None:
-            raise ManifestError(f"buffer `{printable(full)}`", "is not in the weights", "leave it out")
+            raise ManifestError(f"buffer `{printable(where)}`", "is not in the weights", "leave it out")
     return targets
+
+
+def _moved(path, prefix, other):
+    """The path with `other` in place of a module around it; None where it is not around it."""
+    if not prefix:
+        return join(other, path)
+    if path == prefix or path.startswith(f"{prefix}."):
+        return join(other, path[len(prefix) + 1 :]) if path != prefix else other
+    return None
+
+
+def _full_path(path, prefixes):
+    """Where a path of `into` stands in the manifest: by the longest module that is around it. None: in none of them."""
+    around = [own for own in prefixes if _moved(path, own, "") is not None]
+    return _moved(path, max(around, key=len), prefixes[max(around, key=len)]) if around else None
 
 
 class _Modules:
