@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import re
+import subprocess
 
 import bridge
 import keras
@@ -183,6 +184,64 @@ def one_call(folder):
         model = bridge_keras.distribute(make_one(), given, mesh)
         assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
         assert is_torch or check_jax(model, m.load_manifest(kept), mesh) >= 6
+
+
+def loaded_weights(folder):
+    """A checkpoint's values in a model that is distributed: from a file, from one of other names, and from a folder that another mesh
+    wrote; what the checkpoint lacks is an error everywhere, and changes nothing."""
+    import tpplan
+    from conftest import EXECUTOR
+    from safetensors.numpy import save_file
+
+    is_torch = keras.backend.backend() == "torch"
+    rank, folder = int(os.environ.get("RANK", 0)), pathlib.Path(folder)
+    if is_torch:
+        import torch
+
+        torch.distributed.init_process_group("gloo")
+    own = "batch: 1, model: 2" if is_torch else "batch: 2, model: 4"
+
+    def make_one(seed=None):
+        keras.distribution.set_distribution(None)
+        keras.utils.clear_session()
+        model = make()
+        if seed is None:
+            start_values(model)
+        return model
+
+    plain = make_one()
+    x = batches()[0][:8]
+    expected, values = plain.predict(x, verbose=0), {v.path: np.array(v) for v in plain.variables}
+    if rank == 0:
+        save_file(values, folder / "w.safetensors")
+        save_file({f"old/{path}": value for path, value in values.items()}, folder / "old.safetensors")
+        save_file({path: value for path, value in values.items() if path != "up/bias"}, folder / "lacking.safetensors")
+        save_file({path: value.astype("float64") for path, value in values.items()}, folder / "wide.safetensors")
+        other = bridge.compile_manifest(folder, keras_model.model_graph(plain), PLAN % ("batch: 2, model: 2", "batch"))
+        saved = ["save", other, "--weights", folder / "w.safetensors", "-o", folder / "saved", "-q"]
+        alone = {name: value for name, value in os.environ.items() if "RANK" not in name and "WORLD" not in name}
+        subprocess.run([EXECUTOR, *saved], check=True, env=alone)  # of no launcher's
+    if is_torch:
+        torch.distributed.barrier()
+    sources = [
+        folder / "w.safetensors",
+        folder / "saved",
+        tpplan.Checkpoint(folder / "old.safetensors", rename={"^old/": ""}),
+        tpplan.Checkpoint(folder / "wide.safetensors", dtype="manifest"),
+    ]
+    for source in sources:
+        model = bridge_keras.distribute(make_one(1), PLAN % (own, "batch"), weights=source)
+        held = {v.path: keras_whole(v.value) if is_torch else np.array(v) for v in model.variables}
+        assert held.keys() == values.keys() and all(np.array_equal(held[path], values[path]) for path in values)
+        assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
+    model = make_one(1)
+    before = [np.array(v) for v in model.variables]
+    weights = folder / ("lacking.safetensors" if rank == 0 else "w.safetensors")
+    with pytest.raises(
+        tpplan.LoadError, match="parameter `up/bias`" if rank == 0 else "rank 0 cannot read its weights"
+    ):
+        bridge_keras.distribute(model, PLAN % (own, "batch"), weights=weights)
+    assert all(np.array_equal(a, np.array(b)) for a, b in zip(before, model.variables))
 
 
 def follow_the_page(folder, code):

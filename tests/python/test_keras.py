@@ -41,6 +41,12 @@ def test_the_library_on_two_processes(tmp_path):
     run_apart("keras_checks", "library_on_torch", tmp_path, framework="torch", ranks=2)
 
 
+@pytest.mark.parametrize("framework, count", [("jax", 0), ("torch", 2)])
+def test_weights_are_those_of_a_checkpoint(tmp_path, framework, count):
+    bridge.needs("safetensors")
+    run_apart("keras_checks", "loaded_weights", tmp_path, framework=framework, ranks=count)
+
+
 SOURCE = """
 import keras
 

@@ -230,17 +230,30 @@ def _said_by_first(make, mesh):
     return said_by_first_rank(make, all_processes() if mesh is None else mesh.backend_mesh)
 
 
-def distribute(model, plan, mesh=None, *, manifest=None):
+def _read_values(weights, manifest, mesh):
+    """{path: value} of what a checkpoint has: on JAX arrays that are placed, on torch this rank's pieces. Every process calls it."""
+    if keras.backend.backend() == "jax":
+        from .jax.weights import load
+
+        return load(manifest, weights, mesh.backend_mesh)
+    from .keras_torch import read_pieces
+
+    return read_pieces(weights, manifest, mesh)
+
+
+def distribute(model, plan, mesh=None, *, manifest=None, weights=None):
     """Spreads a built Keras model in place, as the plan says; returns the model. `plan` is a plan (path, text or dict), which
     the first process compiles for this model and mesh, or a manifest; `manifest` is a path where the compiled one is kept. A
     plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `mesh` is a
     DeviceMesh of Keras, or on the torch backend of torch; without one it is the plan's, over all devices.
 
     On the torch backend the model's variables, and those that an optimizer makes or has made for them, become DTensors, and stay
-    sharded at every assignment. On the JAX backend they are placed anew. `fit`, `evaluate`, `predict` and calls then work as before.
+    sharded at every assignment. On the JAX backend they are placed anew. `weights` is a checkpoint (what tpplan.load takes) that has
+    the model's trainable variables under their paths, `encoder/dense/kernel`, or as a tpplan.Checkpoint renames what it has; of
+    those that are not trained it may lack some. Each process reads its pieces. `fit`, `evaluate`, `predict` and calls then work as before.
 
     The distribution becomes the current one. Raises PlanError, with the program's findings, for a plan that is wrong, in every
-    process, and ManifestError, before anything is touched, for a model that does not fit."""
+    process, and ManifestError and LoadError, before anything is touched, for a model or weights that do not fit."""
     from .export.keras_model import model_graph
 
     mesh = mesh if mesh is None else _keras_mesh(mesh)
@@ -257,13 +270,15 @@ def distribute(model, plan, mesh=None, *, manifest=None):
             "its optimizer has variables already",
             "distribute the model before it is trained, and compile it anew",
         )
+    values = {} if weights is None else _read_values(weights, manifest, distribution.device_mesh)
     if is_torch:
-        from .keras_torch import spread_variables
+        from .keras_torch import fill_variables, spread_variables
 
         spread_variables(model, distribution)
+        fill_variables(model, values)
     else:
         for variable in model.variables:
             variable._layout = distribution.get_variable_layout(variable)
-            variable.assign(variable.value)
+            variable.assign(values.get(variable.path, variable.value))
     keras.distribution.set_distribution(distribution)
     return model

@@ -23,7 +23,7 @@ from .devices import (
 from .distribute import distribute_data_input, distribute_tensor, distribute_variable
 from .layouts import _to_backend_layout, find_layout, output_layout, placements_of, torch_path
 from .patches import PATCHES, install
-from .variables import is_spread, spread_variables
+from .variables import fill_variables, is_spread, read_pieces, spread_variables
 
 __all__ = [
     "PATCHES",
@@ -36,6 +36,7 @@ __all__ = [
     "distribute_data_input",
     "distribute_tensor",
     "distribute_variable",
+    "fill_variables",
     "find_layout",
     "get_device_count",
     "initialize",
@@ -48,6 +49,7 @@ __all__ = [
     "output_layout",
     "placements_of",
     "process_id",
+    "read_pieces",
     "spread_variables",
     "torch_path",
 ]

@@ -4,7 +4,10 @@ import keras
 import torch
 from keras.src.backend.torch import core
 
+from .. import slices
+from ..reading import read_new
 from ..torch.placements import DTensor
+from ..torch.weights import fail_together
 from .collectives import whole
 from .distribute import distribute_tensor, distribute_variable
 from .saving import held
@@ -21,6 +24,27 @@ def spread_variables(model, distribution):
     for layer in model._flatten_layers():
         if hasattr(layer, "_torch_params"):
             layer._track_variables()
+
+
+def read_pieces(weights, manifest, device_mesh):
+    """{path: this rank's piece} of a checkpoint. Where one rank fails all raise."""
+    mesh, pieces, failure = device_mesh.backend_mesh, None, None
+    rank = slices.rank_of(manifest.mesh, dict(zip(device_mesh.axis_names, mesh.get_coordinate())))
+    try:
+        pieces = read_new(manifest, weights, rank, lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype)))
+    except Exception as error:  # the others wait
+        failure = error
+    fail_together(mesh, rank, failure, "read its weights")
+    return pieces
+
+
+def fill_variables(model, values):
+    """Puts pieces that were read into variables that are spread."""
+    with torch.no_grad():
+        for variable in model.variables:
+            if variable.path in values:
+                value = variable._value
+                (value.to_local() if isinstance(value, DTensor) else value).copy_(values[variable.path])
 
 
 def is_spread(variable):

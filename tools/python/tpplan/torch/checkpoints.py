@@ -43,7 +43,7 @@ def save_states(folder, model, optimizer=None, *, more=None):
     except Exception as error:  # the others wait
         failure = error
     try:
-        fail_together(state, failure, "write its states")
+        fail_together(state.mesh, rank, failure, "write its states")
     except Exception:
         if rank == 0:
             drop_folder(made)
@@ -81,7 +81,7 @@ def load_states(folder, model, optimizer=None, *, more=None, threads=0):
             _set_optimizer(optimizer, names, slots, settings)
     except Exception as error:  # the others wait
         failure = error
-    fail_together(state, failure, "read its states")
+    fail_together(state.mesh, rank, failure, "read its states")
 
 
 def _state_of(model):

@@ -22,16 +22,15 @@ def read_pieces(state, weights):
         pieces = read_new(state.manifest, weights, rank, make)
     except Exception as error:  # the others wait
         failure = error
-    fail_together(state, failure, "read its weights")
+    fail_together(state.mesh, rank, failure, "read its weights")
     return pieces
 
 
-def fail_together(state, failure, what):
-    """Called by every rank: where one has a failure all raise, the others that this rank could not do it."""
-    rank = slices.rank_of(state.manifest.mesh, state.coordinate)
-    failed = torch.tensor([0 if failure is None else rank + 1], device=state.mesh.device_type)
-    for axis in range(state.mesh.ndim):
-        dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=state.mesh.get_group(axis))
+def fail_together(mesh, rank, failure, what):
+    """Called by every rank of a device mesh: where one has a failure all raise, the others that this rank could not do it."""
+    failed = torch.tensor([0 if failure is None else rank + 1], device=mesh.device_type)
+    for axis in range(mesh.ndim):
+        dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=mesh.get_group(axis))
     if failure is not None:
         raise failure
     if failed.item():
