@@ -13,6 +13,7 @@ import pytest
 from executor import EXECUTOR, LAUNCHERS, succeeds
 from weights import BITS, compile_manifest, random_tensors, slices, write_file, write_index
 
+ON_GPUS = pathlib.Path(EXECUTOR).parent / "tests" / "tpplan_load_simulated"
 DRIVER = pathlib.Path(EXECUTOR).parent / "tests" / "tpplan_load_driver"
 SHAPES = {
     "a.rows": ("float32", (10, 6)),
@@ -254,3 +255,46 @@ def test_no_allocation_that_fails_ends_the_process(checkpoint, tmp_path):
     done = drive(manifest, tmp_path / "w.safetensors", 1, malloc=0, checksums=tmp_path / "sums.json")
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     assert int(done.stdout.split()[0]) > 500
+
+
+def on_gpu(manifest, weights, rank, gpu, *more, **variables):
+    """What a run towards a simulated GPU ends with, and {path: bytes} that it was told of and has."""
+    command = [ON_GPUS, manifest, weights, rank, gpu, *more]
+    env = os.environ | {"SIMULATED_GPUS": "6"} | variables
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, timeout=120)
+    return done, {line.split(" ")[0]: bytes.fromhex(line.split(" ")[1]) for line in done.stdout.splitlines()}
+
+
+def test_memory_of_a_gpu_is_filled_by_threads_that_work_on_it(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    weights = manifest.parent / "weights"
+    for rank, expected in enumerate(ranks):
+        done, found = on_gpu(manifest, weights, rank, 5 - rank)
+        assert done.returncode == 0, done.stderr
+        assert {path: found[path] for path in expected} == expected
+    succeeds("verify", manifest, "--weights", weights, "--write-checksums", tmp_path / "sums")
+    done, found = on_gpu(manifest, weights, 1, 2, tmp_path / "sums")
+    assert done.returncode == 0 and found["a.rows"] == ranks[1]["a.rows"], done.stderr
+    other = {name: (dtype, shape, content[::-1]) for name, (dtype, shape, content) in tensors.items()}
+    write_file(tmp_path / "other.safetensors", other)
+    done, _ = on_gpu(manifest, tmp_path / "other.safetensors", 1, 2, tmp_path / "sums")
+    assert done.returncode == 1 and "error[TP8043]" in done.stderr
+    wide = {
+        name: ("float64" if dtype == "float32" else dtype, shape, content * 2 if dtype == "float32" else content)
+        for name, (dtype, shape, content) in tensors.items()
+    }
+    write_file(tmp_path / "wide.safetensors", wide)
+    done, found = on_gpu(manifest, tmp_path / "wide.safetensors", 0, 0, LOAD_DTYPE="manifest")
+    assert (done.returncode, found) == (2, {}) and "is cast, which is done in host memory alone" in done.stderr
+
+
+def test_an_error_of_a_gpu_ends_the_reading_and_is_said(checkpoint):
+    manifest, _, ranks = checkpoint
+    failures = 0
+    for call in range(45, 2000, 23):
+        done, found = on_gpu(manifest, manifest.parent / "weights", 0, 0, SIMULATED_CUDA_FAULT=f"call={call}")
+        if done.returncode == 0:
+            break
+        failures += done.returncode == 1 and "error[TP8011]: GPU 0: cudaErrorIllegalAddress" in done.stderr
+        assert failures or done.returncode, (call, done.returncode, done.stderr)
+    assert failures > 3
