@@ -3,6 +3,7 @@
 // told.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
   source.device = "cuda";
   source.device_number = std::atoi(argv[4]);
   source.dtype = std::getenv("LOAD_DTYPE");
+  const char* only = std::getenv("LOAD_ONLY");
   int status = tpplan_load_open(&source, &told.load);
   const size_t tensors = tpplan_load_count(told.load);
   std::vector<tpplan_load_target> targets;
@@ -50,7 +52,8 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < tensors && status == 0; ++i) {
     tpplan_load_tensor tensor;
     status = tpplan_load_describe(told.load, i, &tensor);
-    if (status != 0 || tensor.is_stored == 0) continue;
+    if (status != 0 || tensor.is_stored == 0 || (only != nullptr && std::strstr(only, tensor.path) == nullptr))
+      continue;
     told.memory[i] = told.device->allocate(tensor.bytes);
     targets.push_back({i, told.memory[i], tensor.bytes});
   }

@@ -272,6 +272,9 @@ def test_memory_of_a_gpu_is_filled_by_threads_that_work_on_it(checkpoint, tmp_pa
         done, found = on_gpu(manifest, weights, rank, 5 - rank)
         assert done.returncode == 0, done.stderr
         assert {path: found[path] for path in expected} == expected
+        if rank < 2:  # nothing comes behind the copy to a tied name that would wait for it
+            _, found = on_gpu(manifest, weights, rank, 0, LOAD_ONLY="d.end e.start")
+            assert found == {path: expected[path] for path in ("d.end", "e.start")}
     succeeds("verify", manifest, "--weights", weights, "--write-checksums", tmp_path / "sums")
     done, found = on_gpu(manifest, weights, 1, 2, tmp_path / "sums")
     assert done.returncode == 0 and found["a.rows"] == ranks[1]["a.rows"], done.stderr
@@ -296,5 +299,4 @@ def test_an_error_of_a_gpu_ends_the_reading_and_is_said(checkpoint):
         if done.returncode == 0:
             break
         failures += done.returncode == 1 and "error[TP8011]: GPU 0: cudaErrorIllegalAddress" in done.stderr
-        assert failures or done.returncode, (call, done.returncode, done.stderr)
-    assert failures > 3
+    assert done.returncode == 0 and failures > 3

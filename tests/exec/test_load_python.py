@@ -269,8 +269,8 @@ def test_what_ranks_save_by_the_library_is_what_the_program_saves(checkpoint, tm
     path.write_text(json.dumps(kept))
     succeeds("save", path, "--weights", weights, "-o", tmp_path / "saved")
     (tmp_path / "own").mkdir()
-    for rank, held in enumerate(ranks):
-        save_own(path, rank, tmp_path / "own", {name: bytearray(content) for name, content in held.items()})
+    for rank, own in enumerate(ranks):
+        save_own(path, rank, tmp_path / "own", {name: bytearray(content) for name, content in own.items()})
     files = {name: (tmp_path / "saved" / name).read_bytes() for name in os.listdir(tmp_path / "saved")}
     assert files == {name: (tmp_path / "own" / name).read_bytes() for name in os.listdir(tmp_path / "own")}
     with pytest.raises(tpplan.LoadError, match="TP8032"):

@@ -211,6 +211,20 @@ def test_a_stage_takes_its_layers_under_its_own_numbers(made, tmp_path):
         )
 
 
+def test_memory_of_another_device_is_filled_through_the_hosts(made, monkeypatch):
+    """Whose memory it is nobody can tell here: all of it counts as another device's."""
+    folder, manifests, fused, _ = made
+    before, told = [], []
+    make = torch.empty
+    monkeypatch.setattr("tpplan.memory.is_host_memory", lambda tensor: False)
+    monkeypatch.setattr(torch, "empty", lambda *args, **options: before.append(options) or make(*args, **options))
+    check(manifests["segments"], folder / "apart.safetensors", fused, fuse=FUSE, on_module=told.append)
+    assert len(before) == len(fused) * 8 and told.count("") == 8
+    on_meta = {"layers.0.attn.qkv_proj.bias": torch.zeros(8, device="meta")}
+    with pytest.raises(tpplan.ManifestError, match="is on the meta device, without memory"):
+        tpplan.load(manifests["segments"], folder / "apart.safetensors", into=on_meta, fuse=FUSE)
+
+
 @pytest.mark.parametrize(
     "fuse, says",
     [

@@ -88,9 +88,7 @@ def follow_the_page(rank, folder):
 
     os.chdir(folder)
     os.environ["TPPLAN"] = PROGRAM
-    train, saving = (code for code in CODE if "tpplan.torch" in code or "dcp" in code)
-    save, resume = saving.split("# ...")
-    imports = "\n".join(line for line in save.splitlines() if "import" in line)
+    train, torchs, ours = (next(c for c in CODE if word in c) for word in ("parallelize", "dcp", "load_states"))
     torch.manual_seed(rank)
     given = {
         "torch": torch,
@@ -105,14 +103,17 @@ def follow_the_page(rank, folder):
     train = train.replace("mesh)  # in place", "mesh, inputs={'tokens': batch[0]})  # in place")
     exec(train, first := dict(given))
     first["optimizer"].step()
-    exec(save, first)
-    exec(train.split("tokens, targets")[0], second := dict(given))  # before it trains
-    exec(imports + "\n#" + resume, second)
-    for one, other in zip(first["model"].parameters(), second["model"].parameters()):
-        assert torch.equal(one.to_local(), other.to_local())
-        assert torch.equal(
-            *(run["optimizer"].state[p]["exp_avg"].to_local() for run, p in ((first, one), (second, other)))
-        )
+    for saving in (torchs, ours):
+        save, resume = saving.split("# ...")
+        imports = "\n".join(line for line in save.splitlines() if "import" in line)
+        exec(save.replace("step-1000", f"step-{len(save)}"), first)
+        exec(train.split("tokens, targets")[0], second := dict(given))  # before it trains
+        exec(imports + "\n#" + resume.replace("step-1000", f"step-{len(save)}"), second)
+        for one, other in zip(first["model"].parameters(), second["model"].parameters()):
+            assert torch.equal(one.to_local(), other.to_local())
+            assert torch.equal(
+                *(run["optimizer"].state[p]["exp_avg"].to_local() for run, p in ((first, one), (second, other)))
+            )
 
 
 def test_the_page_trains_saves_and_resumes(tmp_path, ranks):  # noqa: F811

@@ -10,20 +10,21 @@ MAKE_ONE = "give memory that is whole and can be written: contiguous, of the hos
 
 
 class Target:
-    """Where a tensor goes. `owner` keeps the memory."""
+    """Where a tensor goes. `owner` keeps the memory; `finish`, where there is one, is called when it is filled, and copies it on."""
 
-    def __init__(self, address, size, owner):
-        self.address, self.size, self.owner = address, size, owner
+    def __init__(self, address, size, owner, finish=None):
+        self.address, self.size, self.owner, self.finish = address, size, owner, finish
 
 
 def target_of(path, tensor, value, is_written=True):
-    """The Target of a value for a tensor (load_library.Tensor): a torch tensor or DTensor, whose local piece is taken, a numpy
-    array, or any writable buffer; one of plain bytes may have any shape. Raises ManifestError where it is not what this rank
-    holds. What is only read from (not `is_written`) may be read-only."""
+    """The Target of a value for a tensor (load_library.Tensor): a torch tensor or DTensor, whose local piece is taken (of another
+    device's one through memory of the host, pinned towards a GPU), a numpy array, or any writable buffer; one of plain bytes may
+    have any shape. Raises ManifestError where it is not what this rank holds. What is only read from (not `is_written`) may be
+    read-only."""
     where = f"`{printable(path)}`"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return _of_torch(torch, where, tensor, value)
+        return _of_torch(torch, where, tensor, value, is_written)
     try:
         view = memoryview(_as_bytes(value, is_written))
     except (TypeError, ValueError, BufferError) as error:
@@ -53,15 +54,26 @@ def _as_bytes(value, is_written):
     return value.reshape(-1).view("uint8") if value.size else b""
 
 
-def _of_torch(torch, where, tensor, value):
+def _of_torch(torch, where, tensor, value, is_written):
     with torch.no_grad():
         local = value.to_local() if hasattr(value, "to_local") else value.detach()
-    if local.device.type != "cpu":
-        raise ManifestError(where, f"is on {local.device}", MAKE_ONE)
     _check(where, tensor, tuple(local.shape), str(local.dtype).removeprefix("torch."))
     if not local.is_contiguous():
         raise ManifestError(where, "is not contiguous", MAKE_ONE)
+    if local.device.type == "meta":
+        raise ManifestError(where, "is on the meta device, without memory", MAKE_ONE)
+    if not is_host_memory(local):
+        if not is_written:
+            there = local.cpu()
+            return Target(there.data_ptr(), there.nbytes, there)
+        there = torch.empty(local.shape, dtype=local.dtype, pin_memory=local.device.type == "cuda")
+        # Pinned memory is used again only when the copy from it is done, in the order of the current stream.
+        return Target(there.data_ptr(), there.nbytes, there, lambda: local.copy_(there, non_blocking=True))
     return Target(local.data_ptr(), local.numel() * local.element_size(), local)
+
+
+def is_host_memory(tensor):
+    return tensor.device.type == "cpu"
 
 
 def _check(where, tensor, shape, dtype):

@@ -136,10 +136,20 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
     if opened.warnings:
         warn_user(LoadWarning(opened.warnings.rstrip()))
     done = _Modules(targets, on_module)
-    by_number = {tensor.number: path for path, (tensor, _) in targets.items()}
+    by_number = {tensor.number: (path, target) for path, (tensor, target) in targets.items()}
+
+    def on_tensor(number):
+        path, target = by_number[number]
+        if target.finish is not None:
+            target.finish()
+            target.finish = target.owner = None
+        if on_module is not None:
+            done.fill(path)
+
+    is_told = on_module is not None or any(target.finish is not None for _, target in targets.values())
     read, needed = opened.read(
         [(tensor, target.address, target.size) for tensor, target in targets.values()],
-        None if on_module is None else lambda number: done.fill(by_number[number]),
+        on_tensor if is_told else None,
         progress,
         threads or _own_threads(),
         staging,
