@@ -379,6 +379,8 @@ bool try_rules(Suggesting& s, const std::vector<Target>& targets, std::string_vi
 
 // The first way that wants nothing more settles a unit, unless the plan has findings of which a later one leaves less.
 std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
+  if (s.base.plan.dialect->keys == KeySyntax::Names)
+    return "rules go by names of dims, and which name is for what the model alone says";
   const bool is_new = std::ranges::all_of(
       unit.members, [&](const DraftMember& member) { return uncovered(s, member).size() == member.modules.size(); });
   std::string reason;

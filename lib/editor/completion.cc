@@ -232,6 +232,7 @@ Completion complete_plan(const TextLines& lines, size_t offset, const std::vecto
   if (keys.empty() || (keys[0] != "tp_plan" && keys[0] != "blocks")) return completion;
   const bool in_blocks = keys[0] == "blocks";
   const DialectRow& dialect = dialect_of(lines);
+  if (dialect.keys == KeySyntax::Names) return completion;  // names of dims are no paths
   // Behind a colon: a style, where the key is a rule's or `style`.
   size_t begin = before.size();
   while (begin > 0 && is_word(before[begin - 1])) --begin;

@@ -51,12 +51,16 @@ std::string rule_hover(const TpPlan& plan, const ModelGraph& graph, const MatchT
   if (acts_on_modules) return text + fmt::format("\n\n{}\n", counted(counts.modules, "module"));
   text += fmt::format("\n\n{}", counted(counts.governed, "parameter"));
   if (counts.parameters > counts.governed)
-    text += fmt::format("; more exact rules decide over {} that it matches", counts.parameters - counts.governed);
+    text += fmt::format("; {} decide over {} that it matches", rule.of_dim ? "rules before it" : "more exact rules",
+                        counts.parameters - counts.governed);
   text += '\n';
   std::map<std::string, std::vector<std::string>> alike;  // paths, by what is said of them
   for (ParamId param = 0; param < matches.params.size(); ++param) {
-    if (matches.params[param].rule == id)
-      alike[shapes_text(plan, graph, shardings, param)].push_back(path_of(graph, graph.params[param]));
+    const ParamMatch& match = matches.params[param];
+    bool is_of = match.rule == id;
+    for (size_t dim = 0; match.dims != kNone && !is_of && dim < graph.params[param].ndim; ++dim)
+      is_of = rule_of_dim(matches, match, dim) == id;
+    if (is_of) alike[shapes_text(plan, graph, shardings, param)].push_back(path_of(graph, graph.params[param]));
   }
   size_t lines = 0;
   for (const auto& [said, paths] : alike) {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "infer/axis_use.h"
+#include "match/decide_dims.h"
 #include "model/attention_names.h"
 #include "model/module_kinds.h"
 #include "sharding/tensor_size.h"
@@ -15,6 +16,8 @@ namespace {
 
 void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,
                       Diagnostics& diagnostics) {
+  const bool by_names = plan.dialect->targets == KeyTargets::Dims;
+  uint64_t unnamed = 0;  // where rules go by names: those without
   uint64_t count = 0, bytes = 0, all_bytes = 0, largest_bytes = 0;
   ParamId largest = 0;
   for (ParamId id = 0; id < table.params.size(); ++id) {
@@ -25,6 +28,7 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
         !is_whole(sharding_of(table, id).spec, plan.mesh))
       continue;
     ++count;
+    unnamed += by_names && logical_axes_of(graph, graph.params[id]).empty();
     bytes += size;
     if (size > largest_bytes) {
       largest_bytes = size;
@@ -43,6 +47,10 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
                                   human_bytes(largest_bytes)),
                       span_of(graph, graph.params[largest])});
   const std::string_view keep_whole = plan.dialect->keep_whole;
+  if (unnamed > 0)
+    d->notes.push_back({fmt::format("{} of them {} no `logical_axes` in the model, which rules go by", unnamed,
+                                    unnamed == 1 ? "has" : "have"),
+                        {}});
   d->help = keep_whole.empty() ? "add a rule for them, or suppress this with the reason"
                                : fmt::format("add a rule for them; `{}` says that it is meant", keep_whole);
 }

@@ -103,11 +103,27 @@ PartitionSpec expand(const SpecTemplate& spec, size_t ndim) {
   return expanded;
 }
 
+// Each dim by its own rule.
+void shard_by_dims(const Inference& in, const MatchTable& matches, const ParamMatch& match, const Module& module,
+                   const Param& param, Sharding& sharding) {
+  sharding.spec = replicated_spec(param.ndim);
+  for (size_t dim = 0; dim < param.ndim; ++dim) {
+    const RuleId rule = rule_of_dim(matches, match, dim);
+    if (rule == kNoRule) continue;
+    sharding.spec[dim] = in.plan.rules[rule].spec->before.front();
+    if (!sharding.spec[dim].empty()) add_segments(in, {.rule = rule}, module, param, dim, sharding);
+  }
+}
+
 // False when the rule does not fit the parameter at all; the reason has been reported.
-bool shard_by_rule(const Inference& in, const ParamMatch& match, const Module& module, const Param& param,
-                   Sharding& sharding) {
+bool shard_by_rule(const Inference& in, const MatchTable& matches, const ParamMatch& match, const Module& module,
+                   const Param& param, Sharding& sharding) {
   const PlanRule& rule = in.plan.rules[match.rule];
   sharding.segments.clear();
+  if (match.dims != kNone) {
+    shard_by_dims(in, matches, match, module, param, sharding);
+    return true;
+  }
   if (rule.style == nullptr) {
     sharding.spec = expand(*rule.spec, param.ndim);
     for (size_t dim = 0; dim < sharding.spec.size() && sharding.spec.size() == param.ndim; ++dim) {
@@ -136,7 +152,8 @@ bool experts_must_divide(const Inference& in, const ParamMatch& match, const Mod
 }
 
 // True when the sharding is legal; otherwise its faults have been reported.
-bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const Sharding& sharding) {
+bool check_param(const Inference& in, const MatchTable& matches, const ParamMatch& match, ParamId id,
+                 const Sharding& sharding) {
   const Param& param = in.graph.params[id];
   std::vector<DimGranularity> granularity;
   if (param.extras != kNone) {
@@ -148,8 +165,8 @@ bool check_param(const Inference& in, const ParamMatch& match, ParamId id, const
   const auto faults =
       check_sharding(shape, sharding, in.plan.mesh, strict ? UnevenPolicy::Error : UnevenPolicy::Torch, granularity);
   for (const ShardingFault& fault : faults) {
-    report_sharding_fault(fault, in.plan, in.graph, id, match.rule, sharding, match.by_module,
-                          !in.plan.dialect->follows_framework, in.diagnostics);
+    report_sharding_fault(fault, in.plan, in.graph, id, rule_of_dim(matches, match, fault.dim), sharding,
+                          match.by_module, !in.plan.dialect->follows_framework, in.diagnostics);
   }
   return std::all_of(faults.begin(), faults.end(),
                      [](const ShardingFault& f) { return f.kind == ShardingFaultKind::CutsGranule; });
@@ -193,8 +210,8 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
         result.rule = match.rule;
         result.reason = Reason::Rule;
         // What does not fit counts as whole in the checks that follow.
-        result.fits =
-            shard_by_rule(in, match, module, graph.params[id], sharding) && check_param(in, match, id, sharding);
+        result.fits = shard_by_rule(in, matches, match, module, graph.params[id], sharding) &&
+                      check_param(in, matches, match, id, sharding);
         if (!result.fits) sharding = {.spec = replicated_spec(graph.params[id].ndim), .segments = {}};
       }
       result.sharding = intern(table, sharding);

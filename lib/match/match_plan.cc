@@ -9,6 +9,10 @@
 
 namespace tpplan {
 
+RuleId rule_of_dim(const MatchTable& table, const ParamMatch& match, size_t dim) {
+  return match.dims == kNone ? match.rule : table.dim_rules[match.dims + dim];
+}
+
 uint64_t match_count(const PlanRule& rule, const RuleMatches& matches) {
   const bool modules = rule.style != nullptr && rule.style->counts_modules;
   return modules ? matches.modules : matches.parameters;
@@ -24,10 +28,10 @@ MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& 
                    [](const BoundaryMatch& a, const BoundaryMatch& b) {
                      return std::pair(a.module, a.rule) < std::pair(b.module, b.rule);
                    });
-  // A key that cannot be compiled matches nothing, nor does one in a block that is nowhere: to call it dead as well
-  // would be a second finding of one cause.
+  // A key that cannot be compiled matches nothing, nor does one in a block that is nowhere, or of a dim without a name:
+  // to call it dead as well would be a second finding of one cause.
   const bool is_said = std::any_of(diagnostics.list.begin(), diagnostics.list.end(), [](const Diagnostic& d) {
-    return d.code == Code::TP3012 || d.code == Code::TP4009;
+    return d.code == Code::TP3012 || d.code == Code::TP4009 || d.code == Code::TP4012;
   });
   if (!is_said) report_unused_rules(plan, graph, table, diagnostics);
   table.patterns = match_patterns(plan, graph, diagnostics);
@@ -38,8 +42,16 @@ std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& 
   std::string out;
   for (ParamId id = 0; id < table.params.size(); ++id) {
     const ParamMatch& match = table.params[id];
-    out += fmt::format("{}: {}\n", path_of(graph, graph.params[id]),
-                       match.rule == kNoRule ? "-" : plan.rules[match.rule].key);
+    std::string rules = match.rule == kNoRule ? "-" : plan.rules[match.rule].key;
+    for (size_t dim = 0; match.dims != kNone && dim < graph.params[id].ndim; ++dim) {
+      const RuleId rule = rule_of_dim(table, match, dim);
+      if (dim == 0) rules.clear();
+      rules += dim == 0 ? "" : ", ";
+      rules += rule == kNoRule
+                   ? "-"
+                   : fmt::format("{} {}", plan.rules[rule].key, treatment_text(plan.rules[rule], plan.mesh));
+    }
+    out += fmt::format("{}: {}\n", path_of(graph, graph.params[id]), rules);
   }
   for (const BoundaryMatch& match : table.boundaries) {
     out += fmt::format("boundary {}: {}\n", graph.modules[match.module].path, plan.rules[match.rule].key);

@@ -12,6 +12,7 @@ namespace tpplan {
 struct ParamMatch {
   RuleId rule = kNoRule;
   bool by_module = false;  // the key names the module that owns the parameter
+  uint32_t dims = kNone;   // where the rules of its dims begin in MatchTable::dim_rules; kNone: `rule` has them all
 };
 
 // A rule that acts on the inputs and outputs of a module.
@@ -46,12 +47,16 @@ struct MatchTable {
   std::vector<ParamMatch> params;         // by ParamId
   std::vector<BoundaryMatch> boundaries;  // by module in file order, then by rule
   std::vector<RuleMatches> rules;         // by RuleId
+  std::vector<RuleId> dim_rules;          // of parameters whose dims have each its own rule, one a dim; kNoRule: none
   PatternMatches patterns;
 };
 
 // Matches rules by the plan's dialect (plan/dialects.h), and everything else by match_patterns. Reports dead, shadowed,
 // repeated and contradicting rules, and dead patterns.
 [[nodiscard]] MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
+
+// The rule that decides over a dim of a parameter.
+[[nodiscard]] RuleId rule_of_dim(const MatchTable& table, const ParamMatch& match, size_t dim);
 
 // Number that the manifest gives as a rule's `matches`: modules for rules that act on modules only, else parameters.
 [[nodiscard]] uint64_t match_count(const PlanRule& rule, const RuleMatches& matches);

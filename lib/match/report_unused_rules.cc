@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "match/decide_dims.h"
 #include "match/nearest_path.h"
 #include "match/pattern.h"
 #include "match/rule_scopes.h"
@@ -233,6 +234,66 @@ void report_dead_rules(const TpPlan& plan, PathHints& hints, const RuleScopes& s
   for (const PlanRule* rule : dead) report_dead_rule(plan, hints, scopes, *rule, diagnostics);
 }
 
+// ---- rules over names of dims ----
+
+// Every name of a dim, once, in the order of the model.
+std::vector<std::string_view> names_of_dims(const ModelGraph& graph) {
+  std::vector<std::string_view> names;
+  TextMap<std::string_view, bool> known;
+  for (const Param& param : graph.params) {
+    for (const std::string_view name : logical_axes_of(graph, param)) {
+      if (!name.empty() && known.try_emplace(name, true).second) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// A list of rules is for many models, and for values as well: what names no dim of a parameter is one warning, unless
+// it looks misspelt.
+void report_dead_names(const TpPlan& plan, const ModelGraph& graph, const std::vector<const PlanRule*>& dead,
+                       Diagnostics& diagnostics) {
+  const std::vector<std::string_view> names = names_of_dims(graph);
+  if (dead.size() == plan.rules.size()) {
+    Diagnostic& d = report_message(diagnostics, Code::TP4001, plan.rules_span,
+                                   fmt::format("none of the plan's {} rules names a dim of the model", dead.size()));
+    d.label = "the plan of another model?";
+    d.help = fmt::format("its dims are called {}",
+                         fmt::join(std::span(names).first(std::min<size_t>(names.size(), 8)), ", "));
+    return;
+  }
+  Diagnostic* joined = nullptr;
+  std::vector<const PlanRule*> others;
+  for (const PlanRule* rule : dead) {
+    const std::string_view nearest = nearest_name(rule->key, names);
+    if (nearest.empty()) {
+      others.push_back(rule);
+      continue;
+    }
+    Diagnostic& d = report_message(diagnostics, Code::TP4002, rule->key_span,
+                                   fmt::format("no dim of a parameter is called `{}`", rule->key),
+                                   fmt::format("did you mean `{}`?", nearest));
+    d.edits.push_back(rewrite_key(*rule, std::string(nearest)));
+  }
+  for (const PlanRule* rule : others) {
+    if (joined != nullptr) {
+      joined->notes.push_back({fmt::format("nor `{}`", rule->key), rule->key_span});
+      continue;
+    }
+    joined = report(diagnostics, Code::TP4002, rule->key_span, "dead names");
+    if (joined == nullptr) return;
+    joined->message = fmt::format("no dim of a parameter is called `{}`", rule->key);
+    joined->help = fmt::format(
+        "right where the name is one of values, as of the batch: {{name: {}, axes: ..., optional: true}}", rule->key);
+  }
+}
+
+std::string why_idle(const PlanRule& rule, const RuleMatches& matches) {
+  const std::string over =
+      matches.parameters == 1 ? "its one parameter" : fmt::format("all {} parameters", matches.parameters);
+  return rule.of_dim ? fmt::format("on {} a rule before it decides, or has its axes", over)
+                     : fmt::format("more exact keys win on {}", over);
+}
+
 // A rule that says nothing which another does not say may go.
 void propose_removal(const PlanRule& rule, Diagnostics& diagnostics) {
   const auto found = std::find_if(diagnostics.list.begin(), diagnostics.list.end(), [&rule](const Diagnostic& d) {
@@ -260,13 +321,12 @@ void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const Matc
       continue;
     Diagnostic& d = report_message(diagnostics, Code::TP4005, rule.key_span,
                                    fmt::format("rule `{}` decides over nothing", rule.key));
-    d.label = fmt::format("more exact keys win {}", matches.parameters == 1
-                                                        ? "on its one parameter"
-                                                        : fmt::format("on all {} parameters", matches.parameters));
+    d.label = why_idle(rule, matches);
     d.help = "remove it";
-    d.edits.push_back({.span = rule.key_span, .text = {}, .is_entry = true});
+    if (!rule.of_dim) d.edits.push_back({.span = rule.key_span, .text = {}, .is_entry = true});
   }
   if (dead.empty()) return;
+  if (plan.dialect->keys == KeySyntax::Names) return report_dead_names(plan, graph, dead, diagnostics);
   if (plan.dialect->dead_rule == Code::TP4002) {
     for (const PlanRule* rule : dead) report_dead_shipped_rule(*rule, diagnostics);
     return;

@@ -40,9 +40,10 @@ using ModuleId = uint32_t;
 using ParamId = uint32_t;
 inline constexpr uint32_t kNone = 0xffffffffu;
 
-// What the model file says of a fused or blocked dim beyond its size. Rare, so kept apart from Param.
+// What the model file says of dims beyond their sizes. Not of most models, so kept apart from Param.
 struct ParamExtras {
-  std::vector<std::string_view> dims;  // names, one a dim; empty: by the table of module_kinds.h
+  std::vector<std::string_view> dims;          // names, one a dim; empty: by the table of module_kinds.h
+  std::vector<std::string_view> logical_axes;  // what rules over names call each dim; an empty one: they do not
   std::vector<DimSegments> segments;
   std::vector<std::pair<size_t, int64_t>> granularity;  // dim, elements that must stay together
 };

@@ -10,7 +10,7 @@ namespace tpplan {
 namespace {
 
 constexpr uint32_t kMaxSegments = 65536;
-constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "segments", "granularity"};
+constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "logical_axes", "segments", "granularity"};
 
 // Sizes of 0 are left out of the product, so that the product of any of a tensor's sizes stays in 64 bits.
 bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& param) {
@@ -74,6 +74,25 @@ void read_dims(ModelReader& reader, const JsonTree& tree, uint32_t at, const Par
   }
 }
 
+void read_logical_axes(ModelReader& reader, const JsonTree& tree, uint32_t at, const Param& param,
+                       ParamExtras& extras) {
+  const JsonNode& list = tree.nodes[at];
+  if (!expect(reader, list, JsonKind::Array, "`logical_axes`")) return;
+  if (list.end - at - 1 > kMaxDims)
+    return fault(reader, Code::TP2009, list, fmt::format("`logical_axes` holds more than {} values", kMaxDims));
+  for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
+    const JsonNode& name = tree.nodes[i];
+    if (name.kind != JsonKind::Null && !expect(reader, name, JsonKind::String, "the logical name of a dim")) return;
+    if (name.kind == JsonKind::String && name.text.empty())
+      return fault(reader, Code::TP2009, name, "the logical name of a dim is empty", "a dim without a name is `null`");
+    extras.logical_axes.push_back(name.kind == JsonKind::Null ? std::string_view{} : name.text);
+  }
+  if (extras.logical_axes.size() == param.ndim) return;
+  fault(reader, Code::TP2009, list,
+        fmt::format("{} for {}", counted(extras.logical_axes.size(), "logical name"), counted(param.ndim, "dim")));
+  extras.logical_axes.clear();
+}
+
 // A map by dim has no more entries than a tensor has dims.
 bool few_dims(ModelReader& reader, const JsonTree& tree, uint32_t map, std::string_view what) {
   size_t count = 0;
@@ -125,7 +144,8 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
   }
   Param param{
       .name = entry.key, .offset = static_cast<uint32_t>(entry.key_offset), .module = module, .is_buffer = is_buffer};
-  const auto [shape, dtype, dims, segments, granularity] = find_members(reader, tree, at, "a parameter", kParamKeys);
+  const auto [shape, dtype, dims, logical, segments, granularity] =
+      find_members(reader, tree, at, "a parameter", kParamKeys);
   if (shape == 0 || dtype == 0) {
     return fault(reader, Code::TP2002, key_span(reader.graph.file, entry),
                  fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));
@@ -133,12 +153,13 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
   if (!read_shape(reader, tree, shape, param)) return;
   if (!read_dtype(reader, tree.nodes[dtype], param)) return;
   std::vector<Param>& list = is_buffer ? reader.graph.buffers : reader.graph.params;
-  if (dims != 0 || segments != 0 || granularity != 0) {
+  if (dims != 0 || logical != 0 || segments != 0 || granularity != 0) {
     param.extras = static_cast<uint32_t>(reader.graph.extras.size());
     ParamExtras& extras = reader.graph.extras.emplace_back();
     const auto id = static_cast<ParamId>(list.size());
     PendingDims pending{.extras = param.extras, .param = id, .is_buffer = is_buffer, .segments = {}, .granularity = {}};
     if (dims != 0) read_dims(reader, tree, dims, param, extras);
+    if (logical != 0) read_logical_axes(reader, tree, logical, param, extras);
     if (segments != 0) read_segments(reader, tree, segments, pending);
     if (granularity != 0) read_granularity(reader, tree, granularity, pending);
     reader.pending.push_back(std::move(pending));

@@ -33,6 +33,15 @@ void write_param(JsonWriter& json, const ModelGraph& graph, const Module& module
       write_key(json, "dims");
       write_array(json, extras.dims);
     }
+    if (!extras.logical_axes.empty()) {
+      write_key(json, "logical_axes");
+      write_array(json, extras.logical_axes, [&](std::string_view name) {
+        if (name.empty())
+          write_value(json, nullptr);
+        else
+          write_value(json, name);
+      });
+    }
     write_dims(json, "segments", extras.segments, [&](const DimSegments& segments) {
       write_key(json, names[segments.dim]);
       write_array(json, segments.sizes);

@@ -3,8 +3,8 @@
 namespace tpplan {
 namespace {
 
-constexpr const DialectRow* kDialects[] = {&kGlobDialect, &kRegexDialect, &kTorchDialect, &kTransformersDialect,
-                                           &kKerasDialect};
+constexpr const DialectRow* kDialects[] = {&kGlobDialect,         &kRegexDialect, &kTorchDialect,
+                                           &kTransformersDialect, &kKerasDialect, &kLogicalDialect};
 
 }  // namespace
 

@@ -23,9 +23,10 @@ struct ParamMatch;
 struct ShardingTable;
 struct TpPlan;
 
-enum class KeySyntax : uint8_t { Glob, Regex };
+// Names: keys are the logical names of dims, and the rules a list in which a name may stand twice.
+enum class KeySyntax : uint8_t { Glob, Regex, Names };
 // What a key can name.
-enum class KeyTargets : uint8_t { ModulesAndParameters, Modules, Parameters };
+enum class KeyTargets : uint8_t { ModulesAndParameters, Modules, Parameters, Dims };
 // Who runs a model by such a plan: tpplan's own packages by the manifest, torch's parallelize_module, or transformers'
 // `tp_plan`.
 enum class PlanRuntime : uint8_t { Tpplan, Torch, Transformers };
@@ -64,7 +65,8 @@ struct DialectRow {
   void (*check_modules)(const Inference&, const MatchTable&, const ShardingTable&) = nullptr;
 };
 
-extern const DialectRow kGlobDialect, kRegexDialect, kTorchDialect, kTransformersDialect, kKerasDialect;
+extern const DialectRow kGlobDialect, kRegexDialect, kTorchDialect, kTransformersDialect, kKerasDialect,
+    kLogicalDialect;
 
 // All of them; the first is what a plan without `dialect:` has.
 [[nodiscard]] std::span<const DialectRow* const> dialect_table();

@@ -117,7 +117,8 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
     const std::string_view keep_whole = reader.plan.dialect->keep_whole;
     fault(reader, Code::TP3010, rules != kNoYaml ? rules : root,
           "the plan has no rules: every parameter would be replicated",
-          keep_whole.empty()
+          reader.plan.dialect->keys == KeySyntax::Names ? "write rules under `tp_plan:`, such as `- [mlp, tp]`"
+          : keep_whole.empty()
               ? "write rules under `tp_plan:`, such as `\"layers.*.wq\": colwise`"
               : fmt::format("write rules under `tp_plan:`; `{}` keeps a parameter whole on purpose", keep_whole));
   }

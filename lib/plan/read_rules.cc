@@ -204,13 +204,83 @@ void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_
   for_each_entry(reader, id, what, [&](YamlId key, YamlId value) { read_rule(reader, key, value, block); });
 }
 
+// ---- rules over names of dims ----
+
+constexpr std::string_view kPairHelp = "a rule is `[name, axis]`, `[name, [axes]]` or `[name, null]`";
+
+// One rule of a list: a pair, or a mapping that says more.
+void read_pair(PlanReader& reader, YamlId id) {
+  const YamlNode& node = node_at(reader, id);
+  YamlId name = kNoYaml, axes = kNoYaml;
+  PlanRule rule;
+  rule.of_dim = true;
+  bool has_unknown = false;
+  if (node.kind == YamlKind::Sequence && node.children.size() == 2) {
+    name = node.children[0];
+    axes = node.children[1];
+  } else if (node.kind == YamlKind::Map) {
+    for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId value) {
+      const std::string& said = node_at(reader, key).text;
+      static constexpr std::string_view known[] = {"name", "axes", "optional"};
+      if (said == "name")
+        name = value;
+      else if (said == "axes")
+        axes = value;
+      else if (said == "optional")
+        read_bool(reader, value, "`optional`", rule.optional);
+      else {
+        has_unknown = true;
+        unknown_key(reader, key, "a rule", known);
+      }
+    });
+    for (const auto& [said, at] : {std::pair{"name", name}, std::pair{"axes", axes}}) {
+      if (at == kNoYaml && !has_unknown)
+        fault(reader, Code::TP3002, id, fmt::format("a rule has no `{}`", said), "{name: mlp, axes: tp}");
+    }
+  } else if (node.kind == YamlKind::Sequence) {
+    fault(reader, Code::TP3003, id, fmt::format("a rule over names is a list of {}, not of 2", node.children.size()),
+          std::string(kPairHelp));
+  } else {
+    fault(reader, Code::TP3003, id, fmt::format("a rule over names is {}", describe(node)), std::string(kPairHelp));
+  }
+  if (name == kNoYaml || axes == kNoYaml || !expect_name(reader, name, "the name of a dim")) return;
+  rule.key = node_at(reader, name).text;
+  if (rule.key.empty()) {
+    fault(reader, Code::TP3003, name, "the name of a dim is empty", std::string(kPairHelp));
+    return;
+  }
+  rule.key_span = span_at(reader, name);
+  rule.value_span = span_at(reader, axes);
+  rule.line = node_at(reader, name).line;
+  rule.spec.emplace();
+  if (!read_spec_entry(reader, axes, rule.spec->before.emplace_back())) return;
+  reader.plan.rules.push_back(std::move(rule));
+}
+
+void read_pairs(PlanReader& reader, YamlId id) {
+  if (!expect(reader, id, YamlKind::Sequence, "`tp_plan` of this dialect")) {
+    reader.diagnostics.list.back().help = fmt::format("it is a list, and its order counts: {}", kPairHelp);
+    return;
+  }
+  for (const YamlId item : node_at(reader, id).children) read_pair(reader, item);
+}
+
 }  // namespace
 
 void read_rules(PlanReader& reader, YamlId id) {
-  if (node_at(reader, id).kind != YamlKind::Null) read_rules_of(reader, id, "`tp_plan`", kNoRule);
+  if (node_at(reader, id).kind == YamlKind::Null) return;
+  if (reader.plan.dialect->keys == KeySyntax::Names)
+    read_pairs(reader, id);
+  else
+    read_rules_of(reader, id, "`tp_plan`", kNoRule);
 }
 
 void read_blocks(PlanReader& reader, YamlId id) {
+  if (reader.plan.dialect->keys == KeySyntax::Names) {
+    fault(reader, Code::TP3008, id, fmt::format("`blocks` does nothing in the {} dialect", reader.plan.dialect->name),
+          "names of dims are the whole model's: write all rules under `tp_plan`");
+    return;
+  }
   for_each_entry(reader, id, "`blocks`", [&](YamlId key, YamlId value) {
     const auto block = static_cast<uint32_t>(reader.plan.blocks.size());
     reader.plan.blocks.push_back({node_at(reader, key).text, span_at(reader, key)});

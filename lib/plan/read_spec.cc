@@ -24,6 +24,8 @@ bool is_placement(const YamlNode& node) {
   return node.kind == YamlKind::Scalar && parse_placement(node.text, placement);
 }
 
+}  // namespace
+
 bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Null) return true;
@@ -59,8 +61,6 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   }
   return good;
 }
-
-}  // namespace
 
 std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id) {
   SpecTemplate spec;

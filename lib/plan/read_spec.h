@@ -7,6 +7,9 @@
 
 namespace tpplan {
 
+// One entry: null, an axis, or a list of them. False after reporting what is wrong with it.
+[[nodiscard]] bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes);
+
 // Absent after reporting what is wrong with it.
 [[nodiscard]] std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id);
 

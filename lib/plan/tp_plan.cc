@@ -16,6 +16,7 @@ std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
     const std::string text = to_text(part, mesh);  // in brackets
     return text.substr(1, text.size() - 2);
   };
+  if (rule.of_dim) return entries(rule.spec->before);
   if (!rule.spec->has_ellipsis) return to_text(rule.spec->before, mesh);
   std::vector<std::string> parts;
   if (!rule.spec->before.empty()) parts.push_back(entries(rule.spec->before));

@@ -52,6 +52,7 @@ struct PlanRule {
   RuleOptions options;
   AxisId axis = kNoAxis;     // over which the style shards; kNoAxis for a spec
   bool optional = false;     // may match nothing
+  bool of_dim = false;       // the key names a dim, and the spec is this dim's one entry
   bool contiguous = false;   // of a spec: a dim is cut as one piece, whatever segments the model names
   uint32_t block = kNoRule;  // into TpPlan::blocks; kNoRule: the key is a whole path
 };

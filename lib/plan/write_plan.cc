@@ -126,6 +126,31 @@ std::vector<std::string> comment_lines(const std::vector<std::string>& texts) {
   return lines;
 }
 
+// A pair where nothing more is to be said.
+PlanPiece pair_piece(const PlanRule& rule, const Mesh& mesh) {
+  PlanPiece axes = spec_entry(rule.spec->before.front(), mesh);
+  if (!rule.optional) {
+    PlanPiece pair = brackets(PieceKind::Sequence);
+    add_item(pair, scalar(axis_text(rule.key)));
+    add_item(pair, std::move(axes));
+    return pair;
+  }
+  PlanPiece map = brackets(PieceKind::Map);
+  add_entry(map, "name", axis_text(rule.key));
+  add_entry(map, "axes", std::move(axes));
+  add_entry(map, "optional", bool_text(true));
+  return map;
+}
+
+PlanPiece pairs_piece(const TpPlan& plan, const PlanComments& comments) {
+  PlanPiece list{.kind = PieceKind::Sequence};
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    add_item(list, pair_piece(plan.rules[id], plan.mesh));
+    if (id < comments.rules.size()) list.entries.back().leading = comment_lines(comments.rules[id]);
+  }
+  return list;
+}
+
 RulePieces rule_pieces(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
   RulePieces pieces;
   for (const ModulePattern& block : plan.blocks)
@@ -229,9 +254,10 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   if (axis != kNoAxis && plan.mesh.axes[axis].name != "tp")
     add_entry(root, "axis", axis_text(plan.mesh.axes[axis].name));
   if (plan.uneven != standard.uneven) add_entry(root, "uneven", std::string(to_text(plan.uneven)));
-  RulePieces rules = rule_pieces(plan, comments, axis);
-  add_entry(root, "tp_plan", std::move(rules.whole));
-  if (!plan.blocks.empty()) add_entry(root, "blocks", std::move(rules.blocks));
+  const bool is_list = plan.dialect->keys == KeySyntax::Names;
+  RulePieces rules = is_list ? RulePieces{} : rule_pieces(plan, comments, axis);
+  add_entry(root, "tp_plan", is_list ? pairs_piece(plan, comments) : std::move(rules.whole));
+  if (!plan.blocks.empty() && !is_list) add_entry(root, "blocks", std::move(rules.blocks));
   if (plan.data) add_entry(root, "data", data_piece(*plan.data, plan.mesh));
   if (plan.loss) add_entry(root, "loss", loss_piece(*plan.loss, plan.mesh));
   if (plan.fsdp) add_entry(root, "fsdp", fsdp_piece(*plan.fsdp, plan.mesh));

@@ -147,6 +147,12 @@ PlanRule rule_of(const TpPlan& plan, std::set<std::string>& keys, uint32_t block
   rule.key = fresh(keys);
   rule.block = block;
   rule.optional = one_in(4);
+  if (plan.dialect->keys == KeySyntax::Names) {
+    if (rule.key.empty()) rule.key = "embed";
+    rule.of_dim = true;
+    rule.spec.emplace().before.push_back(dim_axes(plan.mesh));
+    return rule;
+  }
   if (one_in(3)) {
     rule.spec.emplace();
     for (size_t i = below(4); i > 0; --i) rule.spec->before.push_back(dim_axes(plan.mesh));
@@ -196,7 +202,7 @@ TpPlan random_plan() {
   plan.uneven = one_in(2) ? UnevenPolicy::Torch : UnevenPolicy::Error;
   for (size_t i = 1 + below(4); i > 0; --i) plan.rules.push_back(rule_of(plan, keys, kNoRule));
   std::set<std::string> blocks;
-  for (uint32_t block = 0; block < below(3); ++block) {
+  for (uint32_t block = 0; plan.dialect->keys != KeySyntax::Names && block < below(3); ++block) {
     plan.blocks.push_back({fresh(blocks), {}});
     keys.clear();
     for (size_t i = below(3); i > 0; --i) plan.rules.push_back(rule_of(plan, keys, block));

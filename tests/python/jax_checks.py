@@ -789,7 +789,7 @@ def nnx_training(folder):
     assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"][
         "dims"
     ] == ["in", "out", "out_1"]
-    assert by_path["layers.0"]["attributes"]["logical_axes"] == {"kernel": ["embed", "mlp"]}
+    assert by_path["layers.0"]["parameters"]["kernel"]["logical_axes"] == ["embed", "mlp"]
     manifest = m.load_manifest(bridge.compile_manifest(pathlib.Path(folder), graph, NET_PLAN))
     assert manifest.parameters["attention.out.kernel"].spec == (("tp",), (), ())
     mesh = mesh_of({"data": 2, "tp": 4})
@@ -1001,17 +1001,7 @@ def flax_rules(folder):
         [("mlp", "tp"), ("embed", "tp"), ("embed", "fsdp")],
         [("mlp", None), ("embed", "tp")],
     ):
-        names = {
-            f"{module['path']}.{name}": module.get("attributes", {}).get("logical_axes", {}).get(name)
-            for module in graph["modules"]
-            for name in module.get("parameters", {})
-        }
-        shapes = {
-            f"{module['path']}.{name}": p["shape"]
-            for module in graph["modules"]
-            for name, p in module.get("parameters", {}).items()
-        }
-        text = flax_plan.flax_plan(rules, names, shapes, {"fsdp": 2, "tp": 4})
+        text = flax_plan.logical_plan(rules, {"fsdp": 2, "tp": 4})
         manifest = bridge.compile_manifest(folder, graph, text, "--allow", "TP4006")
         ours = bridge_jax.shardings(manifest, mesh, tree)
         theirs = linen.logical_to_mesh_sharding(linen.get_partition_spec(tree), mesh, rules)
@@ -1076,8 +1066,10 @@ def logical_rules(folder):
         found = loss(model, batch)
         assert abs(float(expected[0]) - float(found[0])) < 1e-9
         compare(expected[1], found[1])
-    with pytest.raises(m.ManifestError, match="logical axis rules.*names its dims"):
+    with pytest.raises(PlanError, match="no parameter of the model names its dims"):
         bridge_jax.make_parallel({"w": jnp.ones(8)}, rules, mesh)
+    with pytest.raises(m.ManifestError, match="logical axis rules.*is no logical axis rule"):
+        bridge_jax.make_parallel({"w": jnp.ones(8)}, [("mlp", 3)], mesh)
 
 
 # What is refused.

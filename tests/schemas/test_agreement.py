@@ -46,6 +46,10 @@ def suppressing(**suppression):
     return plan(suppress=[suppression])
 
 
+def logical(*rules, **more):
+    return plan(dialect="logical", tp_plan=list(rules), **more)
+
+
 # Name: a plan, and the code of its one fault, or None for a plan of the right structure.
 PLANS = {
     "smallest plan": (PLAN, None),
@@ -76,6 +80,18 @@ PLANS = {
     "dialect unknown": (plan(dialect="globs"), "TP3013"),
     "dialect in capitals": (plan(dialect="Glob"), "TP3013"),
     "dialect is a list": (plan(dialect=["glob"]), "TP3003"),
+    "pairs and mappings in the logical dialect": (
+        logical(["a", "tp"], ["a", None], ["b", ["fsdp", "tp"]], {"name": "c", "axes": "tp", "optional": True}),
+        None,
+    ),
+    "mapping of rules in the logical dialect": (plan(dialect="logical"), "TP3003"),
+    "list of rules in the glob dialect": (plan(tp_plan=[["a", "tp"]]), "TP3003"),
+    "no rules in the logical dialect": (logical(), "TP3010"),
+    "rule of one entry in the logical dialect": (logical(["a"]), "TP3003"),
+    "rule of three entries in the logical dialect": (logical(["a", "tp", "fsdp"]), "TP3003"),
+    "rule without axes in the logical dialect": (logical({"name": "a"}), "TP3002"),
+    "unknown key of a rule in the logical dialect": (logical({"name": "a", "axes": None, "axis": "tp"}), "TP3004"),
+    "blocks in the logical dialect": (logical(["a", "tp"], blocks={"b": {"c": "colwise"}}), "TP3008"),
     "keras_match in the keras dialect": (plan(dialect="keras", keras_match="match"), None),
     "keras_match unknown": (plan(dialect="keras", keras_match="findall"), "TP3013"),
     "keras_match without a dialect": (plan(keras_match="match"), "TP3008"),
@@ -541,7 +557,7 @@ def test_fault_that_the_schema_of_models_cannot_see_is_reported_by_the_program(n
 # ---- every option of every style ----
 
 STYLES = SCHEMAS["plan"]["definitions"]["style"]["enum"]
-DIALECTS = SCHEMAS["plan"]["properties"]["dialect"]["enum"]
+DIALECTS = [name for name in SCHEMAS["plan"]["properties"]["dialect"]["enum"] if name != "logical"]  # with styles
 
 
 def judge_rules(folder, rules, **settings):
@@ -709,6 +725,13 @@ PLAN_PLACES = {
     "tp_plan beside fsdp": lambda v: plan(tp_plan=v, fsdp={}),
     "blocks": lambda v: plan(blocks=v),
     "block": lambda v: without(plan(blocks={"b": v}), "tp_plan"),
+    "rules of the logical dialect": lambda v: plan(dialect="logical", tp_plan=v),
+    "rule of the logical dialect": lambda v: logical(v),
+    "name in the logical dialect": lambda v: logical([v, "tp"]),
+    "axes in the logical dialect": lambda v: logical(["a", v]),
+    "axis in a list of the logical dialect": lambda v: logical(["a", [v]]),
+    "named in the logical dialect": lambda v: logical({"name": v, "axes": "tp"}),
+    "optional in the logical dialect": lambda v: logical({"name": "a", "axes": "tp", "optional": v}),
     "rule in a block": lambda v: plan(blocks={"b": {"c": v}}),
     "data": lambda v: plan(data=v),
     "data axes": lambda v: plan(data={"axes": v}),
@@ -760,6 +783,8 @@ MODEL_PLACES = {
     "size": lambda v: tensor(shape=[v]),
     "dtype": lambda v: tensor(dtype=v),
     "dims": lambda v: tensor(dims=v),
+    "logical_axes": lambda v: tensor(logical_axes=v),
+    "logical name": lambda v: tensor(logical_axes=[v]),
     "segments": lambda v: tensor(segments=v),
     "segments of a dim": lambda v: tensor(segments={"out": v}),
     "granularity": lambda v: tensor(granularity=v),

@@ -7,6 +7,7 @@
 #include "base/keyed_hash.h"
 #include "base/text.h"
 #include "commands.h"
+#include "match/decide_dims.h"
 #include "match/nearest_path.h"
 #include "match/pattern.h"
 #include "model/module_kinds.h"
@@ -59,6 +60,33 @@ std::string match_line(const Session& s, const ParamMatch& match) {
   const std::string block = rule.block == kNoRule ? "" : fmt::format(" in block `{}`", plan.blocks[rule.block].text);
   return fmt::format("`{}`{} ({}:{}), {}, by {}", rule.key, block, s.plan.name, rule.line,
                      treatment_text(rule, plan.mesh), match.by_module ? "its module's path" : "its own path");
+}
+
+std::string place_of(const Session& s, RuleId id) {
+  const PlanRule& rule = s.compilation.plan.rules[id];
+  return fmt::format("`{}: {}` ({}:{})", rule.key, treatment_text(rule, s.compilation.plan.mesh), s.plan.name,
+                     rule.line);
+}
+
+// Where each dim has a rule of its own: which, and why not the ones before it.
+std::vector<std::string> dim_lines(const Session& s, const Param& param) {
+  const TpPlan& plan = s.compilation.plan;
+  const std::span<const std::string_view> names = logical_axes_of(s.compilation.graph, param);
+  std::vector<SkippedRule> skipped;
+  const std::vector<RuleId> decided = decide_dims(plan, rules_by_name(plan), names, &skipped);
+  std::vector<std::string> lines;
+  for (size_t dim = 0; dim < names.size(); ++dim) {
+    std::string line = fmt::format("dim {} has no name", dim);
+    if (!names[dim].empty())
+      line = fmt::format("dim {} `{}`: {}", dim, names[dim],
+                         decided[dim] == kNoRule ? "no rule fits" : place_of(s, decided[dim]));
+    lines.push_back(std::move(line));
+    for (const SkippedRule& other : skipped) {
+      if (other.dim == dim && other.taken_by != dim)
+        lines.push_back(fmt::format("  not {}: an axis of it cuts dim {}", place_of(s, other.rule), other.taken_by));
+    }
+  }
+  return lines;
 }
 
 std::string init_line(const Session& s, const ParamInit& init) {
@@ -115,7 +143,13 @@ std::string explain_param(const Session& s, ParamId id) {
   const auto line = [&text](std::string_view what, std::string_view value) {
     text += fmt::format("  {:<9} {}\n", what, value);
   };
-  line("match", match_line(s, c.judgement.matches.params[id]));
+  const ParamMatch& match = c.judgement.matches.params[id];
+  if (match.dims == kNone) {
+    const bool is_unnamed = c.plan.dialect->targets == KeyTargets::Dims;
+    line("match", is_unnamed ? "its dims have no logical names: replicated by default" : match_line(s, match));
+  } else {
+    for (const std::string& of_dim : dim_lines(s, param)) line("match", of_dim);
+  }
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
@@ -188,7 +222,12 @@ std::string explain_rules(const Session& s, std::string_view key) {
     text += fmt::format("rule `{}` ({}:{}), {}: matches {}, decides over {}\n", rule.key, s.plan.name, rule.line,
                         treatment_text(rule, c.plan.mesh), counted(matches.parameters, "parameter"), matches.governed);
     const auto& params = c.judgement.matches.params;
-    const auto first = std::find_if(params.begin(), params.end(), [id](const ParamMatch& m) { return m.rule == id; });
+    const auto first = std::find_if(params.begin(), params.end(), [&](const ParamMatch& m) {
+      if (m.dims == kNone) return m.rule == id;
+      const auto dims = std::span(c.judgement.matches.dim_rules)
+                            .subspan(m.dims, c.graph.params[static_cast<size_t>(&m - params.data())].ndim);
+      return std::find(dims.begin(), dims.end(), id) != dims.end();
+    });
     if (first != params.end()) text += explain_param(s, static_cast<ParamId>(first - params.begin()));
   }
   return text;

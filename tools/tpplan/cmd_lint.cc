@@ -29,6 +29,11 @@ int cmd_lint(const LintArguments& arguments, const CommonArguments& common) {
   const TpPlan& plan = session.compilation.plan;
   const bool linted = !has_errors(session.diagnostics);
   const std::vector<const DialectRow*> dialects = dialects_of(arguments, plan);
+  for (const DialectRow* row : dialects) {
+    if ((row->keys == KeySyntax::Names) != (plan.dialect->keys == KeySyntax::Names) && linted)
+      return usage_error(fmt::format("--dialect {}: keys of one of `{}` and `{}` are paths, of the other names of dims",
+                                     row->name, plan.dialect->name, row->name));
+  }
   if (linted) lint_dialects(plan, session.compilation.graph, dialects, session.diagnostics);
   const bool all_alike = session.diagnostics.list.empty();
   judge_session(session, arguments.inputs, [&](Code code) { return linted && code == kLintCode; });

@@ -285,5 +285,5 @@ PLAN_SOURCES = {
         from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"
     ),
     "keras": PlanSource(from_keras, "a LayoutMap, or a ModelParallel with one, as package.module:NAME"),
-    "flax": PlanSource(from_flax, "logical axis rules of Flax, as package.module:NAME, with --model"),
+    "flax": PlanSource(from_flax, "logical axis rules of Flax, as package.module:NAME"),
 }

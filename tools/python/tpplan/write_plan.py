@@ -41,6 +41,29 @@ def _schema():
 def write_plan(dialect, mesh, rules, uneven="error", keras_match=None, data=None):
     """The YAML of a plan. `mesh` is {axis: size}, `rules` {key: style, or a mapping of names to what JSON can say}, `data`
     {"axes": [...], "dim": ...}. Styles go by `tp`, or in a mesh without it by the last axis."""
+    lines = _head(dialect, mesh, uneven, keras_match)
+    lines.append("tp_plan:\n" if rules else "tp_plan: {}\n")
+    for key, rule in rules.items():
+        text, value = _text(key), rule if isinstance(rule, str) else _value(rule)
+        lines.append(f"  ? {text}\n  : {value}\n" if len(text.encode()) > MAX_SIMPLE_KEY else f"  {text}: {value}\n")
+    if data is not None:
+        lines.append(f"data: {_value(data)}\n")
+    return "".join(lines)
+
+
+def write_pairs(dialect, mesh, rules, data=None):
+    """The YAML of a plan whose rules are a list: (name of dims, axis, list of axes or None, whether it may match nothing)."""
+    lines = _head(dialect, mesh)
+    lines.append("tp_plan:\n" if rules else "tp_plan: []\n")
+    for name, axes, optional in rules:
+        rule = {"name": name, "axes": axes, "optional": True} if optional else [name, axes]
+        lines.append(f"  - {_value(rule)}\n")
+    if data is not None:
+        lines.append(f"data: {_value(data)}\n")
+    return "".join(lines)
+
+
+def _head(dialect, mesh, uneven="error", keras_match=None):
     settings = {
         "format": "tpplan.plan/1",
         "dialect": dialect,
@@ -49,14 +72,7 @@ def write_plan(dialect, mesh, rules, uneven="error", keras_match=None, data=None
         "axis": None if "tp" in mesh else _name(list(mesh)[-1]),
         "uneven": None if uneven == "error" else uneven,
     }
-    lines = [f"{key}: {value}\n" for key, value in settings.items() if value is not None]
-    lines.append("tp_plan:\n" if rules else "tp_plan: {}\n")
-    for key, rule in rules.items():
-        text, value = _text(key), rule if isinstance(rule, str) else _value(rule)
-        lines.append(f"  ? {text}\n  : {value}\n" if len(text.encode()) > MAX_SIMPLE_KEY else f"  {text}: {value}\n")
-    if data is not None:
-        lines.append(f"data: {_value(data)}\n")
-    return "".join(lines)
+    return [f"{key}: {value}\n" for key, value in settings.items() if value is not None]
 
 
 def _text(text):

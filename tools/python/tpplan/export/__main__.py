@@ -42,7 +42,7 @@ def main(arguments):
     )
     parser.add_argument("--device", help="where a torch model is built (default: meta)")
     parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")
-    parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm, flax)")
+    parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm)")
     settings.add_options(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
     options = parser.parse_args(arguments)

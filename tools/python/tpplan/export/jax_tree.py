@@ -70,7 +70,7 @@ def _jax_bridge():
 
 def model_graph(tree, name=None):
     """The model graph (a dict) of a pytree. A node with arrays of its own is a module, and so are the nodes above it. Names
-    of partitioning (Linen's boxes, NNX's metadata) are written as the attribute `logical_axes`. Raises InputError."""
+    of partitioning (Linen's boxes, NNX's metadata) are written as `logical_axes` beside the shape. Raises InputError."""
     jax_bridge = _jax_bridge()
     try:
         leaves = jax_bridge.leaves_of(tree)
@@ -126,19 +126,20 @@ def _add_tensor(module, name, path, leaf):
         entry["dims"] = dims
     module.setdefault("parameters" if leaf.is_parameter else "buffers", {})[name] = entry
     names = _logical_names(leaf.box)
-    if names:
-        module.setdefault("attributes", {}).setdefault("logical_axes", {})[name] = names
+    if names and len(names) == len(entry["shape"]):
+        entry["logical_axes"] = names
 
 
 def _logical_names(box):
-    """The names that a model gives the dims of an array, for rules such as Flax's."""
+    """The names that a model gives the dims of an array, for rules such as Flax's; None where they are axes of a mesh
+    already, several on a dim, which no rule is asked about."""
     names = getattr(box, "names", None)
     if names is None and hasattr(box, "get_metadata"):
         metadata = box.get_metadata()
         names = metadata.get("out_sharding", metadata.get("sharding_names", metadata.get("sharding")))
-    if not isinstance(names, (tuple, list)) or any(n is not None and not isinstance(n, (str, tuple)) for n in names):
+    if not isinstance(names, (tuple, list)) or any(n is not None and not isinstance(n, str) for n in names):
         return None
-    return [list(n) if isinstance(n, tuple) else n for n in names]
+    return [n or None for n in names]
 
 
 def _dims(node, name, ndim):

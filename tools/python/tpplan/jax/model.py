@@ -43,24 +43,23 @@ def make_parallel(model, plan, mesh, *, batched=True, manifest=None, weights=Non
     """`parallelize` by a plan (path, text or dict), which the first process compiles for this model and mesh; or by a manifest. A
     plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `manifest` is a path where the
     compiled manifest is kept. In a plan's place stands a list of logical axis rules, too: (name, axis, axes or None), for a model
-    whose arrays name their dims; Flax resolves them. Raises PlanError, with the program's findings, for a plan that is wrong, in
+    whose arrays name their dims, in Flax's reading. Raises PlanError, with the program's findings, for a plan that is wrong, in
     every process."""
     from ..export.jax_tree import model_graph
 
     need_jax_mesh(mesh)
     if isinstance(plan, (list, tuple)):
-        plan = _logical_plan(model, plan, mesh)
+        plan = _logical_plan(plan, mesh)
     found = manifest_of(
         plan, lambda: file_text(model_graph(model)), list(mesh.shape.items()), manifest, said=said_by_first_process
     )
     return parallelize(model, found, mesh, batched=batched, weights=weights)
 
 
-def _logical_plan(model, rules, mesh):
-    from ..export.jax_tree import model_graph
-    from ..flax_plan import flax_plan, names_in
+def _logical_plan(rules, mesh):
+    from ..flax_plan import logical_plan
 
     try:
-        return flax_plan(rules, *names_in(model_graph(model)), dict(mesh.shape))
+        return logical_plan(rules, dict(mesh.shape))
     except InputError as error:
         raise ManifestError("logical axis rules", str(error), error.remedy) from None

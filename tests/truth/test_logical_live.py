@@ -1,0 +1,20 @@
+"""The logical dialect beside the Flax that is installed, on cases that nobody has recorded."""
+
+import os
+import random
+
+import pytest
+from logical_cases import add_truth, check_case, random_case
+
+
+def test_fresh_rules_give_what_flax_gives(tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("flax")
+    if len(jax.devices("cpu")) < 8:
+        pytest.skip("jax was begun with fewer than 8 devices")
+    seed = int.from_bytes(os.urandom(4), "little")
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for _ in range(100):
+        check_case(tmp_path, add_truth(random_case(chance)))
