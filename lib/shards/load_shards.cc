@@ -34,6 +34,12 @@ struct DealtCells {
   uint64_t own_bytes = 0;
 };
 
+Group group_of(const Comm& comm, std::vector<int> ranks) {
+  Group group{.ranks = std::move(ranks)};
+  group.self = static_cast<size_t>(std::ranges::find(group.ranks, comm.rank) - group.ranks.begin());
+  return group;
+}
+
 DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
   DealtCells dealt;
   for (const ReadCell& cell : plan.cells) {
@@ -68,12 +74,15 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
                 .help = fmt::format("give at least {}", human_bytes(kMinStaging))};
   const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
   ReadPlan plan;
+  PieceSums sums;
   ReadTo to{
       .source = &source, .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)), .device = comm.device};
   for (ShardStore& store : stores) to.stores[static_cast<size_t>(store.rank)] = &store;
   const auto make_plan = [&] {
     to.manifest = stores.front().manifest;
     plan = plan_reads(*to.manifest, source, alone ? comm.process : comm.node);
+    sums = make_sums(source);
+    to.sums = &sums;
   };
   work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
@@ -93,6 +102,14 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
   if (!alone) result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging, options.progress);
   if (!stores.empty()) check_unchanged(source);
+  if (has_sums(source)) {
+    begin_step(comm, "load: comparing checksums");
+    const SumsEnd end = compare_sums(comm, group_of(comm, alone ? std::vector{comm.rank} : comm.node), sums, source);
+    result.checked_bytes = end.checked_bytes;
+    work_together(comm, "load: agreeing on checksums", [&] {
+      if (end.fault) throw Fault(*end.fault);
+    });
+  }
   result.seconds = seconds_since(start);
   return result;
 }

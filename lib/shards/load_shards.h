@@ -19,8 +19,9 @@ struct LoadOptions {
 };
 
 struct LoadResult {
-  uint64_t needed_bytes = 0;  // of the files, for all ranks of this node, each byte once
-  uint64_t read_bytes = 0;    // that this rank read
+  uint64_t needed_bytes = 0;   // of the files, for all ranks of this node, each byte once
+  uint64_t read_bytes = 0;     // that this rank read
+  uint64_t checked_bytes = 0;  // of them, that were held against checksums which the files keep
   double seconds = 0;
 };
 
@@ -29,8 +30,9 @@ inline constexpr uint64_t kMinStaging = uint64_t{1} << 20;
 // Called by all ranks of the job. Fills `stores`: the first rank of each process brings those of comm.process in its
 // order, the others none, and wait. With all ranks in one process each byte is read once. With a rank a process the
 // ranks of a node share the reading: what one of them alone wants it reads itself, what several want is dealt out, read
-// once and sent on. Returns what this rank read. Throws: a file that is shorter than it was or changed (TP8028), an
-// error of a disk (TP8029), a rank that failed.
+// once and sent on. What stands in the files with a checksum, and is read whole on this node, is held against it.
+// Returns what this rank read. Throws: a file that is shorter than it was or changed (TP8028), that is not what its
+// checksum says (TP8043), an error of a disk (TP8029), a rank that failed.
 [[nodiscard]] LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
                                      const LoadOptions& options);
 

@@ -168,6 +168,11 @@ void fill(Comm& comm, const std::string& name, const std::string& path, bool is_
       false);
   step("creating files in", steps.create, true);
   step("writing", steps.write, true);
+  if (steps.exchange) {
+    begin_step(comm, fmt::format("save: telling each other of {}", path));
+    steps.exchange();
+  }
+  step("sealing", steps.seal, true);
   step("finishing", steps.finish, false);
   step(
       "renaming",

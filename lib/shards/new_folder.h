@@ -25,10 +25,13 @@ void sync_file(const OutputFile& file);
 // removes it. What a job that was killed has left of the same `path` is removed first: rank 0 holds a lock (flock) on
 // what it writes, and a leftover is what nobody holds one on. `prepare` runs on rank 0 before the others write,
 // `create` and, when all have done that, `write` on every rank, `finish` on rank 0 when all have written; they are
-// given the new folder and throw what is wrong. A `path` that is there is refused unless it is an empty folder
+// given the new folder and throw what is wrong. Between them, when all have written, `exchange` is called on every rank
+// where it may call the backend, and then `seal`. A `path` that is there is refused unless it is an empty folder
 // (TP8031). Throws, the same on every rank, when `path` is not there then.
 struct FolderSteps {
   std::function<void(const std::string&folder)> prepare, create, write, finish;
+  std::function<void()> exchange = {};
+  std::function<void(const std::string& folder)> seal = {};
 };
 void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps);
 

@@ -23,6 +23,7 @@ struct SourcePiece {
   uint64_t offset = 0;
   Box box;
   std::vector<uint64_t> at = {}, sizes = {};
+  std::optional<uint32_t> sum = {};  // the CRC-32C that the file keeps of it (shards/piece_sums.h)
 };
 
 // Where a tensor of the manifest stands: one piece, or the pieces of a folder of shards, which tile it. None: it is
@@ -41,7 +42,9 @@ struct WeightSource {
   std::vector<bool> missing;  // buffers that are not stored: left as they are
   bool is_folder_of_shards = false;
   std::vector<SavedOffsets> offsets;  // one a file, of a folder of shards
-  std::vector<Fault> findings;        // errors and warnings
+  std::vector<std::vector<uint32_t>>
+      sums;                     // one a file: the checksums that it keeps, by tensor; empty where it keeps none
+  std::vector<Fault> findings;  // errors and warnings
 };
 
 // Opens the files that choose_weights finds at `path`, each once, and reads their headers; what is wrong with these

@@ -12,6 +12,7 @@
 #include "sharding/tensor_size.h"
 #include "shards/byte_boxes.h"
 #include "shards/cast_elements.h"
+#include "shards/piece_sums.h"
 #include "shards/shard_store.h"
 
 namespace tpplan {
@@ -119,8 +120,11 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
   std::vector<Runs> runs;
   for (size_t d = 0; d < shape.size(); ++d)
     runs.push_back({{static_cast<int64_t>(begin[d]), static_cast<int64_t>(begin[d] + shape[d])}});
+  const size_t before = tensor.pieces.size();
   if (part.runs.empty()) {
     add_piece(place, runs, wanted, source, tensor);
+    const std::vector<uint32_t>& sums = source.sums[place.file];
+    if (!sums.empty() && tensor.pieces.size() > before) tensor.pieces.back().sum = sums[place.tensor];
     return true;
   }
   const uint64_t bytes = part.dim + 1 == shape.size() ? dtypes()[stored.dtype].bits / 8 : 1;
@@ -130,9 +134,9 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
                    high = std::min(begin[part.dim] + shape[part.dim], run.from + run.count);
     if (low >= high) continue;
     runs[part.dim] = {{static_cast<int64_t>(low - run.from + run.to), static_cast<int64_t>(high - run.from + run.to)}};
-    const size_t before = tensor.pieces.size();
+    const size_t now = tensor.pieces.size();
     add_piece(place, runs, wanted, source, tensor);
-    if (tensor.pieces.size() == before) continue;
+    if (tensor.pieces.size() == now) continue;
     tensor.pieces.back().sizes = byte_sizes(block, stored.dtype);
     tensor.pieces.back().at.assign(shape.size(), 0);
     tensor.pieces.back().at[part.dim] = (low - begin[part.dim]) * bytes;
@@ -392,6 +396,8 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
   }
   source.tensors.resize(tensors);
   source.missing.resize(tensors);
+  source.sums.clear();
+  for (const WeightsHeader& header : source.weights.headers) source.sums.push_back(read_sums(header));
   size_t lacking = 0;
   for (size_t i = 0; i < tensors && source.findings.size() < kMaxFindings; ++i) {
     const std::string_view name = path_of(manifest, tensor_of(manifest, i));

@@ -149,7 +149,7 @@ void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPl
 // the same targets. A choice of such an interval for each dim but the last is a form of cells: its last dim but one are
 // the lines, those before it the outer counts, and the intervals of the last dim are the segments of a line. So there
 // are as many cells as ranks cut a tensor into, however large it is.
-void plan_piece(const SourcePiece& source, uint32_t tensor, PieceWants piece, ReadPlan& plan) {
+void plan_piece(const SourcePiece& source, uint32_t tensor, uint32_t number, PieceWants piece, ReadPlan& plan) {
   if (piece.wants.empty()) return;
   merge_whole_dims(piece);
   const size_t last = piece.sizes.size() - 1;
@@ -166,7 +166,7 @@ void plan_piece(const SourcePiece& source, uint32_t tensor, PieceWants piece, Re
       if (holds) active.push_back(&want);
     }
     if (!active.empty()) {  // else nobody here wants these rows
-      ReadCell form{.file = source.file, .tensor = tensor, .offset = source.offset};
+      ReadCell form{.file = source.file, .tensor = tensor, .piece = number, .offset = source.offset};
       for (size_t d = 0; d < last; ++d) {
         const uint64_t stride = stride_of(piece.sizes, d), count = cuts[d][at[d] + 1] - start[d];
         form.offset += start[d] * stride;
@@ -232,8 +232,9 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     auto [holders, added] = holders_of.try_emplace({&layout, source.tensors[i].dtype});
     if (added) holders->second = list_holders(layout, source.tensors[i].dtype, manifest.mesh, ranks, coordinates);
-    for (const SourcePiece& piece : source.tensors[i].pieces)
-      plan_piece(piece, i, wants_of(piece, holders->second, i), plan);
+    const std::vector<SourcePiece>& pieces = source.tensors[i].pieces;
+    for (uint32_t p = 0; p < pieces.size(); ++p)
+      plan_piece(pieces[p], i, p, wants_of(pieces[p], holders->second, i), plan);
   }
   // Items are taken in this order, so that each file is read from its beginning to its end.
   std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });

@@ -29,7 +29,8 @@ struct ReadSegment {
 // index of `outer_counts` (outermost first, empty nearly always). The segments fill a line.
 struct ReadCell {
   uint32_t file = 0;
-  uint32_t tensor = 0;  // whose bytes these are, for messages
+  uint32_t tensor = 0;  // whose bytes these are,
+  uint32_t piece = 0;   // and of which of its pieces
   uint64_t offset = 0;  // of the first line
   uint64_t lines = 1, line_bytes = 0, line_stride = 0;
   std::vector<uint64_t> outer_counts, outer_strides;

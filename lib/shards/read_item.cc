@@ -60,6 +60,41 @@ void add_vector(std::vector<iovec>& vectors, char* to, uint64_t bytes) {
     vectors.push_back({to, bytes});
 }
 
+// Notes what was read of an item, segment by segment: `place_of` says where the first line of one stands, and how far
+// apart its lines are. Bytes that nobody wants are not counted.
+template <typename PlaceOf>
+void note_sums(const ReadTo& to, const ReadItem& item, PlaceOf place_of) {
+  if (to.sums == nullptr || to.sums->of.empty()) return;
+  const ReadCell& cell = *item.cell;
+  const uint64_t start = file_offset(item) - to.source->tensors[cell.tensor].pieces[cell.piece].offset;
+  const uint64_t stride = item.lines == 1 ? item.end - item.begin : cell.line_stride;
+  for (const ReadSegment& segment : cell.segments) {
+    const uint64_t begin = std::max(segment.begin, item.begin), end = std::min(segment.begin + segment.bytes, item.end);
+    if (begin >= end || segment.targets.empty()) continue;
+    const auto [from, from_stride] = place_of(segment, begin - item.begin);
+    PieceLines lines{.begin = start + begin - item.begin, .lines = item.lines, .bytes = end - begin, .stride = stride};
+    lines.from_stride = from_stride;
+    if (lines.lines == 1) lines.stride = lines.from_stride = lines.bytes;
+    add_lines(*to.sums, *to.source, cell, lines, from);
+  }
+}
+
+// The same where the lines stand packed in memory: as one segment where all of it is wanted.
+void note_packed_sums(const ReadTo& to, const ReadItem& item, const char* packed) {
+  if (to.sums == nullptr || to.sums->of.empty()) return;
+  const ReadCell& cell = *item.cell;
+  const uint64_t line = item.end - item.begin;
+  if (std::ranges::none_of(cell.segments, [](const ReadSegment& segment) { return segment.targets.empty(); })) {
+    const uint64_t start = file_offset(item) - to.source->tensors[cell.tensor].pieces[cell.piece].offset;
+    const uint64_t stride = item.lines == 1 ? line : cell.line_stride;
+    add_lines(*to.sums, *to.source, cell,
+              {.begin = start, .lines = item.lines, .bytes = line, .stride = stride, .from_stride = line}, packed);
+    return;
+  }
+  note_sums(to, item,
+            [&](const ReadSegment&, uint64_t begin) { return std::pair<const char*, uint64_t>(packed + begin, line); });
+}
+
 }  // namespace
 
 uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory) {
@@ -67,11 +102,13 @@ uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory) {
   const uint64_t line = item.end - item.begin, offset = file_offset(item), bytes = packed_bytes(item);
   if (item.lines == 1 || line == item.cell->line_stride) {
     read_exactly(file, offset, memory, bytes, tensor_name(to, item));
+    note_packed_sums(to, item, static_cast<const char*>(memory));
     return bytes;
   }
   for (uint64_t i = 0; i < item.lines; ++i)
     read_exactly(file, offset + i * item.cell->line_stride, static_cast<char*>(memory) + i * line, line,
                  tensor_name(to, item));
+  note_packed_sums(to, item, static_cast<const char*>(memory));
   return bytes;
 }
 
@@ -116,6 +153,10 @@ uint64_t scatter(const ReadTo& to, const ReadItem& item) {
     if (!whole_rows) flush(item.cell->line_stride - (item.end - item.begin));
   }
   flush(0);
+  note_sums(to, item, [&](const ReadSegment& segment, uint64_t) {
+    const ReadTarget& target = segment.targets[0];
+    return std::pair<const char*, uint64_t>(place(to, item, segment, target), target.line_stride);
+  });
   for_each_target(item, [&](const ReadSegment& segment, const ReadTarget& target, uint64_t, uint64_t bytes) {
     const ReadTarget& first = segment.targets[0];
     if (&target == &first) return;

@@ -7,12 +7,19 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/file_limit.h"
 #include "base/keyed_hash.h"
 #include "base/long_calls.h"
+#include "ranks/gather.h"
+#include "ranks/gather_bytes.h"
 #include "shards/new_folder.h"
+#include "shards/piece_sums.h"
 #include "shards/read_exactly.h"
 #include "shards/shard_files.h"
 #include "shards/shard_folder.h"
@@ -50,6 +57,31 @@ void for_each_block(std::span<const uint64_t> sizes, uint64_t limit, Visit visit
   }
 }
 
+// The sum of runs of a piece that come in its order.
+struct RunSum {
+  uint32_t sum = 0;
+  uint64_t end = 0, bytes = 0;  // of what came so far
+  uint64_t gap = 0;             // that `move` is for
+  Crc32cMove move;
+};
+
+void add_run(RunSum& sum, const void* bytes, uint64_t count, uint64_t offset) {
+  const uint64_t gap = sum.bytes == 0 ? 0 : offset - sum.end;
+  if (gap != 0 && gap != sum.gap) {
+    sum.gap = gap;
+    sum.move = crc32c_move(gap);
+  }
+  if (gap != 0) sum.sum = crc32c_moved(sum.sum, sum.move);
+  sum.sum = crc32c_part(bytes, count, sum.sum);
+  sum.end = offset + count;
+  sum.bytes += count;
+}
+
+void add_part(MovedPart& part, uint32_t sum, uint64_t bytes) {
+  part.sum ^= sum;
+  part.bytes += bytes;
+}
+
 // A file of the new folder that a rank writes into.
 struct Target {
   bool is_kept = false;
@@ -63,8 +95,10 @@ struct Mover {
   std::string folder;
   OpenShards shards;
   std::map<std::pair<int, uint32_t>, Target> targets;  // by rank and run
-  uint64_t limit = 0;                                  // of a block
-  std::vector<char> block, run;                        // as large as what they had to hold
+  std::vector<ShardFile> own;                          // files of this rank, but for those that are kept
+  MovedParts read, written;
+  uint64_t limit = 0;            // of a block
+  std::vector<char> block, run;  // as large as what they had to hold
   ReshardResult result;
 };
 
@@ -72,7 +106,7 @@ struct Mover {
 bool is_unchanged_by(const ReshardInput& input, const ShardFile& wanted) {
   if (!input.is_known && !input.source.is_folder_of_shards) return false;
   InputFile file{.name = (fs::path(input.from) / wanted.name).string(), .fd = {}, .identity = {}};
-  return open_input(file.name, file).empty() && is_headed(file, wanted);
+  return open_input(file.name, file).empty() && sums_of(file, wanted).has_value();
 }
 
 // A second name for the file; where its disk has none, or this is another disk, a copy.
@@ -94,15 +128,14 @@ void keep_file(const std::string& from, const std::string& to, Mover& mover) {
 }
 
 void create_own_files(Mover& mover, int rank) {
-  for (const ShardFile& file : list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing)) {
+  for (ShardFile& file : list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing)) {
     const std::string path = (fs::path(mover.folder) / file.name).string();
     if (is_unchanged_by(mover.input, file)) {
       keep_file((fs::path(mover.input.from) / file.name).string(), path, mover);
       continue;
     }
-    const OutputFile out = create_file(path);
-    write_at(out, file.head.data(), file.head.size(), 0);
-    sync_file(out);
+    std::ignore = create_file(path);  // seal_own_files writes its head
+    mover.own.push_back(std::move(file));
   }
 }
 
@@ -122,14 +155,23 @@ Target& target_file(Mover& mover, int rank, uint32_t run) {
 
 // Reads what a stored box has of the block into mover.block.
 void read_piece(Mover& mover, const InputFile& file, uint64_t offset, const Box& stored, const Box& block,
-                std::string_view name) {
+                std::string_view name, MovedPart* part) {
   const Box both = intersection(stored, block);
   const uint64_t bytes = elements_in(both);
   const HeldBox there = packed(stored), here = packed(block), alone = packed(both);
   mover.result.read_bytes += bytes;
+  RunSum sum;
+  const auto note = [&] {
+    if (part == nullptr || bytes == 0) return;
+    part->all = elements_in(stored);
+    add_part(*part, crc32c_moved(sum.sum, part->all - sum.end), bytes);
+  };
   if (plan_copy(there, alone, both).counts.empty()) {  // one run in its file, however it lies in the block
     mover.run.resize(std::max(mover.run.size(), bytes));
-    read_exactly(file, offset + offset_of(there, both.begin), mover.run.data(), bytes, name);
+    const uint64_t at = offset_of(there, both.begin);
+    read_exactly(file, offset + at, mover.run.data(), bytes, name);
+    if (part != nullptr) add_run(sum, mover.run.data(), bytes, at);
+    note();
     for_each_run(alone, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
       std::memcpy(mover.block.data() + to, mover.run.data() + from, count);
       return true;
@@ -138,8 +180,10 @@ void read_piece(Mover& mover, const InputFile& file, uint64_t offset, const Box&
   }
   for_each_run(there, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
     read_exactly(file, offset + from, mover.block.data() + to, count, name);
+    if (part != nullptr) add_run(sum, mover.block.data() + to, count, from);
     return true;
   });
+  note();
 }
 
 void read_block(Mover& mover, size_t tensor, const Box& block) {
@@ -148,8 +192,10 @@ void read_block(Mover& mover, size_t tensor, const Box& block) {
     const SourceTensor& source = input.source.tensors[tensor];
     for (const uint32_t i : boxes_near(input.pieces[tensor], block)) {
       const SourcePiece& piece = source.pieces[i];
-      if (!is_empty(intersection(piece.box, block)))
-        read_piece(mover, input.source.weights.files[piece.file], piece.offset, piece.box, block, source.name);
+      if (is_empty(intersection(piece.box, block))) continue;
+      MovedPart* part = piece.sum ? &mover.read[{piece.file, i, static_cast<uint32_t>(tensor)}] : nullptr;
+      if (part != nullptr) part->kept = *piece.sum;
+      read_piece(mover, input.source.weights.files[piece.file], piece.offset, piece.box, block, source.name, part);
     }
     return;
   }
@@ -158,13 +204,18 @@ void read_block(Mover& mover, size_t tensor, const Box& block) {
   for (const uint32_t i : boxes_near(boxes.index, block)) {
     if (is_empty(intersection(boxes.boxes[i], block))) continue;
     const InputFile& file = open_shard(mover.shards, boxes.ranks[i], boxes.runs[i]);
-    const uint64_t offset = mover.shards.of_rank.at(boxes.ranks[i]).offsets[boxes.runs[i]][input.stored[tensor]];
-    read_piece(mover, file, offset, boxes.boxes[i], block, path_of(*input.known.manifest, stored));
+    const OpenShard& shard = mover.shards.of_rank.at(boxes.ranks[i]);
+    const uint64_t offset = shard.offsets[boxes.runs[i]][input.stored[tensor]];
+    MovedPart& part = mover.read[{static_cast<uint64_t>(boxes.ranks[i]), boxes.runs[i], input.stored[tensor]}];
+    part.kept = shard.sums[boxes.runs[i]][input.stored[tensor]];
+    read_piece(mover, file, offset, boxes.boxes[i], block, path_of(*input.known.manifest, stored), &part);
   }
 }
 
 // Writes what one file has of the block.
-void write_block(Mover& mover, size_t tensor, const Box& block, const Box& box, Target& target) {
+void write_block(Mover& mover, size_t tensor, const Box& block, const RankBoxes& boxes, uint32_t member,
+                 Target& target) {
+  const Box& box = boxes.boxes[member];
   const Box both = intersection(block, box);
   if (target.is_kept || is_empty(both)) return;
   const char* bytes = mover.block.data();
@@ -178,7 +229,12 @@ void write_block(Mover& mover, size_t tensor, const Box& block, const Box& box, 
     bytes = mover.run.data();
   }
   if (target.file.fd == nullptr) target.file = open_for_writing(target.file.path);
-  write_at(target.file, bytes, count, target.offsets[tensor] + offset_of(packed(box), both.begin));
+  const uint64_t at = offset_of(packed(box), both.begin);
+  write_at(target.file, bytes, count, target.offsets[tensor] + at);
+  MovedPart& part =
+      mover.written[{static_cast<uint64_t>(boxes.ranks[member]), boxes.runs[member], static_cast<uint32_t>(tensor)}];
+  part.all = elements_in(box);
+  add_part(part, crc32c_moved(crc32c_part(bytes, count), part.all - at - count), count);
   mover.result.written_bytes += count;
 }
 
@@ -198,8 +254,7 @@ void move_band(Mover& mover, size_t tensor, const RankBoxes& boxes, const Band& 
     }
     mover.block.resize(std::max(mover.block.size(), elements_in(block)));
     read_block(mover, tensor, block);
-    for (size_t i = 0; i < targets.size(); ++i)
-      write_block(mover, tensor, block, boxes.boxes[band.members[i]], *targets[i]);
+    for (size_t i = 0; i < targets.size(); ++i) write_block(mover, tensor, block, boxes, band.members[i], *targets[i]);
   });
 }
 
@@ -217,6 +272,97 @@ void move_tensor(Mover& mover, size_t tensor, uint64_t rank, uint64_t world) {
     const uint64_t first = up(i * world, count), helpers = count > world ? 1 : up((i + 1) * world, count) - first;
     const uint64_t own = count > world ? 0 : (rank - first + tensor) % helpers;
     move_band(mover, tensor, boxes, boxes.bands[i], own, helpers);
+  }
+}
+
+void add_parts(MovedParts& to, const MovedParts& from) {
+  for (const auto& [key, part] : from) {
+    MovedPart& there = to[key];
+    add_part(there, part.sum, part.bytes);
+    there.all = part.all;
+    there.kept = part.kept;
+  }
+}
+
+// Parts as a message: what is read of the old folder, and what is written.
+struct PartWords {
+  bool is_written = false;
+  uint64_t file = 0;
+  uint32_t run = 0, tensor = 0, sum = 0, kept = 0;
+  uint64_t bytes = 0, all = 0;
+};
+auto members(PartWords& part) {
+  return std::tie(part.is_written, part.file, part.run, part.tensor, part.sum, part.kept, part.bytes, part.all);
+}
+struct PartList {
+  std::vector<PartWords> parts;
+};
+auto members(PartList& list) { return std::tie(list.parts); }
+
+// Each rank gets what all others know of the files that it answers for: its own of the new folder, and every
+// world-th of the old one. Ranks of one process have it in common.
+void exchange_parts(Comm& comm, MovedSums& sums) {
+  if (comm.process.size() == static_cast<size_t>(comm.world)) return;
+  const uint64_t world = static_cast<uint64_t>(comm.world);
+  std::vector<PartList> lists(world);
+  for (const bool is_written : {false, true}) {
+    for (const auto& [key, part] : is_written ? sums.written : sums.read)
+      lists[key.file % world].parts.push_back(
+          {is_written, key.file, key.run, key.tensor, part.sum, part.kept, part.bytes, part.all});
+  }
+  std::vector<std::string> texts;
+  for (const PartList& list : lists) texts.push_back(list.parts.empty() ? "" : to_message(list));
+  Group everyone{.ranks = std::vector<int>(world), .self = static_cast<size_t>(comm.rank)};
+  std::iota(everyone.ranks.begin(), everyone.ranks.end(), 0);
+  texts = exchange_bytes(comm, everyone, texts);
+  sums.read.clear();
+  sums.written.clear();
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    PartList list;
+    if (!texts[rank].empty() && !from_message(texts[rank], list)) throw damaged_message(static_cast<int>(rank));
+    for (const PartWords& part : list.parts)
+      add_parts(part.is_written ? sums.written : sums.read,
+                {{{part.file, part.run, part.tensor}, {part.sum, part.bytes, part.all, part.kept}}});
+  }
+}
+
+// The file of the old folder that a key names.
+std::string file_of(const ReshardInput& input, const PieceKey& key) {
+  if (!input.is_known) return input.source.weights.files[key.file].name;
+  const ShardStore rank = describe_shards(*input.known.manifest, static_cast<int>(key.file));
+  return (fs::path(input.from) / list_shard_files(rank, input.known.missing)[key.run].name).string();
+}
+
+// Holds what this rank answers for of the old folder against its checksums.
+void check_read(Mover& mover, const MovedSums& sums, const Comm& comm) {
+  const ReshardInput& input = mover.input;
+  const Manifest& names = input.is_known ? *input.known.manifest : *input.after;
+  for (const auto& [key, part] : sums.read) {
+    if (key.file % static_cast<uint64_t>(comm.world) != static_cast<uint64_t>(comm.rank) || part.bytes != part.all)
+      continue;
+    mover.result.checked_bytes += part.bytes;
+    const uint32_t found = crc32c_of(part.sum, part.all);
+    if (found != part.kept)
+      throw Fault(*sum_fault(found, part.kept, path_of(names, tensor_of(names, key.tensor)), file_of(input, key)));
+  }
+}
+
+void seal_own_files(Mover& mover, const MovedSums& sums, int rank) {
+  const std::vector<ShardFile> all = list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing);
+  for (ShardFile& file : mover.own) {
+    const auto same = std::ranges::find(all, file.name, &ShardFile::name);
+    const auto run = static_cast<uint32_t>(same - all.begin());
+    for (size_t p = 0; p < file.pieces.size(); ++p) {
+      const uint64_t bytes = elements_in(file.pieces[p].held.box);
+      const auto part =
+          sums.written.find({static_cast<uint64_t>(rank), run, static_cast<uint32_t>(file.pieces[p].shard)});
+      if (bytes != 0 && (part == sums.written.end() || part->second.bytes != bytes))
+        throw std::logic_error("a file of the new folder is not written whole");
+      put_sum(file, p, bytes == 0 ? 0 : crc32c_of(part->second.sum, bytes));
+    }
+    const OutputFile out = open_for_writing((fs::path(mover.folder) / file.name).string());
+    write_at(out, file.head.data(), file.head.size(), 0);
+    sync_file(out);
   }
 }
 
@@ -252,13 +398,16 @@ bool list_moves(ReshardInput& input) {
   return true;
 }
 
-ReshardResult reshard(Comm& comm, const ReshardInput& input, const std::string& manifest_sha256,
+ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums, const std::string& manifest_sha256,
                       const std::string& path, uint64_t staging) {
   const uint64_t files = count_files().limit / (4 * comm.process.size());
   Mover mover{.input = input,
               .folder = {},
               .shards = {.folder = &input.known, .most_open = std::clamp<uint64_t>(files, 1, kMostOpen), .of_rank = {}},
               .targets = {},
+              .own = {},
+              .read = {},
+              .written = {},
               .limit = std::clamp(staging / 2, kMinMove, kMaxMove),
               .block = {},
               .run = {},
@@ -276,6 +425,14 @@ ReshardResult reshard(Comm& comm, const ReshardInput& input, const std::string& 
       if (target.file.fd != nullptr) sync_file(target.file);
     }
     input.is_known ? check_unchanged(mover.shards) : check_unchanged(input.source);
+    const std::lock_guard lock(sums.mutex);
+    add_parts(sums.read, mover.read);
+    add_parts(sums.written, mover.written);
+  };
+  steps.exchange = [&] { exchange_parts(comm, sums); };
+  steps.seal = [&](const std::string&) {
+    check_read(mover, sums, comm);
+    seal_own_files(mover, sums, comm.rank);
   };
   steps.finish = [&](const std::string& folder) { write_note(folder, manifest_sha256, input.after->mesh); };
   write_folder(comm, path, steps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/crc32c.h"
 #include "sharding/tensor_size.h"
 #include "shards/byte_boxes.h"
 #include "shards/new_folder.h"
@@ -62,18 +63,21 @@ void write_run(RunWriter& writer, const void* data, uint64_t count, uint64_t off
   writer.bytes.insert(writer.bytes.end(), begin, begin + count);
 }
 
-uint64_t write_shard_file(const ShardStore& store, const ShardFile& shard_file, const std::string& folder,
-                          uint64_t staging) {
+uint64_t write_shard_file(const ShardStore& store, ShardFile& shard_file, const std::string& folder, uint64_t staging) {
   const OutputFile file = create_file((std::filesystem::path(folder) / shard_file.name).string());
-  write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
   RunWriter writer{.file = file, .offset = shard_file.head.size()};
-  for (const FilePiece& piece : shard_file.pieces) {
+  for (size_t p = 0; p < shard_file.pieces.size(); ++p) {
+    const FilePiece& piece = shard_file.pieces[p];
+    uint32_t sum = 0;  // of what was written, which comes in the order of the file
     copy_out(store, {&store.shards[piece.shard], piece.held}, packed(piece.held.box), staging,
              [&](uint64_t where, const void* data, uint64_t count) {
+               sum = crc32c_part(data, count, sum);
                write_run(writer, data, count, piece.offset + where, staging);
              });
+    put_sum(shard_file, p, crc32c_of(sum, elements_in(piece.held.box)));
   }
   flush(writer);
+  write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
   sync_file(file);
   return writer.offset;
 }
@@ -99,7 +103,7 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
 uint64_t write_own_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& left_out,
                          uint64_t staging) {
   uint64_t bytes = 0;
-  for (const ShardFile& file : list_shard_files(store, left_out))
+  for (ShardFile& file : list_shard_files(store, left_out))
     bytes += write_shard_file(store, file, folder, staging);
   return bytes;
 }

@@ -80,10 +80,15 @@ OpenShard read_shard(const SavedFolder& folder, int rank) {
     InputFile& file = shard.files.emplace_back();
     file.name = (fs::path(folder.path) / expected.name).string();
     open_again(file);
-    if (!is_headed(file, expected)) throw unlike(folder, file.name);
+    const std::optional<std::vector<uint32_t>> kept = sums_of(file, expected);
+    if (!kept) throw unlike(folder, file.name);
     file.fd.reset();
     std::vector<uint64_t>& offsets = shard.offsets.emplace_back(tensor_count(*folder.manifest));
-    for (const FilePiece& piece : expected.pieces) offsets[piece.shard] = piece.offset;
+    std::vector<uint32_t>& sums = shard.sums.emplace_back(tensor_count(*folder.manifest));
+    for (size_t p = 0; p < expected.pieces.size(); ++p) {
+      offsets[expected.pieces[p].shard] = expected.pieces[p].offset;
+      sums[expected.pieces[p].shard] = (*kept)[p];
+    }
   }
   return shard;
 }
@@ -107,10 +112,10 @@ uint64_t end_of(const ShardFile& file) {
   return end;
 }
 
-bool is_headed(const InputFile& file, const ShardFile& expected) {
-  if (size_of(file) != end_of(expected)) return false;
+std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardFile& expected) {
+  if (size_of(file) != end_of(expected)) return std::nullopt;
   const ReadResult head = read_part(file, 0, expected.head.size());
-  return head.fault == ReadFault::None && head.file.text == expected.head;
+  return head.fault == ReadFault::None ? sums_in_head(expected, head.file.text) : std::nullopt;
 }
 
 bool find_saved_folder(const std::string& path, const Manifest& manifest, std::string_view manifest_sha256,
@@ -133,7 +138,7 @@ bool find_saved_folder(const std::string& path, const Manifest& manifest, std::s
   if (names_of(folder) != chosen.shards) return false;
   const std::vector<ShardFile> own = list_shard_files(describe_shards(manifest, 0), folder.missing);
   if (own.empty() || own.front().name != chosen.shards.front() ||
-      !is_headed(folder.first.weights.files.front(), own.front()))
+      !sums_of(folder.first.weights.files.front(), own.front()))
     return false;
   place_first(folder);
   return true;

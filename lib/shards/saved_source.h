@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct SavedFolder {
 struct OpenShard {
   std::vector<InputFile> files;                // by run; closed ones have no fd
   std::vector<std::vector<uint64_t>> offsets;  // by run and tensor
+  std::vector<std::vector<uint32_t>> sums;     // checksums of the pieces, likewise
 };
 
 struct OpenShards {
@@ -51,7 +53,7 @@ void check_unchanged(const OpenShards& shards);
 // The bytes of a file of shards: of its head, and of all its pieces.
 [[nodiscard]] uint64_t end_of(const ShardFile& file);
 
-// Whether a file begins with these bytes and has as many in all.
-[[nodiscard]] bool is_headed(const InputFile& file, const ShardFile& expected);
+// The checksums of a file's pieces, where it has this head, but for them, and as many bytes in all; else nothing.
+[[nodiscard]] std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardFile& expected);
 
 }  // namespace tpplan

@@ -1,6 +1,7 @@
 #include "shards/shard_files.h"
 
 #include "sharding/tensor_size.h"
+#include "shards/piece_sums.h"
 #include "shards/shard_folder.h"
 #include "shards/write_safetensors.h"
 
@@ -20,6 +21,12 @@ HeldBox empty_box(const ParamLayout& layout) {
   return within({std::vector<uint64_t>(sizes.size()), sizes}, sizes);
 }
 
+// What stands in a head before the checksums. The first member of all, so that no name can look like it.
+const std::string& sums_key() {
+  static const std::string key = "\"" + std::string(kSumsKey) + "\":\"";
+  return key;
+}
+
 ShardFile lay_out_file(const ShardStore& store, std::vector<FilePiece>&& pieces) {
   std::vector<WriteEntry> entries;
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -37,10 +44,24 @@ ShardFile lay_out_file(const ShardStore& store, std::vector<FilePiece>&& pieces)
     file.pieces.push_back(std::move(pieces[entry.source]));
     file.pieces.back().offset = entry.offset;
   }
+  file.sums_at = file.head.find(sums_key()) + sums_key().size();
   return file;
 }
 
 }  // namespace
+
+void put_sum(ShardFile& file, size_t piece, uint32_t sum) {
+  file.head.replace(file.sums_at + piece * kSumDigits, kSumDigits, sum_text(sum));
+}
+
+std::optional<std::vector<uint32_t>> sums_in_head(const ShardFile& file, std::string_view head) {
+  const size_t digits = file.pieces.size() * kSumDigits, behind = file.sums_at + digits;
+  const std::string_view expected = file.head;
+  if (head.size() != expected.size() || head.substr(0, file.sums_at) != expected.substr(0, file.sums_at) ||
+      head.substr(behind) != expected.substr(behind))
+    return std::nullopt;
+  return read_sums(head.substr(file.sums_at, digits), file.pieces.size());
+}
 
 std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard) {
   const Mesh& mesh = store.manifest->mesh;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shards/byte_boxes.h"
@@ -21,7 +23,14 @@ struct ShardFile {
   std::string name;
   std::string head;               // the bytes before the first piece
   std::vector<FilePiece> pieces;  // by offset
+  size_t sums_at = 0;             // in the head: where the checksums of the pieces stand, one after the other
 };
+
+// Puts the checksum of piece number `piece` into the head, which has zeros for those that are not known yet.
+void put_sum(ShardFile& file, size_t piece, uint32_t sum);
+
+// The checksums in a head that is that of the file but for them, by piece; nothing where it is another one.
+[[nodiscard]] std::optional<std::vector<uint32_t>> sums_in_head(const ShardFile& file, std::string_view head);
 
 // The boxes of a shard that its rank writes: none when another rank that holds them comes first.
 [[nodiscard]] std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "diagnostics/fault.h"
+#include "shards/piece_sums.h"
 #include "shards/shard_folder.h"
 #include "syntax/json_writer.h"
 
@@ -39,6 +40,7 @@ std::string pieces_text(const std::vector<WriteEntry>& entries) {
 void write_metadata(JsonWriter& json, const std::vector<WriteEntry>& entries, bool are_pieces) {
   begin_object(json);
   if (are_pieces) {
+    write_member(json, kSumsKey, std::string(entries.size() * kSumDigits, '0'));
     write_key(json, kShardingInfoKey);
     write_json(json, pieces_text(entries));
     write_member(json, "DCP_VERSION", "1.0");

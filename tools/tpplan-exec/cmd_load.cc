@@ -16,22 +16,23 @@ namespace tpplan {
 namespace {
 
 struct LoadSummary {
-  uint64_t read = 0, needed = 0;
+  uint64_t read = 0, needed = 0, checked = 0;
   double seconds = 0;
   std::vector<uint64_t> rank_bytes;
 };
 
 // What rank 0 learns of the others.
 struct RankLoad {
-  uint64_t read = 0, bytes = 0;
+  uint64_t read = 0, bytes = 0, checked = 0;
   double seconds = 0;
 };
-auto members(RankLoad& load) { return std::tie(load.read, load.bytes, load.seconds); }
+auto members(RankLoad& load) { return std::tie(load.read, load.bytes, load.checked, load.seconds); }
 
 LoadSummary summarise(const std::vector<RankLoad>& ranks, uint64_t needed) {
   LoadSummary summary{.needed = needed};
   for (const RankLoad& rank : ranks) {
     summary.read += rank.read;
+    summary.checked += rank.checked;
     summary.seconds = std::max(summary.seconds, rank.seconds);
     summary.rank_bytes.push_back(rank.bytes);
   }
@@ -45,6 +46,7 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
     print_result([&](JsonWriter& json) {
       write_member(json, "read_bytes", summary.read);
       write_member(json, "needed_bytes", summary.needed);
+      write_member(json, "checked_bytes", summary.checked);
       write_seconds(json, summary.seconds);
       write_key(json, "bytes_per_rank");
       write_array(json, summary.rank_bytes);
@@ -52,10 +54,11 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
   } else if (speaks_to_people(job)) {
     print(
         STDERR_FILENO,
-        fmt::format("loaded {} on {}; {} a rank; {} read for {} needed\n", speed_text(summary.read, summary.seconds),
+        fmt::format("loaded {} on {}; {} a rank; {} read for {} needed{}\n", speed_text(summary.read, summary.seconds),
                     counted(summary.rank_bytes.size(), "rank"),
                     least == most ? human_bytes(most) : fmt::format("{} to {}", human_bytes(least), human_bytes(most)),
-                    human_bytes(summary.read), human_bytes(summary.needed)));
+                    human_bytes(summary.read), human_bytes(summary.needed),
+                    summary.checked == 0 ? "" : fmt::format(", {} of it checked", human_bytes(summary.checked))));
   }
 }
 
@@ -78,6 +81,7 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
     const LoadResult loaded = load_together(comm, input.manifest, source, job, shared);
     const std::vector<RankLoad> all = gather(comm, RankLoad{.read = loaded.read_bytes,
                                                             .bytes = bytes_of_rank(input.manifest, comm.rank),
+                                                            .checked = loaded.checked_bytes,
                                                             .seconds = loaded.seconds});
     if (comm.rank == 0) print_summary(summarise(all, loaded.needed_bytes), job);
     return 0;

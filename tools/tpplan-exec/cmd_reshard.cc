@@ -17,9 +17,9 @@ namespace tpplan {
 namespace {
 
 struct RankMoves {
-  uint64_t read = 0, written = 0, kept = 0, opened = 0;
+  uint64_t read = 0, written = 0, kept = 0, opened = 0, checked = 0;
 };
-auto members(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened); }
+auto members(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened, moves.checked); }
 
 // Opens the folder as its manifest knows it, or else all of it. The exit status.
 int open_input_folder(const ReshardArguments& arguments, const ManifestInput& before, const ManifestInput& after,
@@ -55,14 +55,16 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   status = open_input_folder(arguments, before, after, job, input);
   if (status != 0) return status;
   const std::string command = fmt::format("reshard from {} to {}", before.sha256, arguments.to);
+  MovedSums sums;
   return run_job(after, job, agreement_of(command, input.is_known ? input.known.first : input.source), [&](Comm& comm) {
-    const ReshardResult result = reshard(comm, input, after.sha256, arguments.to, job.staging);
+    const ReshardResult result = reshard(comm, input, sums, after.sha256, arguments.to, job.staging);
     RankMoves all;
-    for (const RankMoves& rank :
-         gather(comm, RankMoves{result.read_bytes, result.written_bytes, result.kept_bytes, result.opened_files})) {
+    for (const RankMoves& rank : gather(comm, RankMoves{result.read_bytes, result.written_bytes, result.kept_bytes,
+                                                        result.opened_files, result.checked_bytes})) {
       all.read += rank.read;
       all.written += rank.written;
       all.kept += rank.kept;
+      all.checked += rank.checked;
       all.opened = std::max(all.opened, rank.opened);
     }
     if (comm.rank != 0) return 0;
@@ -72,6 +74,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
         write_member(json, "written_bytes", all.written);
         write_member(json, "kept_bytes", all.kept);
         write_member(json, "most_files_opened", all.opened);
+        write_member(json, "checked_bytes", all.checked);
       });
     else if (speaks_to_people(job))
       print(STDERR_FILENO, fmt::format("{} read, {} written to {}{}\n", human_bytes(all.read), human_bytes(all.written),

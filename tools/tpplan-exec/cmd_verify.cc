@@ -18,10 +18,12 @@ namespace {
 
 // What a rank found equal.
 struct RankProof {
-  uint64_t compared_bytes = 0;
+  uint64_t compared_bytes = 0, checked_bytes = 0, read_bytes = 0;
   double seconds = 0;
 };
-auto members(RankProof& proof) { return std::tie(proof.compared_bytes, proof.seconds); }
+auto members(RankProof& proof) {
+  return std::tie(proof.compared_bytes, proof.checked_bytes, proof.read_bytes, proof.seconds);
+}
 
 // Compares or writes the checksums. Returns the exit status.
 int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestInput& input,
@@ -43,20 +45,23 @@ int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestIn
 }
 
 void print_proof(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result,
-                 const JobArguments& job) {
+                 uint64_t checked, const JobArguments& job) {
   const bool compared = !arguments.weights.empty();
   if (job.json) {
     print_result([&](JsonWriter& json) {
       write_member(json, "equal", true);
       write_member(json, "compared_bytes", result.compared_bytes);
+      write_member(json, "checked_bytes", checked);
       write_seconds(json, result.seconds);
     });
   } else if (speaks_to_people(job)) {
-    print(STDERR_FILENO,
-          fmt::format("the shards tile {}{}{}\n",
-                      counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
-                      compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
-                      arguments.checksums.empty() ? "" : "; checksums agree"));
+    print(
+        STDERR_FILENO,
+        fmt::format("the shards tile {}{}{}{}\n",
+                    counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
+                    compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
+                    checked == 0 ? "" : fmt::format("; {} agree with the checksums beside them", human_bytes(checked)),
+                    arguments.checksums.empty() ? "" : "; checksums agree"));
   }
 }
 
@@ -64,8 +69,10 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
 
 int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   const bool hashes = !arguments.checksums.empty() || !arguments.write_checksums.empty();
-  if (arguments.weights.empty() && (arguments.from.empty() || !hashes))
-    return usage_error("verify compares with --weights, or shards of --from with --checksums; neither is given");
+  if (arguments.weights.empty() && arguments.from.empty())
+    return usage_error(
+        hashes ? "verify reads shards of --from, or of --weights; neither is given"
+               : "verify compares with --weights, or shards of --from with what they keep; neither is given");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -85,20 +92,31 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   SharedShards shared;
   return run_job(input, job, agreement_of(arguments.weights.empty() ? "verify" : "verify with weights", loaded),
                  [&](Comm& comm) {
-                   std::ignore = load_together(comm, input.manifest, loaded, job, shared);
+                   const LoadResult read = load_together(comm, input.manifest, loaded, job, shared);
                    VerifyResult result;
                    if (!arguments.weights.empty())
                      result = verify_shards(comm, weights, work_of(comm, shared), job.threads, progress_of(comm, job));
                    if (result.difference) throw *result.difference;
                    VerifyResult total;
-                   for (const RankProof& rank : gather(comm, RankProof{result.compared_bytes, result.seconds})) {
+                   uint64_t checked = 0, read_bytes = 0;
+                   for (const RankProof& rank :
+                        gather(comm, RankProof{result.compared_bytes, read.checked_bytes, read.read_bytes,
+                                               arguments.weights.empty() ? read.seconds : result.seconds})) {
                      total.seconds = std::max(total.seconds, rank.seconds);
                      total.compared_bytes += rank.compared_bytes;
+                     checked += rank.checked_bytes;
+                     read_bytes += rank.read_bytes;
                    }
+                   if (arguments.weights.empty() && !hashes && checked < read_bytes)
+                     throw Fault{.code = Code::TP8044,
+                                 .message = fmt::format("{} of {} stand there without a checksum",
+                                                        human_bytes(read_bytes - checked), human_bytes(read_bytes)),
+                                 .help = "give --weights or --checksums to compare with",
+                                 .place = arguments.from};
                    int found = 0;
                    if (hashes)
                      found = use_checksums(comm, arguments, input, work_of(comm, shared), loaded.missing, job.threads);
-                   if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, job);
+                   if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, checked, job);
                    return found;
                  });
 }
