@@ -58,12 +58,6 @@ std::string text_of(std::span<const uint64_t> words) {
 
 uint64_t total(std::span<const uint64_t> sizes) { return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}); }
 
-std::string gather_text(Comm& comm, const Group& group, std::string_view mine, std::span<const uint64_t> sizes) {
-  const Memory in = take(comm, mine), out = take(comm, total(sizes));
-  require(comm, comm.backend->all_gather(comm, group, in.get(), out.get(), sizes));
-  return read(comm, out, total(sizes));
-}
-
 std::string exchange_text(Comm& comm, const Group& group, std::string_view mine, std::span<const uint64_t> sends,
                           std::span<const uint64_t> receives) {
   const Memory in = take(comm, mine), out = take(comm, total(receives));
@@ -72,12 +66,6 @@ std::string exchange_text(Comm& comm, const Group& group, std::string_view mine,
 }
 
 }  // namespace
-
-std::vector<std::string> gather_bytes(Comm& comm, const Group& group, std::string_view mine) {
-  const std::vector<uint64_t> own{mine.size()}, word(group.ranks.size(), sizeof(uint64_t));
-  const std::vector<uint64_t> sizes = words_of(gather_text(comm, group, text_of(own), word));
-  return cut(gather_text(comm, group, mine, sizes), sizes);
-}
 
 std::vector<std::string> exchange_bytes(Comm& comm, const Group& group, const std::vector<std::string>& mine) {
   std::vector<uint64_t> sends;

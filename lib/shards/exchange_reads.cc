@@ -8,21 +8,12 @@
 
 #include "base/text.h"
 #include "ranks/deadline.h"
+#include "shards/staging_memory.h"
 
 namespace tpplan {
 namespace {
 
 constexpr uint64_t kMinExchange = 4096, kMaxExchange = uint64_t{4} << 20;
-
-// Memory of a device that frees itself.
-using Memory = std::unique_ptr<void, void (*)(void*)>;
-
-Memory take(void* memory, void (*release)(void*), uint64_t bytes) {
-  if (memory == nullptr)
-    throw Fault{.code = Code::TP8012,
-                .message = fmt::format("no memory is left for {} of staging", human_bytes(bytes))};
-  return {memory, release};
-}
 
 // Bytes of an item that one rank gets.
 uint64_t bytes_for(const ReadItem& item, int rank) {
@@ -72,11 +63,12 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
   Group group{.ranks = comm.node};
   group.self = static_cast<size_t>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   const bool on_host = device.is_host_memory;
-  const Memory read = take(device.allocate_staging(block), device.release_staging, block);
-  const Memory packed = take(device.allocate_staging(members * block), device.release_staging, members * block);
-  const Memory send = on_host ? Memory(nullptr, device.release)
-                              : take(device.allocate(members * block), device.release, members * block);
-  const Memory receive = take(device.allocate(members * block), device.release, members * block);
+  const StagingMemory read = take_staging(device.allocate_staging(block), device.release_staging, block);
+  const StagingMemory packed =
+      take_staging(device.allocate_staging(members * block), device.release_staging, members * block);
+  const StagingMemory send = on_host ? StagingMemory(nullptr, device.release)
+                                     : take_staging(device.allocate(members * block), device.release, members * block);
+  const StagingMemory receive = take_staging(device.allocate(members * block), device.release, members * block);
 
   const Clock::time_point start = Clock::now();
   Progress shows{.title = "loading what ranks share", .kind = progress};

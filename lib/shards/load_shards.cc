@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "base/text.h"
 #include "ranks/deadline.h"
 #include "ranks/memory_sharers.h"
+#include "shards/broadcast_reads.h"
 #include "shards/exchange_reads.h"
 #include "shards/plan_reads.h"
 #include "shards/read_cells.h"
@@ -31,14 +33,8 @@ bool is_shared(const ReadCell& cell) {
 // out.
 struct DealtCells {
   std::vector<const ReadCell*> own, shared;
-  uint64_t own_bytes = 0;
+  uint64_t own_bytes = 0, own_needed = 0;
 };
-
-Group group_of(const Comm& comm, std::vector<int> ranks) {
-  Group group{.ranks = std::move(ranks)};
-  group.self = static_cast<size_t>(std::ranges::find(group.ranks, comm.rank) - group.ranks.begin());
-  return group;
-}
 
 DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
   DealtCells dealt;
@@ -50,6 +46,35 @@ DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool alone) {
   }
   for (const ReadCell* cell : dealt.own) dealt.own_bytes += bytes_of(*cell);
   return dealt;
+}
+
+// The cells of a rank's own plan: what it alone holds, and what others hold alike, tensor by tensor.
+DealtCells deal_alike(const Comm& comm, const Manifest& manifest, const ReadPlan& plan) {
+  DealtCells dealt;
+  for (const ReadCell& cell : plan.cells) {
+    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, cell.tensor));
+    const bool is_alone = ranks_alike(layout, manifest.mesh, comm.rank).size() == 1;
+    (is_alone ? dealt.own : dealt.shared).push_back(&cell);
+    if (!is_alone) continue;
+    dealt.own_bytes += bytes_of(cell);
+    const uint64_t lines = bytes_of(cell) / cell.line_bytes;
+    for (const ReadSegment& segment : cell.segments)
+      dealt.own_needed += segment.targets.empty() ? 0 : segment.bytes * lines;
+  }
+  std::ranges::stable_sort(dealt.shared, {}, &ReadCell::tensor);
+  return dealt;
+}
+
+// The ranks that read each byte once between them.
+Group readers_of(const Comm& comm, bool alone, bool broadcast) {
+  std::vector<int> ranks = alone ? std::vector{comm.rank} : comm.node;
+  if (broadcast) {
+    ranks.resize(static_cast<size_t>(comm.world));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  Group group{.ranks = std::move(ranks)};
+  group.self = static_cast<size_t>(std::ranges::find(group.ranks, comm.rank) - group.ranks.begin());
+  return group;
 }
 
 }  // namespace
@@ -72,7 +97,7 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
     throw Fault{.code = Code::TP8012,
                 .message = fmt::format("--staging {} is too little", human_bytes(options.staging)),
                 .help = fmt::format("give at least {}", human_bytes(kMinStaging))};
-  const bool alone = comm.process.size() == static_cast<size_t>(comm.world);
+  const bool alone = comm.process.size() == static_cast<size_t>(comm.world), broadcast = options.broadcast && !alone;
   ReadPlan plan;
   PieceSums sums;
   ReadTo to{
@@ -80,13 +105,13 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   for (ShardStore& store : stores) to.stores[static_cast<size_t>(store.rank)] = &store;
   const auto make_plan = [&] {
     to.manifest = stores.front().manifest;
-    plan = plan_reads(*to.manifest, source, alone ? comm.process : comm.node);
+    plan = plan_reads(*to.manifest, source, alone ? comm.process : broadcast ? std::vector{comm.rank} : comm.node);
     sums = make_sums(source);
     to.sums = &sums;
   };
   work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
-  DealtCells dealt = deal_cells(comm, plan, alone);
+  DealtCells dealt = broadcast ? deal_alike(comm, *to.manifest, plan) : deal_cells(comm, plan, alone);
   const ReadPace pace = pace_of(reading_threads(comm, options.threads), options.staging);
   const CellList list = list_items(std::move(dealt.own), pace.block);
 
@@ -100,11 +125,18 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   finish_together(comm, queue, {.title = "loading", .total_bytes = dealt.own_bytes, .kind = options.progress});
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
-  if (!alone) result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging, options.progress);
+  if (broadcast) {
+    const BroadcastResult shared = broadcast_reads(comm, to, dealt.shared, options.staging, options.progress);
+    result.read_bytes += shared.read_bytes;
+    result.needed_bytes = dealt.own_needed + shared.needed_bytes;
+    result.is_broadcast = true;
+  } else if (!alone) {
+    result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging, options.progress);
+  }
   if (!stores.empty()) check_unchanged(source);
   if (has_sums(source)) {
     begin_step(comm, "load: comparing checksums");
-    const SumsEnd end = compare_sums(comm, group_of(comm, alone ? std::vector{comm.rank} : comm.node), sums, source);
+    const SumsEnd end = compare_sums(comm, readers_of(comm, alone, broadcast), sums, source);
     result.checked_bytes = end.checked_bytes;
     work_together(comm, "load: agreeing on checksums", [&] {
       if (end.fault) throw Fault(*end.fault);

@@ -52,11 +52,11 @@ struct PieceLines {
 void add_lines(PieceSums& sums, const WeightSource& source, const ReadCell& cell, const PieceLines& lines,
                const char* from);
 
-// Compares what the ranks of `group` have read together of each piece; all of them call it. Bytes of which another rank
-// read the rest are counted by the first of them alone.
+// Compares what the ranks of `group`, who read no byte twice, have read together of each piece; all of them call it.
+// What several have read of one is told to the rank that answers for it.
 struct SumsEnd {
-  uint64_t checked_bytes = 0;
-  std::optional<Fault> fault;  // the same on all
+  uint64_t checked_bytes = 0;  // that this rank answers for, or read alone
+  std::optional<Fault> fault;  // of them, the first
 };
 [[nodiscard]] SumsEnd compare_sums(Comm& comm, const Group& group, const PieceSums& sums, const WeightSource& source);
 

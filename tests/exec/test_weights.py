@@ -259,7 +259,7 @@ def test_checksums_find_one_changed_bit(tmp_path):
     succeeds("verify", manifest, "--from", tmp_path / "out", "--checksums", tmp_path / "sums.json")
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--checksums", tmp_path / "sums.json")
     shard = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
-    content = bytearray(shard.read_bytes())
+    content = bytearray(shard.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13))  # the file's own find it sooner
     content[-1] ^= 1
     shard.write_bytes(content)
     for more in (["--checksums", tmp_path / "sums.json"], ["--weights", tmp_path / "w.safetensors"]):

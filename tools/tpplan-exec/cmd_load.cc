@@ -23,15 +23,19 @@ struct LoadSummary {
 
 // What rank 0 learns of the others.
 struct RankLoad {
-  uint64_t read = 0, bytes = 0, checked = 0;
+  uint64_t read = 0, needed = 0, bytes = 0, checked = 0;
+  bool is_broadcast = false;  // needed is this rank's alone, else all of its node
   double seconds = 0;
 };
-auto members(RankLoad& load) { return std::tie(load.read, load.bytes, load.checked, load.seconds); }
+auto members(RankLoad& load) {
+  return std::tie(load.read, load.needed, load.bytes, load.checked, load.is_broadcast, load.seconds);
+}
 
-LoadSummary summarise(const std::vector<RankLoad>& ranks, uint64_t needed) {
-  LoadSummary summary{.needed = needed};
+LoadSummary summarise(const std::vector<RankLoad>& ranks) {
+  LoadSummary summary;
   for (const RankLoad& rank : ranks) {
     summary.read += rank.read;
+    summary.needed = rank.is_broadcast ? summary.needed + rank.needed : ranks.front().needed;
     summary.checked += rank.checked;
     summary.seconds = std::max(summary.seconds, rank.seconds);
     summary.rank_bytes.push_back(rank.bytes);
@@ -80,10 +84,12 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   return run_job(input, job, agreement_of("load", source), [&](Comm& comm) {
     const LoadResult loaded = load_together(comm, input.manifest, source, job, shared);
     const std::vector<RankLoad> all = gather(comm, RankLoad{.read = loaded.read_bytes,
+                                                            .needed = loaded.needed_bytes,
                                                             .bytes = bytes_of_rank(input.manifest, comm.rank),
                                                             .checked = loaded.checked_bytes,
+                                                            .is_broadcast = loaded.is_broadcast,
                                                             .seconds = loaded.seconds});
-    if (comm.rank == 0) print_summary(summarise(all, loaded.needed_bytes), job);
+    if (comm.rank == 0) print_summary(summarise(all), job);
     return 0;
   });
 }

@@ -82,6 +82,12 @@ void add_staging(CLI::App& command, JobArguments& job) {
   take_threads(command.add_option("--threads", job.threads, "threads that read; one a processor without it"));
 }
 
+void add_broadcast(CLI::App& command, JobArguments& job) {
+  command.add_flag(
+      "--broadcast", job.broadcast,
+      "read each byte once in the whole job and not on each node: ranks send each other what they hold alike");
+}
+
 // ---- the commands ----
 
 void declare_doctor(CLI::App& command, LineArguments& line) { command.add_flag("--json", line.job.json, "as JSON"); }
@@ -99,6 +105,7 @@ void declare_load(CLI::App& command, LineArguments& line) {
       ->type_name("PATH");
   command.add_option("--print", line.load.print, "print what would be read and where it goes, and stop")
       ->check(CLI::IsMember({"reads"}));
+  add_broadcast(command, line.job);
   add_staging(command, line.job);
   add_job(command, line.job);
 }
@@ -126,6 +133,7 @@ void declare_verify(CLI::App& command, LineArguments& line) {
       ->type_name("FILE");
   command.add_option("--write-checksums", line.verify.write_checksums, "write a checksum for each rank's shard")
       ->type_name("FILE");
+  add_broadcast(command, line.job);
   add_staging(command, line.job);
   add_job(command, line.job);
 }
@@ -151,6 +159,7 @@ void declare_save(CLI::App& command, LineArguments& line) {
       ->type_name("PATH");
   command.add_option("-o,--output", line.save.output, "folder for a file a rank")->type_name("DIR");
   command.add_option("--consolidated", line.save.consolidated, "write one file with whole tensors")->type_name("FILE");
+  add_broadcast(command, line.job);
   add_staging(command, line.job);
   add_job(command, line.job);
 }

@@ -21,6 +21,7 @@ struct JobArguments {
   uint64_t staging = uint64_t{256} << 20;  // bytes of host memory that a rank's loading may take
   int threads = 0;                         // that read, of all ranks of this process together; 0: one a processor
   std::string format{kForPeople};          // of findings: human, json, jsonl
+  bool broadcast = false;                  // what ranks hold alike is read once in the job
   bool json = false;                       // the result on standard output as JSON
   bool quiet = false;
 };

@@ -128,8 +128,9 @@ LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSourc
     for (const int rank : comm.process) shared.push_back(allocate_shards(manifest, rank, *comm.device));
   };
   work_together(comm, "load: allocating", comm.rank == comm.process.front() ? allocate : std::function<void()>());
-  return load_shards(comm, source, work_of(comm, shared),
-                     {.staging = job.staging, .threads = job.threads, .progress = progress_of(comm, job)});
+  return load_shards(
+      comm, source, work_of(comm, shared),
+      {.staging = job.staging, .threads = job.threads, .progress = progress_of(comm, job), .broadcast = job.broadcast});
 }
 
 // A line each: where two ranks differ, the first line that does is named.
@@ -143,7 +144,8 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                               .world = static_cast<int>(device_count(input.manifest.mesh)),
                               .deadline = job.deadline,
                               .start_deadline = job.start_deadline,
-                              .agreement = fmt::format("manifest {}, {}, {}", input.sha256, kExecVersion, command)};
+                              .agreement = fmt::format("manifest {}, {}, {}{}", input.sha256, kExecVersion, command,
+                                                       job.broadcast ? "\nbroadcast" : "")};
   const JobEnd end = run_ranks(options, body);
   if (!end.fault) return end.status;
   return std::max(end.status, says(*end.fault) ? report(*end.fault, input.file.name) : exit_status(*end.fault));

@@ -1,0 +1,123 @@
+"""load, verify and save with --broadcast: each byte of the files is read once in the whole job, however many nodes there are, and what
+ranks hold alike they send each other. Here every rank is a process, and a node of its own; a library in NCCL's place carries the bytes,
+and once Open MPI."""
+
+import json
+
+import pytest
+from executor import EXECUTOR, execute, succeeds
+from nccl_job import run_on_stand_in
+from ranks import mpirun, needs_mpi
+from test_own_checksums import LARGE, LARGE_CUT, SEGMENTS, change_a_bit
+from test_stuck_calls import FAULTY, call
+from weights import byte_count, compile_manifest, random_tensors, write_file
+
+SIZE = sum(byte_count(*shape) for shape in LARGE.values())
+MESHES = [{"dp": 2, "fsdp": 1, "tp": 2}, {"dp": 2, "fsdp": 2, "tp": 1}, {"fsdp": 1, "dp": 3, "tp": 1}]
+
+
+def own_node(rank):
+    return {
+        "LD_PRELOAD": FAULTY,
+        "FAULTY_HOST": f"node{rank}",
+        "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+        "TSAN_OPTIONS": "report_bugs=0",
+    }
+
+
+def write_inputs(folder, mesh):
+    """(manifest, weights)"""
+    write_file(folder / "w.safetensors", random_tensors(LARGE))
+    return compile_manifest(folder, LARGE, LARGE_CUT, mesh, segments=SEGMENTS), folder / "w.safetensors"
+
+
+def on_nodes(folder, ranks, *arguments, more=(), of_rank=own_node, **environment):
+    words = [EXECUTOR, *arguments, "--backend", "nccl", "--device", "cpu", *more]
+    return run_on_stand_in(folder, ranks, words, of_rank, **environment)
+
+
+def result_of(job):
+    assert job.statuses == [0] * len(job.statuses), job.errors
+    return json.loads(job.outputs[0])
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_each_byte_is_read_once_in_the_job(mesh, tmp_path):
+    manifest, weights = write_inputs(tmp_path, mesh)
+    ranks = mesh["dp"] * mesh["fsdp"] * mesh["tp"]
+    load = ["load", manifest, "--weights", weights, "--json"]
+    apart = result_of(on_nodes(tmp_path, ranks, *load))
+    assert apart["read_bytes"] >= mesh["dp"] * SIZE
+    for staging in ("1MB", "64MB"):
+        once = result_of(on_nodes(tmp_path, ranks, *load, "--broadcast", "--staging", staging))
+        assert once["needed_bytes"] == SIZE <= once["read_bytes"] <= 1.1 * SIZE  # with short gaps of a fused dim
+        assert once["bytes_per_rank"] == apart["bytes_per_rank"]
+
+
+@pytest.mark.parametrize("mesh", MESHES[:2], ids=str)
+def test_every_rank_holds_what_it_would_have_read(mesh, tmp_path):
+    """Byte for byte as the source has it, and kept so: from whole tensors, and from shards of another mesh with their checksums."""
+    manifest, weights = write_inputs(tmp_path, mesh)
+    ranks = mesh["dp"] * mesh["fsdp"] * mesh["tp"]
+    proof = result_of(on_nodes(tmp_path, ranks, "verify", manifest, "--weights", weights, "--json", "--broadcast"))
+    assert proof["equal"] and proof["compared_bytes"] >= mesh["dp"] * SIZE
+    other = compile_manifest(tmp_path, LARGE, LARGE_CUT, {"fsdp": 3, "tp": 2}, "other.json", segments=SEGMENTS)
+    succeeds("save", other, "--weights", weights, "-o", tmp_path / "shards")
+    saved = on_nodes(
+        tmp_path, ranks, "save", manifest, "--weights", tmp_path / "shards", "-o", tmp_path / "to", "--broadcast"
+    )
+    assert saved.statuses == [0] * ranks, saved.errors
+    succeeds("save", manifest, "--weights", weights, "-o", tmp_path / "local", "--broadcast")
+    files = lambda name: {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}  # noqa: E731
+    assert files("to") == files("local")
+    loaded = result_of(
+        on_nodes(tmp_path, ranks, "load", manifest, "--weights", tmp_path / "shards", "--json", "--broadcast")
+    )
+    assert loaded["checked_bytes"] == loaded["needed_bytes"] == SIZE
+    change_a_bit(sorted((tmp_path / "shards").glob("*.safetensors"))[2], "middle")
+    damaged = on_nodes(tmp_path, ranks, "load", manifest, "--weights", tmp_path / "shards", "--broadcast")
+    assert damaged.statuses == [1] * ranks and "has CRC-32C" in " ".join("".join(damaged.errors).split())
+
+
+@needs_mpi
+def test_over_mpi_too(tmp_path):
+    manifest, weights = write_inputs(tmp_path, MESHES[0])
+    words = ["verify", manifest, "--weights", weights, "--backend", "mpi", "--json", "--quiet", "--broadcast"]
+    result = mpirun(4, EXECUTOR, *words)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["equal"]
+
+
+@pytest.mark.parametrize("kind", ["exit", "throw"])
+def test_a_rank_that_is_lost_under_way_is_named(kind, tmp_path):
+    manifest, weights = write_inputs(tmp_path, MESHES[0])
+    words = ["load", manifest, "--weights", weights, "--broadcast", "--deadline", "20"]
+    steps = 0
+    for step in range(4, 30, 2):
+        job = on_nodes(tmp_path, 4, *words, TPPLAN_EXEC_FAULT=f"rank=2,step={step},kind={kind}")
+        if job.statuses == [0] * 4:
+            break
+        said = "".join(job.errors)
+        assert all(job.statuses) and "rank 2" in said and said.count("error[") == 1, said
+        steps += "all_gather of" in said
+    assert job.statuses == [0] * 4 and steps >= 2
+
+
+def test_a_read_that_hangs_or_fails_is_its_ranks(tmp_path):
+    manifest, weights = write_inputs(tmp_path, MESHES[0])
+    words = ["load", manifest, "--weights", weights, "--broadcast", "--deadline", "3", "--staging", "1MB"]
+    for kind, code in (("hang", "TP8008"), (5, "TP8029")):
+        faulty = call("pread", "w.safetensors", 12, kind)
+        job = on_nodes(tmp_path, 4, *words, of_rank=lambda rank: own_node(rank) | (faulty if rank == 1 else {}))  # noqa: B023
+        said = "".join(job.errors)
+        assert all(job.statuses) and said.count("error[") == 1, said
+        assert weights.name in said and ("rank 1" in said or "error[" in job.errors[1]), said
+        assert kind == "hang" or code in said
+
+
+def test_threads_of_one_process_read_each_byte_once_anyway(tmp_path):
+    manifest, weights = write_inputs(tmp_path, MESHES[0])
+    assert (
+        json.loads(execute("load", manifest, "--weights", weights, "--json", "--broadcast").stdout)["read_bytes"]
+        == SIZE
+    )
