@@ -34,7 +34,8 @@ void check_experts(const Neighbours& n, ModuleId id) {
     d->counted = "module";
     d->message = fmt::format("the experts `{}` are cut, and nothing sums what the ranks make of them", module.path);
     d->notes.push_back({"each rank's output is a part of a sum", span_of(n.graph, module)});
-    d->help = "give the module of the experts moe_tp_experts";
+    d->help = fmt::format("give the module of the experts {}",
+                          style->cut_dim == kDimExpert ? "ep_dispatch_experts" : "moe_tp_experts");
     return;
   }
 }
@@ -132,7 +133,7 @@ Neighbours look_around(const TpPlan& plan, const ModelGraph& graph, const MatchT
     if (style == nullptr) continue;
     if (!style->cut_dim.empty())
       n.rules[match.module] = match.rule;
-    else if (style->output.used && style->name != "sequence_parallel")
+    else if ((style->output.used && style->name != "sequence_parallel") || style->name == "ep_dispatch_experts")
       n.closed[match.module] = true;
   }
   return n;

@@ -6,6 +6,7 @@
 
 #include "walk/accumulate_grad.h"
 #include "walk/data_axes.h"
+#include "walk/dispatch.h"
 #include "walk/record_call.h"
 #include "walk/redistribute_grad.h"
 #include "walk/slots.h"
@@ -88,6 +89,10 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
       return sum_tail_back(b, entry, std::move(grad), in);
     case TapeKind::View:
       list_calls(b.walk, data_calls(b.walk, b.walk.slots[in].held).backward, entry.module);
+      return grad;
+    case TapeKind::Dispatch:
+    case TapeKind::Combine:
+      list_dispatch_back(b.walk, entry);
       return grad;
     case TapeKind::SumValue:  // _AllReduceForward: the gradient as it is
     case TapeKind::Op:        // operation_back

@@ -51,6 +51,7 @@ constexpr StyleProgram kPrograms[] = {
     {.style = "colwise_rep", .input = kTakeWhole, .output = kGather, .call = kTensorToTensor, .fast = &kFastGather},
     {.style = "embedding_colwise", .input = kTakeWhole, .output = kGather, .call = kTensorToTensor},
     {.style = "embedding_rowwise", .input = kTakeWhole, .output = kSum, .call = kTensorToTensor},
+    {.style = "ep_dispatch_experts", .call = kGivesTensor, .local_params = true, .deals_experts = true},
     {.style = "local_params", .local_params = true},
     {.style = "mla_kv_a_proj", .output = kSumTail, .call = kGivesTensor},
     {.style = "moe_identity_expert", .input = kDivide, .call = kTakesTensor},

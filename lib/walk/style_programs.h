@@ -53,6 +53,7 @@ struct StyleProgram {
   CallForm call{};
   bool local_params = false;       // the module sees its own parameters as plain pieces
   bool sums_params = false;        // the gradients of its own parameters are summed (native), once each is complete
+  bool deals_experts = false;      // walk/dispatch.h
   const FastPath* fast = nullptr;  // nullptr: it has none
 };
 
@@ -76,6 +77,7 @@ struct ModuleProgram {
   bool has_params = false;
   bool runs_locally = false;    // computes with its own pieces as plain tensors
   bool adds_bias_late = false;  // to the result, once its open sum is closed
+  bool deals_experts = false;   // walk/dispatch.h
   std::string_view refused;     // why it is not run at all; empty: it is
 };
 

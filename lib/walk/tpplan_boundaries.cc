@@ -9,6 +9,7 @@
 #include "infer/grad_reduce.h"
 #include "walk/causes.h"
 #include "walk/data_axes.h"
+#include "walk/dispatch.h"
 #include "walk/from_local.h"
 #include "walk/node_args.h"
 #include "walk/param_layouts.h"
@@ -141,7 +142,8 @@ void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
       set_slot(walk, value, new_slot(walk, slot));
       continue;
     }
-    set_slot(walk, value, view_of(walk, held, plain));
+    const SlotId shown = view_of(walk, held, plain);
+    set_slot(walk, value, frame.steps->deals_experts ? join_experts(walk, shown, frame.rule) : shown);
     if (walk.crash != kNoId) return;
   }
 }
@@ -236,6 +238,11 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
     if (at != kNoId) given[at] = run_steps(walk, value, given[at], frame.module, false);
     if (walk.crash != kNoId) return;
   }
+  if (program.deals_experts && !check_experts(walk, frame.module, frame.rule)) return;
+  for (size_t i = 0; program.deals_experts && i < given.size(); ++i) {
+    if (crossings[i].depth == 1) given[i] = dispatch_tokens(walk, given[i], frame.rule);
+    if (walk.crash != kNoId) return;
+  }
   // modules.py, _how: whether it computes with plain tensors, and whether its plain inputs must become DTensors first.
   ModuleFrame& own = walk.frames.back();
   bool plain = program.runs_locally || !program.has_params;
@@ -259,6 +266,8 @@ void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   const auto crossings = crossings_of(walk, node);
   std::vector<SlotId> given;
   for (const Crossing& c : crossings) given.push_back(walk.slot_of[c.from]);
+  if (frame.steps != nullptr && frame.steps->deals_experts && !given.empty())
+    given[0] = combine_tokens(walk, given[0], frame);
   for (size_t i = 0; frame.steps != nullptr && i < frame.steps->outputs.size(); ++i) {
     const ValueProgram& value = frame.steps->outputs[i];
     const uint32_t at = find_result(walk, crossings, value);

@@ -15,14 +15,13 @@ struct LocalStyle {
   std::string_view name;
   StepKind input = StepKind::ToLocal;   // what is done to the first argument beside its boundary
   StepKind output = StepKind::ToLocal;  // ToLocal: nothing
-  bool is_dispatch = false;             // by code of the model that is not there
+  bool deals_experts = false;
   bool is_one_axis = false;  // sums or divides over the axis of its rule: a manifest says it only where it is alone
 };
 
 constexpr LocalStyle kLocalStyles[] = {
     {.name = "all_reduce"},
-    {.name = "ep_dispatch_experts", .is_dispatch = true},
-    {.name = "grouped_gemm", .is_dispatch = true},
+    {.name = "ep_dispatch_experts", .deals_experts = true},
     {.name = "local_params"},
     {.name = "mla_kv_a_proj", .output = StepKind::SumTailGradient, .is_one_axis = true},
     {.name = "moe_identity_expert", .input = StepKind::Divide, .is_one_axis = true},
@@ -136,8 +135,7 @@ ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries,
     if (module.rule == kNoRule) module.rule = rule;
     if (style == nullptr) continue;
     module.runs_locally = true;
-    if (style->is_dispatch)
-      module.refused = "dispatches tokens by code of transformers, and is not run by tpplan.torch";
+    module.deals_experts = module.deals_experts || style->deals_experts;
     if (style->is_one_axis && axes.size() != 1) module.refused = "needs a mesh with one axis beside the data axes";
   }
   std::vector<Placement> open(axes.size());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "walk/causes.h"
+#include "walk/dispatch.h"
 #include "walk/from_local.h"
 #include "walk/slots.h"
 #include "walk/steps.h"
@@ -40,7 +41,9 @@ void see_params_locally(Walk& walk, ModuleFrame& frame) {
       hide_bias(walk, frame, value);
     } else if (layout_of(walk, whole).is_dtensor) {
       frame.hidden.emplace_back(value, whole);
-      set_slot(walk, value, to_local(walk, whole, 0, frame.rule));
+      set_slot(
+          walk, value,
+          frame.program->deals_experts ? join_experts(walk, whole, frame.rule) : to_local(walk, whole, 0, frame.rule));
     }
   }
 }
@@ -73,6 +76,7 @@ SlotId run_steps(Walk& walk, std::span<const BoundaryStep> steps, SlotId slot, c
 // What the module sees of one argument.
 SlotId take_argument(Walk& walk, const GraphNode& node, const Crossing& c, SlotId slot, const ModuleFrame& frame) {
   const StyleProgram& program = *frame.program;
+  if (program.deals_experts && c.depth == 1) return dispatch_tokens(walk, slot, frame.rule);
   if (c.depth == 1 && c.position == 2 && node.positional >= 3)
     return run_steps(walk, program.second, slot, frame, false);
   if (c.depth != 1 || c.position != 0) return slot;
@@ -87,6 +91,7 @@ SlotId take_argument(Walk& walk, const GraphNode& node, const Crossing& c, SlotI
 SlotId leave_result(Walk& walk, SlotId slot, const ModuleFrame& frame) {
   const bool fast = frame.fast && !layout_of(walk, slot).is_dtensor;
   slot = run_steps(walk, fast ? frame.program->fast->output : frame.program->output, slot, frame, true);
+  if (walk.crash == kNoId && frame.program->deals_experts) slot = combine_tokens(walk, slot, frame);
   if (walk.crash == kNoId && frame.bias != kNoId && !is_all_whole(walk.table, layout_of(walk, frame.bias)))
     crash_at(walk, Code::TP5102,
              fmt::format("{} adds a piece of the bias to the whole result", style_name(walk, frame.rule)), frame.rule,
@@ -112,6 +117,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
   }
   own.fast = frame.program->fast != nullptr && !records_gradients(walk) && module.kind == ModuleKind::Linear;
   if (!check_call(walk, node, own)) return;
+  if (frame.program->deals_experts && !check_experts(walk, frame.module, frame.rule)) return;
   for (const Crossing& c : crossings) {
     // A value that enters twice is the one outside, whatever the style made of its first place.
     ValueId outside = c.from;
@@ -120,6 +126,7 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
     }
     const SlotId slot = take_argument(walk, node, c, walk.slot_of[outside], own);
     if (walk.crash != kNoId) return;
+    if (frame.program->deals_experts && is_chosen(c)) own.chosen = slot;
     set_slot(walk, c.to, slot);
   }
   if (frame.program->sums_params && records_gradients(walk)) {

@@ -50,7 +50,9 @@ enum class TapeKind : uint8_t {
   Divide,           // by the number of ranks
   Gather,           // of a fused result, segment by segment
   AddBias,          // to a sum that is closed
-  View              // of a parameter that our runtime spread
+  View,             // of a parameter that our runtime spread
+  Dispatch,         // of what goes to experts on all ranks: the identity (walk/dispatch.h)
+  Combine           // of what comes from them: the same
 };
 
 struct TapeEntry {
@@ -100,6 +102,7 @@ struct ModuleFrame {
   bool fast = false;                               // on the path of a Linear without gradients
   std::vector<std::pair<ValueId, SlotId>> hidden;  // parameters that the module sees otherwise, and what they were
   SlotId bias = kNoId;                             // that is added after the sum
+  SlotId chosen = kNoId;                           // the experts of each token, where tokens go to their ranks
 };
 
 // What an operation made of its operands: without the slots, so that it holds for each that is alike.

@@ -95,7 +95,18 @@ def test_the_right_plan_that_they_come_from_has_none(tmp_path, without_operation
 EXPERTS = {"mlp.experts.gate_up_proj": "packed_colwise", "mlp.experts.down_proj": "rowwise"}
 
 
-@pytest.mark.parametrize(("summed", "found"), [({}, {"TP5153"}), ({"mlp.experts": "moe_tp_experts"}, set())])
+DEALT = {"mlp.experts.gate_up_proj": "grouped_gemm", "mlp.experts.down_proj": "grouped_gemm"}
+
+
+@pytest.mark.parametrize(
+    ("summed", "found"),
+    [
+        ({}, {"TP5153"}),
+        ({"mlp.experts": "moe_tp_experts"}, set()),
+        (DEALT, {"TP5153"}),
+        (DEALT | {"mlp.experts": "ep_dispatch_experts"}, set()),
+    ],
+)
 def test_experts_that_nobody_sums_are_a_warning(summed, found, tmp_path):
     model = tmp_path / "mixtral.json"
     model.write_bytes(lzma.decompress((MODELS / "mixtral-8x7b.json.xz").read_bytes()))

@@ -425,7 +425,7 @@ def refusals():
         "`layers.9`.*no such module": edit("modules", 0, "path", "layers.9"),
         "no such module": edit("remat", ["nowhere"]),
         "mesh": edit("mesh", 0, "name", "xx"),
-        "dispatches tokens": edit("modules", 0, "style", "ep_dispatch_experts"),
+        "no `num_experts` of": edit("modules", 0, "style", "ep_dispatch_experts"),
         "qk_rope_head_dim": edit("modules", 0, "style", "mla_kv_a_proj"),
         "unknown layout": edit("modules", 0, "inputs", 0, "from", ["Nonsense(3)"]),
         "not legal": edit("parameters", 1, "spec", ["tp", "tp"]),

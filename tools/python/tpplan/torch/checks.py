@@ -5,8 +5,9 @@ from torch import nn
 from .. import slices
 from ..files import printable
 from ..manifest import EXPORT_AGAIN, ManifestError
+from .dispatch import experts_of
 from .state import fused_tensors
-from .styles import DISPATCH_STYLES, ONE_AXIS_STYLES, rope_size
+from .styles import ONE_AXIS_STYLES, rope_size
 from .values import maker
 
 
@@ -36,6 +37,8 @@ def check_modules(state, model):
             raise ManifestError(where, "stands in the manifest, but the model has no such module", EXPORT_AGAIN)
         _check_style(state, model, where, boundary.style)
         _check_boundary(state, where, boundary, modules[boundary.path])
+        if boundary.style == "ep_dispatch_experts":
+            experts_of(state, boundary.path, modules[boundary.path])
         other = first.setdefault(id(modules[boundary.path]), boundary)
         if (boundary.style, boundary.inputs, boundary.outputs) != (other.style, other.inputs, other.outputs):
             raise ManifestError(
@@ -43,8 +46,6 @@ def check_modules(state, model):
                 f"is the same module as `{printable(other.path)}`, and the plan gives them different boundaries",
                 "give all paths of one module one rule: it is called through one of them",
             )
-    for tensor in state.manifest.parameters.values():
-        _check_dispatch(f"parameter `{printable(tensor.path)}`", tensor.style)
     for path in state.manifest.remat:
         if path not in modules:
             raise ManifestError(
@@ -52,15 +53,7 @@ def check_modules(state, model):
             )
 
 
-def _check_dispatch(where, style):
-    if style in DISPATCH_STYLES:
-        raise ManifestError(
-            where, f"style {style} dispatches tokens by code of transformers", "load this model by transformers itself"
-        )
-
-
 def _check_style(state, model, where, style):
-    _check_dispatch(where, style)
     if style in ONE_AXIS_STYLES and len(state.model_axes) != 1:
         raise ManifestError(
             where,

@@ -12,6 +12,7 @@ from torch import nn
 from ..files import printable
 from ..manifest import ManifestError
 from .boundaries import has_open_sum, prepare_input, prepare_output
+from .dispatch import dealt_out
 from .mixing import map_tensors, mixed_in, skip_frames, tensors_of
 from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
@@ -44,6 +45,8 @@ def _wrap(state, path, module, boundary, rope, remat):
     fused = fused_tensors(state, path, module)
     style, inputs, outputs = (boundary.style, boundary.inputs, boundary.outputs) if boundary else (None, (), ())
     runs_locally = bool(fused) or style in LOCAL_STYLES
+    if style == "ep_dispatch_experts":
+        original = dealt_out(state, path, module, original, names)
 
     def run(*args, **kwargs):
         with mixed_in(state), noted(state):
@@ -83,7 +86,7 @@ def _wrap(state, path, module, boundary, rope, remat):
         skip_frames()
 
     # Who asks for the arguments of forward (transformers does) is told the model's own.
-    module.forward = functools.wraps(original)(rematerialised if remat else run)
+    module.forward = functools.wraps(module.forward)(rematerialised if remat else run)
     module.__deepcopy__ = _refuse_copy
 
 

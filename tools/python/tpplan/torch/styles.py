@@ -11,12 +11,10 @@ LOCAL_STYLES = (
     "packed_colwise",
     "packed_rowwise",
     "all_reduce",
+    "ep_dispatch_experts",
     "moe_identity_expert",
     "mla_kv_a_proj",
 )
-
-# Styles that dispatch tokens between ranks by code of the model, which is not here.
-DISPATCH_STYLES = ("ep_dispatch_experts", "grouped_gemm")
 
 # Styles that sum or divide over the axis of their rule, which a manifest says only where there is but one.
 ONE_AXIS_STYLES = ("moe_identity_expert", "mla_kv_a_proj")

@@ -1,0 +1,81 @@
+"""Experts of which each rank has some: a rank computes what the router gave to its own, and the ranks' results are summed.
+
+transformers' experts are called as forward(tokens, chosen, weights), with the numbers of the experts that a token goes to; here they get
+a row for each choice that is theirs, as there under AllToAllEP (distributed/expert_parallel.py). Every rank of a model axis has all
+tokens, so that none need to be sent."""
+
+from .. import slices
+from ..files import printable
+from ..manifest import ManifestError
+from ..paths import join
+from .communication import SumGradient
+from .placements import DTensor, Partial, Replicate, from_local, gathered
+
+
+def experts_of(state, path, module):
+    """(first, last + 1) of this rank's experts, and the axes that deal them out. Raises ManifestError where the module's tensors
+    do not have the same ones."""
+    known = state.manifest.parameters
+    paths = [join(path, name) for name, value in module._parameters.items() if value is not None]
+    tensors = [known[p] for p in paths if p in known]
+    cuts = {(t.shape[0], tuple(a for a in t.spec[0] if a in state.model_axes)) if t.shape else None for t in tensors}
+    where = f"module `{printable(path)}`"
+    if len(cuts) != 1 or None in cuts:
+        raise ManifestError(
+            where,
+            "is dealt out by its experts, and its parameters do not have the same ones on a rank",
+            "write `grouped_gemm` for all of them",
+        )
+    ((count, axes),) = cuts
+    if not axes and state.model_axes and not any(axis for t in tensors for axis in t.spec[0]):
+        raise ManifestError(
+            where,
+            "is dealt out by its experts, and every rank has all of them",
+            "write `grouped_gemm` for its parameters",
+        )
+    if getattr(module, "num_experts", None) != count:
+        raise ManifestError(
+            where,
+            f"is dealt out by its experts, and has no `num_experts` of {count}, by which its forward goes",
+            "give it that attribute",
+        )
+    begin, end = slices.cut((0, count), axes, state.manifest.mesh, state.coordinate)
+    return begin, end, axes
+
+
+def dealt_out(state, path, module, original, names):
+    """The module's forward, for experts of which this rank has some."""
+    begin, end, axes = experts_of(state, path, module)
+    axes = [axis for axis in axes if state.mesh.size(state.mesh.mesh_dim_names.index(axis)) > 1]
+    groups = [state.mesh.get_group(axis) for axis in axes]
+    open_sum = [Partial() if axis in axes else Replicate() for axis in state.model_axes]
+    if not axes:
+        return original
+    module.num_experts = end - begin
+
+    def forward(*args, **kwargs):
+        given = dict(zip(names, args)) | kwargs
+        tokens, chosen, weights = (_plain(given.pop(name)) for name in names[:3])
+        for group in groups:
+            tokens, weights = SumGradient.apply(tokens, group), SumGradient.apply(weights, group)
+        rows = ((chosen >= begin) & (chosen < end)).nonzero(as_tuple=True)
+        mine = _first(tokens[rows[:-1]], tokens), _first(chosen[rows], chosen), _first(weights[rows], weights)
+        mine = mine[0], mine[1][..., None] - begin, mine[2][..., None]
+        if not len(rows[0]):  # one of zeros, so that the weights have gradients, of zeros
+            mine = [value.sum(-2, keepdim=True) for value in mine]
+        out = original(*mine, **given)
+        out = out.reshape(-1, out.shape[-1])[: len(rows[0])].to(tokens.dtype)
+        summed = tokens.new_zeros((*tokens.shape[:-1], out.shape[-1])).index_put(rows[:-1], out, accumulate=True)
+        summed = from_local(summed, state.model_mesh, open_sum, summed.shape)
+        return gathered(summed)
+
+    return forward
+
+
+def _plain(value):
+    return gathered(value) if isinstance(value, DTensor) else value
+
+
+def _first(rows, like):
+    """Rows one after the other, in as many dims as the module is given."""
+    return rows.reshape(*[1] * (like.dim() - 2), *rows.shape)
