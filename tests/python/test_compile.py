@@ -33,6 +33,16 @@ class Words(nn.Module):
         return self.down(torch.relu(self.up(self.embed(tokens))))
 
 
+class InPlace(Words):
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        x *= 2.0
+        y = torch.relu_(self.up(x))
+        y = self.down(y)
+        y += 1
+        return y
+
+
 class Breaking(nn.Embedding):
     def forward(self, tokens):
         found = super().forward(tokens)
@@ -54,6 +64,7 @@ CASES = {
     "decoder": (lambda: models.Llama(layers=1), training.TP, "aot_eager", 0),
     "segments, whose modules run by themselves": (lambda: models.Encoder(layers=1, fused=True), FUSED, "aot_eager", 1),
     "a break of the graph behind the look-up": (Broken, WORDS, "aot_eager", 4),
+    "changes in place": (InPlace, WORDS, "aot_eager", 0),
     "kernels": (Words, WORDS, "inductor", 0),
 }
 

@@ -6,8 +6,11 @@ from torch import nn
 from .. import slices
 from ..files import printable
 from .communication import Gather, Step, step_of
-from .placements import DTensor, Partial, Replicate, Shard, counted, from_local, placement, redistributed
+from .placements import DTensor, Partial, Replicate, Shard, counted, from_local, left, placement, redistributed
 from .state import cutting_of, own_tensors
+
+# What these give, their own backward does not need.
+UNSAVED = (nn.Linear.forward, nn.Embedding.forward)
 
 
 def _name(path):
@@ -114,8 +117,10 @@ def _prepare_value(state, path, value, result, fused, module):
                 _gather_fused(state, path, result, fused, module),
                 [Replicate() if isinstance(p, Shard) else p for p in source],
             )
-    result = redistributed(_to_dtensor(state, path, result, source), target, _name(path))
-    return result.to_local() if value.use_local else result
+    result = _to_dtensor(state, path, result, source)
+    if not value.use_local:
+        return redistributed(result, target, _name(path))
+    return left(result, target, _name(path), is_fresh=type(module).forward in UNSAVED)
 
 
 def _gather_fused(state, path, result, fused, module):

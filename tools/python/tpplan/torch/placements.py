@@ -65,7 +65,38 @@ def redistributed(tensor, placements, place):
 
 def gathered(tensor):
     """The whole of a DTensor, plain, on every rank."""
-    return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim).to_local()
+    whole = [Replicate()] * tensor.device_mesh.ndim
+    return own(tensor.redistribute(placements=whole).to_local(), is_fresh=_was_sent(tensor, whole))
+
+
+class Own(torch.autograd.Function):
+    """The same value in the same memory, as a tensor of its own."""
+
+    @staticmethod
+    def forward(ctx, value):
+        return value.detach()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def own(value, is_fresh):
+    """What DTensor.to_local gave, as a tensor that may be changed in place, which autograd lets nobody do to such a view. Only where
+    nothing else is in this memory (`is_fresh`): a DTensor that a backward pass needs does not count what is changed under it."""
+    return Own.apply(value) if is_fresh and value.requires_grad and torch.is_grad_enabled() else value
+
+
+def left(tensor, placements, place, is_fresh):
+    """What leaves a module: a DTensor brought to these placements, as a plain tensor. `is_fresh`: nothing needs it as it is."""
+    moved = redistributed(tensor, placements, place)
+    return own(moved.to_local(), is_fresh or _was_sent(tensor, moved.placements))
+
+
+def _was_sent(tensor, placements):
+    """Whether ranks communicate to bring a DTensor to these placements, into memory that is new."""
+    sizes = tensor.device_mesh.shape
+    return any(p != q and not p.is_replicate() and n > 1 for p, q, n in zip(tensor.placements, placements, sizes))
 
 
 def ensure_dtensor(tensor, device_mesh, placements=None):
