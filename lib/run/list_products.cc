@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/keyed_hash.h"
+#include "base/path_patterns.h"
 #include "base/text.h"
 #include "manifest/path_pattern.h"
 
@@ -63,21 +64,22 @@ bool is_closed_above(const Manifest& manifest, std::string_view path, AxisId axi
 std::vector<ModuleProduct> list_products(const Manifest& manifest) {
   const auto weights = module_weights(manifest);
   std::vector<ModuleProduct> products;
+  std::vector<std::vector<std::string_view>> paths;  // of each
   TextMap<std::string, size_t> known;
   for (const ManifestModule& module : manifest.modules) {
     const std::string_view path = path_of(manifest, module);
     const auto weight = weights.find(path);
     if (weight == weights.end()) continue;
-    const std::string pattern = path_pattern(path);
-    const auto [place, is_new] =
-        known.try_emplace(key_of(manifest, pattern, weight->second, layout_of(manifest, module)), products.size());
-    if (is_new)
-      products.push_back({.path = std::string(path),
-                          .pattern = pattern,
-                          .weight = weight->second,
-                          .layout = &layout_of(manifest, module)});
+    const auto [place, is_new] = known.try_emplace(
+        key_of(manifest, path_pattern(path), weight->second, layout_of(manifest, module)), products.size());
+    if (is_new) {
+      products.push_back({.path = std::string(path), .weight = weight->second, .layout = &layout_of(manifest, module)});
+      paths.emplace_back();
+    }
     ++products[place->second].count;
+    paths[place->second].push_back(path);
   }
+  for (size_t i = 0; i < products.size(); ++i) products[i].pattern = ranged_path(paths[i]);
   return products;
 }
 

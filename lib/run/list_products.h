@@ -13,7 +13,7 @@ namespace tpplan {
 
 // Modules whose weight and boundary agree: one product stands for all of them.
 struct ModuleProduct {
-  std::string path, pattern;  // the first module; all of them, numbers as `*`
+  std::string path, pattern;  // the first module; all of them: "layers.{0..31}.w1"
   uint64_t count = 0;
   ModuleWeight weight;
   const ModuleLayout* layout = nullptr;

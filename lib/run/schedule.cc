@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/keyed_hash.h"
+#include "base/path_patterns.h"
 #include "manifest/path_pattern.h"
 #include "run/exact_tensor.h"
 #include "run/module_weights.h"
@@ -23,12 +24,13 @@ struct Builder {
   TextMap<std::string_view, const ModuleLayout*> inputs;  // of a module whose input has a layout
   DType float32 = 0, int64 = 0;
   std::vector<ScheduleEntry> schedule;
-  TextMap<std::string, size_t> known;  // what an entry does -> its place
+  std::vector<std::vector<std::string_view>> paths;  // of each entry
+  TextMap<std::string, size_t> known;                // what an entry does -> its place
 };
 
 std::string key_of(const ScheduleEntry& entry) {
-  std::string key =
-      fmt::format("{} {} {} {}", static_cast<int>(entry.part), entry.pattern, fmt::join(entry.shape, ","), entry.dtype);
+  std::string key = fmt::format("{} {} {} {}", static_cast<int>(entry.part), path_pattern(entry.path),
+                                fmt::join(entry.shape, ","), entry.dtype);
   for (const DimSegments& segments : entry.segments)
     key += fmt::format(" s{}:{}", segments.dim, fmt::join(segments.sizes, ","));
   for (const auto* layout : {&entry.from, &entry.to}) key += ' ' + to_text(*layout);
@@ -39,12 +41,15 @@ std::string key_of(const ScheduleEntry& entry) {
   return key;
 }
 
-void add(Builder& b, ScheduleEntry entry) {
+void add(Builder& b, std::string_view path, ScheduleEntry entry) {
   if (entry.from == entry.to && entry.steps.empty()) return;
-  entry.pattern = path_pattern(entry.path);
   const auto [place, is_new] = b.known.try_emplace(key_of(entry), b.schedule.size());
-  if (is_new) b.schedule.push_back(std::move(entry));
+  if (is_new) {
+    b.schedule.push_back(std::move(entry));
+    b.paths.emplace_back();
+  }
   ++b.schedule[place->second].count;
+  b.paths[place->second].push_back(path);
 }
 
 void find_inner_features(Builder& b) {
@@ -111,13 +116,13 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
                       .to = *value.to,
                       .steps = value.forward};
   entry.shape = value_shape(b, *value.from, *value.to, ids ? 2 : 3, features_of(b, module, part));
-  add(b, entry);
+  add(b, module, entry);
   if (!value.gradient) return;
   entry.part = SchedulePart::Gradient;
   entry.from = value.gradient->from;
   entry.to = value.gradient->to;
   entry.steps = value.backward;
-  add(b, std::move(entry));
+  add(b, module, std::move(entry));
 }
 
 void add_modules(Builder& b) {
@@ -173,8 +178,9 @@ void add_param(Builder& b, const ManifestParam& param) {
   reduce.to = plain_placements(spec, mesh);
   for (const ParamStep& step : layout.steps)
     (step.part == StepPart::Gather ? gather : reduce).steps.push_back(step.step);
-  add(b, std::move(gather));
-  add(b, std::move(reduce));
+  const std::string_view path = path_of(b.manifest, param);
+  add(b, path, std::move(gather));
+  add(b, path, std::move(reduce));
 }
 
 }  // namespace
@@ -192,6 +198,7 @@ std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const Schedu
   find_inner_features(b);
   add_modules(b);
   for (const ManifestParam& param : manifest.parameters) add_param(b, param);
+  for (size_t i = 0; i < b.schedule.size(); ++i) b.schedule[i].pattern = ranged_path(b.paths[i]);
   return std::move(b.schedule);
 }
 

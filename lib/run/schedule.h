@@ -20,7 +20,7 @@ enum class SchedulePart : uint8_t { Input, Output, Gradient, Gather, Reduce };
 struct ScheduleEntry {
   SchedulePart part{};
   std::string path;                   // the first of them
-  std::string pattern;                // all of them: numbers as `*`
+  std::string pattern;                // all of them: "layers.{0..31}.w1"
   uint64_t count = 0;                 // how many there are in the model
   std::vector<int64_t> shape;         // of the whole tensor; an activation's is [batch, tokens, features]
   std::vector<DimSegments> segments;  // of a packed parameter
