@@ -96,7 +96,9 @@ def test_a_model_is_filled_from_files_and_from_folders_of_other_meshes(tmp_path,
     save_file(kept, tmp_path / "model.safetensors")
     saved = [EXECUTOR, "save", other, "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "saved", "-q"]
     subprocess.run(saved, check=True)
-    files = [str(tmp_path / "model.safetensors"), str(tmp_path / "saved")]
+    save_file({f"old.{n}": p for n, p in kept.items()}, tmp_path / "old.safetensors")
+    old = tpplan.Checkpoint(str(tmp_path / "old.safetensors"), rename={r"^old\.": ""})
+    files = [str(tmp_path / "model.safetensors"), str(tmp_path / "saved"), old]
     ranks.run(math.prod(CASES[name]["mesh"].values()), fills, name, str(path), files)
 
 
