@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 import textwrap
@@ -277,3 +278,57 @@ def test_what_ranks_save_by_the_library_is_what_the_program_saves(checkpoint, tm
         save_own(path, 0, tmp_path / "none", memory_for(ranks[0]))
     with pytest.raises(KeyError):
         save_own(path, 0, tmp_path / "own", {})
+
+
+def test_a_folder_that_a_killed_job_left_is_removed_and_one_that_is_written_is_not(tmp_path):
+    from tpplan.new_folder import begin_folder, drop_folder, finish_folder
+
+    begin = "from tpplan.new_folder import begin_folder; print(begin_folder('out'), flush=True); input()"
+    command, env = [sys.executable, "-c", begin], os.environ | {"PYTHONPATH": str(ROOT / "tools" / "python")}
+    job = subprocess.Popen(command, cwd=tmp_path, env=env, stdin=-1, stdout=-1, text=True)
+    with job:
+        other = tmp_path / job.stdout.readline().strip()
+        own = begin_folder(tmp_path / "out")
+        assert other.is_dir() and own != str(other)
+        drop_folder(own)
+        job.kill()
+        job.wait()
+        assert [path.name for path in tmp_path.iterdir()] == [other.name]
+    own = begin_folder(tmp_path / "out")
+    assert not other.exists()
+    finish_folder(own, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    (tmp_path / "out" / "file").write_text("")
+    with pytest.raises(tpplan.ManifestError, match="is there already"):
+        begin_folder(tmp_path / "out")
+    with pytest.raises(tpplan.ManifestError, match="cannot be made"):
+        begin_folder(tmp_path / "out" / "file" / "below")
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_parts_are_fused_and_types_are_cast(checkpoint, tmp_path):
+    """What whole numbers show; python/load_forms has the rest."""
+    manifest, tensors, _ = checkpoint
+    rows, columns = range(12), range(4)
+    values = [row * 16 + column for row in rows for column in columns]
+    stored = {name: tensor for name, tensor in tensors.items() if name not in ("b.fused", "e.start")}
+    stored["b.q"] = "float64", (8, 4), struct.pack("<32d", *values[:32])
+    stored["b.k"] = "float64", (4, 4), struct.pack("<16d", *values[32:])
+    write_file(tmp_path / "w.safetensors", stored)
+    wanted = "float32", (12, 4), struct.pack("<48f", *values)
+    for rank, runs in enumerate(slices(manifest, 6)):
+        into = {"b.fused": bytearray(len(held(wanted, runs["b.fused"])))}
+        rules = {"fuse": {"fused": ["q", "k"]}, "dtype": "manifest"}
+        done = tpplan.load(manifest, tmp_path / "w.safetensors", rank=rank, into=into, **rules)
+        assert into["b.fused"] == held(wanted, runs["b.fused"])
+        assert done.needed_bytes == 2 * len(into["b.fused"])
+        half = {"b.fused": bytearray(len(into["b.fused"]) // 2)}
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=rank, into=half, fuse=rules["fuse"], dtype="float16")
+        count = len(half["b.fused"]) // 2
+        assert struct.unpack(f"<{count}e", half["b.fused"]) == struct.unpack(f"<{count}f", into["b.fused"])
+    with pytest.raises(tpplan.LoadError, match="is float64 there and float32 in the manifest: nothing is cast"):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, fuse=rules["fuse"])
+    with pytest.raises(tpplan.LoadError, match="`int32` is no type of floating point of 16 bits or more"):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, dtype="int32")
+    with pytest.raises(tpplan.LoadError, match="TP8022.*`b.fused`"):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, dtype="manifest")
