@@ -41,6 +41,18 @@ tp_plan:
   "model.layers.*.mlp.up_proj": colwise
   "model.layers.*.mlp.down_proj": rowwise
 """
+# Of what is run again less is kept: of all layers, or of all but the last two, which the walk goes through as the others.
+REMAT = """\
+format: tpplan.plan/1
+mesh: {{tp: 4}}
+remat: [{remat}]
+tp_plan:
+  "model.layers.*.self_attn.[qkv]_proj": colwise
+  "model.layers.*.self_attn.o_proj": rowwise
+  "model.layers.*.mlp.gate_proj": colwise
+  "model.layers.*.mlp.up_proj": colwise
+  "model.layers.*.mlp.down_proj": rowwise
+"""
 
 
 def compare(model, plan, *mesh):
@@ -83,3 +95,13 @@ def test_hooks_of_torch_are_walked_as_each_layer_is(tmp_path):
     plan.write_text(TORCH)
     _, repeated, back = compare(LLAMA, plan)
     assert repeated > 100 and back > 50
+
+
+@pytest.mark.parametrize(
+    "remat", ['"model.layers.*"', '"model.layers.?", "model.layers.[12]?"', '"model.layers.30.mlp"']
+)
+def test_memory_of_layers_that_are_run_again_is_counted_as_of_each_layer(remat, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(REMAT.format(remat=remat))
+    _, repeated, back = compare(LLAMA, plan)
+    assert repeated > 50 and back > 25
