@@ -1,7 +1,11 @@
 #include "shards/save_shards.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <string_view>
 
 #include "base/crc32c.h"
 #include "sharding/tensor_size.h"
@@ -10,6 +14,7 @@
 #include "shards/shard_files.h"
 #include "shards/shard_folder.h"
 #include "shards/write_safetensors.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -98,6 +103,92 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
   return entries;
 }
 
+// A file of whole tensors.
+struct WholeFile {
+  std::string name, head;
+  std::vector<WriteEntry> entries;
+};
+
+WholeFile lay_out_whole(std::vector<WriteEntry> entries) {
+  WholeFile file{.name = {}, .head = {}, .entries = std::move(entries)};
+  file.head = lay_out(file.entries, false);
+  return file;
+}
+
+void write_head(const OutputFile& file, const WholeFile& whole) {
+  write_at(file, whole.head.data(), whole.head.size(), 0);
+}
+
+// What this rank holds first of the file's tensors. The bytes of it.
+uint64_t write_own_part(const ShardStore& store, const WholeFile& whole, const std::string& path, uint64_t staging) {
+  const OutputFile file = open_for_writing(path);
+  RunWriter writer{.file = file};
+  uint64_t bytes = 0;
+  for (const WriteEntry& entry : whole.entries) {
+    const Shard& shard = store.shards[entry.source];
+    const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
+    for (const HeldBox& held : written_boxes(store, shard)) {
+      copy_out(store, {&shard, held}, within(held.box, sizes), staging,
+               [&](uint64_t where, const void* data, uint64_t count) {
+                 write_run(writer, data, count, entry.offset + where, staging);
+               });
+      bytes += elements_in(held.box);
+    }
+  }
+  flush(writer);
+  sync_file(file);
+  return bytes;
+}
+
+std::vector<WholeFile> list_whole_files(const ShardStore& store, const SaveOptions& options) {
+  std::vector<std::vector<WriteEntry>> parts(1);
+  uint64_t bytes = 0;
+  for (WriteEntry& entry : whole_entries(store, options)) {
+    if (!parts.back().empty() && entry.bytes > options.max_file_bytes - std::min(bytes, options.max_file_bytes)) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    bytes += entry.bytes;
+    parts.back().push_back(std::move(entry));
+  }
+  std::vector<WholeFile> files;
+  for (std::vector<WriteEntry>& part : parts) {
+    files.push_back(lay_out_whole(std::move(part)));
+    files.back().name = fmt::format("model-{:05}-of-{:05}.safetensors", files.size(), parts.size());
+  }
+  return files;
+}
+
+std::string index_text(const std::vector<WholeFile>& files) {
+  uint64_t bytes = 0;
+  std::map<std::string_view, std::string_view> file_of;
+  for (const WholeFile& file : files) {
+    for (const WriteEntry& entry : file.entries) {
+      bytes += entry.bytes;
+      file_of[entry.name] = file.name;
+    }
+  }
+  JsonWriter json;
+  begin_object(json);
+  next_line(json, 2);
+  write_key(json, "metadata");
+  begin_object(json);
+  write_member(json, "total_size", bytes);
+  end_object(json);
+  next_line(json, 2);
+  write_key(json, "weight_map");
+  begin_object(json);
+  for (const auto& [name, file] : file_of) {
+    next_line(json, 4);
+    write_member(json, name, file);
+  }
+  next_line(json, 2);
+  end_object(json);
+  next_line(json, 0);
+  end_object(json);
+  return json.out + '\n';
+}
+
 }  // namespace
 
 uint64_t write_own_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& left_out,
@@ -121,32 +212,38 @@ uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& opt
 
 uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
-  std::vector<WriteEntry> entries = whole_entries(store, options);
-  const std::string head = lay_out(entries, false);
+  const WholeFile file = lay_out_whole(whole_entries(store, options));
   FolderSteps steps;
-  steps.prepare = [&](const std::string& path) {
-    const OutputFile file = open_for_writing(path);
-    write_at(file, head.data(), head.size(), 0);
-  };
-  steps.write = [&](const std::string& path) {
-    const OutputFile file = open_for_writing(path);
-    RunWriter writer{.file = file};
-    for (const WriteEntry& entry : entries) {
-      const Shard& shard = store.shards[entry.source];
-      const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
-      for (const HeldBox& held : written_boxes(store, shard)) {
-        copy_out(store, {&shard, held}, within(held.box, sizes), options.staging,
-                 [&](uint64_t where, const void* data, uint64_t count) {
-                   write_run(writer, data, count, entry.offset + where, options.staging);
-                 });
-        bytes += elements_in(held.box);
-      }
-    }
-    flush(writer);
-    sync_file(file);
-  };
+  steps.prepare = [&](const std::string& path) { write_head(open_for_writing(path), file); };
+  steps.write = [&](const std::string& path) { bytes = write_own_part(store, file, path, options.staging); };
   write_file_together(comm, options.path, steps);
   return bytes;
+}
+
+uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
+  const std::vector<WholeFile> files = list_whole_files(store, options);
+  const auto path_of_file = [](const std::string& folder, const std::string& name) {
+    return (std::filesystem::path(folder) / name).string();
+  };
+  FolderSteps steps;
+  steps.prepare = [&](const std::string& folder) {
+    for (const WholeFile& file : files) write_head(create_file(path_of_file(folder, file.name)), file);
+    const OutputFile index = create_file(path_of_file(folder, "model.safetensors.index.json"));
+    const std::string text = index_text(files);
+    write_at(index, text.data(), text.size(), 0);
+    sync_file(index);
+  };
+  steps.write = [&](const std::string& folder) {
+    for (const WholeFile& file : files)
+      bytes += write_own_part(store, file, path_of_file(folder, file.name), options.staging);
+  };
+  write_folder(comm, options.path, steps);
+  return bytes;
+}
+
+uint64_t save_whole(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  return options.max_file_bytes == 0 ? save_consolidated(comm, store, options) : save_indexed(comm, store, options);
 }
 
 }  // namespace tpplan

@@ -16,6 +16,7 @@ struct SaveOptions {
   std::vector<bool>
       left_out;  // by number in ShardStore::shards: what is not written (buffers that nobody filled); empty: none
   uint64_t staging = uint64_t{4} << 20;
+  uint64_t max_file_bytes = 0;  // of a folder of whole tensors (save_indexed)
 };
 
 // Called by all ranks. Writes `path` as torch's distributed checkpoint does (shard_folder.h): every element by the
@@ -32,5 +33,13 @@ struct SaveOptions {
 // Called by all ranks. One safetensors file with whole tensors; each rank writes what it holds first. Replaces a file
 // at `path` once all ranks have succeeded.
 [[nodiscard]] uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
+
+// The same as a new folder of several files and their index, as Hugging Face keeps them:
+// model-00001-of-00002.safetensors, model.safetensors.index.json. Tensors stand in the manifest's order; a file holds
+// as many as `max_file_bytes` of their bytes let in, and one that is larger alone.
+[[nodiscard]] uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options);
+
+// One of these two: with max_file_bytes the second.
+[[nodiscard]] uint64_t save_whole(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 }  // namespace tpplan

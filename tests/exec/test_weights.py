@@ -322,3 +322,31 @@ def test_each_rank_has_a_line_of_checksums_of_its_own(tmp_path):
         result = execute(*verify, "--checksums", tmp_path / "sums.json")
         assert result.returncode in (1, 2) and what in " ".join(result.stderr.split()), (what, result.stderr)
         assert result.stderr.count("error[") == 1
+
+
+def test_whole_tensors_in_files_of_a_size_have_an_index(tmp_path):
+    """In the manifest's order, as many a file as fit; what is larger alone. Read back as any checkpoint of Hugging Face."""
+    tensors = random_tensors(SHAPES)
+    write_file(tmp_path / "w.safetensors", tensors)
+    manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 2, "tp": 2})
+    save = ["save", manifest, "--weights", tmp_path / "w.safetensors"]
+    sizes = {name: byte_count(*shape) for name, shape in SHAPES.items()}
+    for limit in (1, 1000, sum(sizes.values())):
+        folder = tmp_path / f"files-{limit}"
+        succeeds(*save, "--consolidated", folder, "--max-file-size", limit)
+        index = json.loads((folder / "model.safetensors.index.json").read_text())
+        assert index["metadata"]["total_size"] == sum(sizes.values()) and set(index["weight_map"]) == set(SHAPES)
+        files = sorted(folder.glob("*.safetensors"))
+        assert [path.name for path in files] == [
+            f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))
+        ]
+        held = [read_file(path)[1] for path in files]
+        assert {name: content for file in held for name, content in file.items()} == tensors
+        for file, path in zip(held, files, strict=True):
+            assert all(index["weight_map"][name] == path.name for name in file)
+            assert sum(sizes[name] for name in file) <= limit or sum(sizes[name] > 0 for name in file) == 1
+        assert limit == 1000 or len(files) == (sum(size > 0 for size in sizes.values()) if limit == 1 else 1)
+        succeeds("verify", manifest, "--weights", folder)
+    assert execute(*save, "--consolidated", folder, "--max-file-size", 1).returncode == 1  # which is there
+    refused = execute(*save, "-o", tmp_path / "out", "--max-file-size", 1)
+    assert refused.returncode == 2 and "--consolidated" in refused.stderr and not (tmp_path / "out").exists()

@@ -121,6 +121,8 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
 }  // namespace
 
 int cmd_init(const InitArguments& arguments, const JobArguments& job) {
+  if (arguments.max_file_bytes != 0 && arguments.consolidated.empty())
+    return usage_error("--max-file-size is of the files of --consolidated, which is not given");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -145,7 +147,8 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
     SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = plan.left_out};
     if (!arguments.output.empty()) std::ignore = save_shards(comm, store, options);
     options.path = arguments.consolidated;
-    if (!arguments.consolidated.empty()) std::ignore = save_consolidated(comm, store, options);
+    options.max_file_bytes = arguments.max_file_bytes;
+    if (!arguments.consolidated.empty()) std::ignore = save_whole(comm, store, options);
     const std::vector<RankInit> all = gather(comm, RankInit{.bytes = bytes_of_rank(input.manifest, comm.rank),
                                                             .drawn = drawn,
                                                             .seconds = seconds,

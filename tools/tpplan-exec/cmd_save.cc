@@ -47,6 +47,8 @@ void print_sums(const SaveArguments& arguments, const std::vector<RankSaves>& ra
 int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   if (arguments.output.empty() && arguments.consolidated.empty())
     return usage_error("save writes nothing without -o or --consolidated");
+  if (arguments.max_file_bytes != 0 && arguments.consolidated.empty())
+    return usage_error("--max-file-size is of the files of --consolidated, which is not given");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -66,7 +68,8 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
         RankSaves mine;
         if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
         options.path = arguments.consolidated;
-        if (!arguments.consolidated.empty()) mine.file = save_consolidated(comm, store, options);
+        options.max_file_bytes = arguments.max_file_bytes;
+        if (!arguments.consolidated.empty()) mine.file = save_whole(comm, store, options);
         const std::vector<RankSaves> all = gather(comm, mine);
         if (comm.rank == 0) print_sums(arguments, all, job);
         return 0;

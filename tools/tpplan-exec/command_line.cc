@@ -88,6 +88,15 @@ void add_broadcast(CLI::App& command, JobArguments& job) {
       "read each byte once in the whole job and not on each node: ranks send each other what they hold alike");
 }
 
+void take_file_size(CLI::App& command, uint64_t& bytes) {
+  take_bytes(
+      command
+          .add_option("--max-file-size", bytes,
+                      "makes --consolidated a new folder of files of at most so many bytes of tensors, and their index")
+          ->type_name("BYTES"),
+      1);
+}
+
 // ---- the commands ----
 
 void declare_doctor(CLI::App& command, LineArguments& line) { command.add_flag("--json", line.job.json, "as JSON"); }
@@ -115,6 +124,7 @@ void declare_init(CLI::App& command, LineArguments& line) {
   take_whole_number(command.add_option("--seed", line.init.seed, "seed of all values")->required(), 0, UINT64_MAX);
   command.add_option("-o,--output", line.init.output, "folder for the shards")->type_name("DIR");
   command.add_option("--consolidated", line.init.consolidated, "write one safetensors file")->type_name("FILE");
+  take_file_size(command, line.init.max_file_bytes);
   take_threads(
       command.add_option("--threads", line.job.threads,
                          "threads that draw, of all ranks of this process together; one a processor without it"));
@@ -159,6 +169,7 @@ void declare_save(CLI::App& command, LineArguments& line) {
       ->type_name("PATH");
   command.add_option("-o,--output", line.save.output, "folder for a file a rank")->type_name("DIR");
   command.add_option("--consolidated", line.save.consolidated, "write one file with whole tensors")->type_name("FILE");
+  take_file_size(command, line.save.max_file_bytes);
   add_broadcast(command, line.job);
   add_staging(command, line.job);
   add_job(command, line.job);

@@ -34,8 +34,9 @@ struct LoadArguments {
 struct InitArguments {
   std::string manifest;
   uint64_t seed = 0;
-  std::string output;        // folder for the shards; empty: only in memory
-  std::string consolidated;  // one safetensors file; empty: none
+  std::string output;           // folder for the shards; empty: only in memory
+  std::string consolidated;     // one safetensors file; empty: none
+  uint64_t max_file_bytes = 0;  // with it `consolidated` is a folder of files of as many, and their index
 };
 
 struct VerifyArguments {
@@ -46,8 +47,9 @@ struct VerifyArguments {
 
 struct SaveArguments {
   std::string manifest, weights;
-  std::string output;        // folder for a file a rank
-  std::string consolidated;  // one file
+  std::string output;           // folder for a file a rank
+  std::string consolidated;     // one file
+  uint64_t max_file_bytes = 0;  // with it a folder of files of as many, and their index
 };
 
 struct ReshardArguments {
