@@ -19,6 +19,7 @@ def test_the_readme_says_how_to_repeat_its_tables():
     assert "python3 tests/bench/bench_walk.py --peers" in readme
     assert "python3 tests/bench/bench_globs.py" in readme
     assert "python3 tests/bench/bench_ranks.py" in readme
+    assert "python3 tests/bench/bench_plan.py" in readme
 
 
 @sanitized
@@ -115,3 +116,16 @@ def test_judging_in_memory_is_timed_phase_by_phase():
     assert [row[:40].strip() for row in rows][-1] == "judged and priced: verdict, bytes, memor" and len(rows) == 9
     assert all(re.search(r"[\d.]+ us +[\d.]+ a second$", row) for row in rows)
     assert re.fullmatch(r"memory \d+ bytes, sent \d+ bytes, [\d.]+ s", last)
+
+
+@sanitized
+def test_one_rank_plans_for_any_number_of_ranks():
+    command = [sys.executable, BENCH.parent / "bench_plan.py", "--build", pathlib.Path(PROGRAM).parent]
+    result = subprocess.run(
+        [*command, "--ranks", "8", "64", "--tensors", "3", "--runs", "1"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    head, rule, *rows = result.stdout.splitlines()
+    assert head.count("|") == rule.count("|") == 8 and len(rows) == 2
+    for row, ranks in zip(rows, (8, 64)):
+        assert re.match(rf"\| {ranks}( \| [\d.]+ \| [\d.]+){{3}} \|$", row), row
