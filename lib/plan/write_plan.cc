@@ -126,17 +126,23 @@ std::vector<std::string> comment_lines(const std::vector<std::string>& texts) {
   return lines;
 }
 
+// In quotes where a reader of YAML might take it for anything but text.
+std::string dim_name_text(const std::string& name) {
+  const bool is_plain = std::ranges::all_of(name, [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); });
+  return is_plain ? axis_text(name) : json_text(name);
+}
+
 // A pair where nothing more is to be said.
 PlanPiece pair_piece(const PlanRule& rule, const Mesh& mesh) {
   PlanPiece axes = spec_entry(rule.spec->before.front(), mesh);
   if (!rule.optional) {
     PlanPiece pair = brackets(PieceKind::Sequence);
-    add_item(pair, scalar(axis_text(rule.key)));
+    add_item(pair, scalar(dim_name_text(rule.key)));
     add_item(pair, std::move(axes));
     return pair;
   }
   PlanPiece map = brackets(PieceKind::Map);
-  add_entry(map, "name", axis_text(rule.key));
+  add_entry(map, "name", dim_name_text(rule.key));
   add_entry(map, "axes", std::move(axes));
   add_entry(map, "optional", bool_text(true));
   return map;
