@@ -125,6 +125,14 @@ void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttri
                           a.num_heads * a.head_dim, kv * a.head_dim, kv * a.head_dim);
 }
 
+// Whether the model file says of a dim whose name is one of blocks that each kv head has its q, k and v together: its
+// granularity is what one of them has.
+bool says_by_head(const ModelGraph& graph, const Param& param, size_t dim, const ModuleAttributes& a, int64_t size) {
+  if (param.extras == kNone || !is_fused(a, size)) return false;
+  const auto& given = graph.extras[param.extras].granularity;
+  return std::find(given.begin(), given.end(), std::pair(dim, size / kv_heads(a))) != given.end();
+}
+
 void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner, const ModuleAttributes& a) {
   const Param& param = in.graph.params[id];
   const Module& module = in.graph.modules[param.module];
@@ -134,6 +142,7 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const auto dim = static_cast<size_t>(found);
   const int64_t ways = shard_count(sharding.spec[dim], in.plan.mesh), size = shape_of(in.graph, param)[dim];
   if (ways == 1) return;
+  if (role == HeadRole::FusedInBlocks && says_by_head(in.graph, param, dim, a, size)) role = HeadRole::FusedByHead;
   if (role == HeadRole::FusedInBlocks && segments_of(sharding, dim).empty()) {
     if (is_fused(a, size)) report_fused(in, id, dim, a);
     return;

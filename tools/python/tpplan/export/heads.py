@@ -36,6 +36,8 @@ ATTRIBUTE_NAMES = {
 # Linear modules whose rows are q, k and v one after the other, each by heads.
 IN_BLOCKS = ("qkv_proj", "Wqkv", "qkv", "wqkv", "c_attn", "to_qkv")
 NOT_IN_BLOCKS = ("CodeGen", "GPTBigCode")  # families that interleave them under one of these names
+# Modules of torchtitan around a projection that has q, k and v of a kv head together, under one of these names.
+BY_HEAD_INSIDE = ("FusedQKVLinear",)
 # Those that have q, k and v of a head, or of a group of heads with one k and v, together: cuts between these are right.
 BY_HEAD = ("query_key_value", "linear_qkv")
 QUERIES = ("q_proj", "query", "wq", "q", "to_q", "q_lin", "query_proj")
@@ -75,6 +77,9 @@ def complete(modules):
     for module in modules:
         parent, _, leaf = module["path"].rpartition(".")
         owner = owners.get(parent, {})
+        if owner.get("type") in BY_HEAD_INSIDE:
+            _add_granularity(module, owners.get(parent.rpartition(".")[0], {}).get("attributes", {}))
+            continue
         heads = owner.get("attributes", {})
         is_linear = module["type"].endswith(("Linear", "Conv1D")) or module.get("kind") == "linear"
         if not is_linear or "num_heads" not in heads:
@@ -114,6 +119,15 @@ def _guess(heads, leaf, out, inside):
         return {}
     found = {"head_dim": size} | ({"num_kv_heads": groups} if groups != count else {})
     return {key: value for key, value in found.items() if key not in heads}
+
+
+def _add_granularity(module, heads):
+    count, size = heads.get("num_heads", 0), heads.get("head_dim", 0)
+    groups = heads.get("num_kv_heads", count)
+    rows = (count // groups + 2) * size if groups else 0
+    for name, entry in module.get("parameters", {}).items():
+        if name in ("weight", "bias") and rows and entry["shape"][0] == rows * groups:
+            entry["granularity"] = {"out": rows}
 
 
 def _add_segments(module, heads, out):
