@@ -263,13 +263,19 @@ class PlanSource:
     help: str
 
 
-# Keras and Flax, in files of their own
+# Keras, torchtitan and Flax, in files of their own
 
 
 def from_keras(name, mesh, kwargs, model=None):
     from .keras_plan import from_keras
 
     return from_keras(name, mesh, kwargs, model)
+
+
+def from_torchtitan(name, mesh, kwargs, model=None):
+    from .titan_plan import from_torchtitan
+
+    return from_torchtitan(name, mesh, kwargs, model)
 
 
 def from_flax(name, mesh, kwargs, model=None):
@@ -285,5 +291,8 @@ PLAN_SOURCES = {
         from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"
     ),
     "keras": PlanSource(from_keras, "a LayoutMap, or a ModelParallel with one, as package.module:NAME"),
+    "torchtitan": PlanSource(
+        from_torchtitan, "the ShardingConfigs of a model: MODEL:FLAVOR of its own, or package.module:NAME"
+    ),
     "flax": PlanSource(from_flax, "logical axis rules of Flax, as package.module:NAME"),
 }
