@@ -62,6 +62,7 @@ tree = {"<script>": {"kernel": jnp.ones((4, 8))}, "\\x1b[31m": jnp.ones(3)}
 keys = {"w": jax.random.key(0)}
 dots = {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}}
 rules = [("embed", None), ("mlp", "tp")]
+pairs = [("embed", None), ("mlp", 3)]
 number = 3
 """
 
@@ -106,12 +107,7 @@ def test_the_command_writes_graphs_and_plans_that_compile(package):
         == 0
     )
     assert export("--jax", "trees_to_export:Net", "-o", "net.json") == 0
-    assert (
-        export(
-            "--plan-from", "flax", "trees_to_export:rules", "--model", "net.json", "--mesh", "tp=4", "-o", "net.yaml"
-        )
-        == 0
-    )
+    assert export("--plan-from", "flax", "trees_to_export:rules", "--mesh", "tp=4", "-o", "net.yaml") == 0
     result = bridge.run("compile", "net.json", "net.yaml", "-o", "manifest.json")
     assert result.returncode == 0, result.stderr
     assert {p["path"]: p["spec"] for p in json.loads((package / "manifest.json").read_text())["parameters"]} == {
@@ -143,10 +139,9 @@ def test_the_command_writes_graphs_and_plans_that_compile(package):
         (["--jax", "trees_to_export:absent"], 2, "has no"),
         (["--jax", "trees_to_export:tree", "--kwargs", '{"a": 1}'], 2, "--kwargs"),
         (["--jax", "trees_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
-        (["--plan-from", "flax", "trees_to_export:rules"], 2, "--model"),
-        (["--plan-from", "flax", "trees_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
-        (["--plan-from", "flax", "trees_to_export:number", "--model", "net.json"], 1, "Flax refuses"),
-        (["--plan-from", "flax", "trees_to_export:rules", "--model", "bare.json"], 1, "annotate"),
+        (["--plan-from", "flax", "trees_to_export:fails"], 1, "luck"),
+        (["--plan-from", "flax", "trees_to_export:number"], 1, "no list of logical axis rules"),
+        (["--plan-from", "flax", "trees_to_export:pairs"], 1, "is no logical axis rule"),
     ],
 )
 def test_the_command_says_what_is_wrong(package, capsys, arguments, status, said):
