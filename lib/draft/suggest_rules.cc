@@ -219,7 +219,7 @@ std::vector<const UnitWay*> ways_of(const Suggesting& s, const DraftUnit& unit) 
       const std::string_view style = style_of(way, member.role);
       return style.empty() || set_style(*s.base.plan.dialect, style, rule);
     });
-    if (way.kind != unit.kind || !is_said) continue;
+    if (!is_for(way, unit) || !is_said) continue;
     const size_t count = disagreements(s, unit, way);
     if (count == 0 || s.graph.operations.is_there) ways.emplace_back(count, &way);
   }
@@ -231,6 +231,37 @@ std::vector<const UnitWay*> ways_of(const Suggesting& s, const DraftUnit& unit) 
 
 // ---- what is wanted ----
 
+// The data axis over which specs of the plan cut parameters, as layout maps of KerasHub do; kNoAxis where none does.
+AxisId shared_axis(const TpPlan& plan) {
+  for (const PlanRule& rule : plan.rules) {
+    if (!rule.spec) continue;
+    for (const auto* dims : {&rule.spec->before, &rule.spec->after}) {
+      for (const DimAxes& dim : *dims) {
+        const auto found = std::ranges::find_if(dim, [&](AxisId axis) { return is_data_axis(plan, axis); });
+        if (found != dim.end()) return *found;
+      }
+    }
+  }
+  return kNoAxis;
+}
+
+// Cuts one dim of the parameter, and over a shared axis the largest of the others that it divides.
+SpecTemplate spec_of(const Suggesting& s, const Param& param, size_t dim) {
+  SpecTemplate spec;
+  spec.before.resize(param.ndim);
+  spec.before[dim] = {s.axis};
+  const AxisId shared = shared_axis(s.base.plan);
+  if (shared == kNoAxis || shared == s.axis) return spec;
+  const std::span<const int64_t> shape = shape_of(s.graph, param);
+  size_t largest = dim;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool fits = d != dim && shape[d] % s.base.plan.mesh.axes[shared].size == 0;
+    if (fits && (largest == dim || shape[d] > shape[largest])) largest = d;
+  }
+  if (largest != dim) spec.before[largest] = {shared};
+  return spec;
+}
+
 // A spec for a parameter, where the style cuts it.
 std::optional<SpecTemplate> spec_for(const Suggesting& s, const DraftMember& member, const Param& param,
                                      const StyleRow& style) {
@@ -238,10 +269,7 @@ std::optional<SpecTemplate> spec_for(const Suggesting& s, const DraftMember& mem
   const int dim =
       member.ndim > 0 ? static_cast<int>(member.heads_at) : find_dim(dims_of(s.graph, module, param), style.cut_dim);
   if (dim < 0 || style.cut_dim.empty()) return std::nullopt;
-  SpecTemplate spec;
-  spec.before.resize(param.ndim);
-  spec.before[static_cast<size_t>(dim)] = {s.axis};
-  return spec;
+  return spec_of(s, param, static_cast<size_t>(dim));
 }
 
 // Where keys name parameters alone, each has its rule.
@@ -269,8 +297,9 @@ void add_module_target(const Suggesting& s, const DraftMember& member, const std
     target.paths.push_back(std::move(path));
   }
   if (member.ndim > 0 && !target.rule.style->cut_dim.empty()) {
-    target.rule.spec.emplace().before.resize(member.ndim);
-    target.rule.spec->before[member.heads_at] = {s.axis};
+    for (const Param& param : params_of(s.graph, s.graph.modules[member.module])) {
+      if (param.name == member.param) target.rule.spec = spec_of(s, param, member.heads_at);
+    }
     target.rule.style = nullptr;
   }
   target.rule.axis = target.rule.style == nullptr ? kNoAxis : s.axis;
