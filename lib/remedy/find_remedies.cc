@@ -168,6 +168,18 @@ Edit with_sums(const Search& search, const Diagnostics& diagnostics) {
   return edit;
 }
 
+// A rule for a parameter whose gradient nobody sums: what stands beside layers, in a module that cannot have a rule.
+std::vector<Edit> with_sum_of_parameter(const Search& search, const Diagnostic& finding) {
+  constexpr std::string_view kBefore = "gradient of `";
+  const size_t begin = finding.message.find(kBefore);
+  if (finding.fails != "gradient" || begin == std::string::npos) return {};
+  const size_t from = begin + kBefore.size();
+  const std::string path = finding.message.substr(from, finding.message.find('`', from) - from);
+  std::vector<Edit> edits = with_rule(search, path);
+  std::erase_if(edits, [](const Edit& edit) { return edit.plan.rules.back().style->name != kSumsGradients; });
+  return edits;
+}
+
 bool mends(Search& search, const Edit& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
@@ -234,6 +246,7 @@ void find_remedy(Search& search, Diagnostic& finding) {
   const std::string_view module = module_of(search.graph, finding);
   if (try_edits(search, with_rule(search, module), finding)) return;
   if (try_edits(search, with_rule_below(search, module), finding)) return;
+  if (try_edits(search, with_sum_of_parameter(search, finding), finding)) return;
   if (try_lengths(search, finding)) return;
   try_sizes(search, finding);
 }

@@ -68,3 +68,43 @@ def test_what_no_change_of_one_rule_mends_has_no_remedy(tmp_path):
 def test_a_rule_that_cuts_is_never_answered_with_one_that_does_not(tmp_path):
     _, found = check(tmp_path, RIGHT | {"model.layers.*.self_attn.o_proj": "colwise"})
     assert "`replicate`" not in found[0]["help"] and "leave the rule" not in found[0]["help"]
+
+
+# y = down(scale * up(x)), as `python -m tpplan.export` writes it.
+SCALED = {
+    "format": "tpplan.model/1", "name": "Scaled", "framework": "torch",
+    "modules": [
+        {"path": "", "type": "Scaled", "parameters": {"scale": {"shape": [], "dtype": "float32"}}},
+        {"path": "up", "type": "Linear", "parameters": {"weight": {"shape": [32, 16], "dtype": "float32"}}},
+        {"path": "down", "type": "Linear", "parameters": {"weight": {"shape": [16, 32], "dtype": "float32"}}},
+    ],
+    "graph": {
+        "mode": "train", "dtype": "float32", "batch": 2, "sequence": 6,
+        "strings": ["@enter", "", "up", "linear", "@exit", "mul", "down", "float32", "x", "up.weight", "scale",
+                    "down.weight"],
+        "shapes": [[2, 6, 16], [32, 16], [2, 6, 32], [], [16, 32]],
+        "sizes": [],
+        "values": [[s, 7, int(i > 2)] for i, s in enumerate((0, 0, 0, 1, 2, 2, 3, 2, 2, 4, 0, 0, 0))],
+        "leaves": [[0, "input", 8], [3, "param", 9], [6, "param", 10], [9, "param", 11]],
+        "nodes": [
+            [0, 1, 1, 0, [[[0], 0, 1]]], [0, 2, 1, 0, [[[0], 1, 2]]], [3, [[2], [3]], [], [4]], [4, 2, [[[], 4, 5]]],
+            [5, [[5], [6]], [], [7]], [0, 6, 1, 0, [[[0], 7, 8]]], [3, [[8], [9]], [], [10]], [4, 6, [[[], 10, 11]]],
+            [4, 1, [[[], 11, 12]]],
+        ],
+        "guards": [], "output": 12,
+    },
+}  # fmt: skip
+
+
+def test_a_learned_factor_between_cut_layers_gets_a_rule_that_sums_its_gradient(tmp_path):
+    (tmp_path / "model.json").write_text(json.dumps(SCALED))
+    rules = {"up": "colwise", "down": "rowwise"}
+    for more, status in ({}, 1), ({"scale": "replicated_with_grad_allreduce"}, 0):
+        (tmp_path / "plan.yaml").write_text(
+            f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {json.dumps(rules | more)}\n"
+        )
+        result = run("check", tmp_path / "model.json", tmp_path / "plan.yaml", "--format", "json")
+        assert result.returncode == status, result.stdout
+        found = json.loads(result.stdout)["diagnostics"]
+        helps = 'add `"scale": replicated_with_grad_allreduce`: with this change alone the plan is right'
+        assert [d.get("help") for d in found if d.get("fails") == "gradient"] == [helps] * status
