@@ -80,8 +80,9 @@ std::string dump(const Compilation& c, Phase phase) {
     case Phase::Boundaries:
       return dump(j.boundaries, c.plan, c.graph);
     case Phase::Operations:
-      return j.forecast.gap == ForecastGap::None ? j.forecast.listing
-                                                 : fmt::format("not walked: {}\n", to_text(j.forecast.gap));
+      return j.forecast.gap == ForecastGap::None || j.forecast.gap == ForecastGap::Forward
+                 ? j.forecast.listing
+                 : fmt::format("not walked: {}\n", to_text(j.forecast.gap));
     case Phase::Manifest:
       break;
   }

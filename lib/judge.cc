@@ -38,10 +38,10 @@ bool is_about(const TpPlan& plan, const ModelGraph& graph, const MatchTable& mat
 // ends early, those of the same part of the model are the same cause.
 void drop_foretold(const TpPlan& plan, const ModelGraph& graph, const Judgement& j, Diagnostics& diagnostics) {
   const ForecastGap gap = j.forecast.gap;
-  if (gap != ForecastGap::None && gap != ForecastGap::Broken) return;
+  if (gap != ForecastGap::None && gap != ForecastGap::Broken && gap != ForecastGap::Forward) return;
   remove_findings(diagnostics, [&](const Diagnostic& d) {
     return std::find(std::begin(kForetold), std::end(kForetold), d.code) != std::end(kForetold) &&
-           (gap == ForecastGap::None || j.forecast.broken_at == kNone ||
+           (gap != ForecastGap::Broken || j.forecast.broken_at == kNone ||
             is_about(plan, graph, j.matches, d.span, j.forecast.broken_at));
   });
 }

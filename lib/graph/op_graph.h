@@ -16,8 +16,25 @@ using StringId = uint32_t;  // into OpGraph::strings
 inline constexpr uint32_t kNoId = 0xffffffffu;
 
 // A size as the model computed it. It remembers where it came from, for on a rank that holds a piece it is another
-// number.
-enum class SizeOp : uint8_t { Size, Add, Sub, Mul, FloorDiv, Mod, Neg, Min, Max, Pow, Abs, TrueDiv, Ceil, Round, Int };
+// number. Local: a number of the program (a), and what it is on each rank of the mesh for which it was recorded (b).
+enum class SizeOp : uint8_t {
+  Size,
+  Add,
+  Sub,
+  Mul,
+  FloorDiv,
+  Mod,
+  Neg,
+  Min,
+  Max,
+  Pow,
+  Abs,
+  TrueDiv,
+  Ceil,
+  Round,
+  Int,
+  Local
+};
 
 struct SizeOperand {
   bool is_entry = false;  // of OpGraph::sizes, before the one that it is part of

@@ -66,9 +66,11 @@ constexpr SizeOpRow kSizeOps[] = {
     {SizeOp::Ceil, "ceil", 1, keep},
     {SizeOp::Round, "round", 1, keep},
     {SizeOp::Int, "int", 1, keep},
+    // In the whole model; what ranks have instead, the walk knows (walk/node_args.cc).
+    {SizeOp::Local, "local", 2, keep},
 };
 
-static_assert(std::size(kSizeOps) == static_cast<size_t>(SizeOp::Int) + 1);
+static_assert(std::size(kSizeOps) == static_cast<size_t>(SizeOp::Local) + 1);
 
 constexpr bool rows_stand_in_order() {
   for (size_t i = 0; i < std::size(kSizeOps); ++i) {

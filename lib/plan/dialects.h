@@ -27,9 +27,9 @@ struct TpPlan;
 enum class KeySyntax : uint8_t { Glob, Regex, Names };
 // What a key can name.
 enum class KeyTargets : uint8_t { ModulesAndParameters, Modules, Parameters, Dims };
-// Who runs a model by such a plan: tpplan's own packages by the manifest, torch's parallelize_module, or transformers'
-// `tp_plan`.
-enum class PlanRuntime : uint8_t { Tpplan, Torch, Transformers };
+// Who runs a model by such a plan: tpplan's own packages by the manifest, torch's parallelize_module, transformers'
+// `tp_plan`, or a program's own jax.shard_map, which is what a graph recorded so says of itself.
+enum class PlanRuntime : uint8_t { Tpplan, Torch, Transformers, ShardMap };
 
 struct DialectRow {
   std::string_view name;

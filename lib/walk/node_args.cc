@@ -27,7 +27,8 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
     };
     const SizeNumber a = operand(entry.a), b = operand(entry.b);
     number.axes = a.axes | b.axes;
-    for (size_t rank = 0; rank < walk.ranks; ++rank) {
+    if (entry.op == SizeOp::Local) number.local = walk.axes.empty() ? a.local : b.local;
+    for (size_t rank = 0; rank < walk.ranks && entry.op != SizeOp::Local; ++rank) {
       if (!apply_size_op(entry.op, a.local[rank], b.local[rank], number.local[rank])) number.local[rank] = 0;
     }
   }

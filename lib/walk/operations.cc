@@ -83,7 +83,9 @@ MemoEntry remember(Walk& walk, OpResult result) {
   return entry;
 }
 
-void run_shown(Walk& walk, const GraphNode& node, uint32_t index) {
+}  // namespace
+
+void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
   NodeOperands seen = look_at(walk, node);
   if (seen.dtensors) return run_on_dtensors(walk, node, index);
   auto found = walk.memo.find(seen.key);
@@ -96,12 +98,11 @@ void run_shown(Walk& walk, const GraphNode& node, uint32_t index) {
   trace_operation(walk, node, index, ins);
 }
 
-}  // namespace
-
 void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
+  if (walk.runtime.run_op != nullptr) return walk.runtime.run_op(walk, node, index);
   Shown shown;
   if (walk.runtime.show_operands != nullptr) walk.runtime.show_operands(walk, node, shown);
-  if (walk.crash == kNoId) run_shown(walk, node, index);
+  if (walk.crash == kNoId) run_by_rule(walk, node, index);
   for (auto before = shown.rbegin(); before != shown.rend(); ++before) {
     // What the operation wrote in place is another value.
     set_slot(walk, before->first, before->second);

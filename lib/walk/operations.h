@@ -13,4 +13,7 @@ namespace tpplan {
 // and they stand in modules of their own.
 void run_node(Walk& walk, const GraphNode& node, uint32_t index);
 
+// The same by its rule alone, which sees layouts, whoever runs it.
+void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index);
+
 }  // namespace tpplan

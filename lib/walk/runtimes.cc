@@ -32,9 +32,16 @@ constexpr RuntimeRow kRuntimes[] = {
      .enter = enter_tpplan_module,
      .exit = exit_tpplan_module,
      .show_operands = show_tpplan_operands},
+    {.runtime = PlanRuntime::ShardMap,
+     .name = "shard_map",
+     .all_axes = true,
+     .param_layout = shard_map_param_layout,
+     .enter = cross_shard_map_module,
+     .exit = cross_shard_map_module,
+     .run_op = run_shard_map_op},
 };
 
-static_assert(std::size(kRuntimes) == static_cast<size_t>(PlanRuntime::Transformers) + 1);
+static_assert(std::size(kRuntimes) == static_cast<size_t>(PlanRuntime::ShardMap) + 1);
 
 }  // namespace
 

@@ -21,6 +21,8 @@ struct RuntimeRow {
   PlanRuntime runtime{};
   std::string_view name;  // as `--runtime` has it
   bool one_axis = false;  // each axis is walked by itself
+  bool all_axes =
+      false;  // every axis of the mesh is walked, of data and without cuts, too: the program names them itself
   // Parameters are pieces that operations see through views (tools/python/tpplan/torch/views.py); else they are what
   // the style made of them.
   bool shows_params = false;
@@ -36,6 +38,8 @@ struct RuntimeRow {
   void (*exit)(Walk&, const GraphNode&) = nullptr;
   // Before each operation: what it sees of its operands. nullptr: what they are.
   void (*show_operands)(Walk&, const GraphNode&, Shown&) = nullptr;
+  // In the place of the rules of operations, which it asks itself. nullptr: they are asked.
+  void (*run_op)(Walk&, const GraphNode&, uint32_t index) = nullptr;
 };
 
 [[nodiscard]] std::span<const RuntimeRow> runtimes();
@@ -56,5 +60,12 @@ void exit_torch_module(Walk& walk, const GraphNode& node);
 void enter_tpplan_module(Walk& walk, const GraphNode& node);
 void exit_tpplan_module(Walk& walk, const GraphNode& node);
 void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown);
+
+// ---- shard_map_run.cc ----
+// Whether the operations are those of one rank of jax.shard_map, with the collectives that it calls itself.
+[[nodiscard]] bool is_shard_map_graph(const OpGraph& graph);
+[[nodiscard]] Spread shard_map_param_layout(Walk& walk, ParamId param, RuleId& rule);
+void cross_shard_map_module(Walk& walk, const GraphNode& node);
+void run_shard_map_op(Walk& walk, const GraphNode& node, uint32_t index);
 
 }  // namespace tpplan

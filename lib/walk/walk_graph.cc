@@ -260,9 +260,13 @@ constexpr GapRow kGaps[] = {
      "to choose (GSPMD)",
      "what the compiler made stands in jax.jit(f).lower(...).compile().as_text()",
      "operations, gradients and collectives"},
+    {"they were recorded as another runtime runs them", "leave `--runtime` out, or record them as this one does",
+     "operations, gradients and collectives"},
+    {"the operations are those of a forward pass under jax.shard_map", "`--mode infer` says that no more is meant",
+     "gradients and collectives of the way back"},
 };
 
-static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Global) + 1);
+static_assert(std::size(kGaps) == static_cast<size_t>(ForecastGap::Forward) + 1);
 
 }  // namespace
 
@@ -281,7 +285,13 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   const ForecastGap unknown = model.framework == Framework::Torch ? ForecastGap::NoGraph : ForecastGap::Global;
   Forecast forecast{.gap = unknown, .calls = {}, .broken_at = kNone, .listing = {}};
   if (!model.operations.is_there) return forecast;
-  const RuntimeRow& runtime = runtime_row(options.runtime.value_or(plan.dialect->runtime));
+  const bool is_local = is_shard_map_graph(model.operations);
+  const PlanRuntime asked = options.runtime.value_or(is_local ? PlanRuntime::ShardMap : plan.dialect->runtime);
+  if (is_local != (asked == PlanRuntime::ShardMap)) {
+    forecast.gap = is_local ? ForecastGap::Global : ForecastGap::Elsewhere;
+    return forecast;
+  }
+  const RuntimeRow& runtime = runtime_row(asked);
   forecast.gap = ForecastGap::None;
   ModelTables own_tables;
   if (options.tables == nullptr) own_tables = make_model_tables(model);
@@ -289,20 +299,21 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   std::vector<AxisId> axes;
   for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
     const auto axis = static_cast<AxisId>(at);
-    if (is_used(plan, shardings, axis) && !is_data_axis(plan, axis) && plan.mesh.axes[axis].size > 1)
-      axes.push_back(axis);
+    const bool counts = runtime.all_axes || (is_used(plan, shardings, axis) && !is_data_axis(plan, axis));
+    if (counts && plan.mesh.axes[axis].size > 1) axes.push_back(axis);
   }
   int64_t ranks = 1;
   for (const AxisId axis : axes) ranks = std::min(kMostRanksTogether + 1, ranks * plan.mesh.axes[axis].size);
   std::vector<AxisId> data_axes = data_axes_of(plan);
   std::erase_if(data_axes, [&](AxisId axis) { return plan.mesh.axes[axis].size == 1; });
+  if (runtime.all_axes) data_axes.clear();
   if (!runtime.has_data_axes) forecast.unlisted = std::exchange(data_axes, {});
   const std::optional<Loss> loss = resolved_loss(plan, data_gradients(runtime.runtime));
   const size_t at_once =
       runtime.one_axis || ranks > kMostRanksTogether ? std::min<size_t>(1, axes.size()) : axes.size();
   // Where no axis cuts anything there is nothing to find, but what runs: the model as it is, whoever runs it.
   Diagnostics nobodys;
-  const bool alone = options.trace && axes.empty() && data_axes.empty();
+  const bool alone = options.trace && !is_local && axes.empty() && data_axes.empty();
   const RuntimeRow& walked = alone ? runtime_row(PlanRuntime::Tpplan) : runtime;
   for (size_t i = 0; i < axes.size() || !data_axes.empty() || alone; i += at_once) {
     const std::span<const AxisId> together = std::span(axes).subspan(i, at_once);
@@ -317,15 +328,18 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
               .data_axes = std::exchange(data_axes, {}),  // once, where each axis is walked by itself
               .runtime = walked,
               .infer = options.infer,
-              .loss = loss && static_cast<size_t>(loss->output) < model.operations.outputs.size() ? &*loss : nullptr,
+              .loss = loss && !is_local && static_cast<size_t>(loss->output) < model.operations.outputs.size()
+                          ? &*loss
+                          : nullptr,
               .model_tables = tables,
               .listing = options.listing ? &forecast.listing : nullptr,
               .examples = options.examples ? &forecast.examples : nullptr,
-              .trace = options.trace && at_once == axes.size() ? &forecast.trace : nullptr};
+              .trace = options.trace && !is_local && at_once == axes.size() ? &forecast.trace : nullptr};
     walk_axes(walk, forecast);
     if (alone) break;
   }
   if (alone) forecast.gap = ForecastGap::None;
+  if (is_local && forecast.gap == ForecastGap::None && !options.infer) forecast.gap = ForecastGap::Forward;
   return forecast;
 }
 

@@ -39,6 +39,8 @@ enum class ForecastGap : uint8_t {
   Broken,       // the run would end before its step does
   Undescribed,  // an operation that no rule describes (TP5114)
   Global,       // a model of JAX or Keras without operations: they run on whole arrays
+  Elsewhere,    // operations that another runtime runs than the one that is asked for
+  Forward,      // what was recorded under jax.shard_map: a forward pass, which is walked
 };
 
 // Every call of one step, in order; and, where WalkOptions asked for it, what one rank runs.
@@ -61,7 +63,7 @@ struct Forecast {
 // The three as one sentence; empty where no check is left out.
 [[nodiscard]] std::string unchecked_text(ForecastGap gap);
 
-// Reports TP5102 to TP5118 and TP5121. Does nothing where the model has no graph.
+// Reports TP5102 to TP5118, TP5121 and TP5122. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                                   const ShardingTable& shardings, const BoundaryTable& boundaries,
                                   const WalkOptions& options, Diagnostics& diagnostics);

@@ -13,6 +13,7 @@
 #include "ops/op_rules.h"
 #include "walk/claims.h"
 #include "walk/example_table.h"
+#include "walk/local_facts.h"
 #include "walk/model_tables.h"
 #include "walk/runtimes.h"
 #include "walk/step_trace.h"
@@ -163,6 +164,9 @@ struct Walk {
   std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
   std::vector<ModuleFrame> frames;
+
+  std::map<SlotId, LocalFact> facts;         // of shard_map: what is known of a value besides its layout
+  std::map<ValueId, ValueId> same_integers;  // of shard_map: the value of which this one has the integers
 
   std::vector<TapeEntry> tape;
   std::vector<TapeSlot> tape_slots;

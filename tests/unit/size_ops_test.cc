@@ -23,5 +23,6 @@ TEST_CASE("sizes are divided as Python divides whole numbers, and what has no re
   CHECK_FALSE(apply_size_op(SizeOp::Pow, 2, 63, result));
   CHECK((apply_size_op(SizeOp::Pow, 2, 62, result) && result == int64_t{1} << 62));
   CHECK(find_size_op("truediv") == SizeOp::TrueDiv);
+  CHECK(find_size_op("local") == SizeOp::Local);
   CHECK_FALSE(find_size_op("sqrt"));
 }

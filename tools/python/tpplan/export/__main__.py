@@ -41,7 +41,18 @@ def main(arguments):
         "--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration"
     )
     parser.add_argument("--device", help="where a torch model is built (default: meta)")
-    parser.add_argument("--mesh", default="tp=2", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2)")
+    parser.add_argument(
+        "--mesh", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2; of --shard-map: the plan's own)"
+    )
+    parser.add_argument(
+        "--shard-map",
+        metavar="FUNCTION",
+        help="with --jax and --inputs: record FUNCTION(model, **inputs), package.module:NAME, as a rank of jax.shard_map runs it",
+    )
+    parser.add_argument("--plan", metavar="PLAN", help="of --shard-map: the plan by which the model is cut")
+    parser.add_argument(
+        "--out-specs", metavar="JSON", help="of --shard-map: a list with the spec of each result (default: whole)"
+    )
     parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm)")
     settings.add_options(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
@@ -51,18 +62,22 @@ def main(arguments):
         kind, name = options.plan_from
         if kind not in PLAN_SOURCES:
             raise InputError(f"there are no plans of `{printable(kind)}`", "one of " + ", ".join(PLAN_SOURCES))
-        text = PLAN_SOURCES[kind].make(name, mesh=read_mesh(options.mesh), kwargs=kwargs, model=options.model)
+        text = PLAN_SOURCES[kind].make(name, mesh=read_mesh(options.mesh or "tp=2"), kwargs=kwargs, model=options.model)
         write_plan_file(options.output, text, [path for path in (name, options.model) if path])
         return
     source = next(name for name in SOURCES if getattr(options, name) is not None)
     name = getattr(options, source)
     exporter = importlib.import_module(f"{__package__}.{SOURCES[source][0]}")
+    if options.shard_map is not None and (source != "jax" or options.plan is None):
+        raise InputError("--shard-map is for --jax NAME, with --plan", "--jax NAME --shard-map FUNCTION --plan PLAN")
     if source not in TRACED:
-        write_output(
-            options.output,
-            file_text(exporter.model_graph(exporter.build(name, kwargs, options.device or "meta"))),
-            [name],
-        )
+        model = exporter.build(name, kwargs, options.device or "meta")
+        modules = exporter.model_graph(model)
+        graph = None
+        if options.shard_map is not None:
+            local = importlib.import_module(f"{__package__}.shard_map")  # with jax
+            graph = local.find(options, model, modules)
+        write_output(options.output, file_text(modules, graph), [name, options.plan] if options.plan else [name])
         return
     chosen = settings.read_settings(options)
     model = exporter.build(name, kwargs, options.device or "meta", chosen)
