@@ -45,7 +45,8 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   c.judgement = judge(c.graph, c.plan, diagnostics, inputs.last, walk);
   c.reached = c.judgement.reached;
   // Edits are tried for their findings alone.
-  find_remedies(c.graph, c.plan, {.runtime = inputs.walk.runtime, .infer = inputs.walk.infer}, diagnostics);
+  find_remedies(c.graph, c.plan, inputs.plan, inputs.mesh_sizes,
+                {.runtime = inputs.walk.runtime, .infer = inputs.walk.infer}, diagnostics);
   join_size_findings(c.graph, c.plan, diagnostics);
   if (inputs.walk.examples)
     c.judgement.forecast.examples = smallest_examples(

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "diagnostics/text_edits.h"
+#include "draft/rule_place.h"
 #include "judge.h"
 #include "plan/dialects.h"
 #include "remedy/fitting_lengths.h"
@@ -20,16 +22,21 @@ constexpr size_t kMostFindings = 3;
 constexpr size_t kMostSums = 8;
 constexpr std::string_view kSumsGradients = "replicated_with_grad_allreduce";
 
-struct Edit {
+// A plan that is tried, in words, and as edits of the file; none where it cannot be said so.
+struct Change {
   TpPlan plan;
   std::string words;
+  std::vector<Edit> edits;
 };
 
 struct Search {
   const ModelGraph& graph;
   const TpPlan& plan;
   const WalkOptions& walk;
+  const SourceFile& file;
+  const MeshSizes& sizes;
   uint64_t trials_left = 0;
+  std::vector<Edit> offered;  // by the findings before
 };
 
 bool is_at(const Span& a, const Span& b) {
@@ -47,9 +54,9 @@ bool cuts(const PlanRule& rule) { return rule.style == nullptr || !rule.style->c
 
 // Other styles of the dialect for a rule. What experts are for does little or nothing to other modules: as a remedy it
 // would only hide what is wrong. Those that cut the same dim come first: they change the least.
-std::vector<Edit> other_styles(const Search& search, RuleId id) {
+std::vector<Change> other_styles(const Search& search, RuleId id) {
   const PlanRule& rule = search.plan.rules[id];
-  std::vector<Edit> edits;
+  std::vector<Change> edits;
   if (rule.style == nullptr) return edits;
   std::vector<const StyleRow*> rows;
   for (const StyleRow& row : style_table()) {
@@ -60,17 +67,20 @@ std::vector<Edit> other_styles(const Search& search, RuleId id) {
   std::stable_partition(rows.begin(), rows.end(),
                         [&](const StyleRow* row) { return row->cut_dim == rule.style->cut_dim; });
   for (const StyleRow* row : rows) {
-    Edit edit{search.plan, fmt::format("write `{}` for `{}`", row->name, rule.key)};
+    Change edit{search.plan, fmt::format("write `{}` for `{}`", row->name, rule.key), {}};
     edit.plan.rules[id].style = row;
     edit.plan.rules[id].options = {};
+    if (rule.value_span.length == rule.style->name.size())  // nothing but the style
+      edit.edits.push_back({.span = rule.value_span, .text = std::string(row->name)});
     edits.push_back(std::move(edit));
   }
   return edits;
 }
 
-std::vector<Edit> without_rule(const Search& search, RuleId id) {
+std::vector<Change> without_rule(const Search& search, RuleId id) {
   if (cuts(search.plan.rules[id])) return {};
-  Edit edit{search.plan, fmt::format("leave the rule `{}` out", search.plan.rules[id].key)};
+  Change edit{search.plan, fmt::format("leave the rule `{}` out", search.plan.rules[id].key), {}};
+  edit.edits.push_back({.span = search.plan.rules[id].key_span, .text = {}, .is_entry = true});
   edit.plan.rules.erase(edit.plan.rules.begin() + id);
   return {std::move(edit)};
 }
@@ -98,8 +108,20 @@ std::string key_for(const ModelGraph& graph, std::string_view path) {
   return key;
 }
 
+// The rule in the plan's file, below those of whole paths.
+std::vector<Edit> written(const Search& search, const PlanRule& rule) {
+  std::vector<TextEdit> texts;
+  add_rule_text(search.file, search.plan, place_of_path(search.plan, search.graph, rule.key), rule.style->name, {},
+                texts);
+  std::vector<Edit> edits;
+  for (TextEdit& edit : texts)
+    edits.push_back(
+        {.span = {.file = search.file.id, .offset = edit.offset, .length = 0}, .text = std::move(edit.text)});
+  return edits;
+}
+
 // A rule more, for a module that has none.
-std::vector<Edit> with_rule(const Search& search, std::string_view path) {
+std::vector<Change> with_rule(const Search& search, std::string_view path) {
   if (path.empty() || search.plan.rules.empty() || search.plan.dialect->keys != KeySyntax::Glob) return {};
   // Over the axis of the plan's other styles; a plan without any says none.
   AxisId axis = kNoAxis;
@@ -107,7 +129,7 @@ std::vector<Edit> with_rule(const Search& search, std::string_view path) {
   if (axis == kNoAxis) return {};
   const ModuleId module = find_module(search.graph, path);
   const bool has_experts = module != kNone && search.graph.modules[module].kind == ModuleKind::Experts;
-  std::vector<Edit> edits;
+  std::vector<Change> edits;
   for (const StyleRow& row : style_table()) {
     if ((row.sets & search.plan.dialect->styles) == 0 || row.name == search.plan.dialect->keep_whole) continue;
     if (row.is_for_experts && !has_experts) continue;
@@ -115,18 +137,18 @@ std::vector<Edit> with_rule(const Search& search, std::string_view path) {
     rule.key = key_for(search.graph, path);
     rule.style = &row;
     rule.axis = axis;
-    Edit edit{search.plan, fmt::format("add `\"{}\": {}`", rule.key, row.name)};
+    Change edit{search.plan, fmt::format("add `\"{}\": {}`", rule.key, row.name), written(search, rule)};
     edit.plan.rules.push_back(std::move(rule));
     edits.push_back(std::move(edit));
   }
   std::stable_partition(edits.begin(), edits.end(),
-                        [](const Edit& e) { return e.plan.rules.back().style->cut_dim.empty(); });
+                        [](const Change& e) { return e.plan.rules.back().style->cut_dim.empty(); });
   return edits;
 }
 
 // A rule more, for a layer in the module that has none, with a style that the plan has for others.
-std::vector<Edit> with_rule_below(const Search& search, std::string_view path) {
-  std::vector<Edit> edits;
+std::vector<Change> with_rule_below(const Search& search, std::string_view path) {
+  std::vector<Change> edits;
   if (path.empty()) return edits;
   const std::string above = key_for(search.graph, path) + separator(search.graph.framework);
   std::vector<std::string> keys;
@@ -140,7 +162,7 @@ std::vector<Edit> with_rule_below(const Search& search, std::string_view path) {
       keys.push_back(std::move(key));
   }
   for (const std::string& key : keys) {
-    for (const Edit& edit : with_rule(search, key)) {
+    for (const Change& edit : with_rule(search, key)) {
       const StyleRow* style = edit.plan.rules.back().style;
       const bool is_known = std::any_of(search.plan.rules.begin(), search.plan.rules.end(),
                                         [style](const PlanRule& rule) { return rule.style == style; });
@@ -152,16 +174,20 @@ std::vector<Edit> with_rule_below(const Search& search, std::string_view path) {
 
 // A rule more for each module that a finding of gradients names, which sums them: norms of queries and of keys need one
 // each.
-Edit with_sums(const Search& search, const Diagnostics& diagnostics) {
-  Edit edit{search.plan, {}};
+Change with_sums(const Search& search, const Diagnostics& diagnostics) {
+  Change edit{search.plan, {}, {}};
   std::vector<std::string> keys;
   for (const Diagnostic& finding : diagnostics.list) {
     if (finding.fails != "gradient" || keys.size() == kMostSums) continue;
-    for (const Edit& one : with_rule(search, module_of(search.graph, finding))) {
+    for (const Change& one : with_rule(search, module_of(search.graph, finding))) {
       const PlanRule& rule = one.plan.rules.back();
       if (rule.style->name != kSumsGradients || std::find(keys.begin(), keys.end(), rule.key) != keys.end()) continue;
       keys.push_back(rule.key);
       edit.plan.rules.push_back(rule);
+      if (edit.edits.empty())
+        edit.edits = one.edits;
+      else if (!one.edits.empty())
+        edit.edits.front().text += one.edits.front().text;
       edit.words += fmt::format("{}`\"{}\": {}`", edit.words.empty() ? "add " : " and ", rule.key, rule.style->name);
     }
   }
@@ -169,18 +195,18 @@ Edit with_sums(const Search& search, const Diagnostics& diagnostics) {
 }
 
 // A rule for a parameter whose gradient nobody sums: what stands beside layers, in a module that cannot have a rule.
-std::vector<Edit> with_sum_of_parameter(const Search& search, const Diagnostic& finding) {
+std::vector<Change> with_sum_of_parameter(const Search& search, const Diagnostic& finding) {
   constexpr std::string_view kBefore = "gradient of `";
   const size_t begin = finding.message.find(kBefore);
   if (finding.fails != "gradient" || begin == std::string::npos) return {};
   const size_t from = begin + kBefore.size();
   const std::string path = finding.message.substr(from, finding.message.find('`', from) - from);
-  std::vector<Edit> edits = with_rule(search, path);
-  std::erase_if(edits, [](const Edit& edit) { return edit.plan.rules.back().style->name != kSumsGradients; });
+  std::vector<Change> edits = with_rule(search, path);
+  std::erase_if(edits, [](const Change& edit) { return edit.plan.rules.back().style->name != kSumsGradients; });
   return edits;
 }
 
-bool mends(Search& search, const Edit& edit) {
+bool mends(Search& search, const Change& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
   Diagnostics trial;
@@ -188,10 +214,32 @@ bool mends(Search& search, const Edit& edit) {
   return !has_errors(trial);
 }
 
-bool try_edits(Search& search, const std::vector<Edit>& edits, Diagnostic& finding) {
-  const auto found = std::find_if(edits.begin(), edits.end(), [&](const Edit& edit) { return mends(search, edit); });
+bool is_same(const std::vector<Edit>& a, const std::vector<Edit>& b) {
+  return std::ranges::equal(a, b, [](const Edit& x, const Edit& y) {
+    return x.span.offset == y.span.offset && x.span.length == y.span.length && x.text == y.text;
+  });
+}
+
+// Offers what the change is in the plan's file, where the file with it is right. Two findings may have a remedy each
+// that is enough by itself: both together are another plan, so that one of them is offered.
+void offer(Search& search, Change change, Diagnostic& finding) {
+  if (!search.offered.empty() && !is_same(search.offered, change.edits)) return;
+  finding.edits = std::move(change.edits);
+  const std::vector<TextEdit> edits = text_edits(search.file, finding);
+  const SourceFile file{.name = search.file.name, .text = with_edits(search.file.text, edits), .id = search.file.id};
+  Diagnostics trial;
+  const TpPlan plan = read_plan(file, search.sizes, trial);
+  if (!edits.empty() && !has_errors(trial))
+    std::ignore = judge(search.graph, plan, trial, Phase::Operations, search.walk);
+  if (edits.empty() || has_errors(trial)) finding.edits.clear();
+  if (search.offered.empty()) search.offered = finding.edits;
+}
+
+bool try_edits(Search& search, const std::vector<Change>& edits, Diagnostic& finding) {
+  const auto found = std::find_if(edits.begin(), edits.end(), [&](const Change& edit) { return mends(search, edit); });
   if (found == edits.end()) return false;
   finding.help = fmt::format("{}: with this change alone the plan is right", found->words);
+  offer(search, *found, finding);
   return true;
 }
 
@@ -224,7 +272,7 @@ void try_sizes(Search& search, Diagnostic& finding) {
   std::sort(sizes.begin(), sizes.end());
   std::vector<std::string> fitting;
   for (const int64_t size : sizes) {
-    Edit edit{search.plan, {}};
+    Change edit{search.plan, {}, {}};
     edit.plan.mesh.axes[axis].size = size;
     if (mends(search, edit)) fitting.push_back(fmt::format("{}", size));
   }
@@ -256,17 +304,24 @@ bool try_sums(Search& search, Diagnostics& diagnostics) {
   const auto first = std::find_if(diagnostics.list.begin(), diagnostics.list.end(),
                                   [](const Diagnostic& finding) { return !finding.fails.empty(); });
   if (first == diagnostics.list.end() || first->fails != "gradient") return false;
-  const Edit edit = with_sums(search, diagnostics);
+  const Change edit = with_sums(search, diagnostics);
   if (edit.plan.rules.size() < search.plan.rules.size() + 2 || !mends(search, edit)) return false;
   first->help = fmt::format("{}: with these changes the plan is right", edit.words);
+  offer(search, edit, *first);
   return true;
 }
 
 }  // namespace
 
-void find_remedies(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics) {
+void find_remedies(const ModelGraph& graph, const TpPlan& plan, const SourceFile& file, const MeshSizes& mesh_sizes,
+                   const WalkOptions& walk, Diagnostics& diagnostics) {
   const uint64_t operations = std::max<uint64_t>(graph.operations.nodes.size(), 1);
-  Search search{graph, plan, walk, std::min(kMostTrials, kMostOperations / operations)};
+  Search search{.graph = graph,
+                .plan = plan,
+                .walk = walk,
+                .file = file,
+                .sizes = mesh_sizes,
+                .trials_left = std::min(kMostTrials, kMostOperations / operations)};
   size_t asked = 0;
   if (try_sums(search, diagnostics)) return;
   for (Diagnostic& finding : diagnostics.list) {

@@ -5,6 +5,7 @@
 
 #include "diagnostics/diagnostics.h"
 #include "model/model_graph.h"
+#include "plan/read_plan.h"
 #include "plan/tp_plan.h"
 #include "walk/walk_graph.h"
 
@@ -14,6 +15,8 @@ namespace tpplan {
 // right, as help: another style for the rule at fault, or for the one that it meets, or no such rule, or a rule for the
 // module that the finding names; where there is none, lengths of the sequence or sizes of the axis with which the plan
 // is right as it stands. Costs at most a fixed number of operations walked, whatever the model.
-void find_remedies(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics);
+// The edit is the finding's own (Diagnostic::edits) where the plan's file can be edited so and is right then.
+void find_remedies(const ModelGraph& graph, const TpPlan& plan, const SourceFile& file, const MeshSizes& mesh_sizes,
+                   const WalkOptions& walk, Diagnostics& diagnostics);
 
 }  // namespace tpplan

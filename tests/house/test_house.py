@@ -67,6 +67,7 @@ LAYERS = {
     "remedy": {
         "base",
         "diagnostics",
+        "draft",
         "infer",
         "manifest",
         "measure",

@@ -292,6 +292,24 @@ def test_fixes_mend_what_they_are_offered_for(editor, project):
     assert editor.change(project, mended) == []
 
 
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ('"self_attn.o_proj": rowwise', '"self_attn.o_proj": colwise'),
+        ('"mlp.down_proj": rowwise', '"mlp.down_proj": colwise'),
+        ('"lm_head": colwise_gather_output', '"lm_head": colwise_gather_output\n  "model.norm": sequence_parallel'),
+    ],
+)
+def test_what_makes_the_operations_right_is_offered_where_they_are_wrong(editor, project, right, wrong):
+    text = PLAN.replace(right, wrong)
+    findings = editor.open(project, text)
+    found = next(d for d in findings if d["code"] >= "TP5100")
+    (action,) = editor.actions(project, found)
+    assert "with this change alone the plan is right" in action["title"] and action["diagnostics"] == [found]
+    mended = edited(text, action["edit"]["changes"][uri_of(project)])
+    assert editor.change(project, mended) == []
+
+
 def test_rules_are_offered_for_what_no_rule_covers(editor, project):
     wrong = PLAN.replace('    "mlp.gate_proj": colwise\n', "")
     findings = editor.open(project, wrong)

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from conftest import run
-from mistakes import MATCHING, SYNTAX, VALUES
+from mistakes import MATCHING, MEANING, SYNTAX, VALUES
 from project import KERAS_PLAN, PLAN, edited, write_project
 
 PLANS = {"plan.yaml": ("model.json", PLAN), "keras.yaml": ("keras.json", KERAS_PLAN)}
-MISTAKES = [*SYNTAX, *VALUES, *MATCHING]
+MISTAKES = [*SYNTAX, *VALUES, *MATCHING, *MEANING]
 
 
 def findings_of(folder, model):

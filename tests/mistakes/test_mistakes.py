@@ -1,4 +1,4 @@
-"""Each mistake of mistakes.py is met with a place, a reason and a remedy. `python test_mistakes.py` rates them all."""
+"""Each mistake of mistakes.py is met with a place, a reason and a remedy."""
 
 import json
 import re

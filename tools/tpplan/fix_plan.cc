@@ -25,7 +25,7 @@ std::string fixed_text(const Session& session, const InputArguments& inputs) {
   for (int round = 0; round < kMostRounds; ++round) {
     Diagnostics diagnostics;
     std::ignore = compile(
-        {.model = session.model, .plan = plan, .mesh_sizes = sizes, .last = Phase::Shardings, .walk = {}, .step = {}},
+        {.model = session.model, .plan = plan, .mesh_sizes = sizes, .last = Phase::Operations, .walk = {}, .step = {}},
         diagnostics);
     finish_diagnostics(diagnostics);
     std::string next = apply_edits(plan, diagnostics);
