@@ -8,7 +8,7 @@ const GraphArg* find_literal(const OpGraph& graph, const GraphNode& node, size_t
     if (at++ == position) return &graph.args[i];
   }
   for (uint32_t i = node.keywords_begin; i < node.keywords_end; ++i) {
-    if (graph.strings[graph.keywords[i].name] == keyword) return &graph.args[graph.keywords[i].arg];
+    if (keyword_name(graph, i) == keyword) return &graph.args[graph.keywords[i].arg];
   }
   return nullptr;
 }

@@ -161,4 +161,10 @@ struct OpGraph {
   return std::span(graph.shape_sizes).subspan(shape.begin, shape.ndim);
 }
 
+// The name of OpGraph::keywords[keyword]: torch's own, where it also takes numpy's.
+[[nodiscard]] inline std::string_view keyword_name(const OpGraph& graph, uint32_t keyword) {
+  const std::string_view name = graph.strings[graph.keywords[keyword].name];
+  return name == "axis" ? "dim" : name == "keepdims" ? "keepdim" : name;
+}
+
 }  // namespace tpplan

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::string_view kPlain = "b i s, o i w | o -> b o s+; whole s w";
 constexpr std::string_view kDepthwise = "b c s, c 1 w | c -> b c s+; whole s w";
+// Which channels a filter takes follows from its place among all.
+constexpr std::string_view kGrouped = "b i s, o j w | o -> b o s+; whole i j o s w";
 
 // As torch checks them on each rank: the weight is [filters, channels / groups, width].
 void check_groups(OpCall& call, OpResult& result, const Operand& x, const Operand& weight, const RankNumber& groups) {
@@ -35,8 +37,8 @@ void rule_conv1d(OpCall& call, OpResult& result) {
   std::vector<Operand> operands{*x, *weight};
   if (const auto bias = tensor_at(call, 2, "bias")) operands.push_back(*bias);
   if (groups.traced > 1 && x->shape.size() == 3) check_groups(call, result, *x, *weight, groups);
-  const bool depthwise = groups.traced > 1 && weight->shape[1] == 1;
-  apply_factors(call, result, depthwise ? kDepthwise : kPlain, std::move(operands));
+  const std::string_view notation = groups.traced <= 1 ? kPlain : weight->shape[1] == 1 ? kDepthwise : kGrouped;
+  apply_factors(call, result, notation, std::move(operands));
 }
 
 }  // namespace tpplan

@@ -18,15 +18,11 @@ void make_wrong(OpResult& result, Code code, std::string reason) {
   result.code = code;
 }
 
-std::string_view keyword_name(const OpCall& call, uint32_t keyword) {
-  return call.graph.strings[call.graph.keywords[keyword].name];
-}
-
 const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword, uint32_t* index) {
   uint32_t at = kNoId;
   if (position < call.args.size()) at = call.args[position];
   for (uint32_t k = call.node.keywords_begin; at == kNoId && k < call.node.keywords_end; ++k) {
-    if (keyword_name(call, k) == keyword) at = call.graph.keywords[k].arg;
+    if (keyword_name(call.graph, k) == keyword) at = call.graph.keywords[k].arg;
   }
   if (index != nullptr) *index = at;
   return at == kNoId ? nullptr : &call.graph.args[at];

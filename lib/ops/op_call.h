@@ -66,7 +66,6 @@ struct OpResult {
 void crash(OpResult& result, Code code, std::string reason);
 void make_wrong(OpResult& result, Code code, std::string reason);
 
-[[nodiscard]] std::string_view keyword_name(const OpCall& call, uint32_t keyword);
 // The argument at a position or under a keyword; nullptr where it is not given. Index into OpGraph::args with `index`.
 [[nodiscard]] const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword,
                                        uint32_t* index = nullptr);

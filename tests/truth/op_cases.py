@@ -70,6 +70,7 @@ CASES = [
     call("layer_norm", X, (6,), T(6), T(6)), call("layer_norm", X, (6,)), call("layer_norm", CUBE, (4, 6), T(4, 6)),
     call("rms_norm", X, (6,), T(6)),
     call("conv1d", T(2, 6, 6), T(5, 6, 3), T(5)), call("conv1d", T(2, 4, 6), T(4, 1, 3), T(4), padding=1, groups=Size(0, 1)),
+    call("conv1d", T(2, 4, 6), T(6, 2, 3), T(6), groups=2),
     call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3)),
     call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3), attn_mask=T(1, 4, 5, 5)),
     call("scaled_dot_product_attention", T(2, 4, 3), T(2, 5, 3), T(2, 5, 3), attn_mask=T(4, 5)),
@@ -143,7 +144,7 @@ CASES = [
     *along("select", lambda d: d, -1),
     *[call(name, (CUBE, T(2, 4, 6)), d) for name in ("cat", "stack", "concat", "concatenate") for d in (0, -1)],
     call("cat", (T(4, 6), T(4, 2)), dim=1), call("cat", (T(4, 6), T(4, 6, kind="zeros")), 0),
-    call("stack", (X, Y), dim=1),
+    call("stack", (X, Y), dim=1), call("cat", (T(4, 6), T(4, 2)), axis=1), call("sum", CUBE, axis=1, keepdims=True),
     call("repeat", X, (2, 1)), call("repeat", X, (1, 2)), call("repeat", X, (2, 1, 1)),
     call("repeat", T(4, 1), (1, Size(0, 0))), call("repeat", T(1, 6), (Size(0, 1), 1)), call("tile", X, (2,)),
     call("tile", X, (2, 2)),
@@ -166,7 +167,7 @@ UNCALLABLE = {"cuda": "needs a GPU"}
 # elements are equal, or every index lies in the piece), scatter and scatter_add because an index may be smaller than what it goes into.
 CAUTIOUS = {
     "__getitem__": 8, "__setitem__": 9, "addcdiv": 2, "addcmul": 4, "all": 22, "any": 19, "argmin": 3, "bitwise_left_shift":
-    2, "bool": 2, "cat": 3, "conv1d": 12, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather":
+    2, "bool": 2, "cat": 3, "conv1d": 13, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather":
     18, "glu": 2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf":
     2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne":
     10, "polar": 2, "prelu": 6, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166,
