@@ -126,7 +126,9 @@ std::vector<std::string> judged(const Drafting& in, const TpPlan& plan, bool is_
 bool has_styles(const Drafting& in, const DraftUnit& unit, const UnitWay& way) {
   return std::ranges::all_of(unit.members, [&](const DraftMember& member) {
     const std::string_view style = style_of(way, member.role);
-    return style.empty() || find_style(style, in.dialect.styles) != nullptr;
+    const bool is_spec = member.role == DraftRole::HeadParam && !style.empty();  // a framework's own plans have none
+    return style.empty() ||
+           (find_style(style, in.dialect.styles) != nullptr && !(is_spec && in.dialect.follows_framework));
   });
 }
 
@@ -149,7 +151,7 @@ bool has_clash(const TpPlan& plan) {
 ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, const DraftUnit& unit) {
   ChosenUnit choice{.unit = &unit, .way = nullptr, .reason = {}};
   for (const UnitWay& way : unit_ways()) {
-    if (way.kind != unit.kind || !has_styles(in, unit, way) || !cuts_any(in, unit, way)) continue;
+    if (!is_for(way, unit) || !has_styles(in, unit, way) || !cuts_any(in, unit, way)) continue;
     std::string fault = unseen_fault(in.graph, unit, way);
     if (fault.empty()) {
       std::vector<ChosenUnit> with = before;

@@ -13,20 +13,22 @@ enum class DraftRole : uint8_t {
   Query,
   Key,
   Value,
-  Fused,       // q, k and v in one
-  Latent,      // down to a latent that all heads share
-  LatentKv,    // the same, with what rope turns beside it
-  FromLatent,  // from a latent to heads
-  Out,         // from heads
-  HeadNorm,    // of each head
-  WholeNorm,   // of queries or keys, over all heads together
-  HeadTable,   // numbers for each head: positions of T5
-  HeadOther,   // parameters of the attention itself
-  Up,          // into the hidden layer of an MLP
-  FusedUp,     // gate and up in one
-  Down,        // out of it
-  Activation,  // of the hidden layer, with parameters
-  ExpertsUp,   // parameters of experts that stand in one tensor
+  Fused,        // q, k and v in one
+  Latent,       // down to a latent that all heads share
+  LatentKv,     // the same, with what rope turns beside it
+  FromLatent,   // from a latent to heads
+  Out,          // from heads
+  HeadNorm,     // of each head
+  WholeNorm,    // of queries or keys, over all heads together
+  HeadTable,    // numbers for each head: positions of T5
+  HeadParam,    // parameters of the attention itself with a dim of heads
+  HeadOther,    // its others
+  HeadsModule,  // the attention, where it has HeadParam
+  Up,           // into the hidden layer of an MLP
+  FusedUp,      // gate and up in one
+  Down,         // out of it
+  Activation,   // of the hidden layer, with parameters
+  ExpertsUp,    // parameters of experts that stand in one tensor
   ExpertsDown,
   ExpertsOther,
   ExpertsModule,  // what holds them

@@ -25,9 +25,46 @@ std::string_view numbered_stem(const ModelGraph& graph, ModuleId id) {
                                                                              : leaf.substr(0, line + 1);
 }
 
+// By module: whether its number stands for many. A list with a single block is as its cousins with more of that type,
+// for the keys of those are its keys, too.
+std::vector<bool> numbered_blocks(const ModelGraph& graph) {
+  std::vector<bool> blocks(graph.modules.size());
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) blocks[id] = is_repeated_block(graph, id);
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    std::vector<std::string> starred(graph.modules.size());
+    std::set<std::pair<std::string, uint32_t>> lists;  // and the type of what stands in them
+    const auto list_of = [&](ModuleId id) {
+      const ModuleId parent = parent_of(graph, id);
+      return std::pair(parent == kNone ? std::string{} : starred[parent], graph.modules[id].type);
+    };
+    for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+      const std::string_view leaf = leaf_of(graph, graph.modules[id].path);
+      starred[id] = list_of(id).first + separator(graph.framework) + (blocks[id] ? "*" : std::string(leaf));
+      if (blocks[id]) lists.insert(list_of(id));
+    }
+    for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+      if (blocks[id] || !is_digits(leaf_of(graph, graph.modules[id].path)) || !lists.contains(list_of(id))) continue;
+      blocks[id] = true;
+      is_done = false;
+    }
+  }
+  return blocks;
+}
+
+struct UnitFinder {
+  const ModelGraph& graph;
+  uint64_t large;
+  std::vector<bool> blocks;             // numbered_blocks
+  std::set<ModuleId> attentions, mlps;  // scopes
+  std::vector<DraftUnit> units;
+  std::map<std::string, size_t> known;  // units by kind and scope
+};
+
 // The path of a module, or of something in it, with stars for the blocks that it is repeated with. A layer's own number
 // stays, for it tells it from its neighbours; that of what holds layers does not.
-DraftKey key_of_path(const ModelGraph& graph, ModuleId id, bool is_layer = true, std::string_view param = {}) {
+DraftKey key_of_path(const UnitFinder& finder, ModuleId id, bool is_layer = true, std::string_view param = {}) {
+  const ModelGraph& graph = finder.graph;
   std::vector<ModuleId> line;
   for (ModuleId at = id; at != kNone; at = parent_of(graph, at)) line.push_back(at);
   std::reverse(line.begin(), line.end());
@@ -42,7 +79,7 @@ DraftKey key_of_path(const ModelGraph& graph, ModuleId id, bool is_layer = true,
     if (leaf.empty()) continue;
     const bool is_last = at == id && is_layer && param.empty();
     const std::string_view stem = is_last ? std::string_view{} : numbered_stem(graph, at);
-    const bool is_block = !is_last && (is_repeated_block(graph, at) || !stem.empty());
+    const bool is_block = !is_last && (finder.blocks[at] || !stem.empty());
     append(key.name, is_block ? std::string(stem) + "*" : std::string(leaf));
     if (!is_block) continue;
     if (!key.block.empty()) key.block += dot;
@@ -52,14 +89,6 @@ DraftKey key_of_path(const ModelGraph& graph, ModuleId id, bool is_layer = true,
   if (!param.empty()) append(key.name, param);
   return key;
 }
-
-struct UnitFinder {
-  const ModelGraph& graph;
-  uint64_t large;
-  std::set<ModuleId> attentions, mlps;  // scopes
-  std::vector<DraftUnit> units;
-  std::map<std::string, size_t> known;  // units by kind and scope
-};
 
 // The module that a layer belongs to: its parent, or what that only wraps.
 ModuleId scope_of(const ModelGraph& graph, ModuleId id) {
@@ -109,8 +138,8 @@ void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftM
 }
 
 void add_module(UnitFinder& finder, UnitKind kind, ModuleId scope, ModuleId id, DraftRole role) {
-  const DraftKey key = key_of_path(finder.graph, id);
-  const DraftKey place = scope == kNone ? key : key_of_path(finder.graph, scope, false);
+  const DraftKey key = key_of_path(finder, id);
+  const DraftKey place = scope == kNone ? key : key_of_path(finder, scope, false);
   add_member(finder, kind, place,
              {.key = key,
               .role = role,
@@ -184,7 +213,7 @@ std::set<ModuleId> tied_to(const ModelGraph& graph, ModuleId id) {
   return modules;
 }
 
-bool is_repeated(const ModelGraph& graph, ModuleId id) { return !key_of_path(graph, id).block.empty(); }
+bool is_repeated(const UnitFinder& finder, ModuleId id) { return !key_of_path(finder, id).block.empty(); }
 
 // Embeddings and the heads that are tied to them or have their size.
 void add_vocabulary(UnitFinder& finder, std::set<ModuleId>& done) {
@@ -198,7 +227,7 @@ void add_vocabulary(UnitFinder& finder, std::set<ModuleId>& done) {
     const Module& module = graph.modules[id];
     if (module.kind != ModuleKind::Embedding || size_of(graph, module, kDimIn) != vocabulary || done.contains(id))
       continue;
-    if (is_repeated(graph, id)) continue;
+    if (is_repeated(finder, id)) continue;
     for (const ModuleId tied : tied_to(graph, id)) {
       if (!done.insert(tied).second) continue;
       const bool is_table = graph.modules[tied].kind == ModuleKind::Embedding;
@@ -207,7 +236,7 @@ void add_vocabulary(UnitFinder& finder, std::set<ModuleId>& done) {
   }
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    if (vocabulary == 0 || !is_linear(graph, module) || done.contains(id) || is_repeated(graph, id)) continue;
+    if (vocabulary == 0 || !is_linear(graph, module) || done.contains(id) || is_repeated(finder, id)) continue;
     if (size_of(graph, module, kDimOut) != vocabulary) continue;
     done.insert(id);
     add_module(finder, UnitKind::Head, kNone, id, DraftRole::Head);
@@ -242,7 +271,10 @@ void add_norm(UnitFinder& finder, ModuleId id) {
   const ModelGraph& graph = finder.graph;
   const Module& module = graph.modules[id];
   const ModuleId scope = scope_of(graph, id);
-  if (!finder.attentions.contains(scope) || norm_role(leaf_of(graph, module.path)) == DraftRole::None) return;
+  if (!finder.attentions.contains(scope) || norm_role(leaf_of(graph, module.path)) == DraftRole::None) {
+    if (largest_tensor(graph, module) > finder.large) add_module(finder, UnitKind::Whole, kNone, id, DraftRole::Whole);
+    return;
+  }
   const auto size = static_cast<int64_t>(largest_tensor(graph, module));
   const bool is_whole = std::ranges::any_of(attention_names(), [&](const AttentionName& row) {
     if (row.role != HeadRole::Query && row.role != HeadRole::Key) return false;
@@ -274,15 +306,17 @@ void add_head_params(UnitFinder& finder, ModuleId id) {
   const bool is_projection = !finder.attentions.contains(id);
   const ModuleId scope = is_projection ? scope_of(graph, id) : id;
   const std::vector<int64_t> heads = heads_above(graph, id);
+  bool has_own = false;  // the attention has parameters of each head
   for (const Param& param : params_of(graph, module)) {
     const std::span<const int64_t> shape = shape_of(graph, param);
     const auto dim = std::ranges::find_first_of(shape, heads);
-    const bool has_heads = is_projection && shape.size() > 1 && dim != shape.end();
-    DraftRole role = DraftRole::HeadOther;
+    const bool has_heads = dim != shape.end() && (!is_projection || shape.size() > 1);
+    DraftRole role = has_heads ? DraftRole::HeadParam : DraftRole::HeadOther;
     if (is_projection) role = linear_role(parent_leaf(graph, id), leaf_of(graph, module.path));
+    has_own |= role == DraftRole::HeadParam;
     if (is_projection && !has_heads) continue;  // the bias of what is summed
-    add_member(finder, UnitKind::Attention, key_of_path(graph, scope, false),
-               {.key = key_of_path(graph, id, true, param.name),
+    add_member(finder, UnitKind::Attention, key_of_path(finder, scope, false),
+               {.key = key_of_path(finder, id, true, param.name),
                 .role = role,
                 .module = id,
                 .modules = {},
@@ -291,16 +325,20 @@ void add_head_params(UnitFinder& finder, ModuleId id) {
                 .ndim = has_heads ? shape.size() : 0,
                 .heads_at = has_heads ? static_cast<size_t>(dim - shape.begin()) : 0});
   }
+  if (!has_own) return;
+  const DraftKey key = key_of_path(finder, id);
+  add_member(finder, UnitKind::Attention, key_of_path(finder, scope, false),
+             {.key = key, .role = DraftRole::HeadsModule, .module = id, .modules = {}, .param = {}});
 }
 
 // Parameters of experts have keys of their own, beside that of their module.
 void add_experts(UnitFinder& finder, ModuleId id) {
   const ModelGraph& graph = finder.graph;
   const Module& module = graph.modules[id];
-  const DraftKey scope = key_of_path(graph, id);
+  const DraftKey scope = key_of_path(finder, id);
   for (const Param& param : params_of(graph, module)) {
     add_member(finder, UnitKind::Experts, scope,
-               {.key = key_of_path(graph, id, true, param.name),
+               {.key = key_of_path(finder, id, true, param.name),
                 .role = expert_role(param.name),
                 .module = id,
                 .modules = {},
@@ -311,10 +349,37 @@ void add_experts(UnitFinder& finder, ModuleId id) {
              {.key = scope, .role = DraftRole::ExpertsModule, .module = id, .modules = {}, .param = {}});
 }
 
+// What the recorded run does not come to: a tower for pictures, where it was given text.
+void mark_unseen(UnitFinder& finder) {
+  const ModelGraph& graph = finder.graph;
+  if (!graph.operations.is_there) return;
+  std::set<std::string_view> used;
+  for (const GraphLeaf& leaf : graph.operations.leaves) used.insert(graph.operations.strings[leaf.path]);
+  std::set<ModuleId> modules;
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
+    for (const Param& param : params_of(graph, graph.modules[id])) {
+      std::string path(graph.modules[id].path);
+      if (!path.empty()) path += separator(graph.framework);
+      if (used.contains(path.append(param.name))) modules.merge(tied_to(graph, id));
+    }
+  }
+  for (DraftUnit& unit : finder.units) {
+    unit.is_unseen = std::ranges::none_of(unit.members, [&](const DraftMember& member) {
+      return std::ranges::any_of(member.modules, [&](ModuleId id) { return modules.contains(id); });
+    });
+  }
+}
+
 }  // namespace
 
 std::vector<DraftUnit> find_units(const ModelGraph& graph, uint64_t large) {
-  UnitFinder finder{.graph = graph, .large = large, .attentions = {}, .mlps = {}, .units = {}, .known = {}};
+  UnitFinder finder{.graph = graph,
+                    .large = large,
+                    .blocks = numbered_blocks(graph),
+                    .attentions = {},
+                    .mlps = {},
+                    .units = {},
+                    .known = {}};
   std::set<ModuleId> done;
   find_scopes(finder);
   add_vocabulary(finder, done);
@@ -339,6 +404,7 @@ std::vector<DraftUnit> find_units(const ModelGraph& graph, uint64_t large) {
                      ? DraftRole::Router
                      : DraftRole::Whole);
   }
+  mark_unseen(finder);
   return std::move(finder.units);
 }
 

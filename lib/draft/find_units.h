@@ -33,6 +33,7 @@ struct DraftUnit {
   UnitKind kind = UnitKind::Whole;
   DraftKey scope;
   std::vector<DraftMember> members;
+  bool is_unseen = false;  // there are operations, and none of them uses it
 };
 
 // Every layer that has a role is in one unit. In the model's order, vocabularies and heads first. What has no role and

@@ -23,6 +23,19 @@ constexpr RoleStyle kByHeadsNormed[] = {{Query, "colwise"},
                                         {Latent, "replicate"},
                                         {LatentKv, "mla_kv_a_proj"},
                                         {Out, "rowwise"}};
+constexpr RoleStyle kByHeadsAll[] = {{Query, "colwise"},
+                                     {Key, "colwise"},
+                                     {Value, "colwise"},
+                                     {Fused, "colwise"},
+                                     {FromLatent, "colwise"},
+                                     {HeadTable, "colwise"},
+                                     {HeadParam, "colwise"},
+                                     {HeadsModule, "local_params"},
+                                     {HeadNorm, "replicated_with_grad_allreduce"},
+                                     {WholeNorm, "replicated_with_grad_allreduce"},
+                                     {Latent, "replicate"},
+                                     {LatentKv, "mla_kv_a_proj"},
+                                     {Out, "rowwise"}};
 constexpr RoleStyle kWholeKv[] = {{Query, "colwise"},
                                   {Key, "replicated_with_grad_allreduce"},
                                   {Value, "replicated_with_grad_allreduce"},
@@ -34,6 +47,7 @@ constexpr RoleStyle kGatheredHeads[] = {{Query, "colwise_gather_output"},      {
                                         {FromLatent, "colwise_gather_output"}, {Out, "rowwise_split_input"}};
 constexpr RoleStyle kGatheredQueries[] = {
     {Query, "colwise_gather_output"}, {Key, "replicate"}, {Value, "replicate"}, {Out, "rowwise_split_input"}};
+constexpr RoleStyle kOutAlone[] = {{Out, "rowwise_split_input"}};
 constexpr RoleStyle kHidden[] = {{Up, "colwise"}, {FusedUp, "colwise"}, {Down, "rowwise"}};
 constexpr RoleStyle kHiddenPacked[] = {{Up, "colwise"}, {FusedUp, "packed_colwise"}, {Down, "rowwise"}};
 constexpr RoleStyle kHiddenSummed[] = {
@@ -76,17 +90,23 @@ constexpr UnitWay kWays[] = {
      "are summed.",
      kWholeKv, true},
     {UnitKind::Attention,
+     "Attention: each rank has some of the heads and what the attention has for each of them, and o sums what they "
+     "make.",
+     kByHeadsAll, true, true, HeadParam},
+    {UnitKind::Attention,
      "Attention: weights are cut, and their outputs gathered, so that every rank computes all heads.", kGatheredHeads},
     {UnitKind::Attention,
      "Attention: q and o are cut, and q's outputs gathered, so that every rank computes all heads; k and v are whole.",
-     kGatheredQueries},
+     kGatheredQueries, false, false, Query},
+    {UnitKind::Attention, "Attention: o alone is cut, and its inputs are split; every rank computes all heads.",
+     kOutAlone, false, false, Out},
     {UnitKind::Mlp, "MLP: each rank has a part of the hidden layer, and the layer out of it sums.", kHidden, false,
-     true},
+     true, Down},
     {UnitKind::Mlp, "MLP: each rank has a part of the hidden layer, of gate and up each by itself.", kHiddenPacked,
-     false, true},
+     false, true, Down},
     {UnitKind::Mlp,
      "MLP: each rank has a part of the hidden layer, and the layer out of it sums. So are gradients of the activation.",
-     kHiddenSummed, false, true},
+     kHiddenSummed, false, true, Down},
     {UnitKind::Mlp, "MLP: weights are cut, and their outputs gathered, so that every rank computes the hidden layer.",
      kGatheredHidden},
     {UnitKind::Experts, "Experts: each rank has a part of every expert, and their outputs are summed.", kExperts, false,
@@ -99,6 +119,12 @@ constexpr UnitWay kWays[] = {
 }  // namespace
 
 std::span<const UnitWay> unit_ways() { return kWays; }
+
+bool is_for(const UnitWay& way, const DraftUnit& unit) {
+  return way.kind == unit.kind &&
+         (way.needs == DraftRole::None ||
+          std::ranges::find(unit.members, way.needs, &DraftMember::role) != unit.members.end());
+}
 
 std::string_view style_of(const UnitWay& way, DraftRole role) {
   const auto row = std::ranges::find(way.styles, role, &RoleStyle::role);

@@ -17,11 +17,14 @@ struct UnitWay {
   UnitKind kind = UnitKind::Whole;
   std::string_view comment;  // what the rules do
   std::span<const RoleStyle> styles;
-  bool by_heads = false;  // ranks compute some of the heads
-  bool is_best = false;   // nothing better is known
+  bool by_heads = false;              // ranks compute some of the heads
+  bool is_best = false;               // nothing better is known
+  DraftRole needs = DraftRole::None;  // a unit that lacks it is not cut so
 };
 
 [[nodiscard]] std::span<const UnitWay> unit_ways();
+
+[[nodiscard]] bool is_for(const UnitWay& way, const DraftUnit& unit);
 
 // Empty where the way has no rule for the role.
 [[nodiscard]] std::string_view style_of(const UnitWay& way, DraftRole role);

@@ -36,6 +36,7 @@ std::string unit_comment(const DraftUnit& unit, const UnitWay* way, std::string_
   if (way != nullptr) {
     text = std::string(way->comment);
     if (!way->is_best && !reason.empty()) text += fmt::format(" Otherwise: {}.", reason);
+    if (unit.is_unseen) text += " Judged by names, shapes and heads alone: the recorded run does not come here.";
     return text;
   }
   const DraftRole role = unit.members.front().role;
@@ -46,12 +47,12 @@ std::string unit_comment(const DraftUnit& unit, const UnitWay* way, std::string_
 }
 
 std::string unseen_fault(const ModelGraph& graph, const DraftUnit& unit, const UnitWay& way) {
-  if (graph.operations.is_there) return {};
+  if (graph.operations.is_there && !unit.is_unseen) return {};
   for (const DraftMember& member : unit.members) {
     const bool is_other =
-        member.role == DraftRole::ExpertsOther || (way.by_heads && member.role == DraftRole::HeadOther);
-    if (is_other && style_of(way, member.role).empty())
-      return fmt::format("without operations nobody knows what `{}` is for", member.key.name);
+        (member.role == DraftRole::ExpertsOther && style_of(way, member.role).empty()) ||
+        (way.by_heads && (member.role == DraftRole::HeadOther || member.role == DraftRole::HeadParam));
+    if (is_other) return fmt::format("without operations nobody knows what `{}` is for", member.key.name);
   }
   if (!way.by_heads) return {};
   for (const DraftMember& member : unit.members) {

@@ -5,7 +5,7 @@ import lzma
 import math
 
 import pytest
-from conftest import ROOT, run
+from conftest import ROOT, linear_model, run
 
 RECORDED = json.loads(lzma.decompress((ROOT / "tests" / "import" / "data" / "configs.json.xz").read_bytes()))
 MODELS = ROOT / "tests" / "plans" / "models"
@@ -176,3 +176,25 @@ def test_without_operations_parameters_of_unknown_names_are_not_cut_around(tmp_p
     text = " ".join(run("init", tmp_path / "model.json", "--mesh", "tp=4").stdout.decode().replace("#", "").split())
     assert "nobody knows what `self_attn.sinks` is for" in text
     assert '"self_attn.q_proj": colwise_gather_output' in text
+
+
+def test_a_list_of_one_block_is_cut_as_its_longer_cousins_are(tmp_path):
+    model = linear_model(
+        **{
+            f"{block}__ffn__{name}": shape
+            for block in ("b__0__0", "b__1__0", "b__1__1")
+            for name, shape in (("fc1", [1024, 512]), ("fc2", [512, 1024]))
+        }
+    )
+    kinds = {"b": "ModuleList", "b.0": "Sequential", "b.1": "Sequential"} | dict.fromkeys(
+        ("b.0.0", "b.1.0", "b.1.1"), "Block"
+    )
+    there = {module["path"] for module in model["modules"]}
+    model["modules"] += [{"path": path, "type": kind} for path, kind in kinds.items() if path not in there]
+    for module in model["modules"]:
+        module["type"] = kinds.get(module["path"], module["type"])
+    model["modules"].sort(key=lambda module: module["path"])
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    plan, manifest = drafted(tmp_path, tmp_path / "model.json", "--mesh", "tp=2")
+    assert plan.read_text().count('"ffn.fc1": colwise') == 1
+    assert all(any(spec) for spec in specs(manifest).values())
