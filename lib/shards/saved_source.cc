@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/keyed_hash.h"
 #include "shards/choose_weights.h"
@@ -159,6 +160,39 @@ const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run) {
   open_again(file);
   ++shards.open;
   return file;
+}
+
+WeightSource open_own_shards(const SavedFolder& folder, std::span<const int> ranks) {
+  const Manifest& manifest = *folder.manifest;
+  std::set<int64_t> holders;
+  for (const int rank : ranks) {
+    for (const ParamLayout& layout : manifest.layouts) {
+      std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
+      for (size_t axis = 0; axis < coordinate.size(); ++axis) {
+        if (!uses_axis(layout.sharding.spec, static_cast<AxisId>(axis))) coordinate[axis] = 0;
+      }
+      holders.insert(rank_of(manifest.mesh, coordinate));
+    }
+  }
+  WeightSource source{.missing = folder.missing, .is_folder_of_shards = true};
+  for (size_t i = 0; i < tensor_count(manifest); ++i)
+    source.tensors.push_back({.name = path_of(manifest, tensor_of(manifest, i)), .pieces = {}});
+  for (const int64_t rank : holders) {
+    for (const ShardFile& expected :
+         list_shard_files(describe_shards(manifest, static_cast<int>(rank)), folder.missing)) {
+      const auto number = static_cast<uint32_t>(source.weights.files.size());
+      InputFile& file = source.weights.files.emplace_back();
+      file.name = (fs::path(folder.path) / expected.name).string();
+      open_again(file);
+      const std::optional<std::vector<uint32_t>> kept = sums_of(file, expected);
+      if (!kept) throw unlike(folder, file.name);
+      for (size_t p = 0; p < expected.pieces.size(); ++p) {
+        const FilePiece& piece = expected.pieces[p];
+        source.tensors[piece.shard].pieces.push_back({number, piece.offset, piece.held.box, (*kept)[p]});
+      }
+    }
+  }
+  return source;
 }
 
 void check_unchanged(const OpenShards& shards) {

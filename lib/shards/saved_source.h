@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct OpenShards {
 
 // The file that holds run `run` of rank `rank`, open. Throws where the file is not what the manifest says.
 [[nodiscard]] const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run);
+
+// What open_weights would say of the folder, of the files alone that hold what these ranks hold of it: of whom each is
+// the first holder. Throws where one is not what the manifest says.
+[[nodiscard]] WeightSource open_own_shards(const SavedFolder& folder, std::span<const int> ranks);
 
 // Throws TP8028 when one of those that are open is no longer what it was.
 void check_unchanged(const OpenShards& shards);

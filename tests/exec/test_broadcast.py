@@ -121,3 +121,30 @@ def test_threads_of_one_process_read_each_byte_once_anyway(tmp_path):
         json.loads(execute("load", manifest, "--weights", weights, "--json", "--broadcast").stdout)["read_bytes"]
         == SIZE
     )
+
+
+def test_a_rank_opens_the_files_of_what_it_holds_and_no_others(tmp_path):
+    """Of a folder that its own manifest wrote, on any number of nodes; what is wrong with one is said by whoever reads it."""
+    manifest, weights = write_inputs(tmp_path, {"fsdp": 3, "tp": 2})
+    folder = tmp_path / "shards"
+    succeeds("save", manifest, "--weights", weights, "-o", folder)
+    count = len(list(folder.glob("*.safetensors")))
+    load, verify = ["load", manifest, "--weights", folder, "--json"], ["verify", manifest, "--from", folder, "--json"]
+    loaded = result_of(on_nodes(tmp_path, 6, *load))
+    # Its own, and those of the first holders of what it holds with others, who have three for the runs of a fused dim.
+    assert (loaded["most_files_opened"], count) == (7, 10) and loaded["checked_bytes"] == loaded["read_bytes"]
+    proof = result_of(on_nodes(tmp_path, 6, *verify, "--weights", weights))
+    assert proof["equal"] and proof["compared_bytes"] == proof["checked_bytes"]
+    assert json.loads(succeeds(*load).stdout)["most_files_opened"] == count
+    path = next(iter(sorted(folder.glob("shard-00005-*"))))
+    content = path.read_bytes()
+    for broken, code in ((content[:-1], "TP"), (content.replace(b"saved_offsets", b"saved_offsetz"), "TP")):
+        path.write_bytes(broken)
+        job = on_nodes(tmp_path, 6, *load)
+        assert all(job.statuses) and f"error[{code}" in "".join(job.errors) and path.name in "".join(job.errors), (
+            job.errors
+        )
+    path.write_bytes(content)
+    change_a_bit(path, "last")
+    job = on_nodes(tmp_path, 6, *verify)
+    assert job.statuses == [1] * 6 and "error[TP8043]" in "".join(job.errors) and path.name in "".join(job.errors)

@@ -84,7 +84,9 @@ def test_a_difference_that_one_rank_finds_ends_all(tmp_path):
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 2})
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
     shard = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
-    content = bytearray(shard.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13))  # else that finds it sooner
+    for path in shard.parent.glob("*.safetensors"):
+        path.write_bytes(path.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13))  # else that finds it sooner
+    content = bytearray(shard.read_bytes())
     content[-1] ^= 1
     shard.write_bytes(content)
     result = on_ranks(2, "verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")

@@ -16,19 +16,19 @@ namespace tpplan {
 namespace {
 
 struct LoadSummary {
-  uint64_t read = 0, needed = 0, checked = 0;
+  uint64_t read = 0, needed = 0, checked = 0, opened = 0;
   double seconds = 0;
   std::vector<uint64_t> rank_bytes;
 };
 
 // What rank 0 learns of the others.
 struct RankLoad {
-  uint64_t read = 0, needed = 0, bytes = 0, checked = 0;
+  uint64_t read = 0, needed = 0, bytes = 0, checked = 0, opened = 0;
   bool is_broadcast = false;  // needed is this rank's alone, else all of its node
   double seconds = 0;
 };
 auto members(RankLoad& load) {
-  return std::tie(load.read, load.needed, load.bytes, load.checked, load.is_broadcast, load.seconds);
+  return std::tie(load.read, load.needed, load.bytes, load.checked, load.opened, load.is_broadcast, load.seconds);
 }
 
 LoadSummary summarise(const std::vector<RankLoad>& ranks) {
@@ -37,6 +37,7 @@ LoadSummary summarise(const std::vector<RankLoad>& ranks) {
     summary.read += rank.read;
     summary.needed = rank.is_broadcast ? summary.needed + rank.needed : ranks.front().needed;
     summary.checked += rank.checked;
+    summary.opened = std::max(summary.opened, rank.opened);
     summary.seconds = std::max(summary.seconds, rank.seconds);
     summary.rank_bytes.push_back(rank.bytes);
   }
@@ -51,6 +52,7 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
       write_member(json, "read_bytes", summary.read);
       write_member(json, "needed_bytes", summary.needed);
       write_member(json, "checked_bytes", summary.checked);
+      write_member(json, "most_files_opened", summary.opened);
       write_seconds(json, summary.seconds);
       write_key(json, "bytes_per_rank");
       write_array(json, summary.rank_bytes);
@@ -73,7 +75,9 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
   WeightSource source;
-  status = open_source(arguments.weights, input.manifest, job, source);
+  SavedFolder known;
+  const bool is_known = arguments.print.empty() && find_own_shards(arguments.weights, input, job, known);
+  if (!is_known) status = open_source(arguments.weights, input.manifest, job, source);
   if (status != 0) return status;
   if (arguments.print == "reads") {
     std::vector<int> ranks(static_cast<size_t>(device_count(input.manifest.mesh)));
@@ -81,12 +85,14 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
     return print(STDOUT_FILENO, print_reads(plan_reads(input.manifest, source, ranks), source)) ? 0 : 2;
   }
   SharedShards shared;
-  return run_job(input, job, agreement_of("load", source), [&](Comm& comm) {
+  return run_job(input, job, agreement_of("load", is_known ? known.first : source), [&](Comm& comm) {
+    if (is_known) open_together(comm, known, source);
     const LoadResult loaded = load_together(comm, input.manifest, source, job, shared);
     const std::vector<RankLoad> all = gather(comm, RankLoad{.read = loaded.read_bytes,
                                                             .needed = loaded.needed_bytes,
                                                             .bytes = bytes_of_rank(input.manifest, comm.rank),
                                                             .checked = loaded.checked_bytes,
+                                                            .opened = source.weights.files.size(),
                                                             .is_broadcast = loaded.is_broadcast,
                                                             .seconds = loaded.seconds});
     if (comm.rank == 0) print_summary(summarise(all), job);

@@ -81,7 +81,11 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   if (status != 0) return status;
   WeightSource weights, folder;
   if (!arguments.weights.empty()) status = open_source(arguments.weights, input.manifest, job, weights);
-  if (status == 0 && !arguments.from.empty()) status = open_saved(arguments.from, input, job, folder, &weights);
+  SavedFolder known;  // where a file is written, all of the folder is looked at: it may be one of them
+  const bool is_known = status == 0 && !arguments.from.empty() && arguments.write_checksums.empty() &&
+                        find_own_shards(arguments.from, input, job, known);
+  if (status == 0 && !arguments.from.empty() && !is_known)
+    status = open_saved(arguments.from, input, job, folder, &weights);
   if (status != 0) return status;
   std::vector<std::string> inputs{arguments.manifest, arguments.checksums};
   for (const WeightSource* source : {&weights, &folder}) {
@@ -90,35 +94,37 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   if (arguments.write_checksums != "-") check_output("--write-checksums", arguments.write_checksums, inputs);
   const WeightSource& loaded = arguments.from.empty() ? weights : folder;
   SharedShards shared;
-  return run_job(input, job, agreement_of(arguments.weights.empty() ? "verify" : "verify with weights", loaded),
-                 [&](Comm& comm) {
-                   const LoadResult read = load_together(comm, input.manifest, loaded, job, shared);
-                   VerifyResult result;
-                   if (!arguments.weights.empty())
-                     result = verify_shards(comm, weights, work_of(comm, shared), job.threads, progress_of(comm, job));
-                   if (result.difference) throw *result.difference;
-                   VerifyResult total;
-                   uint64_t checked = 0, read_bytes = 0;
-                   for (const RankProof& rank :
-                        gather(comm, RankProof{result.compared_bytes, read.checked_bytes, read.read_bytes,
-                                               arguments.weights.empty() ? read.seconds : result.seconds})) {
-                     total.seconds = std::max(total.seconds, rank.seconds);
-                     total.compared_bytes += rank.compared_bytes;
-                     checked += rank.checked_bytes;
-                     read_bytes += rank.read_bytes;
-                   }
-                   if (arguments.weights.empty() && !hashes && checked < read_bytes)
-                     throw Fault{.code = Code::TP8044,
-                                 .message = fmt::format("{} of {} stand there without a checksum",
-                                                        human_bytes(read_bytes - checked), human_bytes(read_bytes)),
-                                 .help = "give --weights or --checksums to compare with",
-                                 .place = arguments.from};
-                   int found = 0;
-                   if (hashes)
-                     found = use_checksums(comm, arguments, input, work_of(comm, shared), loaded.missing, job.threads);
-                   if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, checked, job);
-                   return found;
-                 });
+  return run_job(
+      input, job,
+      agreement_of(arguments.weights.empty() ? "verify" : "verify with weights", is_known ? known.first : loaded),
+      [&](Comm& comm) {
+        if (is_known) open_together(comm, known, folder);
+        const LoadResult read = load_together(comm, input.manifest, loaded, job, shared);
+        VerifyResult result;
+        if (!arguments.weights.empty())
+          result = verify_shards(comm, weights, work_of(comm, shared), job.threads, progress_of(comm, job));
+        if (result.difference) throw *result.difference;
+        VerifyResult total;
+        uint64_t checked = 0, read_bytes = 0;
+        for (const RankProof& rank :
+             gather(comm, RankProof{result.compared_bytes, read.checked_bytes, read.read_bytes,
+                                    arguments.weights.empty() ? read.seconds : result.seconds})) {
+          total.seconds = std::max(total.seconds, rank.seconds);
+          total.compared_bytes += rank.compared_bytes;
+          checked += rank.checked_bytes;
+          read_bytes += rank.read_bytes;
+        }
+        if (arguments.weights.empty() && !hashes && checked < read_bytes)
+          throw Fault{.code = Code::TP8044,
+                      .message = fmt::format("{} of {} stand there without a checksum",
+                                             human_bytes(read_bytes - checked), human_bytes(read_bytes)),
+                      .help = "give --weights or --checksums to compare with",
+                      .place = arguments.from};
+        int found = 0;
+        if (hashes) found = use_checksums(comm, arguments, input, work_of(comm, shared), loaded.missing, job.threads);
+        if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, checked, job);
+        return found;
+      });
 }
 
 }  // namespace tpplan

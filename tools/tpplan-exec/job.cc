@@ -15,6 +15,7 @@
 #include "ranks/rank_source.h"
 #include "ranks/stuck_calls.h"
 #include "shards/ask_for_memory.h"
+#include "shards/place_tensors.h"
 #include "shards/shard_folder.h"
 #include "shards/weights_identity.h"
 #include "shards/work_together.h"
@@ -103,6 +104,25 @@ int open_saved(const std::string& folder, const ManifestInput& input, const JobA
                 .help = "give the manifest that it was saved by; `tpplan-exec reshard` moves shards to another",
                 .place = folder};
   return open_source(folder, input.manifest, job, source, said);
+}
+
+bool find_own_shards(const std::string& path, const ManifestInput& input, const JobArguments& job, SavedFolder& known) {
+  if (job.backend == "local") return false;  // has all ranks, and reads all headers
+  check_packing(input.manifest);
+  try {
+    if (!find_saved_folder(path, input.manifest, input.sha256, known)) return false;
+  } catch (const Fault&) {  // is said where all headers are read
+    return false;
+  }
+  size_t lacking = 0;
+  for (size_t i = 0; i < known.missing.size(); ++i)
+    lacking += known.missing[i] && !is_never_saved(path_of(input.manifest, tensor_of(input.manifest, i)));
+  if (lacking != 0 && !job.quiet && speaks_for_the_job()) report(missing_buffers(path, lacking));
+  return true;
+}
+
+void open_together(Comm& comm, const SavedFolder& known, WeightSource& source) {
+  work_together(comm, "load: opening shards", [&] { source = open_own_shards(known, comm.node); });
 }
 
 std::span<ShardStore> work_of(const Comm& comm, SharedShards& shared) {

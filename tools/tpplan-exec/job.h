@@ -13,6 +13,7 @@
 #include "ranks/launch.h"
 #include "shards/load_shards.h"
 #include "shards/open_weights.h"
+#include "shards/saved_source.h"
 #include "shards/shard_store.h"
 #include "syntax/json_writer.h"
 
@@ -42,6 +43,14 @@ void check_output(std::string_view flag, const std::string& output, const std::v
 // The same for a folder of shards, which must have been written by this manifest if it says by which.
 [[nodiscard]] int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job,
                              WeightSource& source, const WeightSource* said = nullptr);
+
+// Whether `path` is a folder that was saved by the job's own manifest, and each process may open the files of its own
+// ranks alone: then `known` says what stands there. Prints what it lacks.
+[[nodiscard]] bool find_own_shards(const std::string& path, const ManifestInput& input, const JobArguments& job,
+                                   SavedFolder& known);
+
+// Called by all ranks: opens them.
+void open_together(Comm& comm, const SavedFolder& known, WeightSource& source);
 
 // The shards of the ranks of this process, in the order of Comm::process. The first of its ranks fills them, and works
 // on them; what is written here in a step is read by the others from the next one on.
