@@ -176,7 +176,9 @@ WeightSource open_own_shards(const SavedFolder& folder, std::span<const int> ran
   }
   WeightSource source{.missing = folder.missing, .is_folder_of_shards = true};
   for (size_t i = 0; i < tensor_count(manifest); ++i)
-    source.tensors.push_back({.name = path_of(manifest, tensor_of(manifest, i)), .pieces = {}});
+    source.tensors.push_back({.name = path_of(manifest, tensor_of(manifest, i)),
+                              .dtype = layout_of(manifest, tensor_of(manifest, i)).dtype,
+                              .pieces = {}});
   for (const int64_t rank : holders) {
     for (const ShardFile& expected :
          list_shard_files(describe_shards(manifest, static_cast<int>(rank)), folder.missing)) {
@@ -188,7 +190,8 @@ WeightSource open_own_shards(const SavedFolder& folder, std::span<const int> ran
       if (!kept) throw unlike(folder, file.name);
       for (size_t p = 0; p < expected.pieces.size(); ++p) {
         const FilePiece& piece = expected.pieces[p];
-        source.tensors[piece.shard].pieces.push_back({number, piece.offset, piece.held.box, (*kept)[p]});
+        source.tensors[piece.shard].pieces.push_back(
+            {.file = number, .offset = piece.offset, .box = piece.held.box, .sum = (*kept)[p]});
       }
     }
   }

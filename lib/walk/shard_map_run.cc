@@ -601,6 +601,7 @@ bool run_take(LocalOp& op) {
   for (const FunctionPiece& piece : are_ids ? within(*found, 0, held.size) : *found) {
     if (piece.offset == 1) fact.whole.push_back(piece);
   }
+  if (fact.whole.empty()) return false;  // of no row nothing can be wrong
   for (size_t rank = 0; rank < op.walk.ranks; ++rank) {
     const auto taken = is_taken(argument->by_rank[rank], argument->whole, element_runs(held, rank));
     const auto seen = taken ? combine("mul", *taken, fact.whole) : std::nullopt;

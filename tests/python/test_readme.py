@@ -27,7 +27,9 @@ def test_every_framework_has_its_page():
 
 
 @pytest.mark.parametrize(
-    "code", CODE, ids=["torch", "saving", "going on", "jax plan", "jax", "jax functions", "keras plan", "keras"]
+    "code",
+    CODE,
+    ids=["torch", "saving", "going on", "jax plan", "jax", "jax functions", "shard_map", "keras plan", "keras"],
 )
 def test_what_the_code_imports_is_there(code, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")  # read when Keras is imported
