@@ -20,7 +20,7 @@ struct ReadTo {
   std::vector<ShardStore*> stores;
   const Device* device = nullptr;
   std::function<void(uint32_t tensor)> begin;  // called before bytes of it are read into host memory, by any thread
-  PieceSums* sums = nullptr;  // of what is read; nullptr: nobody asks
+  PieceSums* sums = nullptr;                   // of what is read; nullptr: nobody asks
 };
 
 // Calls visit(segment, target, begin, bytes) for each target of each segment of an item: the part of the segment that

@@ -194,8 +194,7 @@ std::string index_text(const std::vector<WholeFile>& files) {
 uint64_t write_own_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& left_out,
                          uint64_t staging) {
   uint64_t bytes = 0;
-  for (ShardFile& file : list_shard_files(store, left_out))
-    bytes += write_shard_file(store, file, folder, staging);
+  for (ShardFile& file : list_shard_files(store, left_out)) bytes += write_shard_file(store, file, folder, staging);
   return bytes;
 }
 
