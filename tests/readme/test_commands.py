@@ -50,7 +50,7 @@ def test_after_quickstart_the_test_command_finds_every_test(checkout):
         name
         for name in written
         if re.match(
-            "python/(?!manifest|readme|write_plan)|truth/op_rules|emit/libraries|exec/.*_live|import/templates"
+            "python/(?!manifest|readme|write_plan)|truth/(op_rules|.*_live)|emit/libraries|exec/.*_live|import/templates"
             "|report/browser|package/|readme/first_change|bad_input/(call_faults|manifest_bytes)",
             name,
         )
