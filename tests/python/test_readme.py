@@ -23,7 +23,7 @@ NEEDS = {"tpplan.torch": ["torch"], "tpplan.jax": ["jax"], "tpplan.keras": ["ker
 
 
 def test_every_framework_has_its_page():
-    assert len(CODE) == 8 and len(SHELL) >= 8
+    assert len(CODE) == 9 and len(SHELL) >= 8
 
 
 @pytest.mark.parametrize(
