@@ -106,6 +106,14 @@ void keep_word(const Keeping& k, std::string_view word) {
     case 'l':
       if (!k.ins.empty()) k.sink.own(rows_of(shape_of(k.trace, k.ins[0])) * kStatisticBytes);
       return;
+    case 'c': {
+      const auto shape = k.ins.empty() ? std::span<const int64_t>{} : shape_of(k.trace, k.ins[0]);
+      if (shape.size() > 1) k.sink.own(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
+      return;
+    }
+    case 'j':
+      if (!k.outs.empty()) k.sink.own(elements_of(shape_of(k.trace, k.outs[0])) * kIndexBytes);
+      return;
     case 'b':
       if (!k.outs.empty() && k.memory.storage_of[k.outs[0]] != k.memory.storage_of[k.ins[0]])
         k.sink.own(elements_of(shape_of(k.trace, k.outs[0])) * kMaskBytes);

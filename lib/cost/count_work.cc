@@ -56,6 +56,10 @@ uint64_t multiplications(const StepTrace& trace, const OpGraph& graph, Contracti
       const auto weight = ins.size() < 2 ? std::span<const int64_t>{} : shape_of(trace, ins[1]);
       return weight.empty() ? 0 : times(made, elements_of(weight.subspan(1)));
     }
+    case Contraction::Scatter: {
+      const auto weight = ins.size() < 2 ? std::span<const int64_t>{} : shape_of(trace, ins[1]);
+      return weight.empty() ? 0 : times(elements_of(shape_of(trace, ins[0])), elements_of(weight.subspan(1)));
+    }
     case Contraction::Equation:
       return times(made, summed_labels(trace, graph, node, ins));
     case Contraction::Attention: {

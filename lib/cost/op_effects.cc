@@ -19,12 +19,17 @@ constexpr OpEffects kEffects[] = {
     {" contiguous ", ResultMemory::Contiguous},
     {" to float double half bfloat16 type type_as bool int long short byte cpu cuda ", ResultMemory::Converts},
     {" dropout ", ResultMemory::DropsOut, "b"},
+    {" dropout1d dropout2d dropout3d ", ResultMemory::DropsOut},
     {" unfold ", ResultMemory::New},
     // ---- products ----
     {" linear matmul bmm mm mv outer ", ResultMemory::New, "p", Contraction::LastOfFirst},
     {" addmm baddbmm ", ResultMemory::New, "1?2 2?1", Contraction::LastOfSecond},
     {" _grouped_mm grouped_mm ", ResultMemory::New, "0?1 1?0 2", Contraction::LastOfFirst},
-    {" conv1d ", ResultMemory::New, "0?1 1?0", Contraction::Window},
+    {" conv1d conv2d conv3d ", ResultMemory::New, "0?1 1?0", Contraction::Window},
+    {" conv_transpose1d conv_transpose2d conv_transpose3d ", ResultMemory::New, "0?1 1?0", Contraction::Scatter},
+    {" dot ", ResultMemory::New, "0?1 1?0", Contraction::LastOfFirst},
+    {" bilinear ", ResultMemory::New, "0 1 2"},
+    {" lstm gru rnn_tanh rnn_relu ", ResultMemory::New, "0 r0 r0 r0"},
     {" einsum ", ResultMemory::New, "p", Contraction::Equation},
     {" scaled_dot_product_attention ", ResultMemory::New, "0 1 2 m3 r0 l", Contraction::Attention},
     {" linalg_solve_triangular ", ResultMemory::New, "0 r0", Contraction::LastOfFirst},
@@ -39,12 +44,13 @@ constexpr OpEffects kEffects[] = {
     {" pow ", ResultMemory::NewLike, "0 1 r0?1"},
     {" silu gelu square cos sin log log1p log2 erf softplus leaky_relu elu selu celu hardswish hardsigmoid mish abs "
      "acos "
-     "asin atan cosh sinh erfc expm1 erfinv clamp clip clamp_min clamp_max relu6 threshold softsign nan_to_num ",
+     "asin atan cosh sinh erfc expm1 erfinv clamp clip clamp_min clamp_max relu6 threshold softsign nan_to_num "
+     "hardtanh hardshrink softshrink tanhshrink logit sinc log10 asinh acosh atanh ",
      ResultMemory::NewLike, "0"},
     {" log_sigmoid logsigmoid ", ResultMemory::NewLike, "0 s"},
     {" frac ", ResultMemory::NewLike},
-    {" prelu maximum minimum atan2 hypot fmod remainder xlogy lerp addcmul addcdiv polar ", ResultMemory::NewLike,
-     "0 1 2"},
+    {" logaddexp fmax fmin prelu maximum minimum atan2 hypot fmod remainder xlogy lerp addcmul addcdiv polar ",
+     ResultMemory::NewLike, "0 1 2"},
     {" where ", ResultMemory::NewLike, "0"},
     {" masked_fill ", ResultMemory::NewLike, "1"},
     // ---- elements: their result ----
@@ -60,6 +66,17 @@ constexpr OpEffects kEffects[] = {
     {" histc bincount searchsorted bucketize ", ResultMemory::New},
     {" layer_norm ", ResultMemory::New, "0 f2"},
     {" rms_norm ", ResultMemory::New, "0 f1"},
+    {" batch_norm group_norm instance_norm ", ResultMemory::New, "0 c2"},
+    {" cross_entropy ", ResultMemory::New, "s 1"},
+    {" nll_loss ", ResultMemory::New, "1"},
+    {" mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits ",
+     ResultMemory::New, "0 1"},
+    // ---- windows ----
+    {" max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d ",
+     ResultMemory::New, "0 j"},
+    {" avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d ",
+     ResultMemory::New, "0"},
+    {" interpolate ", ResultMemory::New},
     // ---- by positions ----
     {" embedding ", ResultMemory::New, "0"},
     {" gather index_select take_along_dim ", ResultMemory::New, "1"},

@@ -25,7 +25,7 @@ enum class ResultMemory : uint8_t {
 };
 
 // The products that it is made of: the size of the dim that is summed.
-enum class Contraction : uint8_t { None, LastOfFirst, LastOfSecond, Window, Equation, Attention };
+enum class Contraction : uint8_t { None, LastOfFirst, LastOfSecond, Window, Scatter, Equation, Attention };
 
 // `keeps`: what autograd saves (tools/autograd/derivatives.yaml, torch 2.13), words between blanks:
 //   3      operand 3 (of its tensors), where the result has a gradient; absent ones count for nothing
@@ -35,6 +35,8 @@ enum class Contraction : uint8_t { None, LastOfFirst, LastOfSecond, Window, Equa
 //   m3     operand 3, a mask: of truth values its copy in operand 0's type, which is added to scores
 //   f1 f2  so many numbers of float32 for each row of operand 0: what norms keep
 //   l      one of float32 for each query
+//   c2     so many numbers of float32 for each channel, dim 1 of operand 0: what norms of channels keep
+//   j      one int64 for each element of the result: where in operand 0 it was
 //   b      one byte for each element of the result: what is dropped
 //   s      the size of operand 0 once more
 //   p      both operands of a product, as the matrices that it makes of them

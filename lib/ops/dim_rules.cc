@@ -12,7 +12,9 @@ namespace {
 enum class Along : uint8_t { Sum, Whole };
 enum class Shape : uint8_t { Same, Drops, Resized, Appends };  // what becomes of the dim
 
-constexpr int kAll = 100;  // where no dim is given: all of them
+// Where no dim is given: all of them, the last ones, or all behind those of the batch and the channels.
+constexpr int kAll = 100, kLastDims = 100, kBehindChannels = 110;
+constexpr int8_t kNoDim = 100;  // no argument names a dim
 
 struct DimRow {
   std::string_view name;
@@ -56,9 +58,22 @@ constexpr DimRow kDimRows[] = {
     {"logsumexp", Along::Whole, Shape::Drops, 1, kAll, false, 2},
     {"prod", Along::Whole, Shape::Drops, 1, kAll, false, 2},
     {"count_nonzero", Along::Whole, Shape::Drops, 1, kAll},
-    {"one_hot", Along::Whole, Shape::Appends, 100, kAll},
+    {"one_hot", Along::Whole, Shape::Appends, kNoDim, kAll},
     {"unfold", Along::Whole, Shape::Resized, 1, 0, true},
     {"glu", Along::Whole, Shape::Resized, 1, -1},
+    {"avg_pool1d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 1, true},
+    {"avg_pool2d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 2, true},
+    {"avg_pool3d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 3, true},
+    {"adaptive_avg_pool1d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 1, true},
+    {"adaptive_avg_pool2d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 2, true},
+    {"adaptive_avg_pool3d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 3, true},
+    {"max_pool1d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 1},
+    {"max_pool2d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 2},
+    {"max_pool3d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 3},
+    {"adaptive_max_pool1d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 1},
+    {"adaptive_max_pool2d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 2},
+    {"adaptive_max_pool3d", Along::Whole, Shape::Resized, kNoDim, kLastDims + 3},
+    {"interpolate", Along::Whole, Shape::Resized, kNoDim, kBehindChannels, true},
 };
 
 const DimRow* find_dim_row(std::string_view name) {
@@ -77,6 +92,12 @@ void add_dim_names(std::vector<std::string_view>& names) {
 
 namespace {
 
+bool goes_by_default(int absent, size_t dim, size_t ndim) {
+  if (absent == kBehindChannels) return dim > 1;
+  if (absent > kLastDims) return dim + static_cast<size_t>(absent - kLastDims) >= ndim;
+  return absent == kAll || from_end(absent, ndim) == dim;
+}
+
 // The dims that the call goes along, as a flag for each; none of a row that appends.
 std::vector<bool> named_dims(const OpCall& call, const DimRow& row, std::string_view keyword, size_t ndim) {
   std::vector<bool> named(ndim, false);
@@ -85,9 +106,7 @@ std::vector<bool> named_dims(const OpCall& call, const DimRow& row, std::string_
   std::vector<RankNumber> dims;
   if (arg != nullptr && (is_number(arg) || arg->kind == ArgKind::Tuple))
     dims = numbers_at(call, static_cast<size_t>(row.dim_at), keyword);
-  if (dims.empty()) {
-    for (size_t dim = 0; dim < ndim; ++dim) named[dim] = row.absent == kAll || from_end(row.absent, ndim) == dim;
-  }
+  for (size_t dim = 0; dim < ndim && dims.empty(); ++dim) named[dim] = goes_by_default(row.absent, dim, ndim);
   for (const RankNumber& n : dims) {
     if (from_end(n.traced, ndim) < ndim) named[from_end(n.traced, ndim)] = true;
   }
@@ -142,6 +161,16 @@ MapId resized_map(OpCall& call, size_t dim, const DimMap& held, int64_t size) {
   return any_map(maps, size, std::move(local), held.axes);
 }
 
+// Windows go over what every rank has something of; of no batch there may be none (torch 2.13).
+void need_channels(OpCall& call, OpResult& result, const Operand& x) {
+  for (size_t dim = 1; dim < x.layout->dims.size(); ++dim) {
+    const std::vector<int64_t>& local = call.table.maps.maps[x.layout->dims[dim]].local;
+    if (x.shape[dim] != 0 && std::find(local.begin(), local.end(), 0) != local.end())
+      crash(result, Code::TP5102,
+            fmt::format("{}, and a rank has nothing of dim {}: {}", name_of(call), dim, rank_sizes_text(local)));
+  }
+}
+
 }  // namespace
 
 void rule_dim(OpCall& call, OpResult& result) {
@@ -155,6 +184,7 @@ void rule_dim(OpCall& call, OpResult& result) {
   MapTable& maps = call.table.maps;
   const size_t ndim = x->layout->dims.size();
   const std::vector<bool> named = named_dims(call, row, keyword, ndim);
+  if (row.dim_at == kNoDim && row.shape == Shape::Resized) need_channels(call, result, *x);
   Spread out;
   out.partial = x->layout->partial;
   if (x->layout->partial && !row.is_linear)

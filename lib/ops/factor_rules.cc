@@ -148,7 +148,7 @@ void add_up(OpCall& call, OpResult& result, const Notation& notation, const Sums
   const std::string name = name_of(call);
   if (sums.product_twice)
     make_wrong(result, Code::TP5108, fmt::format("{} multiplies two sums that are still open", name));
-  if (notation.norm >= 0 && sums.product != 0)
+  if ((notation.norm >= 0 || notation.bends) && sums.product != 0)
     make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name));
   if ((summed & sums.product) != 0)
     make_wrong(result, Code::TP5108, fmt::format("{} sums over pieces of a sum that is still open", name));

@@ -20,6 +20,8 @@ constexpr NotationRow kRows[] = {
     {"addmm", "m n | m k, k n -> m n"},
     {"baddbmm", "b m n | b m k, b k n -> b m n"},
     {"outer", "m, n -> m n"},
+    {"dot", "k, k -> "},
+    {"bilinear", "b.. i, b.. j, o i j | o -> b.. o"},
     {"embedding", "i.., v h -> i.. h; whole v; index 0"},
     {"_grouped_mm", "t k, e k n, e -> t n; whole t e; index 2"},
     {"grouped_mm", "t k, e k n, e -> t n; whole t e; index 2"},
@@ -70,14 +72,16 @@ DimTokens tokens_of(std::string_view text) {
 
 struct ClauseRow {
   std::string_view name;
-  int64_t Notation::*number;  // nullptr: it lists factors
+  int64_t Notation::*number = nullptr;
+  bool Notation::*flag = nullptr;  // neither: it lists factors
 };
 
 constexpr ClauseRow kClauses[] = {
-    {"whole", nullptr},
+    {"whole"},
     {"index", &Notation::index},
     {"norm", &Notation::norm},
     {"divides", &Notation::divides},
+    {"bends", nullptr, &Notation::bends},
 };
 
 bool parse_clause(std::string_view text, Notation& notation) {
@@ -86,7 +90,9 @@ bool parse_clause(std::string_view text, Notation& notation) {
   const auto* row = std::find_if(std::begin(kClauses), std::end(kClauses),
                                  [&](const ClauseRow& candidate) { return candidate.name == clause[0]; });
   if (row == std::end(kClauses)) return false;
-  if (row->number == nullptr)
+  if (row->flag != nullptr)
+    notation.*row->flag = true;
+  else if (row->number == nullptr)
     notation.whole.assign(clause.begin() + 1, clause.end());
   else if (clause.size() > 1)
     notation.*row->number = clause[1][0] - '0';

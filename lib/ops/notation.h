@@ -7,7 +7,8 @@
 //   whole f g   factors that must not be cut
 //   index n     operand n holds indices, which must be complete
 //   divides n   operand n is what the others are divided by
-//   norm n      argument n says how many dims the second `..` factor of an operand has; not linear in the operands
+//   norm n      argument n says how many dims the second `..` factor of an operand has
+//   bends       not linear in the operands, and neither is what has `norm`
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct Notation {
   int64_t index = -1;
   int64_t divides = -1;
   int64_t norm = -1;
+  bool bends = false;
 };
 
 // False where the text is none. The notation points into it.

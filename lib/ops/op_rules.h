@@ -50,8 +50,11 @@ void rule_repeat(OpCall& call, OpResult& result);
 void rule_pad(OpCall& call, OpResult& result);
 void rule_index_along(OpCall& call, OpResult& result);
 // Of notation, with what else torch asks of them.
-void rule_conv1d(OpCall& call, OpResult& result);
+void rule_convolution(OpCall& call, OpResult& result);
 void rule_norm(OpCall& call, OpResult& result);
+void rule_channel_norm(OpCall& call, OpResult& result);
+void rule_loss(OpCall& call, OpResult& result);
+void rule_recurrent(OpCall& call, OpResult& result);
 void rule_attention(OpCall& call, OpResult& result);
 void rule_multihead(OpCall& call, OpResult& result);
 

@@ -17,8 +17,9 @@ struct PointwiseRow {
 
 constexpr PointwiseRow kPointwise[] = {
     {Linearity::Linear,
-     " neg clone contiguous to float double half bfloat16 type type_as dropout detach data positive real imag conj "
-     "cpu cuda "},
+     " neg clone contiguous to float double half bfloat16 type type_as dropout dropout1d dropout2d dropout3d detach "
+     "data "
+     "positive real imag conj cpu cuda "},
     {Linearity::Add, " add sub where copy "},
     {Linearity::Mul, " mul "},
     {Linearity::Div, " div "},
@@ -31,7 +32,9 @@ constexpr PointwiseRow kPointwise[] = {
      "bitwise_xor logical_and logical_or "
      "logical_not logical_xor bool int long short byte isnan isinf isfinite polar nan_to_num threshold softsign hypot "
      "addcmul addcdiv lerp bitwise_left_shift "
-     "bitwise_right_shift xlogy frac celu masked_fill heaviside isclose "},
+     "bitwise_right_shift xlogy frac celu masked_fill heaviside isclose hardtanh hardshrink softshrink tanhshrink "
+     "logit sinc "
+     "logaddexp log10 fmax fmin asinh acosh atanh "},
 };
 
 // By name: a walk asks for each operation, forward and back.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/window_sizes.h"
+
 namespace tpplan {
 namespace {
 
@@ -13,14 +15,6 @@ void pad_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   const auto padding = numbers_at(call, 1, "pad");
   for (size_t i = 0; i + 1 < padding.size() && i / 2 < x.size(); i += 2)
     out[x.size() - 1 - i / 2] = x[x.size() - 1 - i / 2] + padding[i].local[0] + padding[i + 1].local[0];
-}
-
-void conv1d_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const auto weight = tensor_at(call, 1, "weight");
-  const int64_t stride = local_number(call, 3, "stride", 1), padding = local_number(call, 4, "padding", 0),
-                dilation = local_number(call, 5, "dilation", 1);
-  if (weight && !weight->shape.empty() && stride > 0)
-    out.back() = (x.back() + 2 * padding - dilation * (weight->shape.back() - 1) - 1) / stride + 1;
 }
 
 void topk_sizes(const OpCall& call, const Sizes&, Sizes& out) {
@@ -74,9 +68,34 @@ struct SizeRow {
 };
 
 constexpr SizeRow kSizeRows[] = {
-    {"pad", pad_sizes},       {"conv1d", conv1d_sizes},  {"topk", topk_sizes},     {"diff", diff_sizes},
-    {"unfold", unfold_sizes}, {"glu", glu_sizes},        {"arange", arange_sizes}, {"histc", histc_sizes},
-    {"nonzero", as_recorded}, {"bincount", as_recorded},
+    {"pad", pad_sizes},
+    {"conv1d", convolution_sizes},
+    {"conv2d", convolution_sizes},
+    {"conv3d", convolution_sizes},
+    {"conv_transpose1d", transposed_sizes},
+    {"conv_transpose2d", transposed_sizes},
+    {"conv_transpose3d", transposed_sizes},
+    {"max_pool1d", pool_sizes},
+    {"max_pool2d", pool_sizes},
+    {"max_pool3d", pool_sizes},
+    {"avg_pool1d", pool_sizes},
+    {"avg_pool2d", pool_sizes},
+    {"avg_pool3d", pool_sizes},
+    {"adaptive_avg_pool1d", adaptive_sizes},
+    {"adaptive_avg_pool2d", adaptive_sizes},
+    {"adaptive_avg_pool3d", adaptive_sizes},
+    {"adaptive_max_pool1d", adaptive_sizes},
+    {"adaptive_max_pool2d", adaptive_sizes},
+    {"adaptive_max_pool3d", adaptive_sizes},
+    {"interpolate", interpolate_sizes},
+    {"topk", topk_sizes},
+    {"diff", diff_sizes},
+    {"unfold", unfold_sizes},
+    {"glu", glu_sizes},
+    {"arange", arange_sizes},
+    {"histc", histc_sizes},
+    {"nonzero", as_recorded},
+    {"bincount", as_recorded},
 };
 
 }  // namespace

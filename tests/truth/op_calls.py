@@ -79,7 +79,7 @@ def call(name, *args, **kwargs):
 def fill(operand, generator):
     """The whole tensor of an operand."""
     shape, kind = operand.shape, operand.kind
-    if kind == "float":
+    if kind in ("float", "whole"):
         return torch.rand(shape, generator=generator, dtype=torch.float64) * 0.7 + 0.2
     if kind == "complex":
         return torch.randn(shape, generator=generator, dtype=torch.complex128)
@@ -161,6 +161,8 @@ def graph_of(calls, wholes, results):
 
 def layouts_of(operand, ranks):
     """Every layout that is tried for an operand."""
+    if operand.kind == "whole":  # as a rule wants it anyway
+        return ["R"]
     found = ["R", *[f"S{d}" for d, size in enumerate(operand.shape) if size > 1]]
     found += [f"K{d}" for d, size in enumerate(operand.shape) if size % (2 * ranks) == 0]
     if operand.kind in ("float", "zeros", "complex", "int", "triangular", "bfloat"):

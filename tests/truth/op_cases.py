@@ -6,6 +6,7 @@ from op_calls import ELLIPSIS, Size, T, call
 
 X, Y = T(4, 6), T(4, 6)
 CUBE = T(2, 4, 6)
+PICTURE = T(2, 4, 4, 4)
 INTS = T(4, 6, kind="int")
 BOOLS = T(4, 6, kind="bool")
 ALL = slice(None)
@@ -20,8 +21,9 @@ def along(name, *args, **kwargs):
 UNARY = """neg clone contiguous float double half bfloat16 detach data positive real rsqrt sqrt square exp exp2 expm1 log
  log1p log2 logsigmoid log_sigmoid sigmoid tanh relu relu6 silu gelu softplus leaky_relu elu selu hardswish hardsigmoid mish
  cos sin tan acos asin atan cosh sinh erf erfinv erfc abs floor ceil round trunc sign sgn reciprocal isnan isinf isfinite
- nan_to_num softsign frac celu bool int long short byte conj cpu""".split()
-BINARY = "atan2 maximum minimum fmod remainder floor_divide eq ne lt le gt ge hypot xlogy isclose heaviside".split()
+ nan_to_num softsign frac celu bool int long short byte conj cpu hardtanh hardshrink softshrink tanhshrink logit sinc log10 asinh acosh
+ atanh""".split()
+BINARY = "atan2 maximum minimum fmax fmin logaddexp fmod remainder floor_divide eq ne lt le gt ge hypot xlogy isclose heaviside".split()
 BITS = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
 LOGIC = "logical_and logical_or logical_xor".split()
 
@@ -70,7 +72,47 @@ CASES = [
     call("layer_norm", X, (6,), T(6), T(6)), call("layer_norm", X, (6,)), call("layer_norm", CUBE, (4, 6), T(4, 6)),
     call("rms_norm", X, (6,), T(6)),
     call("conv1d", T(2, 6, 6), T(5, 6, 3), T(5)), call("conv1d", T(2, 4, 6), T(4, 1, 3), T(4), padding=1, groups=Size(0, 1)),
-    call("conv1d", T(2, 4, 6), T(6, 2, 3), T(6), groups=2),
+    call("conv1d", T(2, 4, 6), T(6, 2, 3), T(6), groups=2), call("conv1d", T(4, 6), T(5, 4, 3), T(5)),
+    call("conv1d", T(2, 4, 6), T(8, 1, 3), groups=4),
+    call("conv2d", PICTURE, T(3, 4, 3, 3), T(3), padding=1), call("conv2d", PICTURE, T(4, 1, 3, 3), T(4), 2, 1, 1, 4),
+    call("conv2d", PICTURE, T(4, 1, 3, 3), groups=Size(0, 1)),
+    call("conv2d", PICTURE, T(6, 2, 2, 2), None, (2, 2), (0, 0), (1, 1), 2),
+    call("conv3d", T(2, 4, 2, 2, 4), T(2, 4, 2, 1, 2), T(2)),
+    call("conv_transpose1d", T(2, 4, 3), T(4, 6, 2), T(6), 2),
+    call("conv_transpose1d", T(2, 4, 3), T(4, 1, 2), T(4), 1, 0, 0, 4),
+    call("conv_transpose2d", PICTURE, T(4, 3, 2, 2), T(3), (2, 2)),
+    call("conv_transpose2d", PICTURE, T(4, 3, 2, 2), T(6), 2, 0, 0, 2),
+    call("conv_transpose3d", T(2, 4, 2, 2, 2), T(4, 2, 1, 2, 1), T(2)),
+    call("dot", T(6), T(6)), call("bilinear", X, T(4, 5), T(3, 6, 5), T(3)),
+    # Norms of channels.
+    *[call("group_norm", x, groups, T(4), T(4)) for x in (PICTURE, T(2, 4, 6)) for groups in (1, 2)], call("group_norm", PICTURE, 4),
+    call("batch_norm", PICTURE, T(4, kind="whole"), T(4, kind="whole"), T(4), T(4), True),
+    call("batch_norm", T(6, 4), T(4), T(4), T(4)),
+    call("batch_norm", PICTURE, T(4), T(4), T(4, kind="whole"), T(4, kind="whole"), False),
+    call("batch_norm", PICTURE, None, None, training=True),
+    call("instance_norm", PICTURE), call("instance_norm", PICTURE, None, None, T(4), T(4)),
+    call("instance_norm", PICTURE, T(4, kind="whole"), T(4, kind="whole"), T(4), T(4), False),
+    # Windows.
+    *[call(name, T(2, 4, 6), 2) for name in ("max_pool1d", "avg_pool1d", "adaptive_avg_pool1d", "adaptive_max_pool1d")],
+    *[call(name, PICTURE, 2) for name in ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d")],
+    *[call(name, T(2, 2, 4, 4, 2), 2) for name in ("max_pool3d", "avg_pool3d", "adaptive_avg_pool3d", "adaptive_max_pool3d")],
+    call("max_pool2d", PICTURE, 3, 2, 1), call("avg_pool2d", PICTURE, (2, 1), ceil_mode=True),
+    call("adaptive_avg_pool2d", PICTURE, (1, None)),
+    call("interpolate", PICTURE, scale_factor=2, mode="nearest"), call("interpolate", PICTURE, size=(6, 5), mode="bilinear"),
+    call("interpolate", T(2, 4, 6), 4), call("dropout1d", T(2, 4, 6), 0.0), call("dropout2d", PICTURE, 0.0),
+    call("dropout3d", T(2, 4, 2, 2, 2), 0.0),
+    # Losses.
+    *[call("cross_entropy", X, T(4, kind="index", high=6), reduction=r) for r in ("none", "mean", "sum")],
+    call("cross_entropy", T(2, 6, 4), T(2, 4, kind="index", high=6)), call("cross_entropy", X, Y),
+    call("cross_entropy", T(6), T(kind="index", high=6)),
+    *[call("nll_loss", X, T(4, kind="index", high=6), reduction=r) for r in ("none", "mean", "sum")],
+    *[call(name, X, Y, reduction=r) for r in ("none", "mean", "sum") for name in (
+        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy", "binary_cross_entropy_with_logits")],
+    # Steps.
+    call("lstm", T(4, 2, 6), (T(1, 4, 4), T(1, 4, 4)), (T(16, 6), T(16, 4, kind="whole")), False, 1, 0.0, False, False, True),
+    call("gru", T(4, 2, 6), T(1, 2, 4), (T(12, 6), T(12, 4)), False, 1, 0.0, False, False, False),
+    *[call(name, T(4, 2, 6), T(1, 4, 4), (T(4, 6, kind="whole"), T(4, 4, kind="whole")), False, 1, 0.0, False, False, True)
+      for name in ("rnn_tanh", "rnn_relu")],
     call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3)),
     call("scaled_dot_product_attention", T(2, 4, 5, 3), T(2, 4, 5, 3), T(2, 4, 5, 3), attn_mask=T(1, 4, 5, 5)),
     call("scaled_dot_product_attention", T(2, 4, 3), T(2, 5, 3), T(2, 5, 3), attn_mask=T(4, 5)),
@@ -164,12 +206,17 @@ CASES = [
 UNCALLABLE = {"cuda": "needs a GPU"}
 
 # How many layouts of operands a rule calls wrong, or a crash, where torch computes the value all the same: most of them by chance (all
-# elements are equal, or every index lies in the piece), scatter and scatter_add because an index may be smaller than what it goes into.
+# elements are equal, or every index lies in the piece), scatter and scatter_add because an index may be smaller than what it goes into,
+# convolutions and pools because no window lies across two pieces, or a rank has none of the channels.
 CAUTIOUS = {
-    "__getitem__": 8, "__setitem__": 9, "addcdiv": 2, "addcmul": 4, "all": 22, "any": 19, "argmin": 3, "bitwise_left_shift":
-    2, "bool": 2, "cat": 3, "conv1d": 13, "copy_": 2, "count_nonzero": 13, "einsum": 7, "eq": 10, "flatten": 1, "gather":
-    18, "glu": 2, "heaviside": 6, "index_add": 14, "index_add_": 4, "index_copy": 10, "isclose": 10, "isfinite": 2, "isinf":
-    2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne":
-    10, "polar": 2, "prelu": 6, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166,
-    "scatter_add": 240, "unflatten": 1, "xlogy": 2,
+    "__getitem__": 5, "__setitem__": 8, "acosh": 2, "adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 3, "addcdiv": 2,
+    "addcmul": 4, "all": 22, "any": 19, "avg_pool1d": 1, "avg_pool2d": 4, "avg_pool3d": 2, "bitwise_left_shift": 2,
+    "bitwise_right_shift": 1, "bool": 2, "cat": 3, "conv1d": 17, "conv2d": 14, "conv3d": 4, "conv_transpose1d": 2,
+    "conv_transpose2d": 5, "conv_transpose3d": 2, "copy_": 2, "count_nonzero": 13, "cross_entropy": 5, "einsum": 7,
+    "eq": 10, "flatten": 1, "floor_divide": 1, "gather": 18, "glu": 2, "group_norm": 8, "gru": 8, "heaviside": 6,
+    "index_add": 14, "index_add_": 4, "index_copy": 10, "instance_norm": 4, "interpolate": 2, "isclose": 10, "isfinite":
+    2, "isinf": 2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "max_pool1d": 1, "max_pool2d": 2,
+    "max_pool3d": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne": 10, "nll_loss": 6, "polar": 2, "prelu":
+    6, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166, "scatter_add": 240,
+    "unflatten": 1, "xlogy": 2,
 }  # fmt: skip

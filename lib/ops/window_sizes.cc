@@ -1,0 +1,119 @@
+#include "ops/window_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tpplan {
+namespace {
+
+// An argument that is one number for all dims, or one for each.
+struct PerDim {
+  std::vector<RankNumber> numbers;
+  int64_t absent = 0;
+};
+
+PerDim per_dim(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
+  return {numbers_at(call, position, keyword), absent};
+}
+
+int64_t at(const PerDim& argument, size_t dim) {
+  if (argument.numbers.empty()) return argument.absent;
+  return argument.numbers[std::min(dim, argument.numbers.size() - 1)].local[0];
+}
+
+bool is_text(const OpCall& call, size_t position, std::string_view keyword, std::string_view text) {
+  const GraphArg* arg = find_arg(call, position, keyword);
+  return arg != nullptr && arg->kind == ArgKind::Text && call.graph.texts[arg->id] == text;
+}
+
+int64_t windows(int64_t size, int64_t window, int64_t stride, int64_t padding, int64_t dilation, bool up) {
+  const int64_t room = size + 2 * padding - dilation * (window - 1) - 1;
+  if (stride <= 0) return size;
+  int64_t count = (room + (up ? stride - 1 : 0)) / stride + 1;
+  // The last one must begin within the dim or what is padded before it (at::native::pooling_output_shape, torch 2.13).
+  if (up && (count - 1) * stride >= size + padding) --count;
+  return count;
+}
+
+size_t window_dims(const OpCall& call) { return static_cast<size_t>(call.name[call.name.size() - 2] - '0'); }
+
+}  // namespace
+
+void convolution_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const auto weight = tensor_at(call, 1, "weight");
+  if (!weight || weight->shape.size() < 3 || x.size() != out.size()) return;
+  const size_t dims = weight->shape.size() - 2, first = out.size() - dims;
+  const PerDim stride = per_dim(call, 3, "stride", 1), padding = per_dim(call, 4, "padding", 0),
+               dilation = per_dim(call, 5, "dilation", 1);
+  const bool is_same = is_text(call, 4, "padding", "same");
+  for (size_t dim = 0; dim < dims; ++dim)
+    out[first + dim] = is_same ? x[first + dim]
+                               : windows(x[first + dim], weight->shape[2 + dim], at(stride, dim), at(padding, dim),
+                                         at(dilation, dim), false);
+}
+
+void transposed_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const auto weight = tensor_at(call, 1, "weight");
+  if (!weight || weight->shape.size() < 3 || x.size() != out.size()) return;
+  const size_t dims = weight->shape.size() - 2, first = out.size() - dims;
+  const PerDim stride = per_dim(call, 3, "stride", 1), padding = per_dim(call, 4, "padding", 0),
+               more = per_dim(call, 5, "output_padding", 0), dilation = per_dim(call, 7, "dilation", 1);
+  for (size_t dim = 0; dim < dims; ++dim)
+    out[first + dim] = (x[first + dim] - 1) * at(stride, dim) - 2 * at(padding, dim) +
+                       at(dilation, dim) * (weight->shape[2 + dim] - 1) + at(more, dim) + 1;
+}
+
+void pool_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dims = window_dims(call), first = out.size() - std::min(dims, out.size());
+  if (x.size() != out.size()) return;
+  const bool is_max = call.name.starts_with("max");
+  const PerDim window = per_dim(call, 1, "kernel_size", 1), stride = per_dim(call, 2, "stride", 0),
+               padding = per_dim(call, 3, "padding", 0),
+               dilation = is_max ? per_dim(call, 4, "dilation", 1) : PerDim{{}, 1};
+  const bool up = bool_at(call, is_max ? 5 : 4, "ceil_mode", false);
+  for (size_t dim = 0; first + dim < out.size(); ++dim)
+    out[first + dim] =
+        windows(x[first + dim], at(window, dim), at(stride, dim) == 0 ? at(window, dim) : at(stride, dim),
+                at(padding, dim), at(dilation, dim), up);
+}
+
+// As many as are asked for; a dim that is None among them stays.
+void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dims = window_dims(call), first = out.size() - std::min(dims, out.size());
+  uint32_t index = 0;
+  const GraphArg* asked = find_arg(call, 1, "output_size", &index);
+  if (asked == nullptr || x.size() != out.size()) return;
+  for (size_t dim = 0; first + dim < out.size() && is_number(asked); ++dim)
+    out[first + dim] = number_of(call, *asked).local[0];
+  size_t dim = first;
+  for (uint32_t i = index + 1; asked->kind == ArgKind::Tuple && i < asked->end && dim < out.size();
+       i = call.graph.args[i].end, ++dim) {
+    const GraphArg& size = call.graph.args[i];
+    out[dim] = is_number(&size) ? number_of(call, size).local[0] : x[dim];
+  }
+}
+
+void interpolate_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  if (x.size() != out.size() || x.size() < 3) return;
+  const PerDim size = per_dim(call, 1, "size", 0);
+  uint32_t index = 0;
+  const GraphArg* factors = find_arg(call, 2, "scale_factor", &index);
+  const auto factor_at = [&](size_t dim) {
+    const GraphArg* factor = factors;
+    for (uint32_t i = index + 1; factors->kind == ArgKind::Tuple && i < factors->end; i = call.graph.args[i].end) {
+      factor = &call.graph.args[i];
+      if (dim-- == 0) break;
+    }
+    return factor->kind == ArgKind::Float ? factor->number
+           : is_number(factor)            ? static_cast<double>(number_of(call, *factor).local[0])
+                                          : 1.0;
+  };
+  for (size_t dim = 2; dim < out.size(); ++dim) {
+    if (!size.numbers.empty())
+      out[dim] = at(size, dim - 2);
+    else if (factors != nullptr)
+      out[dim] = static_cast<int64_t>(std::floor(static_cast<double>(x[dim]) * factor_at(dim - 2)));
+  }
+}
+
+}  // namespace tpplan
