@@ -17,6 +17,7 @@ RUNS = {
     "runs_keras": "keras",
     "runs_transformers": "transformers",
     "runs_torch": "torch",
+    "runs_torch_more": "torch",
 }
 
 
