@@ -41,6 +41,15 @@ tp_plan:
   "model.layers.*.mlp.up_proj": colwise
   "model.layers.*.mlp.down_proj": rowwise
 """
+# Each layer of the model exchanges two dims of equal size: what it takes is cut along the one, along the other, and so on.
+TURNING = """\
+format: tpplan.plan/1
+dialect: torch
+mesh: {tp: 2}
+tp_plan:
+  "embed": {style: rowwise, input_layouts: Replicate, output_layouts: Shard(1)}
+  "head": {style: prepare_module_input, input_layouts: [Shard(1)], desired_input_layouts: [Replicate], use_local_output: true}
+"""
 # Of what is run again less is kept: of all layers, or of all but the last two, which the walk goes through as the others.
 REMAT = """\
 format: tpplan.plan/1
@@ -95,6 +104,12 @@ def test_hooks_of_torch_are_walked_as_each_layer_is(tmp_path):
     plan.write_text(TORCH)
     _, repeated, back = compare(LLAMA, plan)
     assert repeated > 100 and back > 50
+
+
+def test_layers_that_take_what_is_cut_otherwise_than_before_are_walked(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(TURNING)
+    compare(ROOT / "tests" / "plans" / "models" / "turning.json", plan)
 
 
 @pytest.mark.parametrize(
