@@ -29,10 +29,20 @@ size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   return std::min(last[b.size()], limit + 1);
 }
 
+namespace {
+
+bool is_same_but_for_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+}  // namespace
+
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates, uint64_t& budget) {
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   std::string_view nearest;
   for (std::string_view candidate : candidates) {
+    if (is_same_but_for_case(name, candidate)) return candidate;
     const size_t longer = std::max(name.size(), candidate.size()), shorter = std::min(name.size(), candidate.size());
     if (longer - shorter >= best) continue;
     if (budget < longer || budget / longer < shorter) {

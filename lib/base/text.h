@@ -15,7 +15,7 @@ namespace tpplan {
 [[nodiscard]] size_t edit_distance(std::string_view a, std::string_view b, size_t limit);
 
 // The candidate closest to `name` that a typing slip can explain (at most a third of its letters); empty when none is.
-// Of equally close ones the first in the list.
+// Of equally close ones the first in the list; the same letters, large or small, are closest.
 [[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
 // The same, within a budget of compared letters (those of one name times those of the other) that several calls share:
 // who has none left finds nothing.

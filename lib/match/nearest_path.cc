@@ -7,7 +7,7 @@
 
 #include "base/keyed_hash.h"
 #include "base/text.h"
-#include "model/attention_names.h"
+#include "match/key_parts.h"
 
 namespace tpplan {
 namespace {
@@ -24,33 +24,16 @@ constexpr int kMissingInFront = 30, kMissing = 60, kTooMany = 60, kTooManyInFron
 constexpr int kUnderStar = 15;                 // a part that a `*` of the key stands for
 constexpr int kNear = 150, kNearPerPart = 10;  // up to so much a path is near
 
-bool is_number(std::string_view part) {
-  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// Keras numbers its layers inside a name: "layer_12". The bytes before the number, or npos.
-size_t numbered_stem(std::string_view part) {
-  const size_t stem = part.find_last_not_of("0123456789");
-  return stem != std::string_view::npos && stem + 1 < part.size() && part[stem] == '_' ? stem + 1
-                                                                                       : std::string_view::npos;
-}
-
-std::string without_number(std::string_view part, Framework framework) {
-  if (is_number(part)) return "*";
-  const size_t stem = framework == Framework::Keras ? numbered_stem(part) : std::string_view::npos;
-  return stem == std::string_view::npos ? std::string(part) : std::string(part.substr(0, stem)) + '*';
-}
-
 // ---- the paths of a model ----
 
 template <typename Visit>
 void for_each_path(const ModelGraph& graph, Visit visit) {
   std::string path;
   for (const Module& module : graph.modules) {
-    visit(module.path, false);
+    visit(module.path, false, module.param_count > 0);
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       assign_path(path, graph, graph.params[param]);
-      visit(std::string_view(path), true);
+      visit(std::string_view(path), true, true);
     }
   }
 }
@@ -66,13 +49,13 @@ const PathShapes* shapes_below(PathHints& hints, ModuleId base) {
   shapes.base = base;
   const std::string_view scope = base == kNone ? std::string_view{} : graph.modules[base].path;
   TextMap<std::string, size_t> at;
-  for_each_path(graph, [&](std::string_view path, bool is_parameter) {
+  for_each_path(graph, [&](std::string_view path, bool is_parameter, bool has_parameters) {
     if (!scope.empty()) {
       if (path.size() <= scope.size() || !path.starts_with(scope) || path[scope.size()] != mark) return;
       path.remove_prefix(scope.size() + 1);
     }
     if (path.empty() || std::count(path.begin(), path.end(), mark) >= static_cast<std::ptrdiff_t>(kMaxParts)) return;
-    PathShape shape{.parts = {}, .paths = 1, .is_parameter = is_parameter};
+    PathShape shape{.parts = {}, .paths = 1, .is_parameter = is_parameter, .has_parameters = has_parameters};
     std::string whole;
     for (const std::string_view part : split(path, mark)) {
       shape.parts.push_back(without_number(part, graph.framework));
@@ -89,62 +72,7 @@ const PathShapes* shapes_below(PathHints& hints, ModuleId base) {
   return &shapes;
 }
 
-// ---- the parts of a key ----
-
-// Ways to write "any number" that other notations have, longest first.
-constexpr std::string_view kAnyNumber[] = {"[0-9]+", "[0-9]*", "(\\d+)", "\\d+", "\\d*", "{i}", "{}", ".*", ".+"};
-
-// What a key is made of, whatever notation it is in: separators of either kind, regular expressions taken for what they
-// stand for.
-std::vector<std::string> parts_of_key(std::string_view key, Framework framework) {
-  std::string plain;
-  for (size_t i = 0; i < key.size();) {
-    const std::string_view rest = key.substr(i);
-    const auto* any = std::find_if(std::begin(kAnyNumber), std::end(kAnyNumber),
-                                   [rest](std::string_view form) { return rest.starts_with(form); });
-    // `.*` in a glob is a separator and a star.
-    const bool is_regex = any != std::end(kAnyNumber) &&
-                          (!any->starts_with('.') || i == 0 || key[i - 1] == '.' || key[i - 1] == '/' ||
-                           rest.substr(any->size()).starts_with('\\') || rest.substr(any->size()).starts_with('/'));
-    if (is_regex) {
-      plain += '*';
-      i += any->size();
-    } else if (rest.starts_with("\\.") || rest.starts_with("\\/")) {
-      plain += '.';
-      i += 2;
-    } else {
-      if (key[i] == '/')
-        plain += '.';
-      else if (std::string_view("^$ \\\"'").find(key[i]) == std::string_view::npos)
-        plain += key[i];
-      ++i;
-    }
-  }
-  std::vector<std::string> parts;
-  for (const std::string_view part : split(plain, '.')) {
-    if (!part.empty()) parts.push_back(part == "N" || part == "i" ? "*" : without_number(part, framework));
-  }
-  return parts;
-}
-
-std::string folded(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    if (c != '_' && c != '-') text += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  }
-  return text;
-}
-
-// Leaves that frameworks call differently.
-bool is_same_leaf(std::string_view a, std::string_view b) {
-  static constexpr std::string_view weights[] = {"weight", "weights", "kernel", "kernels", "embeddings", "embedding"};
-  const auto is_weight = [](std::string_view name) {
-    return std::find(std::begin(weights), std::end(weights), name) != std::end(weights);
-  };
-  if (is_weight(a) && is_weight(b)) return true;
-  const HeadRole role = role_of(a);
-  return role != HeadRole::None && role == role_of(b);
-}
+// ---- distances ----
 
 int part_cost(std::string_view wanted, std::string_view part, bool is_last) {
   if (wanted == part) return 0;
@@ -201,12 +129,19 @@ std::string written(const PathShape& shape, char mark, KeySyntax syntax) {
   return text;
 }
 
+bool may_name(const HintFor& search, const PathShape& shape) { return search.parameters || !shape.is_parameter; }
+
+// Whether a rule for parameters finds some there.
+bool is_of_use(const HintFor& search, const PathShape& shape) {
+  return !search.needs_parameters || shape.has_parameters;
+}
+
 PathHint end_of_paths(const PathShapes& shapes, const std::vector<std::string>& parts, const HintFor& search,
                       char mark) {
   PathHint hint;
   size_t found = 0;
   for (const PathShape& shape : shapes.list) {
-    if (shape.parts.size() <= parts.size() || (shape.is_parameter && !search.parameters)) continue;
+    if (shape.parts.size() <= parts.size() || !may_name(search, shape)) continue;
     if (!std::equal(parts.rbegin(), parts.rend(), shape.parts.rbegin())) continue;
     ++found;
     hint.paths += shape.paths;
@@ -236,7 +171,7 @@ std::string change_of(std::string_view key, const std::string& proposal) {
 bool spend_pass(PathHints& hints) {
   if (hints.passed_bytes >= kMaxPassedBytes) return false;
   if (hints.bytes == 0)
-    for_each_path(hints.graph, [&](std::string_view path, bool) { hints.bytes += path.size() + 1; });
+    for_each_path(hints.graph, [&](std::string_view path, bool, bool) { hints.bytes += path.size() + 1; });
   hints.passed_bytes += hints.bytes;
   return true;
 }
@@ -254,7 +189,7 @@ PathHint nearest_key(PathHints& hints, const HintFor& search) {
   const PathShape* nearest = nullptr;
   int best = kNear + kNearPerPart * static_cast<int>(parts.size()) + 1;
   for (const PathShape& shape : shapes->list) {
-    if (shape.is_parameter && !search.parameters) continue;
+    if (!may_name(search, shape)) continue;
     const uint64_t work = parts.size() * shape.parts.size();
     if (hints.compared_left < work) {
       hints.compared_left = 0;
@@ -262,6 +197,8 @@ PathHint nearest_key(PathHints& hints, const HintFor& search) {
     }
     hints.compared_left -= work;
     const int distance = distance_of(parts, shape.parts);
+    // What is the same but for its notation is meant; what is only near must be of use.
+    if (distance >= kOther && !is_of_use(search, shape)) continue;
     if (distance >= best || !share_a_name(parts, shape.parts)) continue;
     best = distance;
     nearest = &shape;
@@ -274,11 +211,43 @@ PathHint nearest_key(PathHints& hints, const HintFor& search) {
     if (PathHint ending = end_of_paths(*shapes, end, search, separator(graph.framework)); !ending.key.empty())
       return ending;
   }
-  PathHint hint{
-      .key = written(*nearest, separator(graph.framework), search.syntax), .paths = nearest->paths, .change = {}};
+  PathHint hint{.key = written(*nearest, separator(graph.framework), search.syntax),
+                .paths = nearest->paths,
+                .is_far = best >= kOther,
+                .change = {}};
   if (hint.key == search.key) return {};
   hint.change = change_of(search.key, hint.key);
   return hint;
+}
+
+std::string names_beside_help(PathHints& hints, const HintFor& search) {
+  constexpr size_t kMostNames = 8;
+  const Framework framework = hints.graph.framework;
+  std::vector<std::string> parts = parts_of_key(search.key, framework);
+  const PathShapes* shapes = shapes_below(hints, search.base);
+  if (shapes == nullptr || parts.size() < 2) return {};
+  parts.pop_back();
+  const auto parent = std::ranges::find_if(shapes->list, [&](const PathShape& shape) {
+    return !shape.is_parameter && distance_of(parts, shape.parts) == 0;
+  });
+  if (parent == shapes->list.end()) return {};
+  std::vector<std::string> names;
+  for (const PathShape& shape : shapes->list) {
+    const bool is_below = shape.parts.size() == parent->parts.size() + 1 && may_name(search, shape) &&
+                          is_of_use(search, shape) &&
+                          std::equal(parent->parts.begin(), parent->parts.end(), shape.parts.begin());
+    if (is_below) names.push_back(shape.parts.back());
+  }
+  if (names.empty() || names.size() > kMostNames) return {};
+  return fmt::format("`{}` has `{}`: name what is meant", written(*parent, separator(framework), search.syntax),
+                     join(names, "`, `"));
+}
+
+std::string pattern_of_path(std::string_view path, Framework framework, KeySyntax syntax) {
+  PathShape shape;
+  for (const std::string_view part : split(path, separator(framework)))
+    shape.parts.push_back(without_number(part, framework));
+  return written(shape, separator(framework), syntax);
 }
 
 std::string examples_of_paths(PathHints& hints, KeySyntax syntax) {

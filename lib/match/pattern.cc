@@ -67,9 +67,24 @@ std::string glob_as_regex(std::string_view glob) {
   return text;
 }
 
+namespace {
+
+bool has_backreference(std::string_view key) {
+  for (size_t at = key.find('\\'); at != std::string_view::npos && at + 1 < key.size(); at = key.find('\\', at + 2)) {
+    if (key[at + 1] >= '1' && key[at + 1] <= '9') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string regex_help(std::string_view key, std::string_view otherwise) {
   const bool star_repeats_nothing = key.starts_with('*') || key.find("/*") != std::string_view::npos;
-  if (!star_repeats_nothing) return std::string(otherwise);
+  const bool ends = key.ends_with("\\Z") || key.ends_with("\\z");
+  if (!star_repeats_nothing && ends) return "a key is matched to its end anyway: leave out what says so";
+  const bool is_pythons = key.find("(?") != std::string_view::npos || has_backreference(key);
+  if (!star_repeats_nothing)
+    return is_pythons ? std::string(otherwise) : "mend the expression, or write the path as it is";
   return fmt::format("keys are regular expressions here, and this is a glob: write `{}`", glob_as_regex(key));
 }
 

@@ -110,6 +110,26 @@ bool matches_as(PathHints& hints, const std::string& expression) {
   return false;
 }
 
+// Whether a key is a list of globs, with commas between them.
+bool names_several(PathHints& hints, std::string_view key) {
+  if (key.find(',') == std::string_view::npos || key.find_first_of("[{") != std::string_view::npos) return false;
+  for (std::string_view part : split(key, ',')) {
+    part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
+    part = part.substr(0, part.find_last_not_of(' ') + 1);
+    if (part.empty() || !matches_as(hints, glob_to_regex(std::string(part)))) return false;
+  }
+  return true;
+}
+
+// Help for a key that is the type of modules, such as `LlamaAttention`; empty when it is not.
+std::string type_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule) {
+  const auto first = std::ranges::find_if(
+      graph.modules, [&](const Module& module) { return !rule.key.empty() && type_of(graph, module) == rule.key; });
+  if (first == graph.modules.end()) return "";
+  return fmt::format("`{}` is a type of modules, and keys are paths: `{}` is one of that type", rule.key,
+                     pattern_of_path(first->path, graph.framework, plan.dialect->keys));
+}
+
 // Help for a key in the notation of another dialect; empty when it is not.
 std::string notation_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule, const PathHint& hint) {
   if (rule.block == kNoRule && plan.dialect->keys == KeySyntax::Regex) {
@@ -118,6 +138,7 @@ std::string notation_help(const TpPlan& plan, PathHints& hints, const PlanRule& 
                ? fmt::format("keys are regular expressions here, and this is a glob: write `{}`", regex)
                : "";
   }
+  if (names_several(hints, rule.key)) return "a key is one path or pattern: write one rule for each";
   const size_t brace = rule.key.find('{');
   if (brace != std::string::npos && rule.key.find(',', brace) < rule.key.find('}', brace))
     return "a glob has no `{a,b}`: write one rule for each";
@@ -133,6 +154,7 @@ HintFor hint_for(const TpPlan& plan, const RuleScopes& scopes, const PlanRule& r
   return {.key = rule.key,
           .syntax = rule.block == kNoRule ? plan.dialect->keys : KeySyntax::Glob,
           .parameters = plan.dialect->targets != KeyTargets::Modules,
+          .needs_parameters = rule.style == nullptr || rule.style->touches_parameters,
           .base = block == nullptr || block->empty() ? kNone : block->front(),
           .bases = block == nullptr || block->empty() ? 1 : block->size()};
 }
@@ -168,13 +190,17 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const RuleScopes& sc
                 : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
   d.help = misplaced_key_help(plan, hints, rule);
+  if (d.help.empty()) d.help = type_help(plan, graph, rule);
   if (!d.help.empty()) return;
   const HintFor search = hint_for(plan, scopes, rule);
   PathHint hint = nearest_key(hints, search);
   hint.paths *= search.bases;
   d.help = notation_help(plan, hints, rule, hint);
   if (!d.help.empty()) return;
-  if (!hint.key.empty()) {
+  const std::string beside = hint.key.empty() || hint.is_far ? names_beside_help(hints, search) : "";
+  if (!beside.empty()) {
+    d.help = beside;
+  } else if (!hint.key.empty()) {
     d.help = fmt::format("did you mean `{}`? ({})", hint.key, counted(hint.paths, "path"));
     d.edits.push_back(rewrite_key(rule, hint.key));
   } else {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "diagnostics/remove_findings.h"
 #include "graph/read_graph.h"
 #include "model/complete_graph.h"
 #include "model/other_files.h"
@@ -113,7 +114,13 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
     const bool is_format = kMembers[i].key == "format";
     fault(reader, is_format ? Code::TP2001 : Code::TP2002, {reader.graph.file, 0, 1},
           fmt::format("the model has no `{}`", kMembers[i].key),
-          is_format ? fmt::format("a model file starts with {{\"format\": \"{}\"", kModelFormat) : "");
+          is_format ? fmt::format("a model file starts with {{\"format\": \"{}\"; `tpplan import --help` says of which "
+                                  "files a model is made",
+                                  kModelFormat)
+                    : "");
+    if (!is_format) continue;
+    remove_findings(reader.diagnostics, [&](const Diagnostic& d) { return d.code == Code::TP2004; });
+    return;  // the rest would be said of another file
   }
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "plan/foreign_words.h"
+#include "syntax/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -21,28 +23,56 @@ bool is_yaml_word(const YamlNode& node) {
 
 bool is_quoted(const YamlNode& node) { return node.kind == YamlKind::Scalar && !node.is_plain; }
 
+// What to write where a value is of another kind than the one that is wanted.
+std::string kind_help(const PlanReader& reader, const YamlNode& node, YamlKind wanted) {
+  const std::vector<YamlId>& children = node.children;
+  const auto is_child = [&](YamlKind kind) {
+    return std::ranges::all_of(children, [&](YamlId id) { return node_at(reader, id).kind == kind; });
+  };
+  if (node.kind == YamlKind::Null) return "write its value behind the colon, or remove the key";
+  if (wanted == YamlKind::Map && node.kind == YamlKind::Sequence && !children.empty() && is_child(YamlKind::Map))
+    return "write one mapping, not a list of them: keys without `- ` before them";
+  if (wanted == YamlKind::Map && is_quoted(node) && node.text.find('\n') != std::string::npos)
+    return "remove the `|` or `>` behind the colon: it makes one text of all lines below";
+  if (wanted == YamlKind::Sequence && node.kind == YamlKind::Scalar && !is_yaml_word(node))
+    return fmt::format("a list has brackets: `[{}]`", json_text(node.text));
+  if (wanted == YamlKind::Scalar && node.kind == YamlKind::Sequence && children.size() == 1 &&
+      is_child(YamlKind::Scalar))
+    return fmt::format("write `{}`, without brackets", node_at(reader, children[0]).text);
+  return {};
+}
+
 }  // namespace
 
 const YamlNode& node_at(const PlanReader& reader, YamlId id) { return reader.tree.nodes[id]; }
 Span span_at(const PlanReader& reader, YamlId id) { return span_of(reader.tree.file, node_at(reader, id)); }
 
 Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help) {
+  const YamlNode& node = node_at(reader, id);
+  if (node.kind == YamlKind::Scalar && node.is_plain && node.text.find(" //") != std::string::npos)
+    help = "a comment begins with `#`, not with `//`";
   return report_message(reader.diagnostics, code, span_at(reader, id), std::move(message), std::move(help));
 }
 
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known) {
-  const std::string_view nearest = nearest_name(node_at(reader, key).text, known);
-  fault(reader, Code::TP3004, key, fmt::format("unknown key `{}` in {}", node_at(reader, key).text, where),
-        nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", ")) : did_you_mean(nearest));
+  const std::string& text = node_at(reader, key).text;
+  const std::string_view help = foreign_word_help(where, text);
+  std::string_view nearest = own_word(where, text);
+  if (nearest.empty() && help.empty()) nearest = nearest_name(text, known);
+  fault(reader, Code::TP3004, key, fmt::format("unknown key `{}` in {}", text, where),
+        !help.empty()     ? std::string(help)
+        : nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", "))
+                          : did_you_mean(nearest));
   propose(reader, key, nearest);
 }
 
-bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what) {
+bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what, std::string_view help) {
   if (node_at(reader, id).kind == kind) return true;
   static constexpr std::string_view names[] = {"null", "text", "a list", "a mapping"};
   static_assert(std::size(names) == static_cast<size_t>(YamlKind::Map) + 1);
   fault(reader, Code::TP3003, id,
-        fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]));
+        fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]),
+        help.empty() ? kind_help(reader, node_at(reader, id), kind) : std::string(help));
   return false;
 }
 
@@ -123,7 +153,8 @@ bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span
   const auto found = std::find(names.begin(), names.end(), text);
   choice = static_cast<size_t>(found - names.begin());
   if (found != names.end()) return true;
-  const std::string_view nearest = nearest_name(text, names);
+  std::string_view nearest = own_word(what, text);
+  if (nearest.empty()) nearest = nearest_name(text, names);
   const Code code = is_yaml_word(node_at(reader, id)) ? Code::TP3003 : Code::TP3013;
   fault(reader, code, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
         !nearest.empty()    ? did_you_mean(nearest)

@@ -37,7 +37,9 @@ void propose(PlanReader& reader, YamlId id, std::string_view text);
 // The readers of values: each returns false after reporting that the value is not what it should be. `what` is how
 // messages call it.
 
-[[nodiscard]] bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what);
+// `help`: how it is written; without it what can be told from the value.
+[[nodiscard]] bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what,
+                          std::string_view help = {});
 
 // A plain scalar that YAML takes for a number.
 [[nodiscard]] bool is_yaml_number(const YamlNode& node);
@@ -74,8 +76,8 @@ struct YamlEntry {
 
 // Calls `visit(key, value)` for each entry of a map; false when the node is no map.
 template <typename Visit>
-bool for_each_entry(PlanReader& reader, YamlId id, std::string_view what, Visit visit) {
-  if (!expect(reader, id, YamlKind::Map, what)) return false;
+bool for_each_entry(PlanReader& reader, YamlId id, std::string_view what, Visit visit, std::string_view help = {}) {
+  if (!expect(reader, id, YamlKind::Map, what, help)) return false;
   const std::vector<YamlId>& children = node_at(reader, id).children;
   for (size_t i = 0; i + 1 < children.size(); i += 2) visit(children[i], children[i + 1]);
   return true;

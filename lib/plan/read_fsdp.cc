@@ -1,3 +1,5 @@
+#include <spdlog/fmt/fmt.h>
+
 #include "plan/plan_sections.h"
 
 namespace tpplan {
@@ -13,28 +15,35 @@ void read_policy(PlanReader& reader, YamlId id, FsdpSettings& fsdp) {
 }  // namespace
 
 void read_fsdp(PlanReader& reader, YamlId id) {
+  const std::vector<MeshAxis>& axes = reader.plan.mesh.axes;
+  const std::string form =
+      fmt::format("name the axis that it goes over: `fsdp: {{axis: {}}}`", axes.empty() ? "fsdp" : axes.front().name);
   static constexpr std::string_view known[] = {"axis", "min_weight_size", "patterns", "units", "policy"};
   FsdpSettings fsdp;
   fsdp.span = span_at(reader, id);
   bool has_axis = false;
-  const bool is_map = for_each_entry(reader, id, "`fsdp`", [&](YamlId key, YamlId value) {
-    const std::string& name = node_at(reader, key).text;
-    if (name == "axis") {
-      has_axis = true;
-      fsdp.span = span_at(reader, value);
-      read_axis(reader, value, "`fsdp.axis`", fsdp.axis);
-    } else if (name == "min_weight_size") {
-      read_integer(reader, value, "`fsdp.min_weight_size`", 0, fsdp.min_weight_size);
-    } else if (name == "patterns") {
-      read_patterns(reader, value, "`fsdp.patterns`", fsdp.patterns);
-    } else if (name == "units") {
-      read_patterns(reader, value, "`fsdp.units`", fsdp.units);
-    } else if (name == "policy") {
-      read_policy(reader, value, fsdp);
-    } else {
-      unknown_key(reader, key, "`fsdp`", known);
-    }
-  });
+  const bool is_map = for_each_entry(
+      reader, id, "`fsdp`",
+      [&](YamlId key, YamlId value) {
+        const std::string& name = node_at(reader, key).text;
+        if (name == "axis") {
+          has_axis = true;
+          fsdp.span = span_at(reader, value);
+          read_axis(reader, value, "`fsdp.axis`", fsdp.axis);
+        } else if (name == "min_weight_size") {
+          read_integer(reader, value, "`fsdp.min_weight_size`", 0, fsdp.min_weight_size);
+        } else if (name == "patterns") {
+          read_patterns(reader, value, "`fsdp.patterns`", fsdp.patterns);
+        } else if (name == "units") {
+          read_patterns(reader, value, "`fsdp.units`", fsdp.units);
+        } else if (name == "policy") {
+          read_policy(reader, value, fsdp);
+        } else {
+          has_axis = has_axis || name == "axes";  // what is misspelt is not also missing
+          unknown_key(reader, key, "`fsdp`", known);
+        }
+      },
+      form);
   if (is_map && !has_axis) {
     fsdp.axis = find_axis(reader.plan.mesh, "fsdp");
     if (fsdp.axis == kNoAxis) {

@@ -8,6 +8,9 @@
 namespace tpplan {
 namespace {
 
+constexpr std::string_view kWithArguments =
+    "{constant: 0.5}, {normal: {mean: 0, std: 0.02}}, {uniform: {low: -0.1, high: 0.1}}";
+
 const DistributionRow& row_of(const Distribution& distribution) {
   return distribution_table()[static_cast<size_t>(distribution.kind)];
 }
@@ -16,13 +19,16 @@ const DistributionRow& row_of(const Distribution& distribution) {
 void read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, std::array<double, 2>& arguments) {
   const std::span<const std::string_view> names(row.arguments.data(), row.argument_count);
   size_t given = 0;
-  const bool is_map = for_each_entry(reader, id, fmt::format("`{}`", row.name), [&](YamlId key, YamlId value) {
-    const auto at =
-        static_cast<size_t>(std::find(names.begin(), names.end(), node_at(reader, key).text) - names.begin());
-    if (at == names.size()) return unknown_key(reader, key, fmt::format("`{}`", row.name), names);
-    ++given;
-    read_number(reader, value, fmt::format("`{}`", names[at]), arguments[at]);
-  });
+  const bool is_map = for_each_entry(
+      reader, id, fmt::format("`{}`", row.name),
+      [&](YamlId key, YamlId value) {
+        const auto at =
+            static_cast<size_t>(std::find(names.begin(), names.end(), node_at(reader, key).text) - names.begin());
+        if (at == names.size()) return unknown_key(reader, key, fmt::format("`{}`", row.name), names);
+        ++given;
+        read_number(reader, value, fmt::format("`{}`", names[at]), arguments[at]);
+      },
+      fmt::format("write `{{{}: {{{}: 0, {}: 0.02}}}}`", row.name, names[0], names[1]));
   if (!is_map || given == names.size()) return;
   fault(reader, Code::TP3002, id, fmt::format("`{}` needs {}", row.name, fmt::join(names, " and ")),
         fmt::format("{{{}: {{{}: 0, {}: 0.02}}}}", row.name, names[0], names[1]));
@@ -46,12 +52,15 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   const std::string& text = node_at(reader, name).text;
   if (find_distribution(text, distribution.kind) && std::find(names.begin(), names.end(), text) == names.end()) {
     fault(reader, Code::TP3003, id, fmt::format("`{}` {}", text, is_map ? "takes no arguments" : "needs arguments"),
-          is_map ? fmt::format("write `{}` alone", text)
-                 : "{constant: 0.5}, {normal: {mean: 0, std: 0.02}}, {uniform: {low: -0.1, high: 0.1}}");
+          is_map ? fmt::format("write `{}` alone", text) : std::string(kWithArguments));
     return;
   }
   size_t choice = 0;
-  if (!read_choice(reader, name, "the distribution", names, choice)) return;
+  if (!read_choice(reader, name, "the distribution", names, choice)) {
+    Diagnostic& d = reader.diagnostics.list.back();
+    if (d.edits.empty()) d.help = fmt::format("distributions are zeros, ones, {}", kWithArguments);
+    return;
+  }
   const DistributionRow& row = row_of(distribution);
   const size_t faults = reader.diagnostics.list.size();
   if (row.argument_count == 1)
@@ -66,11 +75,14 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
 }  // namespace
 
 void read_init(PlanReader& reader, YamlId id) {
-  for_each_entry(reader, id, "`init`", [&](YamlId key, YamlId value) {
-    InitEntry& entry = reader.plan.init.emplace_back();
-    entry.pattern = {node_at(reader, key).text, span_at(reader, key)};
-    read_distribution(reader, value, entry.distribution);
-  });
+  for_each_entry(
+      reader, id, "`init`",
+      [&](YamlId key, YamlId value) {
+        InitEntry& entry = reader.plan.init.emplace_back();
+        entry.pattern = {node_at(reader, key).text, span_at(reader, key)};
+        read_distribution(reader, value, entry.distribution);
+      },
+      "write a distribution for each pattern: `init: {\"*.norm\": ones}`");
 }
 
 }  // namespace tpplan

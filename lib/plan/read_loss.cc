@@ -59,13 +59,16 @@ void read_loss(PlanReader& reader, YamlId id) {
   PlanLoss loss;
   loss.span = span_at(reader, id);
   YamlId count = kNoYaml;
-  for_each_entry(reader, id, "`loss`", [&](YamlId key, YamlId value) {
-    const std::string& name = node_at(reader, key).text;
-    if (std::find(std::begin(kLossKeys), std::end(kLossKeys), name) == std::end(kLossKeys))
-      return unknown_key(reader, key, "`loss`", kLossKeys);
-    if (name == "count") count = value;
-    read_member(reader, name, value, loss);
-  });
+  for_each_entry(
+      reader, id, "`loss`",
+      [&](YamlId key, YamlId value) {
+        const std::string& name = node_at(reader, key).text;
+        if (std::find(std::begin(kLossKeys), std::end(kLossKeys), name) == std::end(kLossKeys))
+          return unknown_key(reader, key, "`loss`", kLossKeys);
+        if (name == "count") count = value;
+        read_member(reader, name, value, loss);
+      },
+      "write how it is put together: `loss: {reduction: mean}`");
   if (count != kNoYaml && loss.told.reduction == Reduction::Sum)
     fault(reader, Code::TP3018, count, "`loss.count` changes nothing in a sum", "only a mean is divided by a count");
   reader.plan.loss = std::move(loss);

@@ -12,9 +12,22 @@ namespace {
 void explain_size(PlanReader& reader, YamlId id, std::string_view axis) {
   Diagnostic& d = reader.diagnostics.list.back();
   if (!d.help.empty()) return;
-  const std::string& text = node_at(reader, id).text;
-  const size_t point = text.find('.');
+  const YamlNode& node = node_at(reader, id);
+  const std::string& text = node.text;
   int64_t whole = 0;
+  if (text.starts_with('$')) {
+    d.help = fmt::format("YAML fills in no variables: the command line gives sizes, `--mesh {}=8`", axis);
+    return;
+  }
+  if (node.kind == YamlKind::Sequence) {
+    d.help = "every axis is a key with its size: `mesh: {dp: 2, tp: 4}`";
+    return;
+  }
+  if (parse_decimal(axis, whole) && !text.empty()) {
+    d.help = fmt::format("the name stands before the size: `{}: {}`", text, axis);
+    return;
+  }
+  const size_t point = text.find('.');
   const bool is_whole = point != std::string::npos && text.find_first_not_of('0', point + 1) == std::string::npos &&
                         parse_decimal(std::string_view(text).substr(0, point), whole);
   d.help = is_whole ? fmt::format("write `{}`", whole)

@@ -21,7 +21,8 @@ void read_format(PlanReader& reader, YamlId id) {
   if (text == kPlanFormat) return;
   int64_t version = 0;
   const std::string_view family = kPlanFormat.substr(0, kPlanFormat.find('/') + 1);
-  const bool is_plan = text.starts_with(family), is_other = !is_plan && text.starts_with("tpplan.");
+  const bool is_plan = text.starts_with(family),
+             is_other = text.starts_with("tpplan.") && !text.starts_with("tpplan.plan");
   const bool is_newer = is_plan && parse_decimal(std::string_view(text).substr(family.size()), version) && version > 1;
   fault(reader, Code::TP3001, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
         is_newer   ? "a newer tpplan reads this version"
@@ -85,12 +86,36 @@ Span rules_span(const PlanReader& reader) {
   return span_at(reader, root);
 }
 
+// Unknown keys behind one that waits for a value are its rules, without their indent: one finding for all of them.
+void check_top_keys(PlanReader& reader, YamlId root) {
+  const std::vector<YamlId>& children = node_at(reader, root).children;
+  const std::string* waiting = nullptr;  // the key before, which holds nothing and takes rules
+  Diagnostic* beside = nullptr;
+  for (size_t i = 0; i + 1 < children.size(); i += 2) {
+    const std::string& name = node_at(reader, children[i]).text;
+    if (plan_key_rank(name) < std::size(kTopKeys)) {
+      const bool is_empty = node_at(reader, children[i + 1]).kind == YamlKind::Null;
+      waiting = is_empty && (name == "tp_plan" || name == "blocks") ? &name : nullptr;
+      beside = nullptr;
+    } else if (waiting == nullptr) {
+      unknown_key(reader, children[i], "the plan", kTopKeys);
+    } else if (beside == nullptr) {
+      beside = &fault(reader, Code::TP3004, children[i],
+                      fmt::format("`{}` stands beside `{}`, not below it", name, *waiting),
+                      fmt::format("indent what belongs to `{}` by 2 spaces", *waiting));
+      beside->counted = "key";
+    } else {
+      ++beside->count;
+    }
+  }
+}
+
 void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   const YamlId root = reader.tree.root;
-  const bool is_map = for_each_entry(reader, root, "the plan", [&](YamlId key, YamlId) {
-    if (plan_key_rank(node_at(reader, key).text) == std::size(kTopKeys)) unknown_key(reader, key, "the plan", kTopKeys);
-  });
-  if (!is_map) return;
+  if (!expect(reader, root, YamlKind::Map, "the plan",
+              fmt::format("a plan is keys and values in YAML, and begins with `format: {}`", kPlanFormat)))
+    return;
+  check_top_keys(reader, root);
   const auto value_of = [&](std::string_view key) { return find_entry(reader, root, key).value; };
   const YamlId format = value_of("format"), mesh = value_of("mesh"), rules = value_of("tp_plan");
   if (format != kNoYaml)

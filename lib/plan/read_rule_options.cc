@@ -22,11 +22,14 @@ bool check_value_dim(PlanReader& reader, YamlId id, int64_t dim) {
   return false;
 }
 
-// `Shard[1]`, `shard(dim=1)` and words that a slip explains, as a layout is written; empty when nothing is near.
+// `Shard[1]`, `shard(dim=1)`, DTensor's `S(1)`, `R` and `P`, and words that a slip explains, as a layout is written;
+// empty when nothing is near.
 std::string nearest_layout(std::string_view text) {
+  if (text == "R") return "Replicate";
+  if (text == "P") return "Partial";
   static constexpr std::string_view examples[] = {"Replicate", "Partial", "Shard(0)", "Shard(1)", "Shard(-1)"};
   const size_t digit = text.find_first_of("0123456789");
-  if ((text.starts_with("Shard") || text.starts_with("shard")) && digit != std::string_view::npos) {
+  if ((text.starts_with('S') || text.starts_with('s')) && digit != std::string_view::npos) {
     const size_t begin = text[digit - 1] == '-' ? digit - 1 : digit;
     const size_t end = std::min(text.find_first_not_of("0123456789", digit), text.size());
     return fmt::format("Shard({})", text.substr(begin, end - begin));

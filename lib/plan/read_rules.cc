@@ -5,12 +5,14 @@
 #include "plan/plan_sections.h"
 #include "plan/read_rule_options.h"
 #include "plan/read_spec.h"
+#include "plan/rule_of_call.h"
 #include "plan/style_of_class.h"
 
 namespace tpplan {
 namespace {
 
 constexpr uint16_t kAllOptions = 0xffff;
+constexpr std::string_view kRuleKeys[] = {"style", "spec", "axis", "optional", "contiguous"};
 
 std::vector<std::string_view> style_names(StyleSet set) {
   std::vector<std::string_view> names;
@@ -22,34 +24,19 @@ std::vector<std::string_view> style_names(StyleSet set) {
 
 constexpr std::string_view kStyleHelp = "a style is a name such as `colwise`, a spec a list such as `[tp, null]`";
 
-// JAX's `P('tp', None)`, or a tuple, as the list that a plan has; empty when the text is neither.
-std::string spec_of_tuple(std::string_view text) {
-  for (const std::string_view name : {"PartitionSpec", "P"}) {
-    if (text.starts_with(name) && text.substr(name.size()).starts_with('(')) text.remove_prefix(name.size());
-  }
-  if (!text.starts_with('(') || !text.ends_with(')')) return {};
-  std::string spec;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i).starts_with("None")) {
-      spec += "null";
-      i += 3;
-    } else if (text[i] != '\'' && text[i] != '"') {
-      spec += text[i] == '(' ? '[' : text[i] == ')' ? ']' : text[i];
-    }
-  }
-  return spec;
-}
-
 // What to write for a name that is no style, and in `meant` the name or spec alone, where it is clear.
 std::string style_help(const std::string& name, const std::vector<std::string_view>& names, StyleSet set,
                        std::string& meant) {
-  if (meant = spec_of_tuple(name); !meant.empty()) return fmt::format("write the spec as a list: `{}`", meant);
+  if (meant = spec_of_call(name); !meant.empty())
+    return fmt::format("write the spec as a list, without quotes: `{}`", meant);
   if (Placement placement; parse_placement(name, placement))
     return fmt::format("`{}` is a layout of values: name a style, or an axis for each dim, `[tp, null]`", name);
   const size_t hash = name.find('#');
   const std::string_view said = std::string_view(name).substr(0, hash);
   const std::string_view of_class = style_of_class(said);
-  meant = find_style(of_class, set) != nullptr ? of_class : nearest_name(said, names);
+  const bool is_class = find_style(of_class, set) != nullptr;
+  if (meant = is_class ? rule_of_call(name, of_class) : ""; !meant.empty()) return fmt::format("write `{}`", meant);
+  meant = is_class ? of_class : nearest_name(said, names);
   if (meant.empty()) return fmt::format("styles are {}", fmt::join(names, ", "));
   if (hash != std::string_view::npos) return fmt::format("write `{}`, and a space before the `#` of a comment", meant);
   return did_you_mean(meant);
@@ -122,6 +109,13 @@ void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool h
   });
 }
 
+// `{colwise}`: a key without a value, where a style was meant.
+void explain_bare_word(PlanReader& reader, YamlId key, YamlId value) {
+  const std::string& name = node_at(reader, key).text;
+  if (node_at(reader, value).kind == YamlKind::Null && is_style(name))
+    reader.diagnostics.list.back().help = fmt::format("write `{0}` alone, or `{{style: {0}}}`", name);
+}
+
 void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& written) {
   bool has_unknown = false;
   for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId value) {
@@ -141,9 +135,10 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
       read_option(reader, key, value, option, rule.options);
     } else {
       has_unknown = true;
-      std::vector<std::string_view> known = {"style", "spec", "axis", "optional", "contiguous"};
+      std::vector<std::string_view> known(std::begin(kRuleKeys), std::end(kRuleKeys));
       add_option_names(kAllOptions, known);
       unknown_key(reader, key, "a rule", known);
+      explain_bare_word(reader, key, value);
     }
   });
   check_rule_keys(reader, id, rule, has_unknown);
@@ -200,8 +195,30 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   reader.plan.rules.push_back(std::move(rule));
 }
 
-void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_t block) {
-  for_each_entry(reader, id, what, [&](YamlId key, YamlId value) { read_rule(reader, key, value, block); });
+bool is_key_of_rule(std::string_view name) {
+  return std::ranges::find(kRuleKeys, name) != std::end(kRuleKeys) || find_option(name) != 0;
+}
+
+// A rule without a value and the keys of one beside it: they were not indented. One finding for all of them.
+void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_t block, std::string_view form) {
+  if (!expect(reader, id, YamlKind::Map, what, form)) return;
+  const std::vector<YamlId>& children = node_at(reader, id).children;
+  for (size_t i = 0; i + 1 < children.size(); i += 2) {
+    const YamlId key = children[i];
+    const auto is_beside = [&](size_t at) {
+      return at + 1 < children.size() && is_key_of_rule(node_at(reader, children[at]).text);
+    };
+    if (node_at(reader, children[i + 1]).kind != YamlKind::Null || !is_beside(i + 2)) {
+      read_rule(reader, key, children[i + 1], block);
+      continue;
+    }
+    i += 2;
+    fault(reader, Code::TP3003, children[i],
+          fmt::format("`{}` stands beside rule `{}`, not below it", node_at(reader, children[i]).text,
+                      node_at(reader, key).text),
+          "indent the rule's keys by 2 spaces more than its path");
+    while (is_beside(i + 2)) i += 2;
+  }
 }
 
 // ---- rules over names of dims ----
@@ -272,7 +289,7 @@ void read_rules(PlanReader& reader, YamlId id) {
   if (reader.plan.dialect->keys == KeySyntax::Names)
     read_pairs(reader, id);
   else
-    read_rules_of(reader, id, "`tp_plan`", kNoRule);
+    read_rules_of(reader, id, "`tp_plan`", kNoRule, {});
 }
 
 void read_blocks(PlanReader& reader, YamlId id) {
@@ -281,11 +298,19 @@ void read_blocks(PlanReader& reader, YamlId id) {
           "names of dims are the whole model's: write all rules under `tp_plan`");
     return;
   }
-  for_each_entry(reader, id, "`blocks`", [&](YamlId key, YamlId value) {
-    const auto block = static_cast<uint32_t>(reader.plan.blocks.size());
-    reader.plan.blocks.push_back({node_at(reader, key).text, span_at(reader, key)});
-    read_rules_of(reader, value, fmt::format("block `{}`", node_at(reader, key).text), block);
-  });
+  for_each_entry(
+      reader, id, "`blocks`",
+      [&](YamlId key, YamlId value) {
+        const auto block = static_cast<uint32_t>(reader.plan.blocks.size());
+        const std::string& pattern = node_at(reader, key).text;
+        reader.plan.blocks.push_back({pattern, span_at(reader, key)});
+        read_rules_of(reader, value, fmt::format("block `{}`", pattern), block,
+                      "a block holds rules for what is in its modules: `{\"mlp.up_proj\": colwise}`");
+        if (node_at(reader, value).kind == YamlKind::Map && node_at(reader, value).children.empty())
+          fault(reader, Code::TP3018, key, fmt::format("block `{}` has no rules", pattern),
+                "write rules in it, or remove it");
+      },
+      "write rules below the modules' path: `blocks: {\"layers.*\": {\"mlp.up_proj\": colwise}}`");
 }
 
 }  // namespace tpplan

@@ -2,21 +2,47 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace tpplan {
 namespace {
 
-// Completes the last finding where the entry is two axes without the comma between them.
+// The axes that a text names with signs between them, with commas instead; empty where one of them is none.
+std::string axes_between(const PlanReader& reader, std::string_view text, std::string_view signs) {
+  std::string list;
+  size_t count = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(signs), text.size());
+    const std::string part(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (part.empty()) continue;
+    if (find_axis(reader.plan.mesh, part) == kNoAxis && part != "null") return {};
+    list += (list.empty() ? "" : ", ") + part;
+    ++count;
+  }
+  return count > 1 ? list : std::string();
+}
+
+// Completes the last finding where the entry is several axes as one word.
 void explain_entry(PlanReader& reader, YamlId id) {
   const std::string& text = node_at(reader, id).text;
-  if (text.find(' ') == std::string::npos) return;
-  std::string commas;
-  for (const std::string_view part : split(text, ' ')) {
-    if (!part.empty()) commas += (commas.empty() ? "" : ", ") + std::string(part);
+  std::string meant = axes_between(reader, text, " ");
+  if (!meant.empty()) {
+    reader.diagnostics.list.back().help = fmt::format("no comma stands between them: write `{}`", meant);
+  } else if (meant = axes_between(reader, text, " ,+*&/"); !meant.empty()) {
+    meant = fmt::format("[{}]", meant);
+    reader.diagnostics.list.back().help = fmt::format("a dim that two axes cut has a list of them: `{}`", meant);
   }
-  reader.diagnostics.list.back().help = fmt::format("no comma stands between them: write `{}`", commas);
-  propose(reader, id, commas);
+  if (!meant.empty()) reader.diagnostics.list.back().edits.clear();
+  propose(reader, id, meant);
+}
+
+// What other notations have for a dim that is whole.
+bool says_whole(std::string_view text) {
+  static constexpr std::string_view words[] = {"None", "none", "NONE", "nil", "*", "_", "replicate", "replicated"};
+  return std::ranges::find(words, text) != std::end(words);
 }
 
 bool is_placement(const YamlNode& node) {
@@ -29,8 +55,10 @@ bool is_placement(const YamlNode& node) {
 bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Null) return true;
-  if (node.kind == YamlKind::Scalar && node.text == "None" && find_axis(reader.plan.mesh, "None") == kNoAxis) {
-    fault(reader, Code::TP3007, id, "`None` is not an axis of the mesh", "a whole dim is written `null`");
+  if (node.kind == YamlKind::Scalar && says_whole(node.text) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
+    fault(reader, Code::TP3007, id, fmt::format("`{}` is not an axis of the mesh", node.text),
+          "a whole dim is written `null`");
+    propose(reader, id, "null");
     return false;
   }
   if (is_yaml_number(node)) {
@@ -68,6 +96,16 @@ std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id) {
   bool good = true;
   for (const YamlId item : node_at(reader, id).children) {
     const YamlNode& node = node_at(reader, item);
+    if (node.kind == YamlKind::Map) {
+      fault(reader, Code::TP3003, item, "a spec entry is a mapping, not an axis",
+            "options of a rule stand in a mapping, without `- `: `{style: colwise}`");
+      return std::nullopt;
+    }
+    if (node.kind == YamlKind::Scalar && is_style(node.text) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
+      fault(reader, Code::TP3006, item, fmt::format("`{}` is a style, and a spec has an axis for each dim", node.text),
+            fmt::format("write one style, without brackets: `{}`", node.text));
+      return std::nullopt;
+    }
     if (is_placement(node) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
       fault(reader, Code::TP3006, item,
             fmt::format("`{}` is a placement, and a spec has an axis for each dim", node.text),

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/keyed_hash.h"
 #include "base/text.h"
-#include "syntax/yaml_words.h"
+#include "syntax/yaml_line_scan.h"
 
 namespace tpplan {
 namespace {
@@ -15,162 +14,12 @@ namespace {
 using Kind = YamlWordKind;
 using Slip = std::optional<YamlSlip>;
 
-constexpr size_t kShownWord = 40;
-
-// What is known when a line is looked at.
-struct LineScan {
-  std::string_view text;
-  const YamlLine& line;
-  const YamlLine* before;                    // the line with words before it
-  const YamlLine* before_that;               // and the one before that
-  const std::vector<size_t>& open;           // brackets that are open at its beginning: their offsets
-  const std::vector<size_t>& indents;        // of the mappings that the line may belong to, the outermost first
-  const TextSet<std::string_view>& anchors;  // names behind `&`, wherever they stand
-};
-
-std::string_view word_at(const LineScan& s, size_t i) {
-  return i < s.line.words.size() ? text_of(s.text, s.line.words[i]) : std::string_view{};
-}
-
-bool is_at(const LineScan& s, size_t i, Kind kind) { return i < s.line.words.size() && s.line.words[i].kind == kind; }
-
-std::string shown(std::string_view word) {
-  std::string text(word);
-  shorten(text, kShownWord);
-  return text;
-}
+constexpr size_t kShownLine = 50;  // of a line that is proposed as a whole
 
 // A line that ends with the colon of a key: its value, or a block, stands on the lines below.
 bool opens_block(const YamlLine& line) { return !line.words.empty() && line.words.back().kind == Kind::Colon; }
 
 std::string spaces(size_t count) { return count == 0 ? "no space" : counted(count, "space"); }
-
-// ---- one line ----
-
-Slip tab_in_indent(const LineScan& s) {
-  if (!s.line.has_tab || s.line.words.empty()) return {};
-  const size_t at = s.text.find('\t', s.line.begin);
-  return YamlSlip{at, 1, "the line is indented with a tab", "indent with spaces: YAML does not allow tabs", {}};
-}
-
-Slip merge_key(const LineScan& s) {
-  if (word_at(s, 0) != "<<") return {};
-  return YamlSlip{s.line.words[0].begin, 2, "merge keys (`<<`) are not read", "write the merged keys out", {}};
-}
-
-Slip slash_comment(const LineScan& s) {
-  if (!word_at(s, 0).starts_with("//")) return {};
-  return YamlSlip{
-      s.line.words[0].begin, 2, "`//` begins no comment in YAML", "write `#`", {{s.line.words[0].begin, 2, "#"}}};
-}
-
-// What word processors make of quotes.
-Slip typographic_slip(std::string_view word, size_t at) {
-  for (const std::string_view quote : {"\u201c", "\u201d", "\u2018", "\u2019", "\u00ab"}) {
-    if (!word.starts_with(quote)) continue;
-    return YamlSlip{at,
-                    quote.size(),
-                    fmt::format("`{}` is no quote in YAML", quote),
-                    "use the straight quote `\"` on both sides",
-                    {}};
-  }
-  return {};
-}
-
-Slip typographic_quote(const LineScan& s) {
-  for (const YamlWord& word : s.line.words) {
-    if (word.kind != Kind::Plain) continue;
-    if (Slip slip = typographic_slip(text_of(s.text, word), word.begin)) return slip;
-  }
-  return {};
-}
-
-// Characters that YAML keeps for itself at the beginning of a word.
-Slip reserved_character(const LineScan& s) {
-  struct Row {
-    char character;
-    std::string_view is;
-  };
-  static constexpr Row kRows[] = {{'*', "a YAML alias"},     {'&', "a YAML anchor"},    {'!', "a YAML tag"},
-                                  {'@', "reserved in YAML"}, {'`', "reserved in YAML"}, {'%', "a YAML directive"}};
-  for (const YamlWord& word : s.line.words) {
-    if (word.kind != Kind::Plain) continue;
-    const std::string_view said = text_of(s.text, word);
-    const auto* row =
-        std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return said.starts_with(r.character); });
-    if (row == std::end(kRows)) continue;
-    // An alias of an anchor that the document has is none.
-    if (row->character == '*' && s.anchors.contains(said.substr(1))) continue;
-    if (row->character == '&' || row->character == '!') continue;
-    const std::string help = row->character == '*'
-                                 ? fmt::format("quote patterns that start with `*`: `\"{}\"`", shown(said))
-                                 : fmt::format("quote it: `\"{}\"`", shown(said));
-    return YamlSlip{word.begin,
-                    said.size(),
-                    fmt::format("without quotes `{}` is {}", row->character, row->is),
-                    help,
-                    {{word.begin, 0, "\""}, {word.end, 0, "\""}}};
-  }
-  return {};
-}
-
-// `[qk]_proj: colwise`: a pattern, which YAML takes for a list.
-Slip pattern_as_list(const LineScan& s) {
-  if (!s.open.empty() || !is_at(s, 0, Kind::Open)) return {};
-  const auto& words = s.line.words;
-  const auto colon = std::find_if(words.begin(), words.end(), [](const YamlWord& w) { return w.kind == Kind::Colon; });
-  const auto close = std::find_if(words.begin(), words.end(), [](const YamlWord& w) { return w.kind == Kind::Close; });
-  if (colon == words.end() || close == words.end() || close >= colon) return {};
-  const std::string_view key = s.text.substr(words[0].begin, colon->begin - words[0].begin);
-  return YamlSlip{words[0].begin,
-                  key.size(),
-                  fmt::format("without quotes `{}` begins a list or a mapping", key[0]),
-                  fmt::format("quote the pattern: `\"{}\"`", shown(key)),
-                  {{words[0].begin, 0, "\""}, {colon->begin, 0, "\""}}};
-}
-
-Slip open_quote(const LineScan& s) {
-  for (const YamlWord& word : s.line.words) {
-    if (word.kind != Kind::OpenQuote) continue;
-    const char quote = s.text[word.begin];
-    const std::string_view said = text_of(s.text, word);
-    const size_t colon = said.find(": ");
-    if (colon == std::string_view::npos)
-      return YamlSlip{word.begin, said.size(), "the quote is not closed", fmt::format("close it with `{}`", quote), {}};
-    const bool other = colon > 1 && (said[colon - 1] == '"' || said[colon - 1] == '\'');
-    const std::string_view key = said.substr(0, colon - other);
-    return YamlSlip{
-        word.begin,
-        said.size(),
-        other ? fmt::format("the quote `{}` is not closed by `{}`", quote, said[colon - 1]) : "the quote is not closed",
-        other ? fmt::format("use the same quote on both sides, `{}`", quote)
-              : fmt::format("close it with `{}` before the colon", quote),
-        {{word.begin + key.size(), other ? size_t{1} : size_t{0}, std::string(1, quote)}}};
-  }
-  return {};
-}
-
-// Escapes that YAML does not have, where somebody wrote a regular expression.
-Slip unknown_escape(const LineScan& s) {
-  for (const YamlWord& word : s.line.words) {
-    const std::string_view said = text_of(s.text, word);
-    if (word.kind != Kind::Quoted || said[0] != '"') continue;
-    for (size_t i = 1; i + 1 < said.size(); ++i) {
-      if (said[i] != '\\') continue;
-      if (std::string_view("0abt\tnvfre \"/\\N_LPxuU").find(said[++i]) != std::string_view::npos) continue;
-      const std::string_view inner = said.substr(1, said.size() - 2);
-      YamlSlip slip{word.begin + i - 1,
-                    2,
-                    fmt::format("`\\{}` is no escape in double quotes", said[i]),
-                    "use single quotes, which leave backslashes alone",
-                    {}};
-      if (inner.find_first_of("'\"") == std::string_view::npos && inner.find("\\\\") == std::string_view::npos)
-        slip.edits = {{word.begin, 1, "'"}, {word.end - 1, 1, "'"}};
-      return slip;
-    }
-  }
-  return {};
-}
 
 // ---- brackets ----
 
@@ -223,6 +72,12 @@ Slip missing_comma(const LineScan& s) {
   std::vector<bool> has_colon(s.open.size());  // by open bracket: a colon stands in its current entry
   const auto& words = s.line.words;
   const auto between = [&](size_t at, std::string_view first, std::string_view second) {
+    if (first.size() > 1 && (first.ends_with(';') || first.ends_with('|')))
+      return YamlSlip{at - 1,
+                      1,
+                      fmt::format("`{}` stands where a comma belongs", first.back()),
+                      fmt::format("write `{}, {}`", shown(first.substr(0, first.size() - 1)), shown(second)),
+                      {{at - 1, 1, ","}}};
     return YamlSlip{at,
                     1,
                     fmt::format("no comma between `{}` and `{}`", shown(first), shown(second)),
@@ -263,7 +118,7 @@ YamlSlip colon_instead(size_t begin, size_t end, std::string_view found, std::st
           std::max<size_t>(1, end - begin),
           found.empty() ? fmt::format("no colon after `{}`", shown(key))
                         : fmt::format("`{}` stands where a colon belongs", found),
-          line.size() <= kShownWord + 10 ? fmt::format("write `{}`", line) : "put `: ` between key and value",
+          line.size() <= kShownLine ? fmt::format("write `{}`", line) : "put `: ` between key and value",
           {{begin, end - begin, ": "}}};
 }
 
@@ -288,6 +143,15 @@ Slip quoted_key(const LineScan& s) {
   if (is_at(s, 1, Kind::Plain)) {
     const YamlWord& value = s.line.words[1];
     const std::string_view said = word_at(s, 1), sign = sign_at(said);
+    if (said.starts_with(','))
+      return YamlSlip{value.begin, 1, "a key is one path, and another stands behind it", "write one rule for each", {}};
+    if (value.begin == key.end && sign.empty())
+      return YamlSlip{value.begin,
+                      said.size(),
+                      "the quote ends here, and the key goes on",
+                      s.text[key.begin] == '\'' ? "write a quote inside the text twice, or use double quotes"
+                                                : "write a quote inside the text as `\\\"`",
+                      {}};
     const size_t from = std::min(said.find_first_not_of(' ', sign.size()), said.size());
     return colon_instead(key.end, value.begin + from, sign, text_of(s.text, key), said.substr(from));
   }
@@ -349,9 +213,17 @@ Slip more_on_line(const LineScan& s) {
     depth += word.kind == Kind::Open;
     depth -= word.kind == Kind::Close && depth > 0;
     if (depth > 0) continue;
-    if (word.kind == Kind::Colon && ++colons == 2)
-      return YamlSlip{
-          word.begin, 1, "a second `:` on one line", "write one key a line; quote a text that has `: ` in it", {}};
+    if (word.kind == Kind::Colon && ++colons == 2) {
+      const std::string_view inner =
+          s.text.substr(s.line.words[2].begin, s.line.words.back().end - s.line.words[2].begin);
+      return YamlSlip{word.begin,
+                      1,
+                      "a second `:` on one line",
+                      i == 3 && inner.size() <= kShownLine && word_at(s, 2).find(' ') == std::string_view::npos
+                          ? fmt::format("write `{{{}}}` for keys and their values, or quotes around a text", inner)
+                          : "write one key a line; quote a text that has `: ` in it",
+                      {}};
+    }
     const bool ends_value =
         i > 2 && colons == 1 && (s.line.words[i - 1].kind == Kind::Quoted || s.line.words[i - 1].kind == Kind::Close);
     if (ends_value && (word.kind == Kind::Plain || word.kind == Kind::Quoted))
@@ -377,6 +249,23 @@ Slip item_among_keys(const LineScan& s) {
                   {{at, s.line.words.size() > 1 ? s.line.words[1].begin - at : 1, ""}}};
 }
 
+// The keys of an item stand below each other, and the first of them behind the dash.
+Slip key_of_item(const LineScan& s) {
+  if (!s.open.empty() || s.before == nullptr || s.before->words.size() < 3 || opens_block(*s.before)) return {};
+  if (s.before->words[0].kind != Kind::Dash || s.before->words[2].kind != Kind::Colon) return {};
+  const size_t wanted = s.before->words[1].begin - s.before->begin;
+  const bool is_below = s.line.indent > s.before->indent && s.line.indent != wanted;
+  const bool is_beside = s.line.indent == s.before->indent && s.before_that != nullptr && opens_block(*s.before_that) &&
+                         s.before_that->indent < s.before->indent;
+  if (!is_at(s, 1, Kind::Colon) || (!is_below && !is_beside)) return {};
+  return YamlSlip{
+      s.line.words[0].begin,
+      s.line.words[0].end - s.line.words[0].begin,
+      fmt::format("indented by {}, and the keys of its item by {}", spaces(s.line.indent), spaces(wanted)),
+      fmt::format("indent it by {}, below `{}`", spaces(wanted), shown(text_of(s.text, s.before->words[1]))),
+      {{s.line.begin, s.line.indent, std::string(wanted, ' ')}}};
+}
+
 Slip indentation(const LineScan& s) {
   if (!s.open.empty() || s.line.words.empty() || s.before == nullptr || s.before->words[0].kind == Kind::Dash)
     return {};
@@ -399,10 +288,9 @@ Slip indentation(const LineScan& s) {
 }
 
 // The order decides: what a line says by itself comes first, then what it is among others.
-constexpr Slip (*kLineChecks[])(const LineScan&) = {
-    tab_in_indent,      merge_key,         slash_comment, typographic_quote, pattern_as_list,
-    reserved_character, bracket_left_open, open_quote,    unknown_escape,    missing_comma,
-    item_among_keys,    quoted_key,        plain_key,     more_on_line,      indentation};
+constexpr Slip (*kLineChecks[])(const LineScan&) = {find_word_slip,  bracket_left_open, find_quote_slip, missing_comma,
+                                                    item_among_keys, quoted_key,        plain_key,       more_on_line,
+                                                    key_of_item,     indentation};
 
 }  // namespace
 

@@ -31,4 +31,7 @@ struct YamlSlip {
 // stands behind it. `offset` is its place.
 [[nodiscard]] std::optional<YamlSlip> find_key_slip(std::string_view key, bool has_value, size_t offset);
 
+// A variable of a template (`{{ tp }}`, `${TP}`) that begins at `offset` or directly before it.
+[[nodiscard]] std::optional<YamlSlip> find_variable_slip(std::string_view text, size_t offset);
+
 }  // namespace tpplan

@@ -244,14 +244,25 @@ struct YamlBuilder : YAML::EventHandler {
     return key.is_plain ? find_key_slip(key.text, has_value, key.offset) : std::nullopt;
   }
 
+  // A key that is a list or a mapping: most often a variable of a template, a list of paths, or a bracket left open.
+  [[noreturn]] void stop_at_collection(const YamlNode& key) {
+    if (std::optional<YamlSlip> slip = find_variable_slip(file.text, key.offset)) {
+      report_slip(file, std::move(*slip), diagnostics);
+      throw Stop{};
+    }
+    const bool is_closed = file.text.find_first_of("]\n", key.offset) != std::string::npos &&
+                           file.text[file.text.find_first_of("]\n", key.offset)] == ']';
+    stop(Code::TP1011, key.offset, fmt::format("a key is {}, not text", describe(key)),
+         key.kind == YamlKind::Sequence && is_closed ? "a key is one path: write one rule for each, without brackets"
+                                                     : "is a bracket, a brace or a quote left open above?");
+  }
+
   void check_keys(const YamlNode& map) {
     StringIndex index;
     const auto key_of = [&](uint32_t i) -> std::string_view { return tree.nodes[map.children[i]].text; };
     for (uint32_t i = 0; i + 1 < map.children.size(); i += 2) {
       const YamlNode& key = tree.nodes[map.children[i]];
-      if (key.kind != YamlKind::Scalar)
-        stop(Code::TP1011, key.offset, fmt::format("a key is {}, not text", describe(key)),
-             "is a bracket, a brace or a quote left open above?");
+      if (key.kind != YamlKind::Scalar) stop_at_collection(key);
       if (key.is_plain && key.text == "<<")
         stop(Code::TP1011, key.offset, "merge keys (`<<`) are not read", "write the merged keys out");
       if (std::optional<YamlSlip> slip = key_slip(key, tree.nodes[map.children[i + 1]])) {
@@ -355,7 +366,10 @@ std::string describe(const YamlNode& node) {
     case YamlKind::Scalar:
       break;
   }
-  return node.is_plain ? fmt::format("`{}`", node.text) : fmt::format("the text \"{}\"", node.text);
+  constexpr size_t kShown = 60;
+  std::string text = node.text;
+  shorten(text, kShown);
+  return node.is_plain ? fmt::format("`{}`", text) : fmt::format("the text \"{}\"", text);
 }
 
 }  // namespace tpplan

@@ -91,6 +91,7 @@ THIRD_PARTY = {
         "tools/tpplan/apply_settings.cc",
         "tools/cli/describe_app.cc",
         "tools/cli/number_options.cc",
+        "tools/cli/line_faults.cc",
         "tools/cli/parse_line.cc",
         "tools/cli/program.cc",
         "tools/tpplan-exec/command_line.cc",

@@ -1,4 +1,4 @@
-"""A right model, plan and folder, which the mistakes of mistakes.py are made in."""
+"""A right model, plan and folder, which the mistakes of slips_*.py are made in."""
 
 import json
 

@@ -5,8 +5,11 @@ import json
 import pytest
 
 from conftest import run
-from mistakes import MATCHING, MEANING, SYNTAX, VALUES
 from project import KERAS_PLAN, PLAN, edited, write_project
+from slips_matching import MATCHING
+from slips_meaning import MEANING
+from slips_syntax import SYNTAX
+from slips_values import VALUES
 
 PLANS = {"plan.yaml": ("model.json", PLAN), "keras.yaml": ("keras.json", KERAS_PLAN)}
 MISTAKES = [*SYNTAX, *VALUES, *MATCHING, *MEANING]

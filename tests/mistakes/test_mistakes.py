@@ -1,4 +1,4 @@
-"""Each mistake of mistakes.py is met with a place, a reason and a remedy."""
+"""Each mistake of slips_*.py is met with a place, a reason and a remedy."""
 
 import json
 import re
@@ -7,8 +7,12 @@ import shlex
 import pytest
 
 from conftest import run
-from mistakes import LINES, MATCHING, MEANING, SYNTAX, VALUES
 from project import KERAS_PLAN, PLAN, edited, write_project
+from slips_lines import LINES
+from slips_matching import MATCHING
+from slips_meaning import MEANING
+from slips_syntax import SYNTAX
+from slips_values import VALUES
 
 MISTAKES = [*SYNTAX, *VALUES, *MATCHING, *MEANING]
 PLANS = {"plan.yaml": ("model.json", PLAN), "keras.yaml": ("keras.json", KERAS_PLAN)}
@@ -58,7 +62,7 @@ def missing_of_finding(mistake, finding):
 
 def missing_of_line(line, project):
     for name, text in line.files.items():
-        (project / name).write_text(text, encoding="utf-8")
+        (project / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     result = run(*shlex.split(line.arguments), cwd=project)
     for name in line.files:
         (project / name).unlink()

@@ -51,6 +51,13 @@ std::string option_hint(const CLI::App& app, const CLI::App& command, std::strin
     if (name == foreign.name && command.get_option_no_throw(std::string(foreign.option)) != nullptr)
       return ": did you mean `" + std::string(foreign.written) + "`?";
   }
+  std::string upper;
+  for (const char c : name.substr(std::min(name.find_first_not_of('-'), name.size())))
+    upper += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional() && option->get_name() == upper)
+      return ": write " + upper + " without an option before it";
+  }
   std::vector<std::string> own;
   for (const CLI::App* of : {&command, &app}) {
     for (const CLI::Option* option : of->get_options()) {
@@ -60,6 +67,17 @@ std::string option_hint(const CLI::App& app, const CLI::App& command, std::strin
   const std::vector<std::string_view> names(own.begin(), own.end());
   const std::string_view nearest = name.size() > 2 ? nearest_name(name, names) : std::string_view{};
   if (!nearest.empty()) return ": did you mean `" + std::string(nearest) + "`?";
+  // The beginning of an option, and one letter that is small or large.
+  std::vector<std::string> begun;
+  for (const std::string& known : own) {
+    if (name.size() > 4 && known.starts_with(name)) begun.push_back(known);
+  }
+  if (begun.size() == 1) return ": did you mean `" + begun.front() + "`?";
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& known : option->get_snames()) {
+      if (name.size() == 2 && (name[1] ^ 0x20) == known[0]) return ": did you mean `-" + known + "`?";
+    }
+  }
   std::vector<std::string> others;
   for (const CLI::App* other : app.get_subcommands(nullptr)) {
     if (other->get_option_no_throw(std::string(name)) != nullptr) others.push_back("`" + other->get_name() + "`");
@@ -85,8 +103,11 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
       continue;
     }
     if (std::ranges::find(names, word) != names.end()) return "";
-    const std::string_view nearest = nearest_name(word, names);
-    const std::string hint = nearest.empty() ? "" : ": did you mean `" + std::string(nearest) + "`?";
+    const std::string_view nearest =
+        word == "help" || word == "version" ? std::string_view{} : nearest_name(word, names);
+    const std::string hint = word == "help" || word == "version" ? ": did you mean `--" + std::string(word) + "`?"
+                             : nearest.empty()                   ? ""
+                                                                 : ": did you mean `" + std::string(nearest) + "`?";
     return "there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `" + app.get_name() +
            " --help` for what there is.";
   }

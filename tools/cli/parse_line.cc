@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "describe_app.h"
+#include "line_faults.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -82,7 +83,7 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
     std::ostringstream out, err;
     line.status = app.exit(error, out, err) == 0 ? 0 : kWrongLine;  // CLI11 has exit codes of its own from 100 up
     print(STDOUT_FILENO, out.str());
-    print(STDERR_FILENO, err.str());
+    print(STDERR_FILENO, *line.status == 0 ? err.str() : describe_fault(app, error));
   }
   return line;
 }

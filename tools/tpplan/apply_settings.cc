@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "manifest/coverage_gate.h"
 #include "render/render.h"
+#include "repository_path.h"
 
 namespace tpplan {
 namespace {
@@ -106,6 +107,7 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
     report_message(diagnostics, Code::TP1001, {file.id, 0, 0}, fmt::format("cannot look for the settings: {}", reason),
                    std::string(kOtherSettings));
   finish_diagnostics(diagnostics);
+  file.name = path_in_repository(file.name);
   print_findings(STDERR_FILENO, diagnostics, sources_of(file), ColorChoice::Auto);
   return !has_errors(diagnostics);
 }

@@ -41,10 +41,12 @@ int explain_word(const std::string& name, const CommonArguments& common) {
   if (page != nullptr) return printed(page, common, kPagePaints);
   if (is_code(name)) return usage_error(no_code(name));
   if (const std::optional<std::string> style = explain_style(name)) return printed(*style, common);
-  const std::string_view nearest = nearest_style(name);
-  return usage_error(
-      fmt::format("there is no diagnostic and no style `{}`{}", escape_for_terminal(name),
-                  nearest.empty() ? "; `tpplan rules` lists the codes" : fmt::format(": did you mean `{}`?", nearest)));
+  std::string_view nearest = nearest_style(name);
+  if (const DiagnosticKind* meant = find_kind("TP" + name); meant != nullptr) nearest = meant->name;
+  return usage_error(fmt::format("there is no diagnostic and no style `{0}`{1}", escape_for_terminal(name),
+                                 nearest.empty() ? "; `tpplan rules` lists the codes, and a parameter is explained by "
+                                                   "`tpplan explain MODEL PLAN PATH`"
+                                                 : fmt::format(": did you mean `{}`?", nearest)));
 }
 
 std::string axes_product(const DimAxes& axes, const Mesh& mesh) {

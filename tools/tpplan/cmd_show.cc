@@ -175,7 +175,11 @@ int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const 
   if (params.empty() && !arguments.parameter.empty()) {
     std::vector<std::string_view> paths;
     for (const ManifestParam& param : manifest.parameters) paths.push_back(path_of(manifest, param));
-    const std::string_view nearest = nearest_name(arguments.parameter, paths);
+    std::string_view nearest = nearest_name(arguments.parameter, paths);
+    const auto owns = [&](std::string_view path) {  // the module of a parameter
+      return path.starts_with(arguments.parameter) && std::string_view("./").find(path[arguments.parameter.size()]) < 2;
+    };
+    if (const auto own = std::ranges::find_if(paths, owns); own != paths.end()) nearest = *own;
     return usage_error(fmt::format("the manifest has no parameter `{}`{}", escape_for_terminal(arguments.parameter),
                                    nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest)));
   }

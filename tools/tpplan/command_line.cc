@@ -328,6 +328,7 @@ void declare_diff(CLI::App& command, LineArguments& line) {
 void declare_lsp(CLI::App& command, LineArguments& line) {
   command.add_option("--model", line.lsp.model, "the model (JSON) of plans that no `checks` of a .tpplan.yaml name")
       ->type_name("FILE");
+  command.add_flag("--stdio")->description("what it speaks over anyway: for editors that always say so");
 }
 
 void declare_rules(CLI::App& command, LineArguments& line) {
@@ -408,10 +409,6 @@ void declare_program(CLI::App& app, LineArguments& line) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();  // --config may stand behind the command
-  app.failure_message([](const CLI::App* command, const CLI::Error& error) {
-    const std::string name = command->get_parent() == nullptr ? "tpplan" : "tpplan " + command->get_name();
-    return "tpplan: error: " + escape_for_terminal(error.what()) + "\nRun `" + name + " --help` for what there is.\n";
-  });
   app.set_version_flag("--version", std::string(kToolVersion));
   for (const CommandRow& row : kCommands) {
     CLI::App* command = app.add_subcommand(std::string(row.name), std::string(row.description));

@@ -18,6 +18,12 @@ namespace tpplan {
 
 namespace {
 
+// `Llama-3.1-8B`: what stands behind the point is no kind of file.
+bool looks_like_version(const std::filesystem::path& path) {
+  const std::string extension = path.extension().string();
+  return extension.size() > 1 && extension[1] >= '0' && extension[1] <= '9';
+}
+
 // What to give instead of a path that cannot be read: the file beside it whose name is nearest.
 std::string path_help(const std::string& path) {
   std::error_code ignored;
@@ -25,7 +31,11 @@ std::string path_help(const std::string& path) {
   if (std::filesystem::is_directory(wanted, ignored))
     return "give a file; `tpplan import --help` says what becomes a model";
   const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder, ignored)) return fmt::format("there is no folder `{}`", folder.string());
+  if (!std::filesystem::is_directory(folder, ignored))
+    return fmt::format("there is no folder `{}`{}", folder.string(),
+                       wanted.has_extension() && !looks_like_version(wanted)
+                           ? ""
+                           : "; nothing is downloaded: give a file, as the model's `config.json`");
   constexpr size_t kMostNames = 2'000;
   std::vector<std::string> names;
   for (std::filesystem::directory_iterator at(folder, ignored), end; !ignored && at != end && names.size() < kMostNames;
@@ -86,6 +96,10 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
 }
 
 int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
+  for (Diagnostic& d : diagnostics.list) {
+    const SourceFile* file = d.code == Code::TP1001 && d.help.empty() ? find_file(sources, d.span.file) : nullptr;
+    if (file != nullptr && !file->name.empty()) d.help = path_help(file->name);
+  }
   finish_diagnostics(diagnostics);
   print_findings(STDERR_FILENO, diagnostics, sources, common.color);
   return exit_status(diagnostics);
@@ -110,7 +124,13 @@ bool overwrites_input(const std::string& output, const std::vector<std::string>&
 
 int refuse_write(const std::string& output, std::string_view fault) {
   const std::string name = output == "-" ? "<stdout>" : escape_for_terminal(output);
-  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n", name, fault));
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::path(output).parent_path();
+  const bool is_missing = output != "-" && !folder.empty() && !std::filesystem::exists(folder, ignored);
+  print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n{}", name, fault,
+                                   is_missing ? fmt::format("  = help: make the folder first: mkdir -p {}\n",
+                                                            escape_for_terminal(folder.string()))
+                                              : ""));
   return kExitUsage;
 }
 

@@ -21,10 +21,17 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kCheckKeys = {"model", "plan", "mesh"};
 
+// How a value is written, by its key.
+std::string form_help(std::string_view key) {
+  if (key == "checks") return "write `checks: [{model: PATH, plan: PATH, mesh: [tp=2, tp=8]}]`";
+  if (key == "mesh") return "write it as on the command line, `mesh: dp=2,tp=4`, or several as a list, `[tp=2, tp=8]`";
+  return key == "required_version" ? fmt::format("write `required_version: \">={}\"`", TPPLAN_VERSION) : std::string();
+}
+
 void report_form(const YamlTree& tree, const YamlNode& node, std::string_view key, std::string_view wanted,
                  Diagnostics& diagnostics) {
   report_message(diagnostics, Code::TP3003, span_of(tree.file, node),
-                 fmt::format("`{}` is {}, not {}", key, describe(node), wanted));
+                 fmt::format("`{}` is {}, not {}", key, describe(node), wanted), form_help(key));
 }
 
 // A text, or a list of texts.
@@ -60,10 +67,12 @@ void read_check(const YamlTree& tree, const YamlNode& node, Project& project, Di
   ProjectCheck check;
   std::vector<PlacedText>* const targets[] = {&check.models, &check.plans, &check.meshes};
   bool seen[kCheckKeys.size()] = {};
+  bool has_unknown = false;  // what is misspelt is not also missing
   for (size_t i = 0; i + 1 < node.children.size(); i += 2) {
     const YamlNode &key = tree.nodes[node.children[i]], &value = tree.nodes[node.children[i + 1]];
     const auto found = std::find(kCheckKeys.begin(), kCheckKeys.end(), key.text);
     if (found == kCheckKeys.end()) {
+      has_unknown = true;
       const std::string_view nearest = nearest_name(key.text, kCheckKeys);
       report_message(diagnostics, Code::TP3004, span_of(tree.file, key),
                      fmt::format("unknown key `{}` in a check", key.text),
@@ -77,7 +86,7 @@ void read_check(const YamlTree& tree, const YamlNode& node, Project& project, Di
                    index == 2 ? "a mesh such as tp=8, or a list of them" : "a path, or a list of them", diagnostics);
   }
   for (size_t index = 0; index < 2; ++index) {
-    if (!seen[index])
+    if (!seen[index] && !has_unknown)
       report_message(diagnostics, Code::TP3002, span_of(tree.file, node),
                      fmt::format("this check has no `{}`", kCheckKeys[index]),
                      "a check is {model: PATH, plan: PATH, mesh: [tp=2, tp=8]}");

@@ -25,9 +25,10 @@ constexpr FileId kSettingsFile = 1;  // there is no other
 constexpr std::array<std::string_view, 10> kKeys = {"strict",   "quiet", "format", "color",  "max_replicated",
                                                     "baseline", "deny",  "allow",  "checks", "required_version"};
 
-void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics) {
+void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics,
+                std::string help = {}) {
   report_message(diagnostics, Code::TP3003, span_of(kSettingsFile, node),
-                 fmt::format("`{}` is {}, not {}", key, describe(node), wanted));
+                 fmt::format("`{}` is {}, not {}", key, describe(node), wanted), std::move(help));
 }
 
 void read_flag(const YamlNode& node, std::string_view key, std::optional<bool>& target, Diagnostics& diagnostics) {
@@ -35,17 +36,21 @@ void read_flag(const YamlNode& node, std::string_view key, std::optional<bool>& 
   if (good)
     target = node.text == "true";
   else
-    wrong_type(node, key, "true or false", diagnostics);
+    wrong_type(node, key, "true or false", diagnostics, fmt::format("write `{}: true`, or leave it out", key));
 }
 
 // One of `choices`.
 void read_word(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices,
                std::optional<std::string>& target, Diagnostics& diagnostics) {
   const bool known = std::find(choices.begin(), choices.end(), node.text) != choices.end();
-  if (node.kind == YamlKind::Scalar && known)
+  if (node.kind == YamlKind::Scalar && known) {
     target = node.text;
-  else
-    wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics);
+  } else {
+    const std::vector<std::string_view> names(choices.begin(), choices.end());
+    const std::string_view nearest = nearest_name(node.text, names);
+    wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics,
+               nearest.empty() ? "write one of them" : fmt::format("did you mean `{}`?", nearest));
+  }
 }
 
 // A path from the folder of the settings file.
@@ -67,14 +72,16 @@ void read_share(const YamlNode& node, std::string_view key, std::optional<double
 
 void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key,
                 std::optional<std::vector<std::string>>& target, Diagnostics& diagnostics) {
-  if (node.kind != YamlKind::Sequence) return wrong_type(node, key, "a list of codes", diagnostics);
+  if (node.kind != YamlKind::Sequence)
+    return wrong_type(node, key, "a list of codes", diagnostics,
+                      fmt::format("write `{}: [{}]`", key, node.kind == YamlKind::Scalar ? node.text : "TP4006"));
   target.emplace();
   for (const YamlId item : node.children) {
     const YamlNode& code = tree.nodes[item];
     if (code.kind == YamlKind::Scalar && find_kind(code.text) != nullptr)
       target->push_back(code.text);
     else
-      wrong_type(code, key, "the code of a diagnostic", diagnostics);
+      wrong_type(code, key, "the code of a diagnostic", diagnostics, "`tpplan rules` lists them, such as TP4006");
   }
 }
 
@@ -183,8 +190,10 @@ Settings read_settings(const std::string& path, bool is_named, SourceFile& file,
       const std::string_view nearest = nearest_name(key.text, kKeys);
       report_message(diagnostics, Code::TP3004, span_of(tree.file, key),
                      fmt::format("unknown key `{}` in the settings", key.text),
-                     nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", "))
-                                     : fmt::format("did you mean `{}`?", nearest));
+                     key.text == "model" || key.text == "plan" || key.text == "mesh"
+                         ? "what is checked stands in a list: `checks: [{model: PATH, plan: PATH}]`"
+                     : nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", "))
+                                       : fmt::format("did you mean `{}`?", nearest));
     }
   }
   check_opposites(tree, root, settings, diagnostics);

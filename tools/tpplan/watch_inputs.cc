@@ -124,6 +124,7 @@ bool run_at_each_change(const std::function<std::vector<std::string>()>& inputs,
     int ended = 0;
     while (waitpid(child, &ended, 0) < 0 && errno == EINTR) continue;
     status = WIFEXITED(ended) ? WEXITSTATUS(ended) : kExitInternal;
+    if (before.empty()) return false;  // nothing to wait for, and the check has said so
     print(STDERR_FILENO,
           fmt::format("exit status {}; {} watched, Ctrl-C ends\n", status, counted(before.size(), "file")));
     if (!await_change(inputs, before)) return false;

@@ -1,0 +1,107 @@
+#include "match/key_parts.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "model/attention_names.h"
+
+namespace tpplan {
+namespace {
+
+bool is_number(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Keras numbers its layers inside a name: "layer_12". The bytes before the number, or npos.
+size_t numbered_stem(std::string_view part) {
+  const size_t stem = part.find_last_not_of("0123456789");
+  return stem != std::string_view::npos && stem + 1 < part.size() && part[stem] == '_' ? stem + 1
+                                                                                       : std::string_view::npos;
+}
+
+// Ways to write "any number" that other notations have, longest first.
+constexpr std::string_view kAnyNumber[] = {"[0-9]+", "[0-9]*", "(\\d+)", "\\d+", "\\d*", "{i}", "{}", ".*", ".+"};
+
+// How many bytes of a text separate two parts, in whatever notation: `.`, `/`, `\.`, `:`, `\`, and Python's `['x']` and
+// `[0]`.
+size_t take_separator(std::string_view rest) {
+  for (const std::string_view form : {"\\.", "\\/", "['", "[\"", "']", "\"]", "/", ".", ":"}) {
+    if (rest.starts_with(form)) return form.size();
+  }
+  const auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '*' || c == '_'; };
+  if (rest[0] == '\\' && rest.size() > 2 && is_word(rest[1]) && is_word(rest[2])) return 1;
+  const size_t end = rest.find(']');
+  const bool is_index = rest[0] == '[' && end != std::string_view::npos && is_number(rest.substr(1, end - 1));
+  const bool ends_index = rest == "]" || rest.starts_with("].") || rest.starts_with("][");
+  return is_index || ends_index ? 1 : 0;
+}
+
+}  // namespace
+
+std::string without_number(std::string_view part, Framework framework) {
+  if (is_number(part)) return "*";
+  const size_t stem = framework == Framework::Keras ? numbered_stem(part) : std::string_view::npos;
+  return stem == std::string_view::npos ? std::string(part) : std::string(part.substr(0, stem)) + '*';
+}
+
+std::vector<std::string> parts_of_key(std::string_view key, Framework framework) {
+  std::string plain;
+  for (size_t i = 0; i < key.size();) {
+    const std::string_view rest = key.substr(i);
+    const auto* any = std::find_if(std::begin(kAnyNumber), std::end(kAnyNumber),
+                                   [rest](std::string_view form) { return rest.starts_with(form); });
+    // `.*` in a glob is a separator and a star.
+    const bool is_regex = any != std::end(kAnyNumber) &&
+                          (!any->starts_with('.') || i == 0 || key[i - 1] == '.' || key[i - 1] == '/' ||
+                           rest.substr(any->size()).starts_with('\\') || rest.substr(any->size()).starts_with('/'));
+    if (is_regex) {
+      plain += '*';
+      i += any->size();
+    } else if (const size_t taken = take_separator(rest); taken > 0) {
+      plain += '.';
+      i += taken;
+    } else {
+      const size_t length = std::max<size_t>(1, utf8_length(rest));
+      const bool is_seen = length == 1 ? std::string_view("^$ \\\"'").find(key[i]) == std::string_view::npos
+                                       : !is_unseen(code_point(rest.substr(0, length)));
+      if (is_seen) plain += rest.substr(0, length);
+      i += length;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const std::string_view part : split(plain, '.')) {
+    if (!part.empty()) parts.push_back(part == "N" || part == "i" ? "*" : without_number(part, framework));
+  }
+  return parts;
+}
+
+std::string folded(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c != '_' && c != '-') text += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
+  return text;
+}
+
+bool is_same_leaf(std::string_view a, std::string_view b) {
+  static constexpr std::string_view groups[] = {
+      " weight weights kernel kernels embeddings embedding ",
+      " embed_tokens tok_embeddings wte word_embeddings token_embedding embed embed_in embeddings shared ",
+      " lm_head head output unembed embed_out output_layer score ",
+      " norm ln_f final_layernorm final_layer_norm final_norm norm_f ",
+      " gate_proj w1 wi_0 gate ",
+      " up_proj w3 wi_1 wi fc1 c_fc dense_h_to_4h linear1 ",
+      " down_proj w2 fc2 dense_4h_to_h linear2 ",
+  };
+  const auto is_in = [](std::string_view group, std::string_view name) {
+    return group.find(fmt::format(" {} ", name)) != std::string_view::npos;
+  };
+  if (std::ranges::any_of(groups, [&](std::string_view group) { return is_in(group, a) && is_in(group, b); }))
+    return true;
+  const HeadRole role = role_of(a);
+  return role != HeadRole::None && role == role_of(b);
+}
+
+}  // namespace tpplan
