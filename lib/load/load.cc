@@ -44,15 +44,18 @@ struct tpplan_load {
   std::vector<uint32_t> first;
   std::vector<std::string> paths, dtypes;  // that end with a zero byte
   bool is_open = false, has_weights = false;
+  bool has_own_types = false;  // in memory: not the manifest's
   int device_number = 0;
   std::string error, warnings;
-  const char* said = "";  // the error, or a text that takes no memory
+  std::atomic<const char*> said = "";  // the error, or a text that takes no memory
+  std::atomic<bool> is_busy = false;   // a call reads or writes
 };
 
 namespace tpplan {
 namespace {
 
 constexpr const char* kNoMemory = "tpplan_load: error[TP8012]: out of memory\n";
+constexpr const char* kBusy = "tpplan_load: error: another call reads or writes by it, and has not come back\n";
 constexpr double kSecondsALook = 0.002, kSecondsAProgress = 0.1;
 
 // What a caller asked for and cannot have: no finding about a file, so that it has no code.
@@ -77,6 +80,7 @@ int guarded(tpplan_load& load, Work work) noexcept {
   try {
     try {
       work();
+      load.said = "";  // a call that came meanwhile may have been refused
       return TPPLAN_LOAD_OK;
     } catch (const Refusal& refusal) {
       return keep_error(load, fmt::format("tpplan_load: error: {}\n", refusal.text), refusal.status);
@@ -90,6 +94,19 @@ int guarded(tpplan_load& load, Work work) noexcept {
     load.said = kNoMemory;
     return TPPLAN_LOAD_LIMIT;
   }
+}
+
+// Of what reads or writes one call is under way at a time: another one, from a callback or a thread, is refused, and
+// finds what it says in a text that is nobody's.
+template <typename Work>
+int alone(tpplan_load& load, Work work) noexcept {
+  if (load.is_busy.exchange(true)) {
+    load.said = kBusy;
+    return TPPLAN_LOAD_INPUT;
+  }
+  const int status = guarded(load, std::move(work));
+  load.is_busy = false;
+  return status;
 }
 
 // Several findings at once.
@@ -137,21 +154,25 @@ void take_dtype(tpplan_load& load, std::string_view dtype) {
   if (!find_dtype(dtype, wanted) || !is_model_type(wanted))
     throw Refusal{fmt::format("`{}` is no type of floating point of 16 bits or more", escape_for_terminal(dtype))};
   for (ParamLayout& layout : load.manifest.layouts) {
-    if (can_cast(layout.dtype, wanted)) layout.dtype = wanted;
+    if (!can_cast(layout.dtype, wanted)) continue;
+    load.has_own_types |= layout.dtype != wanted;
+    layout.dtype = wanted;
   }
 }
+
+bool is_empty_name(const char* name) { return name == nullptr || *name == '\0'; }
 
 PlaceOptions options_of(const tpplan_load_source& source) {
   PlaceOptions options{.rename = rename_of(source), .fuse = {}, .cast = source.dtype != nullptr};
   if (source.fuse == nullptr && source.fuse_count != 0) throw Refusal{"no rules for fused tensors are given"};
   for (size_t i = 0; i < source.fuse_count; ++i) {
     const tpplan_load_fuse& rule = source.fuse[i];
-    if (rule.fused == nullptr || rule.parts == nullptr || rule.count < 2)
+    if (is_empty_name(rule.fused) || rule.parts == nullptr || rule.count < 2)
       throw Refusal{fmt::format("rule {} for fused tensors has no name, or fewer than two parts", i)};
     FuseRule& out = options.fuse.emplace_back(
         FuseRule{.fused = rule.fused, .parts = {}, .groups = std::max<uint64_t>(rule.groups, 1)});
     for (size_t p = 0; p < rule.count; ++p) {
-      if (rule.parts[p] == nullptr) throw Refusal{fmt::format("a part of `{}` is NULL", out.fused)};
+      if (is_empty_name(rule.parts[p])) throw Refusal{fmt::format("a part of `{}` has no name", out.fused)};
       out.parts.emplace_back(rule.parts[p]);
     }
   }
@@ -460,6 +481,8 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
 void save_sources(tpplan_load& load, const char* folder, const tpplan_load_target* sources, size_t count) {
   need_open(load);
   if (folder == nullptr) throw Refusal{"no folder is named"};
+  if (load.has_own_types)
+    throw Refusal{"it was opened with a `dtype`: what it would write is no folder of the manifest"};
   const Targets asked = check_targets(load, sources, count);
   for (size_t t = 0; t < load.store.shards.size(); ++t) {
     if (asked.left_out[t])
@@ -503,8 +526,8 @@ int tpplan_load_describe(tpplan_load* load, size_t number, tpplan_load_tensor* t
   if (load == nullptr) return TPPLAN_LOAD_LIMIT;
   return tpplan::guarded(*load, [&] {
     tpplan::need_open(*load);
-    if (tensor == nullptr || number >= load->store.shards.size())
-      throw tpplan::Refusal{fmt::format("there is no tensor {}", number)};
+    if (tensor == nullptr) throw tpplan::Refusal{"no place for what is said of the tensor is given"};
+    if (number >= load->store.shards.size()) throw tpplan::Refusal{fmt::format("there is no tensor {}", number)};
     const tpplan::Shard& shard = load->store.shards[number];
     *tensor = {.path = load->paths[number].c_str(),
                .dtype = load->dtypes[number].c_str(),
@@ -521,7 +544,7 @@ int tpplan_load_describe(tpplan_load* load, size_t number, tpplan_load_tensor* t
 int tpplan_load_read(tpplan_load* load, const tpplan_load_target* targets, size_t count,
                      const tpplan_load_options* options, tpplan_load_result* result) {
   if (load == nullptr) return TPPLAN_LOAD_LIMIT;
-  return tpplan::guarded(*load, [&] {
+  return tpplan::alone(*load, [&] {
     if (options != nullptr && options->size != sizeof *options)
       throw tpplan::Refusal{"options are of another version of the library: `size` is not that of its struct"};
     const tpplan_load_result done =
@@ -532,9 +555,13 @@ int tpplan_load_read(tpplan_load* load, const tpplan_load_target* targets, size_
 
 int tpplan_load_save(tpplan_load* load, const char* folder, const tpplan_load_target* sources, size_t count) {
   if (load == nullptr) return TPPLAN_LOAD_LIMIT;
-  return tpplan::guarded(*load, [&] { tpplan::save_sources(*load, folder, sources, count); });
+  return tpplan::alone(*load, [&] { tpplan::save_sources(*load, folder, sources, count); });
 }
 
-const char* tpplan_load_error(const tpplan_load* load) { return load == nullptr ? tpplan::kNoMemory : load->said; }
+const char* tpplan_load_error(const tpplan_load* load) {
+  return load == nullptr ? tpplan::kNoMemory : load->said.load();
+}
 const char* tpplan_load_warnings(const tpplan_load* load) { return load == nullptr ? "" : load->warnings.c_str(); }
-void tpplan_load_close(tpplan_load* load) { delete load; }
+void tpplan_load_close(tpplan_load* load) {
+  if (load == nullptr || !load->is_busy) delete load;
+}

@@ -13,7 +13,8 @@
  *   if (status != 0) fputs(tpplan_load_error(load), stderr);
  *   tpplan_load_close(load);
  *
- * Calls on one tpplan_load come one after the other, from any thread; those on several are independent. Memory is the
+ * Calls on one tpplan_load come one after the other, from any thread; those on several are independent. While one reads
+ * or saves, another that would is refused, also from its callbacks, which may describe tensors. Memory is the
  * host's, or a GPU's, towards which the files are read through two blocks of pinned memory a thread: while one is
  * copied, the other is read. */
 #ifndef TPPLAN_LOAD_H
@@ -137,7 +138,8 @@ TPPLAN_LOAD_CHECKED int tpplan_load_read(tpplan_load* load, const tpplan_load_ta
                                          const tpplan_load_options* options, tpplan_load_result* result);
 
 /* Writes what this rank writes of a folder as `tpplan-exec save` makes it, into `folder`, which is there: files of its
- * own, and rank 0 the note by which others know the folder. Of elements that several ranks hold the first of them
+ * own, and rank 0 the note by which others know the folder. One that was opened with a `dtype` that is not the
+ * manifest's writes none. Of elements that several ranks hold the first of them
  * writes. Every tensor is given once, as for reading. The folder is whole when this has succeeded for every rank; who
  * calls it brings them together, and gives the folder its name only then. */
 TPPLAN_LOAD_CHECKED int tpplan_load_save(tpplan_load* load, const char* folder, const tpplan_load_target* sources,
@@ -148,7 +150,7 @@ TPPLAN_LOAD_CHECKED int tpplan_load_save(tpplan_load* load, const char* folder, 
 TPPLAN_LOAD_CHECKED const char* tpplan_load_error(const tpplan_load* load);
 TPPLAN_LOAD_CHECKED const char* tpplan_load_warnings(const tpplan_load* load);
 
-/* NULL is fine. */
+/* NULL is fine. While a call reads or saves, it does nothing: close it when that has come back. */
 void tpplan_load_close(tpplan_load* load);
 
 #ifdef __cplusplus

@@ -4,7 +4,10 @@
  *   null=PATH     its target is NULL       stop=N          the N-th callback stops      text=1      the manifest's text
  * is given checksums=F   this file                threads=N staging=N size=N                   shared=1    tied names
  * share memory again=1       reads a second time      kept=1          prints memory after a failure, too malloc=N from
- * opening on, the N-th allocation fails, and so on with every N + 1, .. until all are enough */
+ * opening on, the N-th allocation fails, and so on with every N + 1, .. until all are enough
+ *   inside=1      callbacks read, save and close      at_once=N       so many threads read by it, until one was refused
+ */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +28,7 @@ struct run {
   tpplan_load* load;
   long stop, calls;
   unsigned long long progress_calls, done, total;
-  int quiet;
+  int quiet, inside;
 };
 
 static const char* option(int argc, char** argv, const char* name) {
@@ -35,8 +38,18 @@ static const char* option(int argc, char** argv, const char* name) {
   return NULL;
 }
 
+/* What may not be done while a reading is under way: refused, and nothing happens. */
+static int is_refused_inside(struct run* run) {
+  const int read = tpplan_load_read(run->load, NULL, 0, NULL, NULL);
+  const int said = strstr(tpplan_load_error(run->load), "another call reads or writes") != NULL;
+  const int save = tpplan_load_save(run->load, ".", NULL, 0);
+  tpplan_load_close(run->load);
+  return read == TPPLAN_LOAD_INPUT && said && save == TPPLAN_LOAD_INPUT && tpplan_load_count(run->load) != 0;
+}
+
 static int on_tensor(void* user, size_t tensor) {
   struct run* run = user;
+  if (run->inside && !is_refused_inside(run)) return 1;
   tpplan_load_tensor told;
   if (tpplan_load_describe(run->load, tensor, &told) == 0 && !run->quiet) printf("filled %s\n", told.path);
   return run->stop != 0 && ++run->calls == run->stop;
@@ -55,10 +68,37 @@ static const char* without_prefix(void* user, const char* stored) {
   return strncmp(stored, user, length) == 0 ? stored + length : NULL;
 }
 
+/* Reads by one tpplan_load from several threads: each call succeeds or is refused, none does anything else. */
+struct together {
+  tpplan_load* load;
+  const tpplan_load_target* targets;
+  size_t count;
+  int done, refused, wrong;
+};
+
+static void* read_together(void* user) {
+  struct together* all = user;
+  for (int i = 0; i < 100000 && !__atomic_load_n(&all->refused, __ATOMIC_RELAXED); ++i) {
+    const int status = tpplan_load_read(all->load, all->targets, all->count, NULL, NULL);
+    int* counted = status == 0 ? &all->done : status == TPPLAN_LOAD_INPUT ? &all->refused : &all->wrong;
+    __atomic_fetch_add(counted, 1, __ATOMIC_RELAXED);
+  }
+  return NULL;
+}
+
+static void read_at_once(struct together all, int threads) {
+  pthread_t started[64];
+  for (int i = 0; i < threads; ++i) pthread_create(&started[i], NULL, read_together, &all);
+  for (int i = 0; i < threads; ++i) pthread_join(started[i], NULL);
+  printf("at once: %s\n", all.done > 0 && all.refused > 0 && all.wrong == 0 ? "one" : "wrong");
+}
+
 static int is(const char* path, const char* wanted) { return wanted != NULL && strcmp(path, wanted) == 0; }
 
 static int run_once(int argc, char** argv, int quiet) {
-  struct run run = {.stop = option(argc, argv, "stop") ? atol(option(argc, argv, "stop")) : 0, .quiet = quiet};
+  struct run run = {.stop = option(argc, argv, "stop") ? atol(option(argc, argv, "stop")) : 0,
+                    .quiet = quiet,
+                    .inside = option(argc, argv, "inside") != NULL};
   tpplan_load_source source = {
       .size = sizeof source, .weights = argv[2], .rank = atoi(argv[3]), .user = (void*)option(argc, argv, "prefix")};
   static char text[1 << 20];
@@ -99,6 +139,8 @@ static int run_once(int argc, char** argv, int quiet) {
       .user = &run};
   if (option(argc, argv, "size")) options.size = strtoull(option(argc, argv, "size"), NULL, 10);
   tpplan_load_result result = {0, 0};
+  const char* at_once = option(argc, argv, "at_once");
+  if (status == 0 && at_once) read_at_once((struct together){run.load, targets, count, 0, 0, 0}, atoi(at_once));
   if (status == 0) status = tpplan_load_read(run.load, targets, count, &options, &result);
   if (status == 0 && option(argc, argv, "again")) status = tpplan_load_read(run.load, targets, count, NULL, &result);
   if ((status == 0) != (tpplan_load_error(run.load)[0] == '\0')) status = 99;

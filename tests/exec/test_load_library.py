@@ -191,6 +191,16 @@ def test_a_callback_stops_the_reading(checkpoint):
     assert all(found[path] == ranks[0][path] for path in told)  # what was told is whole
 
 
+def test_one_call_reads_at_a_time_and_others_are_refused(checkpoint):
+    """From callbacks, and from threads that come at once: nothing is read into the wrong place, freed or left undone."""
+    manifest, _, ranks = checkpoint
+    found, told = read(manifest, manifest.parent / "weights", 3, inside=1)
+    assert found == ranks[3] and sorted(told) == sorted(ranks[3])
+    done = drive(manifest, manifest.parent / "weights", 3, at_once=4, inside=1)
+    assert done.returncode == 0 and done.stdout.startswith("at once: one\n"), done.stdout[:200]
+    assert {row[0]: bytes.fromhex(row[6]) for row in TENSOR.findall(done.stdout)} == ranks[3]
+
+
 def test_wrong_manifests_weights_and_ranks_are_refused_with_their_place(checkpoint, tmp_path):
     manifest, tensors, _ = checkpoint
     weights = manifest.parent / "weights"

@@ -305,6 +305,19 @@ def test_a_folder_that_a_killed_job_left_is_removed_and_one_that_is_written_is_n
         begin_folder(tmp_path / "out" / "file" / "below")
 
 
+def test_memory_of_another_type_than_the_manifests_is_not_saved_as_its_folder(checkpoint, tmp_path):
+    manifest, _, ranks = checkpoint
+    opened = tpplan.load_library.Weights(manifest, False, None, 0, dtype="float64")
+    with pytest.raises(
+        tpplan.LoadError, match="opened with a `dtype`: what it would write is no folder of the manifest"
+    ):
+        opened.save(tmp_path, [])
+    opened.close()
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(tpplan.LoadError, match="a part of `fused` has no name"):
+        tpplan.load_library.Weights(manifest, False, manifest.parent / "weights", 0, fuse=[("fused", ["q", ""], 0)])
+
+
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
 def test_parts_are_fused_and_types_are_cast(checkpoint, tmp_path):
     """What whole numbers show; python/load_forms has the rest."""
