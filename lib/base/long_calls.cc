@@ -18,10 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/running_clock.h"
+
 namespace tpplan {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = RunningClock;
 
 // What one thread is at. The lock is held for moments: by its thread, and by the one that looks.
 struct ThreadCalls {
@@ -141,7 +143,8 @@ std::optional<LongCall> find_long_call(double seconds) {
 
 void watch_threads(double seconds, void (*tell)(const LongCall& call)) {
   for (;;) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(seconds / 20, 0.01, 1.0)));
+    note_running();
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(seconds / 20, 0.01, 0.2)));
     if (const std::optional<LongCall> call = find_long_call(seconds)) return tell(*call);
   }
 }

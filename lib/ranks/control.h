@@ -2,13 +2,13 @@
 // rank stands, and makes a failure or a lost rank known to all at once.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ranks/backend.h"
+#include "ranks/deadline.h"
 #include "ranks/rendezvous.h"
 
 namespace tpplan {
@@ -23,7 +23,7 @@ void publish_state_by_control(Comm& comm);
 
 // For a loop that waits for something since `start`: false when the wait is over for want of it, after which comm.fault
 // names who is gone, failed, or late by `seconds`. Costs next to nothing.
-[[nodiscard]] bool may_wait(Comm& comm, std::chrono::steady_clock::time_point start, double seconds);
+[[nodiscard]] bool may_wait(Comm& comm, Clock::time_point start, double seconds);
 
 // Every rank's last call: waits until all have come, or failed, or none moves on for comm.deadline seconds. True when
 // all have come with status 0.

@@ -30,9 +30,8 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
       state.step = {.number = frame.numbers[0], .what = frame.texts[0]};
       state.calls = frame.numbers[1];
       control.last_change = Clock::now();
-      if (frame.type == FrameType::Late)
-        set_fault(control,
-                  late_fault(control.ranks, static_cast<int>(rank), static_cast<double>(frame.numbers[2]) / 1e6));
+      if (frame.type == FrameType::Late && !control.late)
+        control.late = {static_cast<int>(rank), static_cast<double>(frame.numbers[2]) / 1e6};
       return true;
     case FrameType::Fault:
       return take_fault(control, frame);
@@ -126,6 +125,11 @@ std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent) {
     control.is_fault_sent = true;
   }
   return frames;
+}
+
+void answer_late(Control& control) {
+  if (control.late) set_fault(control, late_fault(control.ranks, control.late->first, control.late->second));
+  control.late.reset();
 }
 
 void check_end(Control& control) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ranks/control_thread.h"
+#include "ranks/deadline.h"
 
 namespace tpplan {
 
@@ -23,7 +24,11 @@ void disconnect(Control& control, size_t i);
 [[nodiscard]] Frame state_of(const Control& control);
 
 // What is to be sent now.
-[[nodiscard]] std::vector<Frame> take_outbox(Control& control, std::chrono::steady_clock::time_point& last_sent);
+[[nodiscard]] std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent);
+
+// At rank 0, when all that has come is taken in: fails for who has waited too long. What was heard of the others stands
+// behind that when rank 0 itself did not listen for a while.
+void answer_late(Control& control);
 
 // At rank 0: a failure when some have ended and the others do not move on.
 void check_end(Control& control);

@@ -82,6 +82,8 @@ void run_control_loop(Control& control) {
       if (items[i].revents != 0)
         process_inbox(control, i - 1, receive_available(control.sockets[i - 1], control.inboxes[i - 1]));
     }
+    const std::lock_guard lock(control.mutex);
+    answer_late(control);
   }
 }
 

@@ -3,14 +3,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "ranks/deadline.h"
 #include "ranks/frames.h"
 #include "ranks/rendezvous.h"
 #include "ranks/roster.h"
@@ -32,11 +34,11 @@ struct Control {
 
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
-  std::vector<RankState> ranks;  // rank 0: all; the others know of themselves only
-  bool is_moved = false;         // our own state is not sent yet
-  std::chrono::steady_clock::time_point last_change =
-      std::chrono::steady_clock::now();  // of any rank's state, or of word from rank 0
-  std::vector<Frame> outbox;             // to rank 0, or from rank 0 to all
+  std::vector<RankState> ranks;                  // rank 0: all; the others know of themselves only
+  bool is_moved = false;                         // our own state is not sent yet
+  Clock::time_point last_change = Clock::now();  // of any rank's state, or of word from rank 0
+  std::optional<std::pair<int, double>> late;    // at rank 0: who has waited too long, and how many seconds
+  std::vector<Frame> outbox;                     // to rank 0, or from rank 0 to all
   std::optional<Fault> fault;
   bool is_fault_sent = false;
   std::vector<std::string> texts;  // rank 0: of the round under way

@@ -1,12 +1,14 @@
-// When a wait is over, and how long something took. By the clock that no administrator sets: a deadline is so many
-// seconds, whatever time it is.
+// When a wait is over, and how long something took: a deadline is so many seconds in which the process ran, whatever
+// time it is.
 #pragma once
 
 #include <chrono>
 
+#include "base/running_clock.h"
+
 namespace tpplan {
 
-using Clock = std::chrono::steady_clock;
+using Clock = RunningClock;
 
 [[nodiscard]] inline Clock::time_point after(double seconds, Clock::time_point start = Clock::now()) {
   return start + std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::duration<double>(seconds));

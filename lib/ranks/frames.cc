@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/fnv1a.h"
+#include "ranks/deadline.h"
 
 namespace tpplan {
 namespace {
@@ -78,7 +79,7 @@ DecodeState decode(std::string& bytes, uint64_t limit, Frame& frame) {
 
 bool send_frame(int socket, const Frame& frame, double seconds) {
   const std::string bytes = encode(frame);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const Clock::time_point end = after(seconds);
   for (size_t sent = 0; sent < bytes.size();) {
     const ssize_t n = send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
@@ -87,8 +88,7 @@ bool send_frame(int socket, const Frame& frame, double seconds) {
     }
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return false;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return false;
     pollfd item{.fd = socket, .events = POLLOUT, .revents = 0};
     if (poll(&item, 1, static_cast<int>(left > 1000 ? 1000 : left)) < 0 && errno != EINTR) return false;

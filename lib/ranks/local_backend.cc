@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <new>
 #include <numeric>
@@ -126,7 +125,7 @@ void publish_state(Comm& comm) {
   RankState& state = board.ranks[static_cast<size_t>(comm.rank)];
   state.step = comm.step;
   state.calls = comm.calls;
-  board.last_change = std::chrono::steady_clock::now();
+  board.last_change = Clock::now();
   if (comm.fault && !board.fault) board.fault = comm.fault;
   if (!comm.fault) comm.fault = board.fault;
   if (board.fault) board.changed.notify_all();

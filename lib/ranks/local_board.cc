@@ -1,7 +1,6 @@
 #include "ranks/local_board.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "ranks/deadline.h"
 
@@ -82,7 +81,7 @@ void post_end(Board& board, int rank, int status) {
   ++state.calls;  // the end is a call of all ranks: who has not come to it has made fewer
   board.statuses[static_cast<size_t>(rank)] = status;
   --board.running;
-  board.last_change = std::chrono::steady_clock::now();
+  board.last_change = Clock::now();
   board.changed.notify_all();
 }
 
@@ -94,7 +93,7 @@ bool wait_for_ends(Board& board, double deadline) {
   board.changed.wait(lock, [&] { return is_over() || find_ended() != board.ranks.end(); });
   while (!is_over()) {
     const auto limit = after(deadline, board.last_change);  // moves on with the ranks, who need not wake us for it
-    if (std::chrono::steady_clock::now() < limit) {
+    if (Clock::now() < limit) {
       board.changed.wait_until(lock, limit);
     } else {
       board.fault = late_fault(board.ranks, static_cast<int>(find_ended() - board.ranks.begin()), deadline);

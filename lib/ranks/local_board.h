@@ -1,13 +1,13 @@
 // The board that the ranks of one process share: what each hands out, where each stands, the first failure.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "ranks/deadline.h"
 #include "ranks/roster.h"
 
 namespace tpplan {
@@ -34,9 +34,9 @@ struct Board {
   std::condition_variable changed;
   std::map<std::vector<int>, BoardGroup> groups;
   std::vector<RankState> ranks;
-  std::vector<int> statuses;  // of ranks that ended
-  size_t running = 0;         // ranks whose body has not returned
-  std::chrono::steady_clock::time_point last_change = std::chrono::steady_clock::now();  // of any rank's state
+  std::vector<int> statuses;                     // of ranks that ended
+  size_t running = 0;                            // ranks whose body has not returned
+  Clock::time_point last_change = Clock::now();  // of any rank's state
   std::optional<Fault> fault;
 };
 

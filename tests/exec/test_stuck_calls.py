@@ -3,6 +3,7 @@ backend: rank, file and byte are named, by who is stuck and not by who waits for
 
 import os
 import pathlib
+import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +143,30 @@ def test_a_page_that_never_comes_is_found_by_who_waits_for_it(tmp_path):
     assert status == 1 and "error[TP8016]: a page fault at byte " in said, said
     assert "failed at step " in said and "(verify: reading the source again)" in " ".join(said.split()), said
     assert seconds < DEADLINE + GRACE
+
+
+def stopped_for_a_while(inputs, folder, after):
+    """(status, standard error) of a job whose process stands still for longer than the deadline, `after` seconds from its start."""
+    variables = call("pread", "w.safetensors", 0, kind="slow")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
+    folder.mkdir()
+    command = [EXECUTOR, *words("save", inputs, folder), "--deadline", str(DEADLINE)]
+    job = subprocess.Popen(command, env=clean | variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(after)
+    job.send_signal(signal.SIGSTOP)
+    time.sleep(DEADLINE + 1)
+    job.send_signal(signal.SIGCONT)
+    said = job.communicate(timeout=DEADLINE + GRACE)[1]
+    return job.returncode, said
+
+
+def test_a_job_that_was_stopped_as_a_whole_goes_on(inputs, tmp_path):
+    """By ^Z, or by a scheduler that suspends its jobs: nobody is stuck, and nobody is late."""
+    moments = [0.3, 0.8, 1.3, 1.8, 2.3]
+    with ThreadPoolExecutor(len(moments)) as workers:
+        ends = workers.map(lambda after: stopped_for_a_while(inputs, tmp_path / str(after), after), moments)
+        for after, (status, said) in zip(moments, ends):
+            assert status == 0 and "error" not in said, (after, status, said)
 
 
 def test_a_call_that_nobody_noted_is_found_too(inputs, tmp_path):
