@@ -48,6 +48,7 @@ struct ManifestReader {
   TextMap<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
   StringIndex paths;                            // of the parameters
   std::vector<bool> is_tied;
+  TextSet<std::string> modules;  // rule and path of each
   std::vector<WrittenSteps> steps;
 };
 

@@ -1,10 +1,68 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "manifest/manifest_sections.h"
 
 namespace tpplan {
+
+namespace {
+
+// Why a parameter or buffer is cut as it is, and whether a rule made it so.
+constexpr std::pair<std::string_view, bool> kReasons[] = {
+    {"default", false}, {"fsdp", false}, {"rule", true}, {"rule+fsdp", true}, {"tied", true}};
+
+// `style` is the text of the first that stands under the rule, empty before.
+bool is_of_rule(std::string_view& known, std::string_view style) {
+  if (known.empty()) known = style;
+  return known == style;
+}
+
+// Who sums a gradient: of a model axis the module, over data axes what runs the plan.
+bool is_summed_by(const Manifest& manifest, const GradReduce& reduce, bool is_data) {
+  const bool is_fsdp = manifest.fsdp && manifest.fsdp->axis == reduce.axis;
+  switch (reduce.by) {
+    case GradSummer::Unknown:
+      return true;  // written before
+    case GradSummer::Module:
+      return !is_data;
+    case GradSummer::Tpplan:
+      return is_data;
+    case GradSummer::Fsdp:
+      return is_data && is_fsdp;
+    case GradSummer::Ddp:
+      return is_data && !is_fsdp;
+  }
+  return false;
+}
+
+}  // namespace
+
+// A rule has one style, which all that stands under it bears, and who says that a rule made it names one.
+bool prove_rules(ManifestReader& reader) {
+  const Manifest& manifest = reader.manifest;
+  std::vector<std::string_view> styles(manifest.rules.size());
+  for (size_t i = 0; i < manifest.layouts.size(); ++i) {
+    const ParamLayout& layout = manifest.layouts[i];
+    const auto* const reason = std::ranges::find(kReasons, layout.reason, &std::pair<std::string_view, bool>::first);
+    if (reason == std::end(kReasons))
+      return fault(reader, Code::TP7001, reader.layout_spans[i], fmt::format("unknown reason `{}`", layout.reason));
+    const bool has_rule = layout.rule != kNoManifestRule;
+    if (has_rule != reason->second || has_rule == layout.style.empty() ||
+        (has_rule && !is_of_rule(styles[layout.rule], layout.style)))
+      return fault(reader, Code::TP7002, reader.layout_spans[i],
+                   fmt::format("rule, style `{}` and reason `{}` do not fit each other", layout.style, layout.reason));
+  }
+  for (const ModuleLayout& layout : manifest.module_layouts) {
+    if (is_of_rule(styles[layout.rule], layout.style)) continue;
+    return fault(reader, Code::TP7002, reader.rule_spans[layout.rule],
+                 fmt::format("`{}` and `{}` both stand under the rule `{}`, which has one style", layout.style,
+                             styles[layout.rule], manifest.rules[layout.rule].key));
+  }
+  return true;
+}
 
 bool prove_boundaries(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
@@ -12,6 +70,9 @@ bool prove_boundaries(ManifestReader& reader) {
   for (const ManifestModule& module : manifest.modules) ++modules[layout_of(manifest, module).rule];
   for (size_t i = 0; i < modules.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
+    if (!rule.modules && !reader.digest.empty())
+      return fault(reader, Code::TP7001, reader.rule_spans[i],
+                   fmt::format("the rule `{}` does not say at how many modules it stands", rule.key));
     if (!rule.modules || *rule.modules == modules[i]) continue;
     return fault(reader, Code::TP7002, reader.rule_spans[i],
                  fmt::format("the rule `{}` stands at the boundaries of {} modules, and `modules` has {} of them",
@@ -20,24 +81,32 @@ bool prove_boundaries(ManifestReader& reader) {
   return true;
 }
 
-// Over data axes every rank has a batch of its own, and a rule says over which its modules see parts of the values.
+// Over data axes every rank has a batch of its own, and a rule says over which its modules see parts of the values:
+// gradients are summed there, and nowhere else, where all ranks have the whole sum.
 bool prove_sums(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const std::vector<AxisId> data = data_axes_of(manifest);
+  const auto is_data = [&](AxisId axis) { return std::ranges::find(data, axis) != data.end(); };
   std::vector<bool> is_proven(manifest.layouts.size());
   for (const ManifestParam& param : manifest.parameters) {
     if (is_proven[param.layout]) continue;
     is_proven[param.layout] = true;
     const ParamLayout& layout = layout_of(manifest, param);
-    std::vector<AxisId> open = data;
-    if (layout.rule != kNoManifestRule && manifest.rules[layout.rule].sums != kNoAxis)
-      open.push_back(manifest.rules[layout.rule].sums);
-    const auto lacks = std::ranges::find_if(
-        open, [&](AxisId axis) { return std::ranges::count(layout.grad_reduce, axis, &GradReduce::axis) == 0; });
-    if (lacks == open.end()) continue;
-    return fault(reader, Code::TP7002, reader.layout_spans[param.layout],
-                 fmt::format("the gradient of `{}` is open over `{}`, and its `grad_reduce` does not sum it there",
-                             path_of(manifest, param), axis_name(manifest.mesh, *lacks)));
+    const auto wrong = [&](std::string_view is, AxisId axis, std::string_view but) {
+      return fault(reader, Code::TP7002, reader.layout_spans[param.layout],
+                   fmt::format("the gradient of `{}` is {} over `{}`, and `grad_reduce` {}", path_of(manifest, param),
+                               is, axis_name(manifest.mesh, axis), but));
+    };
+    const AxisId own = layout.rule == kNoManifestRule ? kNoAxis : manifest.rules[layout.rule].sums;
+    auto sum = layout.grad_reduce.begin();
+    for (AxisId axis = 0; axis < manifest.mesh.axes.size(); ++axis) {
+      const bool is_here = sum != layout.grad_reduce.end() && sum->axis == axis;
+      if (!is_data(axis) && axis != own) continue;
+      if (!is_here) return wrong("open", axis, "does not sum it there, in the order of the mesh");
+      if (!is_summed_by(manifest, *sum, is_data(axis))) return wrong("open", axis, "says that somebody else sums it");
+      ++sum;
+    }
+    if (sum != layout.grad_reduce.end()) return wrong("whole", sum->axis, "sums it there again");
   }
   return true;
 }

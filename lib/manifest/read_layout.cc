@@ -162,6 +162,9 @@ bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout
     return fault(reader, Code::TP7001, tree.nodes[kind], fmt::format("unknown kind `{}`", layout.kind));
   }
   if (dims != 0 && !read_names(reader, tree, dims, layout.dims, "dim")) return false;
+  if (!layout.dims.empty() && layout.kind != kinds[0] && layout.kind != kinds[1])
+    return fault(reader, Code::TP7002, tree.nodes[dims],
+                 "its dims have names, and it is no weight of a linear or embedding");
   if (dims == 0 || layout.dims.size() == layout.shape.size()) return true;
   return fault(reader, Code::TP7002, tree.nodes[dims],
                fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));

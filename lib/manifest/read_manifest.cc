@@ -163,7 +163,9 @@ void finish(ManifestReader& reader) {
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
-  if (!prove_boundaries(reader) || !prove_sums(reader) || !prove_steps(reader) || !prove_step(reader)) return;
+  if (!prove_rules(reader) || !prove_boundaries(reader) || !prove_sums(reader) || !prove_steps(reader) ||
+      !prove_step(reader))
+    return;
   if (!sum_totals(manifest)) {
     fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");
   } else if (manifest.totals != reader.written) {
@@ -192,6 +194,7 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
                         .layout_index = {},
                         .paths = {},
                         .is_tied = {},
+                        .modules = {},
                         .steps = {}};
   std::array<bool, std::size(kMembers)> is_there{};
   const JsonVisitor visitor{

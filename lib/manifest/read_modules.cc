@@ -81,6 +81,12 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
            }
            if (arg != 0 && !read_index(reader, tree.nodes[arg], value.arg)) return false;
            if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
+           if ((arg == 0) == (kwarg == 0))
+             return fault(reader, Code::TP7001, tree.nodes[i], "a boundary value has one of `arg` and `kwarg`");
+           if (std::ranges::count_if(values, [&](const ManifestValue& known) {
+                 return known.arg == value.arg && known.kwarg == value.kwarg;
+               }) != 1)
+             return fault(reader, Code::TP7002, tree.nodes[i], "the module has another value of this argument");
            if (local != 0) value.use_local = tree.nodes[local].is_true;
            const uint32_t from = find_member(tree, i, "from"), to = find_member(tree, i, "to");
            const uint32_t forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
@@ -99,7 +105,7 @@ bool read_module(ManifestReader& reader, const JsonTree& tree) {
   if (!only(reader, tree, 0, "a module", {"path", "style", "rule", "inputs", "outputs"})) return false;
   const uint32_t path = member(reader, tree, 0, "path", JsonKind::String),
                  style = member(reader, tree, 0, "style", JsonKind::String);
-  if (path == 0 || style == 0) return false;
+  if (path == 0 || style == 0 || member(reader, tree, 0, "rule", JsonKind::Integer) == 0) return false;
   Manifest& manifest = reader.manifest;
   const std::string_view text = tree.nodes[path].text;
   manifest.modules.push_back({.name_begin = manifest.names.size(),
@@ -108,8 +114,10 @@ bool read_module(ManifestReader& reader, const JsonTree& tree) {
   manifest.names += text;
   ModuleLayout& layout = manifest.module_layouts.emplace_back();
   layout.style = tree.nodes[style].text;
-  return read_rule_index(reader, tree, 0, layout.rule) && read_values(reader, tree, "inputs", layout.inputs) &&
-         read_values(reader, tree, "outputs", layout.outputs);
+  if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
+  if (!reader.modules.insert(fmt::format("{} {}", layout.rule, text)).second)
+    return fault(reader, Code::TP7002, tree.nodes[path], fmt::format("`{}` stands twice under its rule", text));
+  return read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
 }
 
 }  // namespace tpplan

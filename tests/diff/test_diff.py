@@ -479,7 +479,7 @@ def test_what_an_edited_manifest_says_is_quoted(manifest, tmp_path):
     old = manifest(more="fsdp: {axis: tp}\n")
 
     def edit(m):
-        m["fsdp"]["policy"] = m["parameters"][0]["reason"] = m["inputs"]["plan"]["sha256"] = 'x"\\\n\x1b'
+        m["fsdp"]["policy"] = m["rules"][0]["key"] = m["inputs"]["plan"]["sha256"] = 'x"\\\n\x1b'
 
     new = edited(old, tmp_path, edit)
     result = run("diff", old, new, "--format", "json")

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "commands.h"
 #include "job.h"
+#include "run/norm_gradients.h"
 #include "run/print_schedule.h"
 #include "terminal.h"
 #include "write_outcome.h"
@@ -54,7 +55,9 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
   if (arguments.print == "schedule") return print(STDOUT_FILENO, print_schedule(plan.schedule, manifest.mesh)) ? 0 : 2;
   const std::string command = fmt::format("run --iterations {} --warmup {} --tokens {}", arguments.iterations,
                                           arguments.warmup, arguments.tokens);
+  const std::optional<Fault> open = find_open_norm(manifest);
   return run_job(input, job, command, [&](Comm& comm) {
+    if (open) throw Fault(*open);
     Outcome outcome = plan;
     require(comm, run_all(comm, manifest, arguments, outcome));
     if (comm.rank != 0) return count_wrong_steps(outcome) == 0 ? 0 : 1;

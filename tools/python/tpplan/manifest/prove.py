@@ -131,10 +131,18 @@ def _carried_out(layouts, steps, axes):
 
 
 def prove_rules(manifest):
-    """Who names a rule names one that there is."""
+    """Who names a rule names one that there is, and has its style; a module stands under one once."""
+    styles, seen = {}, set()
     for thing in (*manifest.parameters.values(), *manifest.buffers.values(), *manifest.modules):
+        where = f"`{printable(thing.path)}`"
         if thing.rule is not None and not 0 <= thing.rule < len(manifest.rules):
-            raise ManifestError(f"`{printable(thing.path)}`", f"there is no rule {thing.rule}", COMPILE_AGAIN)
+            raise ManifestError(where, f"there is no rule {thing.rule}", COMPILE_AGAIN)
+        if (thing.rule is None) != (thing.style is None) or styles.setdefault(thing.rule, thing.style) != thing.style:
+            raise ManifestError(where, "`rule` and `style` do not fit each other", COMPILE_AGAIN)
+    for module in manifest.modules:
+        if (module.path, module.rule) in seen:
+            raise ManifestError(f"`{printable(module.path)}`", "stands twice under its rule", COMPILE_AGAIN)
+        seen.add((module.path, module.rule))
 
 
 def prove_boundaries(manifest):
@@ -156,16 +164,16 @@ def prove_sums(manifest):
     for tensor in manifest.parameters.values():
         where = f"parameter `{printable(tensor.path)}`"
         sums = manifest.rules[tensor.rule].sums if tensor.rule is not None else None
-        summed = {axis for axis, _ in tensor.grad_reduce}
-        for axis in sorted(data | ({sums} if sums else set())):
-            if axis not in summed:
-                raise ManifestError(
-                    where, f"its gradient is open over `{axis}`, and `grad_reduce` does not sum it there", COMPILE_AGAIN
-                )
+        open_axes = [axis for axis, _ in manifest.mesh if axis in data or axis == sums]
+        summed = [axis for axis, _ in tensor.grad_reduce]
+        if summed != open_axes:
+            raise ManifestError(
+                where, f"its gradient is open over {open_axes}, and `grad_reduce` sums it over {summed}", COMPILE_AGAIN
+            )
         scattered = {axis for axis, kind in tensor.grad_reduce if kind == "reduce_scatter"}
         whole = tuple(tuple(axis for axis in axes if axis not in data) for axes in tensor.spec)
         before = tuple(tuple(axis for axis in axes if axis not in scattered) for axes in tensor.spec)
-        for part, start, sums, end in (("gather", tensor.spec, set(), whole), ("reduce", before, summed, tensor.spec)):
+        for part, start, sums, end in (("gather", tensor.spec, (), whole), ("reduce", before, summed, tensor.spec)):
             steps = [step.step for step in tensor.steps if step.part == part]
             if _cut_after(start, sums, steps) != end:
                 raise ManifestError(where, "`steps` are not what the spec, `grad_reduce` and `fsdp` say", COMPILE_AGAIN)
