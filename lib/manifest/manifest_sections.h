@@ -25,9 +25,11 @@ namespace tpplan {
 [[nodiscard]] bool read_module(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_init(ManifestReader& reader, const JsonTree& tree);
 
-// prove_sums.cc: when all is read. Every rule has one style and as many modules as it says, and every gradient is
-// summed over the axes over which the rest of the manifest leaves it open, and over no other.
+// prove_sums.cc: when all is read. Every rule has one style and as many modules as it says, modules say of both their
+// sides what they do there, and every gradient is summed over the axes over which the rest of the manifest leaves it
+// open, and over no other.
 [[nodiscard]] bool prove_rules(ManifestReader& reader);
+[[nodiscard]] bool prove_sides(ManifestReader& reader);
 [[nodiscard]] bool prove_boundaries(ManifestReader& reader);
 [[nodiscard]] bool prove_sums(ManifestReader& reader);
 

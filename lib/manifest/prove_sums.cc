@@ -47,11 +47,9 @@ bool prove_rules(ManifestReader& reader) {
   for (size_t i = 0; i < manifest.layouts.size(); ++i) {
     const ParamLayout& layout = manifest.layouts[i];
     const auto* const reason = std::ranges::find(kReasons, layout.reason, &std::pair<std::string_view, bool>::first);
-    if (reason == std::end(kReasons))
-      return fault(reader, Code::TP7001, reader.layout_spans[i], fmt::format("unknown reason `{}`", layout.reason));
     const bool has_rule = layout.rule != kNoManifestRule;
-    if (has_rule != reason->second || has_rule == layout.style.empty() ||
-        (has_rule && !is_of_rule(styles[layout.rule], layout.style)))
+    const bool may_be = reason == std::end(kReasons) || has_rule == reason->second;
+    if (!may_be || has_rule == layout.style.empty() || (has_rule && !is_of_rule(styles[layout.rule], layout.style)))
       return fault(reader, Code::TP7002, reader.layout_spans[i],
                    fmt::format("rule, style `{}` and reason `{}` do not fit each other", layout.style, layout.reason));
   }
@@ -77,6 +75,47 @@ bool prove_boundaries(ManifestReader& reader) {
     return fault(reader, Code::TP7002, reader.rule_spans[i],
                  fmt::format("the rule `{}` stands at the boundaries of {} modules, and `modules` has {} of them",
                              rule.key, *rule.modules, modules[i]));
+  }
+  return true;
+}
+
+namespace {
+
+// The weight of a linear or embedding that a rule cuts as a whole, so that the rule's modules change what goes in or
+// out.
+bool is_cut_weight(const Manifest& manifest, const ParamLayout& layout) {
+  const auto is_model_axis = [&](AxisId axis) { return !manifest.fsdp || manifest.fsdp->axis != axis; };
+  return layout.rule != kNoManifestRule && layout.shape.size() == 2 && layout.sharding.segments.empty() &&
+         (layout.kind == "linear" || layout.kind == "embedding") &&
+         std::ranges::any_of(layout.sharding.spec,
+                             [&](const DimAxes& axes) { return std::ranges::any_of(axes, is_model_axis); });
+}
+
+}  // namespace
+
+// A module that cuts its weight says what comes in and goes out, where that stays as it is, too: a side that is not
+// listed is missing. Styles that touch neither list neither.
+bool prove_sides(ManifestReader& reader) {
+  const Manifest& manifest = reader.manifest;
+  std::vector<bool> cuts(manifest.rules.size());
+  for (const ParamLayout& layout : manifest.layouts) {
+    if (is_cut_weight(manifest, layout)) cuts[layout.rule] = true;
+  }
+  TextMap<std::string_view, uint32_t> bare;  // modules that lack a side, and their rules
+  for (const ManifestModule& module : manifest.modules) {
+    const ModuleLayout& layout = layout_of(manifest, module);
+    if (cuts[layout.rule] && layout.inputs.empty() != layout.outputs.empty())
+      bare.emplace(path_of(manifest, module), layout.rule);
+  }
+  if (bare.empty()) return true;
+  for (const ManifestParam& param : manifest.parameters) {
+    const ParamLayout& layout = layout_of(manifest, param);
+    if (!is_cut_weight(manifest, layout)) continue;
+    const std::string_view path = path_of(manifest, param);
+    const auto module = bare.find(path.substr(0, std::min(path.find_last_of("./"), path.size())));
+    if (module == bare.end() || module->second != layout.rule) continue;
+    return fault(reader, Code::TP7002, reader.layout_spans[param.layout],
+                 fmt::format("`{}` cuts its weight, and lists values of one of its sides alone", module->first));
   }
   return true;
 }

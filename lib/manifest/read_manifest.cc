@@ -163,8 +163,8 @@ void finish(ManifestReader& reader) {
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
-  if (!prove_rules(reader) || !prove_boundaries(reader) || !prove_sums(reader) || !prove_steps(reader) ||
-      !prove_step(reader))
+  if (!prove_rules(reader) || !prove_boundaries(reader) || !prove_sides(reader) || !prove_sums(reader) ||
+      !prove_steps(reader) || !prove_step(reader))
     return;
   if (!sum_totals(manifest)) {
     fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");

@@ -70,7 +70,11 @@ bool read_data(ManifestReader& reader, const JsonTree& tree) {
   if (axes == 0 || dim == 0) return false;
   ManifestData& data = reader.manifest.data.emplace();
   if (!read_index(reader, tree.nodes[dim], data.dim)) return false;
-  return for_each(tree, axes, [&](uint32_t i) { return read_axis(reader, tree.nodes[i], data.axes.emplace_back()); });
+  return for_each(tree, axes, [&](uint32_t i) {
+    return read_axis(reader, tree.nodes[i], data.axes.emplace_back()) &&
+           (std::ranges::count(data.axes, data.axes.back()) == 1 ||
+            fault(reader, Code::TP7002, tree.nodes[i], "the batch is cut over an axis twice"));
+  });
 }
 
 bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {

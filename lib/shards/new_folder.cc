@@ -41,14 +41,20 @@ OutputFile open_output(const std::string& path, int flags) {
           })};
 }
 
-void sync_folder(const fs::path& folder) {
+// `help` is said of what fails.
+void sync_folder(const fs::path& folder, const std::string& help = {}) {
   const std::string path = folder.empty() ? "." : folder.string();
+  const auto failed = [&](int error) {
+    Fault fault = failure(path, error);
+    fault.help = help;
+    return fault;
+  };
   const int fd =
       noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (fd < 0) throw failure(folder.string(), errno);
+  if (fd < 0) throw failed(errno);
   const int error = noted_call("fsync", path, kNoOffset, [&] { return fsync(fd); }) == 0 ? 0 : errno;
   close(fd);
-  if (error != 0 && error != EINVAL) throw failure(folder.string(), error);
+  if (error != 0 && error != EINVAL) throw failed(error);
 }
 
 constexpr std::string_view kTemporary = ".tmp-";
@@ -180,7 +186,9 @@ void fill(Comm& comm, const std::string& name, const std::string& path, bool is_
         if (is_folder) sync_folder(made);
         if (noted_call("rename", path, kNoOffset, [&] { return rename(made.c_str(), path.c_str()); }) != 0)
           throw failure(path, errno);
-        sync_folder(fs::path(path).parent_path());
+        sync_folder(fs::path(path).parent_path(),
+                    fmt::format("{} stands there whole; whether it outlives a loss of power is not known",
+                                escape_for_terminal(path)));
       },
       false);
 }

@@ -167,6 +167,13 @@ def module_without(member):
     return edit
 
 
+def side_empty(number, side):
+    def edit(manifest):
+        manifest["modules"][number][side] = []
+
+    return edit
+
+
 def open_values(style, side):
     """A value keeps its steps, and nothing says between which layouts they lead."""
     return each(style, side, **{"from": None, "to": None})
@@ -190,7 +197,6 @@ MUTANTS = {
     "norms under a rule that sums nothing": (SEQUENCE, of_another_rule("sequence_parallel", "colwise"), IN_PYTHON),
     "weights of another style than their modules": (TP, every(is_cut, style="colwise"), IN_PYTHON),
     "a style that there is not": (TP, every(is_cut, style="sidewise"), IN_PYTHON),
-    "a reason that there is not": (TP, every(is_cut, reason="rules"), not IN_PYTHON),
     "cut by default": (TP, every(is_cut, reason="default"), not IN_PYTHON),
     "norms are cut by a rule that is not there": (TP, every(is_norm, reason="rule"), not IN_PYTHON),
     "modules of another style": (TP, restyled("rowwise", "colwise"), IN_PYTHON),
@@ -205,6 +211,9 @@ MUTANTS = {
     "values of an argument that has a number and a name": (TP, each("rowwise", "inputs", kwarg="x"), not IN_PYTHON),
     "a value twice": (TP, value_twice("rowwise", "outputs"), not IN_PYTHON),
     "an input twice": (SEQUENCE, value_twice("prepare_module_input", "inputs"), not IN_PYTHON),
+    "what the last module gives is not listed": (TP, side_empty(-1, "outputs"), IN_PYTHON),
+    "what the first module takes is not listed": (TP, side_empty(0, "inputs"), IN_PYTHON),
+    "the batch is cut twice over an axis": (DATA, lambda m: m["data"].update(axes=["dp", "dp"]), not IN_PYTHON),
     "steps between no layouts": (TP, open_values("rowwise", "outputs"), IN_PYTHON),
     "a linear is a norm": (TP, every(is_cut, kind="norm"), not IN_PYTHON),
     "a linear is nothing": (TP, every(is_cut, kind=None), not IN_PYTHON),

@@ -145,6 +145,16 @@ def test_a_page_that_never_comes_is_found_by_who_waits_for_it(tmp_path):
     assert seconds < DEADLINE + GRACE
 
 
+def test_what_has_its_name_is_not_said_to_be_missing(inputs, tmp_path):
+    """The folder that it stands in cannot be synced behind the renaming."""
+    (tmp_path / "in").mkdir()
+    status, said, _ = alone(words("save", inputs, tmp_path / "in"), call("open", "/in", 1, kind=5))
+    text = " ".join(said.split())
+    assert status == 1 and "error[TP8032]: Input/output error" in text, text
+    assert f"{tmp_path}/in/folder stands there whole; whether it outlives a loss of power is not known" in text, text
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["folder"]
+
+
 def stopped_for_a_while(inputs, folder, after):
     """(status, standard error) of a job whose process stands still for longer than the deadline, `after` seconds from its start."""
     variables = call("pread", "w.safetensors", 0, kind="slow")

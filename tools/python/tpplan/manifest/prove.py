@@ -1,6 +1,7 @@
 """Proofs of what a manifest says twice: placements, local shapes, replicas and collectives follow from specs and layouts."""
 
 import math
+import re
 
 from .. import slices
 from ..files import printable
@@ -153,6 +154,22 @@ def prove_boundaries(manifest):
             raise ManifestError(
                 "`modules`",
                 f"the rule `{printable(rule.key)}` stands at the boundaries of {rule.modules} modules, and {found} are listed",
+                COMPILE_AGAIN,
+            )
+
+
+def prove_sides(manifest):
+    """A module that cuts its weight says what comes in and goes out, where that stays as it is, too."""
+    modules = {(module.path, module.rule): module for module in manifest.modules}
+    for tensor in manifest.parameters.values():
+        cut = any(axis != manifest.fsdp_axis for axes in tensor.spec for axis in axes)
+        if not cut or tensor.kind not in ("linear", "embedding") or len(tensor.shape) != 2 or tensor.segments:
+            continue
+        module = modules.get((re.sub(r"(^|[./])[^./]*$", "", tensor.path), tensor.rule))
+        if module is not None and bool(module.inputs) != bool(module.outputs):
+            raise ManifestError(
+                f"module `{printable(module.path)}`",
+                "cuts its weight, and lists values of one side alone",
                 COMPILE_AGAIN,
             )
 

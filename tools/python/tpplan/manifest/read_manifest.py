@@ -24,7 +24,16 @@ from .manifest import (
     Value,
 )
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
-from .prove import prove_boundaries, prove_rules, prove_steps, prove_sums, prove_tensor, prove_ties, prove_totals
+from .prove import (
+    prove_boundaries,
+    prove_rules,
+    prove_sides,
+    prove_steps,
+    prove_sums,
+    prove_tensor,
+    prove_ties,
+    prove_totals,
+)
 from .totals import TOTALS
 
 FORMAT = "tpplan.manifest/1"
@@ -123,6 +132,7 @@ def _read(document, name):
     )
     prove_rules(manifest)
     prove_boundaries(manifest)
+    prove_sides(manifest)
     prove_sums(manifest)
     prove_ties(manifest)
     prove_totals(manifest)
