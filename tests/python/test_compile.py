@@ -56,6 +56,24 @@ class Broken(Words):
         self.embed = Breaking(33, 8)
 
 
+class Pieces(nn.Module):
+    """Attention and convolutions of what parameters of their own are cut by."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.conv = nn.Embedding(33, 8), nn.Conv1d(8, 8, 3, padding=1)
+        self.qkv, self.out = nn.Parameter(torch.randn(3, 8, 2, 4)), nn.Parameter(torch.randn(2, 4, 8))
+
+    def forward(self, tokens):
+        x = self.words(tokens)
+        q, k, v = (torch.einsum("btd,dhk->bhtk", x, w) for w in self.qkv.unbind(0))
+        x = x + torch.einsum("bhtk,hkd->btd", nn.functional.scaled_dot_product_attention(q, k, v), self.out)
+        return self.conv(x.transpose(1, 2)).transpose(1, 2)
+
+
+PIECES = (
+    "tp_plan: {qkv: [null, null, tp, null], out: [tp, null, null], conv.weight: [tp, null, null], conv.bias: [tp]}\n"
+)
 WORDS = "uneven: torch\ntp_plan: {embed: embedding_rowwise, up: colwise, down: rowwise}\n"
 
 # Model, plan, backend, how many breaks.
@@ -64,6 +82,7 @@ CASES = {
     "decoder": (lambda: models.Llama(layers=1), training.TP, "aot_eager", 0),
     "segments, whose modules run by themselves": (lambda: models.Encoder(layers=1, fused=True), FUSED, "aot_eager", 1),
     "a break of the graph behind the look-up": (Broken, WORDS, "aot_eager", 4),
+    "attention and convolutions by pieces": (Pieces, PIECES, "aot_eager", 0),
     "changes in place": (InPlace, WORDS, "aot_eager", 0),
     "kernels": (Words, WORDS, "inductor", 0),
 }

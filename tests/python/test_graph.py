@@ -11,12 +11,14 @@ bridge.needs("torch", "jsonschema")
 import jsonschema  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+import torch.utils.checkpoint  # noqa: E402
 from torch import nn  # noqa: E402
 
 import graph_runs  # noqa: E402
 import models  # noqa: E402
 from tpplan.export import __main__ as export_main  # noqa: E402
 from tpplan.export import operations, torch_module  # noqa: E402
+from tpplan.graph.recording import Untraceable  # noqa: E402
 from tpplan.graph.settings import Settings, make_input  # noqa: E402
 
 SCHEMA = json.loads((bridge.ROOT / "schemas" / "model.schema.json").read_text())
@@ -315,6 +317,39 @@ def test_a_function_with_its_own_backward_is_one_operation():
         "__getitem__",
         "add",
     ]
+
+
+class Rerun(nn.Module):
+    """A layer in a function that runs it again for its gradient, torch's or another."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.layer, self.run = nn.Linear(8, 8, dtype=torch.float64), run
+
+    def forward(self, x):
+        return self.run(self.layer, x)
+
+
+class Hidden(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, layer, x):
+        return layer(x)
+
+
+def test_a_checkpoint_is_what_it_runs_and_other_functions_that_run_modules_are_refused():
+    by_torch = Rerun(lambda layer, x: torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=True))
+    plain = Rerun(lambda layer, x: layer(x))
+    assert graph_runs.Graph(exported(by_torch)).nodes == graph_runs.Graph(exported(plain)).nodes
+    with pytest.raises(Untraceable, match="the model runs modules inside of Hidden"):
+        exported(Rerun(lambda layer, x: Hidden.apply(layer, x)))
+
+
+def test_what_forward_takes_by_name_alone_is_given_so():
+    class Alone(nn.Module):
+        def forward(self, *, x, scale=2.0):
+            return x * scale
+
+    assert [n[0] for n in graph_runs.Graph(exported(Alone())).nodes if n[0][0] != "@"] == ["mul"]
 
 
 def test_constants_that_nobody_uses_are_left_out_and_dead_computations_are_not():

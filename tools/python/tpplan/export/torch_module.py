@@ -52,12 +52,14 @@ def build(name, kwargs, device="meta", settings=None):
 
 def inputs(model, settings, device):
     """What forward is called with: positional arguments, and keywords."""
-    accepted = list(inspect.signature(model.forward).parameters)
+    signature = inspect.signature(model.forward).parameters
+    accepted, alone = list(signature), inspect.Parameter.KEYWORD_ONLY
     described = dict(settings.inputs)
     if not described and "input_ids" in accepted:
         described = {"input_ids": {"shape": [settings.batch, settings.sequence], "dtype": "int64"}}
     made = {name: make_input(d, device, smallest_table(model)) for name, d in described.items()}
-    return (tuple(made.values()), {}) if list(made) == accepted[: len(made)] else ((), made)
+    in_order = list(made) == accepted[: len(made)] and not any(signature[name].kind == alone for name in made)
+    return (tuple(made.values()), {}) if in_order else ((), made)
 
 
 def smallest_table(model):

@@ -17,6 +17,7 @@ def trace(model, args, kwargs, device, main_output=None):
     that count in `outputs`: those that main_output(result) returns, or if it returns None every tensor of a floating type.
     Raises Untraceable with the reason."""
     import torch
+    import torch.utils.checkpoint
 
     recording = Recording(_names(model))
     names = [*list(inspect.signature(model.forward).parameters)[: len(args)], *kwargs]
@@ -66,14 +67,21 @@ def _floats(torch, result):
 
 @contextlib.contextmanager
 def _functions_recorded(recording, torch):
-    """Functions with a backward of their own, and functions under vmap, count as one operation each."""
+    """Functions with a backward of their own, and functions under vmap, count as one operation each; but for a checkpoint, whose
+    backward is that of what it runs."""
     plain_apply, plain_vmap = torch.autograd.Function.__dict__["apply"], torch.vmap
 
     def one(name, function, args, kwargs):
+        before = len(recording.nodes)
         with torch._C.DisableTorchFunction():
-            return record(recording, torch, name, function, args, kwargs)
+            result = record(recording, torch, name, function, args, kwargs)
+        if any(node[0] == "@enter" for node in recording.nodes[before:]):
+            raise Untraceable(f"{place(recording)} runs modules inside of {name}, whose backward is its own")
+        return result
 
     def apply(cls, *args, **kwargs):
+        if cls is torch.utils.checkpoint.CheckpointFunction:
+            return args[0](*args[2:])
         return one(cls.__name__, plain_apply.__get__(None, cls), args, kwargs)
 
     def vmap(function, *options, **more):

@@ -6,6 +6,7 @@ import threading
 import torch
 
 from .embeddings import is_cut_lookup, look_up
+from .operations import RULES
 from .placements import DTensor, ensure_dtensor
 from .state import is_cut
 from .views import is_viewing, view
@@ -105,7 +106,7 @@ def mixed_in(state):
         return
     _running.now = True
     try:
-        with _Mixing(state):
+        with _Mixing(state, RULES):
             yield
     finally:
         _running.now = False

@@ -28,18 +28,19 @@ def wrap_modules(state, model):
     boundaries = {id(modules[boundary.path]): boundary for boundary in state.manifest.modules}  # alike under all paths
     remat = {id(modules[path]) for path in state.manifest.remat}
     rope = rope_size(model)
+    asks_for_dtensors = any(value.use_local is False for b in state.manifest.modules for value in b.outputs)
     for held in state.by_id.values():
         held.way = way_of(state, held.tensor) if held.is_parameter else None
     for path, module in model.named_modules():
         own = boundaries.get(id(module))
         holds = any(v is not None for v in (*module._parameters.values(), *module._buffers.values()))
         if own or holds or id(module) in remat or module is model:
-            _wrap(state, path, module, own, rope, id(module) in remat)
+            _wrap(state, path, module, own, rope, id(module) in remat, module is model and not asks_for_dtensors)
         if holds:
             module.register_load_state_dict_pre_hook(spread_loaded(state))
 
 
-def _wrap(state, path, module, boundary, rope, remat):
+def _wrap(state, path, module, boundary, rope, remat, ends_plain):
     original = module.forward
     names = _argument_names(original)
     fused = fused_tensors(state, path, module)
@@ -70,7 +71,7 @@ def _wrap(state, path, module, boundary, rope, remat):
                 result = prepare_output(state, path, value, result, fused, module)
             if late_bias:
                 result = result + (ensure_dtensor(bias, state.model_mesh) if isinstance(result, DTensor) else bias)
-            if spread_here and not outputs:
+            if (spread_here or ends_plain) and not outputs:
                 result = map_tensors(result, lambda t: gathered(t) if isinstance(t, DTensor) else t)
             return result
 
