@@ -206,7 +206,7 @@ def graph_of(case_):
     return graph
 
 
-def train_on_rank(rank, name, path):
+def train_on_rank(rank, name, path, units=False):
     case_ = CASES[name]
     manifest = m.load_manifest(path)
     mesh = mesh_of(manifest)
@@ -221,7 +221,7 @@ def train_on_rank(rank, name, path):
     )
     whole = {n: p.detach().clone() for n, p in make(case_).named_parameters(remove_duplicate=False)}
     # Another rank's own values do not matter: the first rank's count.
-    model = bridge_torch.parallelize(make(case_, seed=1 + rank), manifest, mesh)
+    model = bridge_torch.parallelize(make(case_, seed=1 + rank), manifest, mesh, units=units)
     check_pieces(model, manifest, rank, whole)
     data = [axis for axis, _ in manifest.mesh if axis in (*manifest.data_axes, manifest.fsdp_axis)]
     for axis in data:
@@ -281,3 +281,9 @@ def written(placement):
 def test_three_steps_are_those_of_one_process(tmp_path, ranks, name):  # noqa: F811
     path = bridge.compile_manifest(tmp_path, graph_of(CASES[name]), CASES[name]["plan"])
     ranks.run(math.prod(CASES[name]["mesh"].values()), train_on_rank, name, str(path))
+
+
+@pytest.mark.parametrize("name", [name for name, case_ in CASES.items() if "fsdp" in case_["mesh"]])
+def test_units_that_are_gathered_in_one_buffer_train_as_one_process(tmp_path, ranks, name):  # noqa: F811
+    path = bridge.compile_manifest(tmp_path, graph_of(CASES[name]), CASES[name]["plan"])
+    ranks.run(math.prod(CASES[name]["mesh"].values()), train_on_rank, name, str(path), True)

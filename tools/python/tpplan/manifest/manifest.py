@@ -128,6 +128,7 @@ class Manifest:
     data_axes: tuple = ()
     data_dim: int = 0
     fsdp_axis: str | None = None
+    fsdp_units: tuple = ()  # paths of the modules that are gathered as one; "" is the model
     loss: Loss | None = None  # None where the plan says nothing of it
     remat: tuple = ()
     totals: dict = field(default_factory=dict)

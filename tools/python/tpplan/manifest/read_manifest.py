@@ -126,6 +126,7 @@ def _read(document, name):
         data_axes=take_axes("`data`", take("`data`", data, "axes", list), mesh) if data else (),
         data_dim=take("`data`", data, "dim", int) if data else 0,
         fsdp_axis=take_axes("`fsdp`", [take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
+        fsdp_units=tuple(take_list("`fsdp`", take("`fsdp`", fsdp, "units", list), str)) if fsdp else (),
         loss=_read_loss(take(name, document, "loss", dict, None), mesh),
         remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
         totals=_read_totals(take(name, document, "totals", dict)),

@@ -17,12 +17,20 @@ def _name(path):
     return f"module `{printable(path)}`"
 
 
-def _layouts_of(state, value):
-    """Where a value comes from and where it goes on the model axes, as torch's placements."""
-    return tuple(
-        [placement(text) for text, (name, _) in zip(layout, state.manifest.mesh) if name in state.model_axes]
-        for layout in (value.source, value.target or value.source)
-    )
+def read_layouts(state):
+    """Works out once what modules ask at each call: the names of paths, and where each value comes from and goes to."""
+    for boundary in state.manifest.modules:
+        state.names[boundary.path] = _name(boundary.path)
+        for value in (*boundary.inputs, *boundary.outputs):
+            if value.source is not None:
+                state.layouts[id(value)] = tuple(
+                    [
+                        placement(text)
+                        for text, (name, _) in zip(layout, state.manifest.mesh)
+                        if name in state.model_axes
+                    ]
+                    for layout in (value.source, value.target or value.source)
+                )
 
 
 def _locate(value, names, args, kwargs):
@@ -46,8 +54,8 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     given = None if holder is None else holder[key]
     if not isinstance(given, torch.Tensor):
         return
-    source, target = _layouts_of(state, value)
-    given = redistributed(_to_dtensor(state, path, given, source, module), target, _name(path))
+    source, target = state.layouts[id(value)]
+    given = redistributed(_to_dtensor(state, path, given, source, module), target, state.names[path])
     if runs_locally:
         # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
         cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
@@ -66,9 +74,11 @@ def _to_dtensor(state, path, given, placements, module=None):
     if isinstance(given, DTensor):
         return given
     given = given.contiguous()  # as the strides of the whole say
-    placements = counted(placements, given.ndim, _name(path))
-    shape = list(given.shape)
+    placements = counted(placements, given.ndim, state.names[path])
     cuts = [(axis, p.dim) for axis, p in zip(state.model_axes, placements) if isinstance(p, Shard)]
+    if not cuts:
+        return from_local(given, state.model_mesh, placements, given.shape)
+    shape = list(given.shape)
     for axis, dim in cuts:
         known = getattr(module, "in_features", None) if dim == given.ndim - 1 and len(cuts) == 1 else None
         if isinstance(known, int):
@@ -108,7 +118,7 @@ def prepare_output(state, path, value, result, fused, module):
 
 
 def _prepare_value(state, path, value, result, fused, module):
-    source, target = _layouts_of(state, value)
+    source, target = state.layouts[id(value)]
     if not isinstance(result, DTensor) and fused:
         if source == target:
             return result
@@ -119,8 +129,8 @@ def _prepare_value(state, path, value, result, fused, module):
             )
     result = _to_dtensor(state, path, result, source)
     if not value.use_local:
-        return redistributed(result, target, _name(path))
-    return left(result, target, _name(path), is_fresh=type(module).forward in UNSAVED)
+        return redistributed(result, target, state.names[path])
+    return left(result, target, state.names[path], is_fresh=type(module).forward in UNSAVED)
 
 
 def _gather_fused(state, path, result, fused, module):

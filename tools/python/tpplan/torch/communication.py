@@ -50,7 +50,7 @@ def step_of(cutting, device_mesh, dim, axes):
     return Step(dim, device_mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, cutting.coordinate[axis])
 
 
-def _pieces_of(whole, step):
+def pieces_of_ranks(whole, step):
     """The pieces of all ranks of the axis, cut out of a tensor that has the dim's runs whole."""
     runs = torch.split(whole, list(step.before), step.dim)
     parts = [torch.split(run, [piece[i] for piece in step.pieces], step.dim) for i, run in enumerate(runs)]
@@ -60,7 +60,7 @@ def _pieces_of(whole, step):
     ]
 
 
-def _padded(tensor, step, length):
+def padded(tensor, step, length):
     """The tensor with the dim in front, and zeros behind it up to `length`."""
     moved = tensor.movedim(step.dim, 0)
     if moved.shape[0] == length:
@@ -70,7 +70,7 @@ def _padded(tensor, step, length):
     return padded
 
 
-def _raw(tensor):
+def raw(tensor):
     """The bytes of a contiguous tensor: backends do not know all types."""
     return tensor.reshape(-1).view(torch.uint8)
 
@@ -78,9 +78,14 @@ def _raw(tensor):
 def all_gather(local, step):
     """The dim's runs whole along the axis, of every rank's piece."""
     length = max(sum(piece) for piece in step.pieces)
-    mine = _padded(local, step, length)
+    mine = padded(local, step, length)
     gathered = [torch.empty_like(mine) for _ in step.pieces]
-    torch.distributed.all_gather([_raw(g) for g in gathered], _raw(mine), group=step.group)
+    torch.distributed.all_gather([raw(g) for g in gathered], raw(mine), group=step.group)
+    return joined(gathered, step)
+
+
+def joined(gathered, step):
+    """The dim's runs whole, of the padded pieces of every rank, which have the dim in front."""
     parts = [
         torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim)
         for g, piece in zip(gathered, step.pieces)
@@ -91,7 +96,7 @@ def all_gather(local, step):
 def _reduce_scatter(whole, step):
     """This rank's piece of the sum of every rank's runs."""
     length = max(sum(piece) for piece in step.pieces)
-    stacked = torch.cat([_padded(piece, step, length) for piece in _pieces_of(whole, step)])
+    stacked = torch.cat([padded(piece, step, length) for piece in pieces_of_ranks(whole, step)])
     mine = stacked.new_empty((length, *stacked.shape[1:]))
     scatter = getattr(torch.distributed, "reduce_scatter_single", None) or torch.distributed.reduce_scatter_tensor
     scatter(mine, stacked, group=step.group)
@@ -104,7 +109,7 @@ def from_first_rank(whole, mesh):
     for axis in reversed(range(mesh.ndim)):
         if mesh.size(axis) > 1:
             group = mesh.get_group(axis)
-            torch.distributed.broadcast(_raw(whole), torch.distributed.get_global_rank(group, 0), group=group)
+            torch.distributed.broadcast(raw(whole), torch.distributed.get_global_rank(group, 0), group=group)
     return whole
 
 
@@ -133,7 +138,7 @@ class Gather(torch.autograd.Function):
         piece = (
             _reduce_scatter(gradient, ctx.step)
             if ctx.sums
-            else _pieces_of(gradient, ctx.step)[ctx.step.index].contiguous()
+            else pieces_of_ranks(gradient, ctx.step)[ctx.step.index].contiguous()
         )
         return piece, None, None
 
@@ -144,7 +149,7 @@ class Cut(torch.autograd.Function):
     @staticmethod
     def forward(ctx, whole, step):
         ctx.step = step
-        return _pieces_of(whole, step)[step.index].clone(memory_format=torch.contiguous_format)
+        return pieces_of_ranks(whole, step)[step.index].clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -32,6 +32,8 @@ METADATA = {
     "data_ptr",
     "register_hook",
 }
+# What is asked as a fact, and is another view of the data.
+TURNED = {getattr(torch.Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")}
 
 _running = threading.local()  # now: the thread is inside the forward of a parallelized model
 
@@ -47,11 +49,9 @@ class _Mixing(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if is_viewing():
+        if is_viewing() or not (self.concerns(args) or (kwargs and self.concerns(kwargs.values()))):
             return function(*args, **kwargs)
-        if not self.concerns(args) and not self.concerns(kwargs.values()):
-            return function(*args, **kwargs)
-        if getattr(function, "__name__", "") in METADATA:
+        if getattr(function, "__name__", "") in METADATA and function not in TURNED:
             return function(*args, **kwargs)
         if self.state is not None:
             args, kwargs = self.see(args, kwargs)
@@ -67,10 +67,10 @@ class _Mixing(torch.overrides.TorchFunctionMode):
     def concerns(self, values):
         """Whether a DTensor or a spread parameter is among the values, or in a list among them. (DTensor keeps out of `types`.)"""
         known = self.state.by_id if self.state is not None else ()
-        return any(
-            isinstance(v, DTensor) or id(v) in known or (isinstance(v, (list, tuple)) and self.concerns(v))
-            for v in values
-        )
+        for v in values:
+            if isinstance(v, DTensor) or id(v) in known or (isinstance(v, (list, tuple)) and self.concerns(v)):
+                return True
+        return False
 
     def see(self, args, kwargs):
         """The arguments with spread parameters replaced by views: plain where all of them are whole on the model axes and
@@ -128,3 +128,14 @@ def map_tensors(tree, function):
 def tensors_of(*trees):
     """The tensors of some trees."""
     return [leaf for leaf in torch.utils._pytree.tree_leaves(trees) if isinstance(leaf, torch.Tensor)]
+
+
+def has_dtensor(tree):
+    """Whether a DTensor is among the tensors of a tree."""
+    if isinstance(tree, (list, tuple)):
+        return any([has_dtensor(part) for part in tree])
+    if isinstance(tree, dict):
+        return any([has_dtensor(part) for part in tree.values()])
+    if isinstance(tree, torch.Tensor) or tree is None or isinstance(tree, (bool, int, float, str)):
+        return isinstance(tree, DTensor)
+    return any(isinstance(t, DTensor) for t in tensors_of(tree))

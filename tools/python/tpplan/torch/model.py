@@ -14,7 +14,9 @@ from .values import spread_module
 from .weights import read_pieces
 
 
-def parallelize(model, plan, device_mesh, *, weights=None, shards=None, broadcast=True, inputs=None, manifest=None):
+def parallelize(
+    model, plan, device_mesh, *, weights=None, shards=None, broadcast=True, inputs=None, manifest=None, units=False
+):
     """Spreads `model` over `device_mesh` as the plan says, in place; returns the model.
 
     `plan` is a plan (path, text or dict), which the mesh's first rank reads and compiles for this model and mesh, or a
@@ -23,6 +25,9 @@ def parallelize(model, plan, device_mesh, *, weights=None, shards=None, broadcas
     `inputs` says what forward takes, so that the plan is judged by the operations of a step (tensors by name, or
     {"shape": [...], "dtype": "..."}; a model that takes `input_ids` needs none); `manifest` is a path where the compiled
     manifest is kept. `device_mesh` is a DeviceMesh with the names and sizes of the manifest's mesh.
+
+    With `units` what FSDP cuts is gathered as the plan's `fsdp.units` say (units.py), else each parameter where its module runs, which
+    are the calls that a manifest lists.
 
     Values come from `weights` (what tpplan.load takes: a safetensors file, an index, a folder, one that `tpplan-exec save` wrote),
     of which each rank reads its pieces; or from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it
@@ -66,7 +71,7 @@ def parallelize(model, plan, device_mesh, *, weights=None, shards=None, broadcas
     replaced = {}
     for _, module in list(model.named_modules()):
         spread_module(state, module, aliases, replaced, shards, broadcast)
-    wrap_modules(state, model)
+    wrap_modules(state, model, units)
     model._tpplan_state = state
     return model
 

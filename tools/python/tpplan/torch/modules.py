@@ -11,52 +11,63 @@ from torch import nn
 
 from ..files import printable
 from ..manifest import ManifestError
-from .boundaries import has_open_sum, prepare_input, prepare_output
+from .boundaries import has_open_sum, prepare_input, prepare_output, read_layouts
 from .dispatch import dealt_out
-from .mixing import map_tensors, mixed_in, skip_frames, tensors_of
+from .mixing import has_dtensor, map_tensors, mixed_in, skip_frames
 from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
 from .state import fused_tensors, is_cut, own_tensors
 from .styles import LOCAL_STYLES, rope_size, sum_rope_gradient
+from .units import units_gathered, units_of
 from .values import spread_loaded
 from .views import view, views, way_of
 
 
-def wrap_modules(state, model):
+def wrap_modules(state, model, units):
     """Gives every module that has a boundary or holds something a forward that prepares and restores; once per module."""
     modules = dict(model.named_modules(remove_duplicate=False))
     boundaries = {id(modules[boundary.path]): boundary for boundary in state.manifest.modules}  # alike under all paths
     remat = {id(modules[path]) for path in state.manifest.remat}
     rope = rope_size(model)
     asks_for_dtensors = any(value.use_local is False for b in state.manifest.modules for value in b.outputs)
+    read_layouts(state)
     for held in state.by_id.values():
         held.way = way_of(state, held.tensor) if held.is_parameter else None
+    units = units_of(state) if units else {}
     for path, module in model.named_modules():
         own = boundaries.get(id(module))
         holds = any(v is not None for v in (*module._parameters.values(), *module._buffers.values()))
-        if own or holds or id(module) in remat or module is model:
-            _wrap(state, path, module, own, rope, id(module) in remat, module is model and not asks_for_dtensors)
+        gathers = units.get(path, ())
+        if own or holds or gathers or id(module) in remat or module is model:
+            ends_plain = module is model and not asks_for_dtensors
+            _wrap(state, path, module, own, rope, id(module) in remat, ends_plain, gathers)
         if holds:
             module.register_load_state_dict_pre_hook(spread_loaded(state))
 
 
-def _wrap(state, path, module, boundary, rope, remat, ends_plain):
+def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
     original = module.forward
     names = _argument_names(original)
     fused = fused_tensors(state, path, module)
     style, inputs, outputs = (boundary.style, boundary.inputs, boundary.outputs) if boundary else (None, (), ())
     runs_locally = bool(fused) or style in LOCAL_STYLES
+    own = [] if state.model_mesh is None or runs_locally else own_tensors(state, module)
+    is_spread = any(is_cut(state, tensor) for tensor in own)
     if style == "ep_dispatch_experts":
         original = dealt_out(state, path, module, original, names)
 
+    gathering = units_gathered if units or (module is state.model and state.manifest.fsdp_axis) else _as_before
+
     def run(*args, **kwargs):
-        with mixed_in(state), noted(state):
+        with mixed_in(state), noted(state), gathering(state, units, module is state.model):
             args, kwargs = list(args), dict(kwargs)
             for value in inputs:
                 prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
             if style == "moe_identity_expert":
                 args[0] = args[0] / math.prod(state.model_mesh.shape)
-            plain, spread_here = _how(state, module, runs_locally, args, kwargs)
+            # Plain tensors compute with plain ones; where a parameter is cut, plain inputs become DTensors first.
+            given = bool(own) and has_dtensor((args, kwargs))
+            plain, spread_here = not (given or is_spread), is_spread and not given
             if spread_here:
                 args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, state.model_mesh))
             late_bias = (
@@ -89,6 +100,10 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain):
     # Who asks for the arguments of forward (transformers does) is told the model's own.
     module.forward = functools.wraps(module.forward)(rematerialised if remat else run)
     module.__deepcopy__ = _refuse_copy
+
+
+def _as_before(state, units, is_root):
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -131,14 +146,3 @@ def _argument_names(function):
         ]
     except (TypeError, ValueError):
         return []
-
-
-def _how(state, module, runs_locally, args, kwargs):
-    """(whether the module computes with plain tensors, whether its plain inputs must become DTensors first)."""
-    own = own_tensors(state, module)
-    if state.model_mesh is None or runs_locally or not own:
-        return True, False
-    if any(isinstance(t, DTensor) for t in tensors_of(args, kwargs)):
-        return False, False
-    cut = any(is_cut(state, tensor) for tensor in own)
-    return not cut, cut

@@ -32,6 +32,13 @@ class State:
     model_axes: tuple
     model_mesh: object  # None where there are no model axes
     by_id: dict = field(default_factory=dict)  # id of the object that the modules hold -> Held
+    gathered: dict = field(default_factory=dict)  # id of a parameter whose unit runs -> the whole of it (units.py)
+    last_run: object = None  # of a unit, in the model's forward
+    root_runs: bool = False
+    names: dict = field(default_factory=dict)  # path of a boundary -> what people are told
+    layouts: dict = field(
+        default_factory=dict
+    )  # id of a boundary's value -> placements before and behind, on the model axes
 
 
 def make_state(model, manifest, mesh):

@@ -29,6 +29,23 @@ class Way:
     open_sums: tuple
     is_fused: bool
     placements: tuple
+    as_it_is: bool  # a DTensor is shown as it is held
+
+
+class Shown(torch.autograd.Function):
+    """A parameter as another DTensor in the same memory; its gradient is brought to the parameter's placements."""
+
+    @staticmethod
+    def forward(ctx, value):
+        ctx.set_materialize_grads(False)
+        ctx.placements = value.placements
+        return DTensor(value._local_tensor.detach(), value._spec, requires_grad=value.requires_grad)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if gradient is None or gradient.placements == ctx.placements:
+            return gradient
+        return gradient.redistribute(placements=ctx.placements)
 
 
 def way_of(state, tensor):
@@ -45,13 +62,15 @@ def way_of(state, tensor):
         moves += [(step_of(cutting, state.mesh, dim, kept[: i + 1]), None) for i in range(len(held), len(kept))]
     spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
     mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
+    data_sums, fused = _groups_to_sum(state, tensor, state.data_axes), is_fused(state, tensor)
     open_axes = () if tensor.style == "mla_kv_a_proj" else state.model_axes
     return Way(
-        _groups_to_sum(state, tensor, state.data_axes),
+        data_sums,
         tuple(moves),
         _groups_to_sum(state, tensor, open_axes),
-        is_fused(state, tensor),
+        fused,
         tuple(placement(text) for text in slices.placements_of(spec, {}, mesh)),
+        state.model_mesh is state.mesh and not data_sums and not moves and not fused,
     )
 
 
@@ -64,7 +83,7 @@ def _groups_to_sum(state, tensor, axes):
     )
 
 
-def _sum_gradient(local, groups):
+def sum_gradient(local, groups):
     for group in groups if torch.is_grad_enabled() else ():
         local = SumGradient.apply(local, group)
     return local
@@ -80,21 +99,40 @@ def view(state, value, plain):
         _running.viewing = before
 
 
+@contextlib.contextmanager
+def viewing():
+    """Inside, parameters are what they are."""
+    before, _running.viewing = is_viewing(), True
+    try:
+        yield
+    finally:
+        _running.viewing = before
+
+
 def _make_view(state, value, plain):
     held = state.by_id.get(id(value))
     if held is None:
         return value
-    local = (
-        value.to_local() if isinstance(value, DTensor) else value.view_as(value)
-    )  # another object than the spread one
-    if not held.is_parameter:
-        return local
     tensor, way = held.tensor, held.way
-    local = _sum_gradient(local, way.data_sums)
-    for step, sums in way.moves:
-        local = Cut.apply(local, step) if sums is None else Gather.apply(local, step, sums)
+    # Another object than the spread one, whichever way.
+    if (
+        held.is_parameter
+        and way.as_it_is
+        and not plain
+        and type(value) is DTensor
+        and not torch.compiler.is_compiling()
+    ):
+        return Shown.apply(value)
+    local = state.gathered.get(id(value))
+    if local is None:
+        local = value.to_local() if isinstance(value, DTensor) else value.view_as(value)
+        if not held.is_parameter:
+            return local
+        local = sum_gradient(local, way.data_sums)
+        for step, sums in way.moves:
+            local = Cut.apply(local, step) if sums is None else Gather.apply(local, step, sums)
     if plain or state.model_mesh is None:
-        return _sum_gradient(local, way.open_sums)
+        return sum_gradient(local, way.open_sums)
     if way.is_fused:
         raise ValueError(
             f"parameter `{printable(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
