@@ -1,8 +1,8 @@
 #include "match/key_parts.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 
 #include "base/text.h"
 #include "model/attention_names.h"
@@ -19,6 +19,70 @@ size_t numbered_stem(std::string_view part) {
   const size_t stem = part.find_last_not_of("0123456789");
   return stem != std::string_view::npos && stem + 1 < part.size() && part[stem] == '_' ? stem + 1
                                                                                        : std::string_view::npos;
+}
+
+// What one and the same leaf is called: bits of groups, and a name may be of several.
+enum LeafGroup : uint8_t {
+  kWeightLeaf = 1,
+  kEmbeddingLeaf = 2,
+  kHeadLeaf = 4,
+  kNormLeaf = 8,
+  kGateLeaf = 16,
+  kUpLeaf = 32,
+  kDownLeaf = 64
+};
+struct LeafName {
+  std::string_view name;
+  uint8_t groups;
+};
+constexpr LeafName kLeafNames[] = {
+    {"weight", kWeightLeaf},
+    {"weights", kWeightLeaf},
+    {"kernel", kWeightLeaf},
+    {"kernels", kWeightLeaf},
+    {"embeddings", kWeightLeaf | kEmbeddingLeaf},
+    {"embedding", kWeightLeaf},
+    {"embed_tokens", kEmbeddingLeaf},
+    {"tok_embeddings", kEmbeddingLeaf},
+    {"word_embeddings", kEmbeddingLeaf},
+    {"token_embedding", kEmbeddingLeaf},
+    {"wte", kEmbeddingLeaf},
+    {"embed", kEmbeddingLeaf},
+    {"embed_in", kEmbeddingLeaf},
+    {"shared", kEmbeddingLeaf},
+    {"lm_head", kHeadLeaf},
+    {"head", kHeadLeaf},
+    {"output", kHeadLeaf},
+    {"output_layer", kHeadLeaf},
+    {"unembed", kHeadLeaf},
+    {"embed_out", kHeadLeaf},
+    {"norm", kNormLeaf},
+    {"ln_f", kNormLeaf},
+    {"norm_f", kNormLeaf},
+    {"final_norm", kNormLeaf},
+    {"final_layernorm", kNormLeaf},
+    {"final_layer_norm", kNormLeaf},
+    {"gate_proj", kGateLeaf},
+    {"w1", kGateLeaf},
+    {"wi_0", kGateLeaf},
+    {"up_proj", kUpLeaf},
+    {"w3", kUpLeaf},
+    {"wi_1", kUpLeaf},
+    {"wi", kUpLeaf},
+    {"fc1", kUpLeaf},
+    {"c_fc", kUpLeaf},
+    {"dense_h_to_4h", kUpLeaf},
+    {"linear1", kUpLeaf},
+    {"down_proj", kDownLeaf},
+    {"w2", kDownLeaf},
+    {"fc2", kDownLeaf},
+    {"dense_4h_to_h", kDownLeaf},
+    {"linear2", kDownLeaf},
+};
+
+uint8_t groups_of(std::string_view name) {
+  const auto* row = std::ranges::find(kLeafNames, name, &LeafName::name);
+  return row == std::end(kLeafNames) ? uint8_t{0} : row->groups;
 }
 
 // Ways to write "any number" that other notations have, longest first.
@@ -86,20 +150,7 @@ std::string folded(std::string_view name) {
 }
 
 bool is_same_leaf(std::string_view a, std::string_view b) {
-  static constexpr std::string_view groups[] = {
-      " weight weights kernel kernels embeddings embedding ",
-      " embed_tokens tok_embeddings wte word_embeddings token_embedding embed embed_in embeddings shared ",
-      " lm_head head output unembed embed_out output_layer score ",
-      " norm ln_f final_layernorm final_layer_norm final_norm norm_f ",
-      " gate_proj w1 wi_0 gate ",
-      " up_proj w3 wi_1 wi fc1 c_fc dense_h_to_4h linear1 ",
-      " down_proj w2 fc2 dense_4h_to_h linear2 ",
-  };
-  const auto is_in = [](std::string_view group, std::string_view name) {
-    return group.find(fmt::format(" {} ", name)) != std::string_view::npos;
-  };
-  if (std::ranges::any_of(groups, [&](std::string_view group) { return is_in(group, a) && is_in(group, b); }))
-    return true;
+  if ((groups_of(a) & groups_of(b)) != 0) return true;
   const HeadRole role = role_of(a);
   return role != HeadRole::None && role == role_of(b);
 }

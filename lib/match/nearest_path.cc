@@ -225,11 +225,11 @@ std::string names_beside_help(PathHints& hints, const HintFor& search) {
   const Framework framework = hints.graph.framework;
   std::vector<std::string> parts = parts_of_key(search.key, framework);
   const PathShapes* shapes = shapes_below(hints, search.base);
-  if (shapes == nullptr || parts.size() < 2) return {};
+  if (shapes == nullptr || parts.size() < 2 || hints.compared_left < shapes->list.size()) return {};
+  hints.compared_left -= shapes->list.size();
   parts.pop_back();
-  const auto parent = std::ranges::find_if(shapes->list, [&](const PathShape& shape) {
-    return !shape.is_parameter && distance_of(parts, shape.parts) == 0;
-  });
+  const auto parent = std::ranges::find_if(
+      shapes->list, [&](const PathShape& shape) { return !shape.is_parameter && shape.parts == parts; });
   if (parent == shapes->list.end()) return {};
   std::vector<std::string> names;
   for (const PathShape& shape : shapes->list) {

@@ -122,9 +122,13 @@ bool names_several(PathHints& hints, std::string_view key) {
 }
 
 // Help for a key that is the type of modules, such as `LlamaAttention`; empty when it is not.
-std::string type_help(const TpPlan& plan, const ModelGraph& graph, const PlanRule& rule) {
-  const auto first = std::ranges::find_if(
-      graph.modules, [&](const Module& module) { return !rule.key.empty() && type_of(graph, module) == rule.key; });
+std::string type_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule) {
+  const ModelGraph& graph = hints.graph;
+  const bool is_class = !rule.key.empty() && rule.key[0] >= 'A' && rule.key[0] <= 'Z' &&
+                        rule.key.find_first_of("./*?[") == std::string::npos;
+  if (!is_class || !spend_pass(hints)) return "";
+  const auto first =
+      std::ranges::find_if(graph.modules, [&](const Module& module) { return type_of(graph, module) == rule.key; });
   if (first == graph.modules.end()) return "";
   return fmt::format("`{}` is a type of modules, and keys are paths: `{}` is one of that type", rule.key,
                      pattern_of_path(first->path, graph.framework, plan.dialect->keys));
@@ -190,7 +194,7 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const RuleScopes& sc
                 : fmt::format("nothing inside the modules of block `{}`", plan.blocks[rule.block].text);
   if (find_buffer(graph, rule.key) != kNone) d.notes.push_back({"it names a buffer; buffers stay replicated", {}});
   d.help = misplaced_key_help(plan, hints, rule);
-  if (d.help.empty()) d.help = type_help(plan, graph, rule);
+  if (d.help.empty()) d.help = type_help(plan, hints, rule);
   if (!d.help.empty()) return;
   const HintFor search = hint_for(plan, scopes, rule);
   PathHint hint = nearest_key(hints, search);

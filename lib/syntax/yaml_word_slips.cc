@@ -79,10 +79,11 @@ WordSlip conflict_mark(const LineScan& s) {
 }
 
 WordSlip template_variable(const LineScan& s) {
+  const std::string_view line = s.text.substr(s.line.begin, s.line.end - s.line.begin);
   for (const std::string_view mark : kVariables) {
-    const size_t at = s.text.find(mark, s.line.begin);
-    if (at >= s.line.end) continue;
-    if (WordSlip slip = find_variable_slip(s.text, at)) return slip;
+    const size_t at = line.find(mark);
+    if (at == std::string_view::npos) continue;
+    if (WordSlip slip = find_variable_slip(s.text, s.line.begin + at)) return slip;
   }
   return {};
 }
@@ -238,8 +239,8 @@ WordSlip unknown_escape(const LineScan& s) {
 std::optional<YamlSlip> find_variable_slip(std::string_view text, size_t offset) {
   for (const std::string_view mark : kVariables) {
     for (const size_t at : {offset, std::max<size_t>(offset, 1) - 1}) {
-      const size_t end = text.find(mark == "${" ? "}" : "}}", at);
-      if (!text.substr(at).starts_with(mark) || end > text.find('\n', at)) continue;
+      const std::string_view rest = text.substr(at, text.find('\n', at) - at);
+      if (!rest.starts_with(mark) || rest.find(mark == "${" ? "}" : "}}") == std::string_view::npos) continue;
       return YamlSlip{at,
                       mark.size(),
                       fmt::format("`{}` is no variable in YAML", mark),
