@@ -225,3 +225,9 @@ def test_a_reader_that_goes_ends_the_server(tmp_path):
 def test_the_program_that_is_tested_is_there():
     assert run("lsp", "--help").returncode == 0, PROGRAM
     assert run("lsp", "unasked").returncode == 2
+
+
+def test_the_flag_that_editors_add_changes_nothing():
+    plain, flagged = run("lsp", stdin=b""), run("lsp", "--stdio", stdin=b"")
+    assert (plain.returncode, plain.stdout, plain.stderr) == (flagged.returncode, flagged.stdout, flagged.stderr)
+    assert run("lsp", "--socket", stdin=b"").returncode == 2
