@@ -11,9 +11,10 @@ bridge.needs("torch")
 
 import torch  # noqa: E402
 
-from tpplan import files, titan_plan  # noqa: E402
+from tpplan import files, titan_config, titan_plan  # noqa: E402
 from tpplan.export import __main__ as export_main  # noqa: E402
 from tpplan.export import torch_module  # noqa: E402
+from tpplan.manifest import ManifestError  # noqa: E402
 
 
 def layout(kind):
@@ -74,6 +75,62 @@ def test_configurations_become_styles_boundaries_and_specs(tmp_path):
     assert specs["0.w1.weight"] == ["tp", None] and specs["1.w2.weight"] == [None, "tp"]
     assert specs["0.experts.weight"] == [None, None, "tp"] and specs["1.norm.weight"] == [None]
     assert {module["path"] for module in manifest["modules"]} >= {"0", "1"}
+
+
+def stand_in(monkeypatch):
+    """What titan_config.py asks torchtitan for. (The real one: truth/test_torchtitan_live.py.)"""
+    named = lambda kind: SimpleNamespace(name=kind)  # noqa: E731
+    modules = {
+        "torchtitan.protocols.sharding": {
+            "ShardingConfig": lambda **members: SimpleNamespace(**vars(config()) | members),
+            "SpmdLayout": lambda types: SimpleNamespace(per_axis_spmd_types=lambda: types),
+        },
+        "torchtitan.distributed.parallel_dims": {"MeshAxisName": SimpleNamespace(TP="tp")},
+        "spmd_types": {"S": lambda dim: SimpleNamespace(dim=dim)} | {kind: named(kind) for kind in "RIP"},
+    }
+    for name in ("torchtitan", "torchtitan.protocols", "torchtitan.distributed"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    for name, members in modules.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**members))
+
+
+def test_configurations_of_a_manifest_are_read_as_the_plan_that_it_is_of(tmp_path, monkeypatch):
+    stand_in(monkeypatch)
+    model, mesh = model_with_configs(), {"tp": 2}
+    compiled = lambda text: json.loads(  # noqa: E731
+        bridge.compile_manifest(tmp_path, torch_module.model_graph(model), text).read_text()
+    )
+    manifest = compiled(titan_plan.titan_plan(model, mesh))
+    made = titan_config.sharding_configs(model, manifest)
+    kinds = lambda layouts: {name: titan_plan._type(layout) for name, layout in (layouts or {}).items()}  # noqa: E731
+    assert kinds(made["0.norm"].state_shardings) == {"weight": "R"}
+    assert kinds(made["1.norm"].state_shardings) == {"weight": "I"}
+    assert kinds(made["0.w1"].state_shardings) == {"weight": "S(0)", "bias": "S(0)"}
+    assert (kinds(made["0"].in_src_shardings), kinds(made["0"].in_dst_shardings)) == ({"x": "S(1)"}, {"x": "R"})
+    assert [titan_plan._type(made["0.w2"].out_src_shardings), titan_plan._type(made["0.w2"].out_dst_shardings)] == [
+        "P",
+        "S(1)",
+    ]
+    for path, said in made.items():
+        model.get_submodule(path)._sharding_config = said
+    again = compiled(titan_plan.titan_plan(model, mesh))
+    for one, other in zip(manifest["parameters"], again["parameters"]):
+        assert (one["path"], one["spec"], one["grad_reduce"]) == (other["path"], other["spec"], other["grad_reduce"])
+
+
+def test_what_a_configuration_has_no_words_for_is_said(tmp_path, monkeypatch):
+    stand_in(monkeypatch)
+    model = Block()
+    for plan, said in (
+        ("mesh: {tp: 2}\ntp_plan: {w1: packed_colwise}", "parameter `w1.weight`: is cut segment by segment"),
+        ("mesh: {rows: 2, tp: 2}\naxis: tp\ntp_plan: {w1: colwise}", "has axis `rows`"),
+    ):
+        path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), f"format: tpplan.plan/1\n{plan}\n")
+        with pytest.raises(ManifestError, match=said):
+            titan_config.sharding_configs(model, path)
+    monkeypatch.setitem(sys.modules, "torchtitan.protocols.sharding", None)
+    with pytest.raises(files.InputError, match="pip install torchtitan"):
+        titan_config.sharding_configs(model, path)
 
 
 def test_what_cannot_be_read_is_said(tmp_path, monkeypatch, capsys):

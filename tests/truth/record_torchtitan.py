@@ -39,7 +39,6 @@ def record(name, tp, sequence):
     """The model graph, the plan that tpplan reads, and what torchtitan made of each parameter: placements, the shape on rank 0, and
     the type over `tp` that its configuration gives it."""
     import torch
-    from torchtitan.distributed import ParallelDims
     from tpplan import titan_plan
     from tpplan.export import torch_module
 
@@ -52,20 +51,26 @@ def record(name, tp, sequence):
         if getattr(module, "_sharding_config", None) is not None
         for parameter, layout in module._sharding_config.state_shardings.items()
     }
+    case["truth"] = {path: entry | {"type": kinds.get(path)} for path, entry in parallelized(model, tp).items()}
+    assert isinstance(next(iter(model.parameters())), torch.nn.Parameter)
+    return case
+
+
+def parallelized(model, tp):
+    """What torchtitan makes of each parameter by the configurations of the modules."""
+    from torchtitan.distributed import ParallelDims
+
     dims = ParallelDims(
         dp_replicate=1, dp_shard=8 // tp, cp=1, tp=tp, pp=1, ep=1, world_size=8, spmd_backend="partial_dtensor"
     )
     model.parallelize(dims)
-    case["truth"] = {
+    return {
         path: {
             "placements": [_word(p) for p in getattr(parameter, "placements", ())],
             "local": list((parameter.to_local() if hasattr(parameter, "to_local") else parameter).shape),
-            "type": kinds.get(path),
         }
         for path, parameter in model.named_parameters()
     }
-    assert isinstance(next(iter(model.parameters())), torch.nn.Parameter)
-    return case
 
 
 def _word(placement):
