@@ -18,9 +18,9 @@ def _name(path):
 
 
 def read_layouts(state):
-    """Works out once what modules ask at each call: the names of paths, and where each value comes from and goes to."""
+    """Works out once what modules ask at each call: their names for people, and where each value comes from and goes to."""
+    state.names.update((path, _name(path)) for path, _ in state.model.named_modules(remove_duplicate=False))
     for boundary in state.manifest.modules:
-        state.names[boundary.path] = _name(boundary.path)
         for value in (*boundary.inputs, *boundary.outputs):
             if value.source is not None:
                 state.layouts[id(value)] = tuple(

@@ -35,7 +35,7 @@ class State:
     gathered: dict = field(default_factory=dict)  # id of a parameter whose unit runs -> the whole of it (units.py)
     last_run: object = None  # of a unit, in the model's forward
     root_runs: bool = False
-    names: dict = field(default_factory=dict)  # path of a boundary -> what people are told
+    names: dict = field(default_factory=dict)  # path of a module -> what people are told
     layouts: dict = field(
         default_factory=dict
     )  # id of a boundary's value -> placements before and behind, on the model axes
