@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost/node_literals.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -10,6 +11,7 @@ namespace {
 struct Keeping {
   const StepTrace& trace;
   const OpGraph& graph;
+  const GraphNode& node;
   const StepMemory& memory;
   std::span<const uint32_t> ins, outs;
   const KeptSink& sink;
@@ -107,8 +109,16 @@ void keep_word(const Keeping& k, std::string_view word) {
       if (!k.ins.empty()) k.sink.own(rows_of(shape_of(k.trace, k.ins[0])) * kStatisticBytes);
       return;
     case 'c': {
+      const GraphArg* training = find_literal(k.graph, k.node, 5, "training");
+      const bool keeps_own = training == nullptr || training->kind != ArgKind::Bool || training->integer != 0;
       const auto shape = k.ins.empty() ? std::span<const int64_t>{} : shape_of(k.trace, k.ins[0]);
-      if (shape.size() > 1) k.sink.own(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
+      if (shape.size() > 1 && keeps_own) k.sink.own(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
+      return;
+    }
+    case 'a': {
+      const auto out = k.outs.empty() ? std::span<const int64_t>{} : shape_of(k.trace, k.outs[0]);
+      const bool is_mean = out.size() > 2 && elements_of(out.subspan(2)) == 1;
+      if (!is_mean && !k.ins.empty()) keep(k, k.ins[0]);
       return;
     }
     case 'j':
@@ -139,6 +149,7 @@ void count_kept(const StepTrace& trace, const OpGraph& graph, const StepMemory& 
   if (!wants_gradient(trace, op)) return;
   const Keeping k{.trace = trace,
                   .graph = graph,
+                  .node = graph.nodes[op.node],
                   .memory = memory,
                   .ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin),
                   .outs = std::span(trace.slots).subspan(op.out_begin, op.out_end - op.out_begin),

@@ -74,10 +74,11 @@ constexpr OpEffects kEffects[] = {
     // ---- windows ----
     {" max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d ",
      ResultMemory::New, "0 j"},
-    {" avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d ",
-     ResultMemory::New, "0"},
+    {" avg_pool1d avg_pool2d avg_pool3d ", ResultMemory::New, "0"},
+    {" adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d ", ResultMemory::New, "a"},
     {" interpolate ", ResultMemory::New},
     // ---- by positions ----
+    {" _weight_norm ", ResultMemory::New, "0 1"},
     {" embedding ", ResultMemory::New, "0"},
     {" gather index_select take_along_dim ", ResultMemory::New, "1"},
     {" scatter scatter_add index_add index_copy ", ResultMemory::New, "1"},

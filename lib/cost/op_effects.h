@@ -35,7 +35,10 @@ enum class Contraction : uint8_t { None, LastOfFirst, LastOfSecond, Window, Scat
 //   m3     operand 3, a mask: of truth values its copy in operand 0's type, which is added to scores
 //   f1 f2  so many numbers of float32 for each row of operand 0: what norms keep
 //   l      one of float32 for each query
-//   c2     so many numbers of float32 for each channel, dim 1 of operand 0: what norms of channels keep
+//   c2     so many numbers of float32 for each channel, dim 1 of operand 0: what norms of channels keep of it, where
+//   they
+//          are not told to go by what they kept before
+//   a      operand 0, but where one number is left of each channel: a mean keeps nothing
 //   j      one int64 for each element of the result: where in operand 0 it was
 //   b      one byte for each element of the result: what is dropped
 //   s      the size of operand 0 once more
