@@ -305,11 +305,30 @@ void dump_values(std::string& out, std::string_view what, const std::vector<Valu
   }
 }
 
+// Who cuts the batch cuts what enters the model: some input must have the dim.
+void check_batch_dim(const DataSharding& data, const OpGraph& operations, Diagnostics& diagnostics) {
+  size_t most = 0;
+  std::vector<std::string> inputs;
+  for (const GraphLeaf& leaf : operations.leaves) {
+    if (leaf.kind != LeafKind::Input) continue;
+    const auto shape = shape_of(operations, leaf.value);
+    most = std::max(most, shape.size());
+    inputs.push_back(fmt::format("`{}` [{}]", operations.strings[leaf.path], fmt::join(shape, ", ")));
+  }
+  if (inputs.empty() || static_cast<size_t>(data.dim) < most) return;
+  Diagnostic* d = report(diagnostics, Code::TP5023, data.dim_span, "");
+  if (d == nullptr) return;
+  d->message = fmt::format("the batch is cut along dim {}, and no input of the model has one", data.dim);
+  d->notes.push_back({fmt::format("the recorded step takes {}", fmt::join(inputs, ", ")), {}});
+  d->help = most == 0 ? "leave out `data`: no input has a batch" : "write `dim: 0` where the batch comes first";
+}
+
 }  // namespace
 
 BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
                                Diagnostics& diagnostics) {
   BoundaryTable table;
+  if (plan.data && graph.operations.is_there) check_batch_dim(*plan.data, graph.operations, diagnostics);
   table.modules.reserve(matches.boundaries.size());
   // By rule and surroundings.
   std::vector<std::array<uint32_t, 8>> known(plan.rules.size());

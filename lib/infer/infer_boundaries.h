@@ -40,8 +40,9 @@ struct BoundaryTable {
 };
 
 // In the order of the match table's boundaries. On axes other than the rule's a value is cut along the batch where
-// `data` says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) and token ids
-// that torch's RowwiseParallel gathers (TP5020).
+// `data` says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) token ids
+// that torch's RowwiseParallel gathers (TP5020), keywords that never come (TP5022), and a batch along a dim that no
+// input has (TP5023).
 [[nodiscard]] BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
                                              Diagnostics& diagnostics);
 

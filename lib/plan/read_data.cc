@@ -46,7 +46,7 @@ void read_data(PlanReader& reader, YamlId id) {
     return;
   }
   static constexpr std::string_view known[] = {"axes", "dim"};
-  DataSharding data;
+  DataSharding data{.axes = {}, .dim_span = span_at(reader, id)};
   const size_t faults = reader.diagnostics.list.size();
   for_each_entry(reader, id, "`data`", [&](YamlId key, YamlId value) {
     const std::string& name = node_at(reader, key).text;
@@ -63,6 +63,7 @@ void read_data(PlanReader& reader, YamlId id) {
       }
     } else if (name == "dim") {
       int64_t dim = 0;
+      data.dim_span = span_at(reader, value);
       if (read_integer(reader, value, "`data.dim`", 0, dim, Code::TP3003, 63)) data.dim = static_cast<int>(dim);
     } else {
       unknown_key(reader, key, "`data`", known);

@@ -66,6 +66,7 @@ struct ModulePattern {
 struct DataSharding {
   std::vector<AxisId> axes;  // major to minor
   int dim = 0;
+  Span dim_span{};  // of `dim`, or of `data` where it is not said
 };
 
 // Where torch computes cross-entropy of the result: inside its loss_parallel(), or outside of it with targets that are
