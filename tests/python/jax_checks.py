@@ -433,6 +433,28 @@ def one_call(folder):
         bridge_jax.make_parallel(plain, meshless, {"tp": 8})
 
 
+def first_plan(folder):
+    """What `tpplan init` drafts of the decoder cuts most of it, and loss and gradients are those of one device."""
+    jax.config.update("jax_enable_x64", True)
+    plain, mesh, folder = Decoder(key=jax.random.key(1)), mesh_of({"fsdp": 2, "tp": 4}), pathlib.Path(folder)
+    model, plan, kept = folder / "model.json", folder / "plan.yaml", folder / "kept.json"
+    model.write_text(json.dumps(jax_tree.model_graph(plain)))
+    drafted = bridge.run("init", model, "--mesh", "fsdp=2,tp=4", "--no-schema", "-o", plan)
+    assert drafted.returncode == 0, drafted.stderr
+    cut = bridge_jax.make_parallel(plain, plan, mesh, batched=False, manifest=kept)
+    manifest = m.load_manifest(kept)
+    over_tp = sum(np.prod(t.shape) for t in manifest.parameters.values() if "tp" in str(t.spec))
+    assert over_tp > 0.8 * sum(np.prod(t.shape) for t in manifest.parameters.values()), plan.read_text()
+    check_devices(cut, manifest, mesh)
+    tokens = jnp.arange(32).reshape(4, 8)
+    one = eqx.filter_value_and_grad(loss_of)(plain, tokens)
+    other = eqx.filter_jit(eqx.filter_value_and_grad(loss_of))(
+        cut, jax.device_put(tokens, NamedSharding(mesh, PartitionSpec("fsdp")))
+    )
+    assert abs(float(one[0]) - float(other[0])) < 1e-9
+    compare(one[1], other[1])
+
+
 def follow_the_page(folder, code):
     """The page's one call, for a model that is there and for an abstract one."""
     os.chdir(folder)

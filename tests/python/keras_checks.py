@@ -20,10 +20,10 @@ from tpplan import manifest as m
 from tpplan.export import keras_model
 
 
-def make(name="net"):
+def make(name="net", vocabulary=16):
     """Embedding, normalisation, attention-free mixing, two dense layers: a functional model with named layers."""
     tokens = keras.Input((6,), dtype="int32")
-    x = keras.layers.Embedding(16, 8, name="embed")(tokens)
+    x = keras.layers.Embedding(vocabulary, 8, name="embed")(tokens)
     x = keras.layers.LayerNormalization(name="norm")(x)
     y = keras.layers.Dense(16, activation="relu", name="up")(x)
     x = keras.layers.Add(name="add")([x, keras.layers.Dense(8, name="down")(y)])
@@ -132,6 +132,27 @@ def distribute_on_jax(folder):
         np.array_equal(a, np.array(b)) for a, b in zip(values, model.trainable_variables)
     )
     assert np.allclose(expected, model.predict(x, verbose=0), atol=1e-5)
+
+
+def first_plan(folder):
+    """What `tpplan init` drafts, a table cut over its vocabulary, trains by fit as the plain model."""
+    plain = make(vocabulary=24)
+    start_values(plain)
+    expected = train(plain)
+    keras.utils.clear_session()
+    folder = pathlib.Path(folder)
+    source, plan, kept = folder / "model.json", folder / "plan.yaml", folder / "kept.json"
+    source.write_text(json.dumps(keras_model.model_graph(make(vocabulary=24))))
+    drafted = bridge.run("init", source, "--mesh", "batch=2,model=4", "--no-schema", "-o", plan)
+    assert drafted.returncode == 0, drafted.stderr
+    keras.utils.clear_session()
+    model = make(vocabulary=24)
+    start_values(model)
+    mesh = DeviceMesh((2, 4), ["batch", "model"], np.array(keras.distribution.list_devices()))
+    bridge_keras.distribute(model, plan, mesh, manifest=kept)
+    assert check_jax(model, m.load_manifest(kept), mesh) >= 1, plan.read_text()
+    found = train(model)
+    assert np.allclose(expected[0], found[0], atol=1e-5) and np.allclose(expected[1], found[1], atol=1e-4)
 
 
 def one_call(folder):

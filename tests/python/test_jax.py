@@ -22,6 +22,7 @@ def test_ranks_hold_what_devices_hold(tmp_path, seed):
     "check",
     [
         "decoder_training",
+        "first_plan",
         "seeds_fsdp",
         "fully_shard_is_the_documents",
         "transforms",

@@ -14,7 +14,7 @@ bridge.needs("keras", "jax", "torch")
 from apart import ENVIRONMENTS, run_apart  # noqa: E402
 
 
-@pytest.mark.parametrize("check", ["distribute_on_jax", "tuples_on_jax", "refusals"])
+@pytest.mark.parametrize("check", ["distribute_on_jax", "first_plan", "tuples_on_jax", "refusals"])
 def test_on_jax(tmp_path, check):
     run_apart("keras_checks", check, tmp_path)
 

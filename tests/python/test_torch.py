@@ -411,6 +411,17 @@ def refusals():
 
         return apply
 
+    def restyle(style):
+        """All that stands under the first module's rule."""
+
+        def apply(document, model):
+            rule = document["modules"][0]["rule"]
+            for entry in [*document["modules"], *document["parameters"]]:
+                if entry.get("rule") == rule:
+                    entry["style"] = style
+
+        return apply
+
     return {
         "`head.bias`.*does not have": lambda d, model: setattr(model, "head", nn.Linear(16, 32)),
         "`norm.weight`.*no such parameter": lambda d, model: setattr(model, "norm", nn.Identity()),
@@ -425,8 +436,8 @@ def refusals():
         "`layers.9`.*no such module": edit("modules", 0, "path", "layers.9"),
         "no such module": edit("remat", ["nowhere"]),
         "mesh": edit("mesh", 0, "name", "xx"),
-        "no `num_experts` of": edit("modules", 0, "style", "ep_dispatch_experts"),
-        "qk_rope_head_dim": edit("modules", 0, "style", "mla_kv_a_proj"),
+        "no `num_experts` of": restyle("ep_dispatch_experts"),
+        "qk_rope_head_dim": restyle("mla_kv_a_proj"),
         "unknown layout": edit("modules", 0, "inputs", 0, "from", ["Nonsense(3)"]),
         "not legal": edit("parameters", 1, "spec", ["tp", "tp"]),
         "is no nn.Module": None,
