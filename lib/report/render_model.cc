@@ -79,6 +79,14 @@ std::string fitting(std::span<const std::string> texts, double pixels) {
   return "";
 }
 
+// As much of the text's beginning as fits, from five characters on: "embed_t…".
+std::string cut_short(std::string text, double pixels) {
+  const double room = (pixels - kInset) / kCharacter - 1;
+  if (room < 5 || !std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; })) return "";
+  text.resize(std::min(text.size(), static_cast<size_t>(room)));
+  return text + "…";
+}
+
 // "model.layers.{0..31}", "layers.{0..31}", "{0..31}": a path with fewer and fewer of its first parts.
 std::vector<std::string> shorter_paths(std::string path) {
   std::vector<std::string> out;
@@ -147,8 +155,10 @@ std::string column_html(const Manifest& manifest, std::span<const ShardGroup> gr
     y += height;
   }
   out += layers_html(column, share) + labels;
-  return out + label_html(fitting(shorter_paths(column.path), share * kWide), kHeight + 17, share, "under") +
-         "</svg>\n";
+  const std::vector<std::string> names = shorter_paths(column.path);
+  std::string name = fitting(names, share * kWide);
+  if (name.empty() && !names.empty()) name = cut_short(names.back(), share * kWide);
+  return out + label_html(name, kHeight + 17, share, "under") + "</svg>\n";
 }
 
 std::string legend_html(const Picture& picture) {

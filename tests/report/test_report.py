@@ -448,6 +448,14 @@ def test_colours_are_told_with_their_bytes(case):
     assert {style for _, _, style, _ in pieces(case.page)} <= set(legend)
 
 
+def test_a_column_too_narrow_for_its_name_shows_how_it_begins(tmp_path):
+    """Seven hundredths of the picture are wide enough for eight characters, one hundredth is not."""
+    model = linear_model(**{"model__embed_tokens": [7, 64], "model__body": [92, 64], "model__final": [1, 64]})
+    page = read_page(report(compile_case(tmp_path, model, plan_text({"*": "replicate"}))))
+    under = [text.text() for text in section(page, "model").all("text") if "under" in text.attributes["class"]]
+    assert under == ["embed_to…", "model.body"]
+
+
 MATRIX = {"shape": [64, 64], "dtype": "float32"}
 
 
