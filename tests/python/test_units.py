@@ -3,6 +3,8 @@ step is as in one process where not everything is used. (Steps of many models: t
 
 import collections
 import gc
+import subprocess
+import sys
 
 import bridge
 import pytest
@@ -14,6 +16,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from bridge import mesh_of, ranks  # noqa: E402, F401
+from conftest import ROOT  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import torch_module  # noqa: E402
@@ -148,3 +151,18 @@ def says_what_changed(rank, path):
 @pytest.mark.parametrize("what", [is_economical, is_right, says_what_changed])
 def test_a_unit(tmp_path, ranks, what):  # noqa: F811
     ranks.run(2, what, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(make()), PLAN)))
+
+
+def test_the_benchmark_of_a_step_sets_five_ways_side_by_side():
+    bridge.needs("transformers")
+    command = [sys.executable, ROOT / "tests/bench/bench_step.py", "--rounds", "1", "--layers", "1", "--hidden", "16"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    rows = [line.split("|")[1].strip() for line in found.stdout.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [
+        "transformers, tp",
+        "tpplan, tp",
+        "fully_shard",
+        "tpplan, fsdp, units",
+        "tpplan, fsdp, parameter by parameter",
+    ]
