@@ -24,6 +24,7 @@ void forget_places(TpPlan& plan) {
   for (std::vector<ModulePattern>* patterns : {&plan.blocks, &plan.remat}) {
     for (ModulePattern& pattern : *patterns) pattern.span = {};
   }
+  if (plan.data) plan.data->dim_span = {};
   if (plan.loss) plan.loss->span = {};
   if (plan.fsdp) {
     plan.fsdp->span = {};
