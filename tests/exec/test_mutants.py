@@ -307,15 +307,20 @@ def test_what_the_compiler_wrote_is_right(manifests, case, tmp_path):
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_every_mutant_is_noticed(manifests, name, tmp_path):
-    case, edit = MUTANTS[name]
-    manifest = manifests(case)
+def assert_noticed(manifest, edit, tmp_path):
+    """The manifest, edited, is refused when it is read, or by the run."""
+    before = copy.deepcopy(manifest)
     edit(manifest)
-    assert manifest != manifests(case), "the edit changes nothing"
+    assert manifest != before, "the edit changes nothing"
     result = run_manifest(manifest, tmp_path)
     found = [code for code in ("TP7001", "TP7002", "TP8062") if f"error[{code}]" in result.stderr]
     assert result.returncode in (1, 2) and found, (result.returncode, result.stdout, result.stderr)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_every_mutant_is_noticed(manifests, name, tmp_path):
+    case, edit = MUTANTS[name]
+    assert_noticed(manifests(case), edit, tmp_path)
 
 
 def test_a_changed_byte_is_noticed_though_nothing_contradicts_it(manifests, tmp_path):
