@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "model/attention_names.h"
+#include "model/mlp_names.h"
 
 namespace tpplan {
 namespace {
@@ -14,46 +15,13 @@ struct RoleName {
   DraftRole role;
 };
 
-// Beside the names of attention_names.h. The first that fits decides.
+// Beside the names of attention_names.h and mlp_names.h. The first that fits decides.
 constexpr RoleName kRoleNames[] = {
     // DeepSeek's latent attention (transformers, DeepseekV3Attention).
-    {"", "q_a_proj", DraftRole::Latent},
-    {"", "kv_a_proj_with_mqa", DraftRole::LatentKv},
-    {"", "q_b_proj", DraftRole::FromLatent},
-    {"", "kv_b_proj", DraftRole::FromLatent},
-    {"", "attention_output", DraftRole::Out},
-    // MLPs.
-    {"intermediate", "dense", DraftRole::Up},  // BERT and its kin
-    {"", "gate_proj", DraftRole::Up},
-    {"", "up_proj", DraftRole::Up},
-    {"", "fc1", DraftRole::Up},
-    {"", "c_fc", DraftRole::Up},
-    {"", "fc_in", DraftRole::Up},
-    {"", "w1", DraftRole::Up},
-    {"", "w3", DraftRole::Up},
-    {"", "lin1", DraftRole::Up},
-    {"", "linear1", DraftRole::Up},
-    {"", "linear_fc1", DraftRole::Up},
-    {"", "wi", DraftRole::Up},
-    {"", "wi_0", DraftRole::Up},
-    {"", "wi_1", DraftRole::Up},
-    {"", "dense_h_to_4h", DraftRole::Up},
-    {"", "intermediate_dense", DraftRole::Up},
-    {"", "ffw_gating", DraftRole::Up},
-    {"", "ffw_gating_2", DraftRole::Up},
-    {"", "gate_up_proj", DraftRole::FusedUp},
-    {"", "Wi", DraftRole::FusedUp},
-    {"", "gate", DraftRole::Router},
-    {"", "router", DraftRole::Router},
-    {"", "shared_expert_gate", DraftRole::Router},
-};
-
-constexpr RoleName kDownNames[] = {
-    {"output", "dense", DraftRole::Down},  {"", "down_proj", DraftRole::Down},  {"", "fc2", DraftRole::Down},
-    {"", "c_proj", DraftRole::Down},       {"", "fc_out", DraftRole::Down},     {"", "w2", DraftRole::Down},
-    {"", "lin2", DraftRole::Down},         {"", "linear2", DraftRole::Down},    {"", "linear_fc2", DraftRole::Down},
-    {"", "wo", DraftRole::Down},           {"", "Wo", DraftRole::Down},         {"", "dense_4h_to_h", DraftRole::Down},
-    {"", "output_dense", DraftRole::Down}, {"", "ffw_linear", DraftRole::Down},
+    {"", "q_a_proj", DraftRole::Latent},      {"", "kv_a_proj_with_mqa", DraftRole::LatentKv},
+    {"", "q_b_proj", DraftRole::FromLatent},  {"", "kv_b_proj", DraftRole::FromLatent},
+    {"", "attention_output", DraftRole::Out}, {"", "gate", DraftRole::Router},
+    {"", "router", DraftRole::Router},        {"", "shared_expert_gate", DraftRole::Router},
 };
 
 constexpr std::string_view kHeadNorms[] = {"q_norm",     "k_norm",   "q_layernorm",     "k_layernorm",
@@ -89,19 +57,33 @@ DraftRole role_of_head(HeadRole role) {
   return DraftRole::None;
 }
 
+// Down is not among them: of its names some are those of other layers, too.
+DraftRole role_of_mlp(MlpRole role) {
+  switch (role) {
+    case MlpRole::Gate:
+    case MlpRole::Up:
+      return DraftRole::Up;
+    case MlpRole::FusedUp:
+      return DraftRole::FusedUp;
+    case MlpRole::Down:
+    case MlpRole::None:
+      break;
+  }
+  return DraftRole::None;
+}
+
 }  // namespace
 
 DraftRole linear_role(std::string_view parent, std::string_view leaf) {
   for (const RoleName& row : kRoleNames) {
     if (is_row_for(row, parent, leaf)) return row.role;
   }
+  if (const DraftRole role = role_of_mlp(mlp_role(parent, leaf)); role != DraftRole::None) return role;
   const DraftRole role = role_of_head(role_of(leaf));
   return role == DraftRole::None && leaf == "output" ? DraftRole::Out : role;
 }
 
-bool is_down_name(std::string_view parent, std::string_view leaf) {
-  return std::ranges::any_of(kDownNames, [&](const RoleName& row) { return is_row_for(row, parent, leaf); });
-}
+bool is_down_name(std::string_view parent, std::string_view leaf) { return mlp_role(parent, leaf) == MlpRole::Down; }
 
 DraftRole norm_role(std::string_view leaf) {
   return std::ranges::find(kHeadNorms, leaf) == std::end(kHeadNorms) ? DraftRole::None : DraftRole::HeadNorm;

@@ -4,30 +4,31 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
+#include "model/attention_names.h"
+#include "model/mlp_names.h"
 #include "model/module_kinds.h"
 
 namespace tpplan {
 namespace {
 
 // Leaves of layers whose outputs meet in one product, so that all are cut, or none.
-struct AlikeRow {
-  std::array<std::string_view, 3> leaves;
-  bool heads;  // q, k and v: a single kv head stays whole on purpose
+struct ProductLeaves {
+  std::array<std::string_view, 3> leaves;  // the last may be empty
+  bool heads = false;                      // q, k and v: a single kv head stays whole on purpose
 };
-constexpr AlikeRow kAlike[] = {
-    {{"q_proj", "k_proj", "v_proj"}, true},
-    {{"query", "key", "value"}, true},
-    {{"wq", "wk", "wv"}, true},
-    {{"q", "k", "v"}, true},
-    {{"q_lin", "k_lin", "v_lin"}, true},
-    {{"to_q", "to_k", "to_v"}, true},
-    {{"query_proj", "key_proj", "value_proj"}, true},
-    {{"query_dense", "key_dense", "value_dense"}, true},
-    {{"gate_proj", "up_proj", ""}, false},
-    {{"w1", "w3", ""}, false},
-    {{"wi_0", "wi_1", ""}, false},
-};
+
+// Those whose first is `leaf`.
+std::optional<ProductLeaves> product_of(std::string_view leaf) {
+  const auto names = attention_names();
+  const auto query = std::ranges::find(names, leaf, &AttentionName::leaf);
+  if (query != names.end() && query->role == HeadRole::Query)
+    return ProductLeaves{{leaf, query->key, query->value}, true};
+  const MlpName* gate = find_mlp_name({}, leaf);
+  if (gate != nullptr && gate->role == MlpRole::Gate) return ProductLeaves{{leaf, gate->up, {}}, false};
+  return std::nullopt;
+}
 
 bool has_one_kv_head(const ModelGraph& graph, ModuleId parent) {
   const Module& module = graph.modules[parent];
@@ -47,8 +48,8 @@ void report_unlike(const Neighbours& n, ModuleId cut, ModuleId other) {
                         leaf_of(n.graph, n.graph.modules[cut].path));
 }
 
-// Asked at the first leaf of a row, so that each product is looked at once.
-void check_row(const Neighbours& n, ModuleId id, const AlikeRow& row) {
+// Asked at the first leaf, so that each product is looked at once.
+void check_product(const Neighbours& n, ModuleId id, const ProductLeaves& row) {
   const ModuleId parent = parent_of(n.graph, id);
   if (parent == kNone || (row.heads && has_one_kv_head(n.graph, parent))) return;
   const std::string_view path = n.graph.modules[id].path;
@@ -69,10 +70,7 @@ void check_row(const Neighbours& n, ModuleId id, const AlikeRow& row) {
 }  // namespace
 
 void check_alike(const Neighbours& n, ModuleId module) {
-  const std::string_view leaf = leaf_of(n.graph, n.graph.modules[module].path);
-  for (const AlikeRow& row : kAlike) {
-    if (row.leaves[0] == leaf) check_row(n, module, row);
-  }
+  if (const auto row = product_of(leaf_of(n.graph, n.graph.modules[module].path))) check_product(n, module, *row);
 }
 
 }  // namespace tpplan

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "model/attention_names.h"
+#include "model/mlp_names.h"
 
 namespace tpplan {
 namespace {
@@ -22,15 +23,7 @@ size_t numbered_stem(std::string_view part) {
 }
 
 // What one and the same leaf is called: bits of groups, and a name may be of several.
-enum LeafGroup : uint8_t {
-  kWeightLeaf = 1,
-  kEmbeddingLeaf = 2,
-  kHeadLeaf = 4,
-  kNormLeaf = 8,
-  kGateLeaf = 16,
-  kUpLeaf = 32,
-  kDownLeaf = 64
-};
+enum LeafGroup : uint8_t { kWeightLeaf = 1, kEmbeddingLeaf = 2, kHeadLeaf = 4, kNormLeaf = 8 };
 struct LeafName {
   std::string_view name;
   uint8_t groups;
@@ -62,22 +55,6 @@ constexpr LeafName kLeafNames[] = {
     {"final_norm", kNormLeaf},
     {"final_layernorm", kNormLeaf},
     {"final_layer_norm", kNormLeaf},
-    {"gate_proj", kGateLeaf},
-    {"w1", kGateLeaf},
-    {"wi_0", kGateLeaf},
-    {"up_proj", kUpLeaf},
-    {"w3", kUpLeaf},
-    {"wi_1", kUpLeaf},
-    {"wi", kUpLeaf},
-    {"fc1", kUpLeaf},
-    {"c_fc", kUpLeaf},
-    {"dense_h_to_4h", kUpLeaf},
-    {"linear1", kUpLeaf},
-    {"down_proj", kDownLeaf},
-    {"w2", kDownLeaf},
-    {"fc2", kDownLeaf},
-    {"dense_4h_to_h", kDownLeaf},
-    {"linear2", kDownLeaf},
 };
 
 uint8_t groups_of(std::string_view name) {
@@ -151,8 +128,10 @@ std::string folded(std::string_view name) {
 
 bool is_same_leaf(std::string_view a, std::string_view b) {
   if ((groups_of(a) & groups_of(b)) != 0) return true;
-  const HeadRole role = role_of(a);
-  return role != HeadRole::None && role == role_of(b);
+  const HeadRole head = role_of(a);
+  if (head != HeadRole::None || role_of(b) != HeadRole::None) return head == role_of(b);
+  const MlpRole mlp = mlp_role({}, a);
+  return mlp != MlpRole::None && mlp == mlp_role({}, b);
 }
 
 }  // namespace tpplan

@@ -20,6 +20,7 @@ enum class HeadRole : uint8_t {
 struct AttentionName {
   std::string_view leaf;
   HeadRole role{};
+  std::string_view key, value;  // of a Query: those that go with it
 };
 [[nodiscard]] std::span<const AttentionName> attention_names();
 

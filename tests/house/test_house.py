@@ -245,7 +245,7 @@ def test_only_agreed_entries_stand_at_the_top_level():
 
 
 def test_exporters_know_the_fused_projections_of_the_table():
-    table = re.findall(r'\{"(\w+)", HeadRole::FusedInBlocks\}', (LIB / "model/attention_names.cc").read_text())
+    table = re.findall(r'\{"(\w+)", HeadRole::FusedInBlocks\b', (LIB / "model/attention_names.cc").read_text())
     exporter = (ROOT / "tools/python/tpplan/export/heads.py").read_text()
     names = re.findall(r'"(\w+)"', re.search(r"\nIN_BLOCKS = \((.*?)\)", exporter)[1])
     assert sorted(table) == sorted(names)
