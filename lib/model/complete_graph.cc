@@ -58,6 +58,11 @@ void add_ancestors(ModelGraph& graph) {
       insert(graph.module_index, path, id, path_of_module);
     }
   }
+  for (Module& module : graph.modules) {
+    const size_t at = module.path.rfind(separator(graph.framework));
+    if (!module.path.empty())
+      module.parent = find_module(graph, module.path.substr(0, at == std::string_view::npos ? 0 : at));
+  }
 }
 
 void check_buffer_names(ModelReader& reader) {

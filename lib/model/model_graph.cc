@@ -65,10 +65,7 @@ ParamId find_buffer(const ModelGraph& graph, std::string_view path) {
   return kNone;
 }
 
-ModuleId parent_of(const ModelGraph& graph, ModuleId module) {
-  const std::string_view path = graph.modules[module].path;
-  return path.empty() ? kNone : find_module(graph, split_path(graph, path).first);
-}
+ModuleId parent_of(const ModelGraph& graph, ModuleId module) { return graph.modules[module].parent; }
 
 std::string_view leaf_of(const ModelGraph& graph, std::string_view path) { return split_path(graph, path).second; }
 

@@ -79,6 +79,7 @@ struct Module {
   ModuleKind kind = ModuleKind::Other;
   bool kind_is_given = false;  // by the file's "kind", not by the table
   Features features = kFeaturesNotGiven;
+  ModuleId parent = kNone;  // one level up
 };
 
 // Names of one and the same tensor.

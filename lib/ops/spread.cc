@@ -8,6 +8,7 @@ namespace tpplan {
 
 SpreadId intern(SpreadTable& table, const Spread& layout) {
   std::string key;
+  key.reserve(sizeof(int64_t) * (2 + layout.dims.size() + 4 * layout.claim.size() + layout.claimed_shape.size()));
   const auto put = [&key](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
   put(layout.zero << 1 | layout.wrong << 2 | layout.local_view << 3 | layout.is_dtensor << 4 |
       static_cast<int64_t>(layout.dims.size()) << 8);
@@ -33,6 +34,7 @@ SpreadId intern(SpreadTable& table, const Spread& layout) {
 
 Spread whole_layout(SpreadTable& table, std::span<const int64_t> shape) {
   Spread layout;
+  layout.dims.reserve(shape.size());
   for (const int64_t size : shape) layout.dims.push_back(whole_map(table.maps, size));
   return layout;
 }

@@ -1,7 +1,6 @@
 #include "sharding/check_sharding.h"
 
 #include <algorithm>
-#include <array>
 
 #include "sharding/shard_slice.h"
 
@@ -16,19 +15,19 @@ bool check_axes(size_t ndim, const PartitionSpec& spec, const Mesh& mesh, std::v
                       .found = static_cast<int64_t>(spec.size())});
     return false;
   }
-  std::array<int, 256> dim_of_axis;
-  dim_of_axis.fill(-1);
   for (size_t dim = 0; dim < spec.size(); ++dim) {
-    for (const AxisId axis : spec[dim]) {
+    for (size_t i = 0; i < spec[dim].size(); ++i) {
+      const AxisId axis = spec[dim][i];
       if (axis >= mesh.axes.size()) {
         faults.push_back({.kind = ShardingFaultKind::UnknownAxis, .dim = dim, .axis = axis});
-      } else if (dim_of_axis[axis] >= 0) {
-        faults.push_back({.kind = ShardingFaultKind::AxisTwice,
-                          .dim = dim,
-                          .other_dim = static_cast<size_t>(dim_of_axis[axis]),
-                          .axis = axis});
+        continue;
       }
-      dim_of_axis[axis] = static_cast<int>(dim);
+      const auto is_axis = [axis](AxisId other) { return other == axis; };
+      size_t other = dim;  // the last before this place that has it
+      bool is_twice = std::any_of(spec[dim].begin(), spec[dim].begin() + static_cast<std::ptrdiff_t>(i), is_axis);
+      while (!is_twice && other > 0) is_twice = std::ranges::any_of(spec[--other], is_axis);
+      if (is_twice)
+        faults.push_back({.kind = ShardingFaultKind::AxisTwice, .dim = dim, .other_dim = other, .axis = axis});
     }
   }
   return faults.empty();

@@ -49,17 +49,18 @@ Example example_of(const Walk& walk, const GraphNode& node, bool crashes) {
 // The rules that the operands' layouts come from: the first one, and another.
 std::pair<RuleId, RuleId> origins(const Walk& walk, const GraphNode& node) {
   std::pair<RuleId, RuleId> found{kNoRule, kNoRule};
-  for (const ValueId value : values_in(walk, node)) {
-    const SlotId slot = walk.slot_of[value];
+  each_arg(walk.graph, node, [&](const GraphArg& arg) {
+    if (arg.kind != ArgKind::Value) return;
+    const SlotId slot = walk.slot_of[arg.id];
+    const RuleId rule = walk.slots[slot].origin;
+    if (rule == kNoRule || rule == found.first) return;
     const Spread& layout = layout_of(walk, slot);
-    const bool plain = layout.partial == 0 && !layout.is_dtensor && is_all_whole(walk.table, layout);
-    const RuleId rule = plain ? kNoRule : walk.slots[slot].origin;
-    if (rule == kNoRule || rule == found.first) continue;
+    if (layout.partial == 0 && !layout.is_dtensor && is_all_whole(walk.table, layout)) return;
     if (found.first == kNoRule)
       found.first = rule;
     else if (found.second == kNoRule)
       found.second = rule;
-  }
+  });
   return found;
 }
 
@@ -109,6 +110,7 @@ uint32_t cause_of(Walk& walk, const DoneOp& op) {
 // The results' slots; with `records`, those that want gradients have them.
 std::vector<TapeSlot> bind_results(Walk& walk, const DoneOp& op, uint32_t cause, bool records) {
   std::vector<TapeSlot> outs;
+  outs.reserve(op.node.out_end - op.node.out_begin);
   for (uint32_t i = op.node.out_begin; i < op.node.out_end; ++i) {
     const ValueId value = walk.graph.outs[i];
     Slot slot{.layout = op.entry.outs[i - op.node.out_begin],

@@ -22,6 +22,10 @@ struct NodeOperands {
 NodeOperands look_at(Walk& walk, const GraphNode& node) {
   NodeOperands seen;
   const auto put = [&seen](uint32_t number) { seen.key.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  size_t args = 0;
+  each_arg(walk.graph, node, [&args](const GraphArg&) { ++args; });
+  seen.key.reserve((2 * args + 1) * sizeof(uint32_t));
+  seen.ins.reserve(args);
   put(node.signature);
   each_arg(walk.graph, node, [&](const GraphArg& arg) {
     if (arg.kind == ArgKind::Value) {
@@ -94,6 +98,7 @@ void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
   finish_op(walk, node, index, found->second, seen.ins);
   if (walk.trace == nullptr) return;
   std::vector<SlotId> ins;
+  ins.reserve(seen.ins.size());
   for (const TapeSlot& in : seen.ins) ins.push_back(in.slot);
   trace_operation(walk, node, index, ins);
 }

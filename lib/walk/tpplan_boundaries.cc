@@ -284,16 +284,16 @@ void exit_tpplan_module(Walk& walk, const GraphNode& node) {
 }
 
 void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
-  const std::vector<ValueId> values = values_in(walk, node);
   bool dtensors = false, cut = false, held = false;
-  for (const ValueId value : values) {
-    const Slot& slot = walk.slots[walk.slot_of[value]];
-    dtensors = dtensors || layout_of(walk, walk.slot_of[value]).is_dtensor;
-    if (slot.held == kNone) continue;
-    held = true;
-    cut = cut || is_cut(walk, slot.held);
-  }
+  each_arg(walk.graph, node, [&](const GraphArg& arg) {
+    if (arg.kind != ArgKind::Value) return;
+    const Slot& slot = walk.slots[walk.slot_of[arg.id]];
+    dtensors = dtensors || layout_of(walk, walk.slot_of[arg.id]).is_dtensor;
+    held = held || slot.held != kNone;
+    cut = cut || (slot.held != kNone && is_cut(walk, slot.held));
+  });
   if (!dtensors && !held) return;
+  const std::vector<ValueId> values = values_in(walk, node);
   const auto show = [&](ValueId value, SlotId slot) {
     shown.emplace_back(value, walk.slot_of[value]);
     set_slot(walk, value, slot);
