@@ -164,7 +164,12 @@ std::string escape_lines(std::string_view text, LineLook look) {
 std::string escape_for_terminal(std::string_view text) {
   std::string out;
   out.reserve(text.size());
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f; };
   for (size_t i = 0; i < text.size();) {
+    const size_t plain = i;
+    while (i < text.size() && is_plain(text[i])) ++i;
+    out.append(text, plain, i - plain);
+    if (i == text.size()) break;
     const auto byte = static_cast<unsigned char>(text[i]);
     const size_t length = utf8_length(text.substr(i, 4));
     if (byte == '\n') {

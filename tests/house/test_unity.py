@@ -12,7 +12,7 @@ CMAKE = [(ROOT / path).read_text() for path in ("CMakeLists.txt", "tools/cmake/p
 
 
 def unity_units():
-    """Folders whose files become one, by the name of their unit: those of the targets that CMake builds so."""
+    """Folders whose files become one, by their target and the name of their unit: of the targets that CMake builds so."""
     text = "".join(CMAKE)
     targets = {
         name
@@ -24,8 +24,9 @@ def unity_units():
     assert targets and targets <= taken.keys()
     units = collections.defaultdict(list)
     for variable, unit, folders in lists:
-        if any(f"${{{variable}}}" in taken[target] for target in targets):
-            units[unit] += folders.split()
+        for target in targets:
+            if f"${{{variable}}}" in taken[target]:
+                units[f"{target}: {unit}"] += folders.split()
     return sorted(units.items())
 
 

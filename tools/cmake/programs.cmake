@@ -5,17 +5,17 @@ file(GLOB TPPLAN_PAGES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/lib/diagnos
 file(GLOB TPPLAN_SCHEMAS CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/schemas/*.schema.json)
 tpplan_embed(TPPLAN_EMBEDDED embedded.h "embedded_schema|.schema.json|${TPPLAN_SCHEMAS}" "embedded_page|.md|${TPPLAN_PAGES}")
 
-# What both programs' command lines have in common.
+# What both programs' command lines have in common is compiled with each of them: CLI11's headers, which take longer than
+# all of it, are parsed once for a program and not once more for a library between the two.
 find_package(CLI11 REQUIRED)
-tpplan_sources(TPPLAN_CLI_SOURCES cli tools/cli)
-add_library(tpplan_cli STATIC ${TPPLAN_CLI_SOURCES} ${TPPLAN_EMBEDDED})
-target_include_directories(tpplan_cli PUBLIC tools/cli)
-target_link_libraries(tpplan_cli PUBLIC tpplan_core tpplan_fmt CLI11::CLI11)
+add_library(tpplan_cli INTERFACE)
+target_include_directories(tpplan_cli INTERFACE tools/cli)
+target_link_libraries(tpplan_cli INTERFACE tpplan_core tpplan_fmt CLI11::CLI11)
 
 # A program is its command line, a library so that the tests can run it many times in one go, and main.
-tpplan_sources(TPPLAN_COMMANDS_SOURCES commands tools/tpplan)
+tpplan_sources(TPPLAN_COMMANDS_SOURCES commands tools/cli tools/tpplan)
 list(FILTER TPPLAN_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
-add_library(tpplan_commands STATIC ${TPPLAN_COMMANDS_SOURCES})
+add_library(tpplan_commands STATIC ${TPPLAN_COMMANDS_SOURCES} ${TPPLAN_EMBEDDED})
 target_include_directories(tpplan_commands PRIVATE tools/tpplan)
 target_link_libraries(tpplan_commands PUBLIC tpplan_cli tpplan_compiler)
 add_executable(tpplan tools/tpplan/main.cc)
@@ -41,9 +41,9 @@ set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES SKIP_UNITY_BUI
 set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
 set_target_properties(tpplan_core tpplan_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)  # they stand in libtpplan_load, too
 target_link_libraries(tpplan_executor PUBLIC tpplan_core PRIVATE tpplan_fmt Threads::Threads ${CMAKE_DL_LIBS})
-tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES exec_commands tools/tpplan-exec)
+tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES commands tools/cli tools/tpplan-exec)
 list(FILTER TPPLAN_EXEC_COMMANDS_SOURCES EXCLUDE REGEX "/main\\.cc$")
-add_library(tpplan_exec_commands STATIC ${TPPLAN_EXEC_COMMANDS_SOURCES})
+add_library(tpplan_exec_commands STATIC ${TPPLAN_EXEC_COMMANDS_SOURCES} ${TPPLAN_EMBEDDED})
 target_include_directories(tpplan_exec_commands PRIVATE tools/tpplan-exec)
 target_link_libraries(tpplan_exec_commands PUBLIC tpplan_cli tpplan_executor)
 add_executable(tpplan-exec tools/tpplan-exec/main.cc)
@@ -67,7 +67,7 @@ endif()
 add_executable(tpplan::tpplan ALIAS tpplan)
 add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)
 
-set_target_properties(tpplan_cli tpplan_commands tpplan_executor tpplan_exec_commands PROPERTIES UNITY_BUILD_MODE GROUP)
+set_target_properties(tpplan_commands tpplan_executor tpplan_exec_commands PROPERTIES UNITY_BUILD_MODE GROUP)
 set_target_properties(tpplan tpplan-exec PROPERTIES UNITY_BUILD OFF)
 # Backends name alike what they do alike.
 set_source_files_properties(lib/ranks/local_backend.cc lib/ranks/mpi_backend.cc lib/ranks/nccl_backend.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
