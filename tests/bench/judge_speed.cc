@@ -1,9 +1,16 @@
 // How often a second a plan is judged and priced in memory, as a search would do it, and where the time goes: the
-// phases by themselves, each with all that stands before it. MODEL PLAN TOPOLOGY [CALLS].
+// phases by themselves, each with all that stands before it; last, by all processors at once, where seconds are those
+// of the clock and not of a processor. MODEL PLAN TOPOLOGY [CALLS].
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
 
 #include "base/read_file.h"
 #include "cost/read_speeds.h"
@@ -23,7 +30,22 @@ void time_row(const char* name, int calls, const std::function<void()>& work) {
   const std::clock_t start = std::clock();
   for (int i = 0; i < calls; ++i) work();
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  std::printf("%-44s %9.1f us %9.1f a second\n", name, seconds / calls * 1e6, calls / seconds);
+  std::printf("%-48s %9.1f us %9.1f a second\n", name, seconds / calls * 1e6, calls / seconds);
+}
+
+// The same of so many threads at once, which share what they read.
+void time_threads(unsigned threads, int calls, const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> running;
+  for (unsigned i = 0; i < threads; ++i)
+    running.emplace_back([&] {
+      for (int call = 0; call < calls; ++call) work();
+    });
+  for (std::thread& thread : running) thread.join();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double all = static_cast<double>(calls) * threads;
+  const std::string name = "the same on " + std::to_string(threads) + " processors at once";
+  std::printf("%-48s %9.1f us %9.1f a second\n", name.c_str(), seconds.count() / all * 1e6, all / seconds.count());
 }
 
 }  // namespace
@@ -49,9 +71,10 @@ int main(int argc, char** argv) {
     return j;
   };
   Price price;
-  const auto priced = [&](const ModelTables* of_model) {
-    price = price_plan(graph, plan, judged(Phase::Manifest, true, of_model), {.trace = true}, recipe, &topology);
+  const auto price_with = [&](const ModelTables* of_model) {
+    return price_plan(graph, plan, judged(Phase::Manifest, true, of_model), {.trace = true}, recipe, &topology);
   };
+  const auto priced = [&](const ModelTables* of_model) { price = price_with(of_model); };
   time_row("tables of the model", calls, [&] { std::ignore = make_model_tables(graph); });
   time_row("matched", calls, [&] { std::ignore = judged(Phase::Matches, false, &tables); });
   time_row("sharded", calls, [&] { std::ignore = judged(Phase::Shardings, false, &tables); });
@@ -61,6 +84,7 @@ int main(int argc, char** argv) {
   time_row("the same with price, each layer walked", calls, [&] { priced(&each_layer); });
   time_row("the same with price, tables made each time", calls, [&] { priced(nullptr); });
   time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { priced(&tables); });
+  time_threads(std::max(1u, std::thread::hardware_concurrency()), calls, [&] { std::ignore = price_with(&tables); });
   std::printf("memory %llu bytes, sent %llu bytes, %.6f s\n", static_cast<unsigned long long>(price.memory.total),
               static_cast<unsigned long long>(price.sent.wire), price.time.total);
   return price.time.total > 0 ? 0 : 1;

@@ -113,7 +113,8 @@ def test_judging_in_memory_is_timed_phase_by_phase():
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     *rows, last = result.stdout.splitlines()
-    assert [row[:40].strip() for row in rows][-1] == "judged and priced: verdict, bytes, memor" and len(rows) == 9
+    assert rows[-2].startswith("judged and priced: verdict, bytes, memory, time ") and len(rows) == 10
+    assert re.match(r"the same on \d+ processors at once ", rows[-1])
     assert all(re.search(r"[\d.]+ us +[\d.]+ a second$", row) for row in rows)
     assert re.fullmatch(r"memory \d+ bytes, sent \d+ bytes, [\d.]+ s", last)
 
