@@ -4,6 +4,8 @@
 
 #include "base/keyed_hash.h"
 #include "infer/grad_reduce.h"
+#include "infer/rule_boundary.h"
+#include "manifest/rule_facts.h"
 #include "model/module_kinds.h"
 
 namespace tpplan {
@@ -145,6 +147,15 @@ void add_settings(Builder& b) {
   if (plan.fsdp->units.empty()) b.manifest.fsdp->units.emplace_back();
 }
 
+void add_rule_facts(Manifest& manifest) {
+  const std::vector<HeldKinds> held = count_held_kinds(manifest);
+  const std::vector<uint64_t> bare = count_bare_modules(manifest);
+  for (size_t i = 0; i < manifest.rules.size(); ++i) {
+    manifest.rules[i].holds = held[i];
+    if (manifest.rules[i].boundary) manifest.rules[i].boundary->bare = bare[i];
+  }
+}
+
 }  // namespace
 
 Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
@@ -163,7 +174,9 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                               .line = rule.line,
                               .matches = match_count(rule, matches.rules[id]),
                               .modules = 0,
-                              .sums = summed_axis(rule)});
+                              .sums = summed_axis(rule),
+                              .holds = {},
+                              .boundary = boundary_of(rule)});
   }
   Builder builder{.plan = plan,
                   .graph = graph,
@@ -192,6 +205,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     manifest.modules.push_back(
         {.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
   }
+  add_rule_facts(manifest);
   add_settings(builder);
   for (const auto& [follower, leader] : table.followers) {
     const bool joins =

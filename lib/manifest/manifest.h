@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/version.h"
@@ -63,14 +64,46 @@ struct ManifestParam {
   uint32_t layout = 0;  // into Manifest::layouts
 };
 
+// What a rule's style does with one value of each of its modules: which it is, and whether it goes on as a local
+// tensor.
+struct RuleValue {
+  int arg = 0;
+  std::string kwarg;  // empty: it is `arg`
+  std::optional<bool> use_local;
+  bool operator==(const RuleValue&) const = default;
+};
+
+// What a rule with a style says of all of its modules.
+struct RuleBoundary {
+  AxisId axis = kNoAxis;  // over which alone values change their layout
+  std::vector<RuleValue> inputs, outputs;
+  uint64_t bare = 0;  // of its modules, those with no parameter in or below them
+  bool operator==(const RuleBoundary&) const = default;
+};
+
+// How many parameters stand under a rule, by the kind of their modules; those of linears and embeddings whose dims are
+// not called "out" and "in" are others.
+struct HeldKinds {
+  uint64_t linear = 0, embedding = 0, norm = 0, other = 0;
+  bool operator==(const HeldKinds&) const = default;
+};
+inline constexpr std::pair<std::string_view, uint64_t HeldKinds::*> kHeldKinds[] = {
+    {"linear", &HeldKinds::linear},
+    {"embedding", &HeldKinds::embedding},
+    {"norm", &HeldKinds::norm},
+    {"other", &HeldKinds::other}};
+
+// What a rule says of its modules and parameters all together, they say each for itself: readers hold the two together.
 struct ManifestRule {
   std::string block;  // pattern of the block that it stands in
   bool in_block = false;
   std::string key;
   uint32_t line = 0;
   uint64_t matches = 0;
-  std::optional<uint64_t> modules;  // at whose boundary it stands; absent in manifests that were written before
-  AxisId sums = kNoAxis;            // over which its modules sum the gradients of its parameters; kNoAxis: none
+  std::optional<uint64_t> modules;       // at whose boundary it stands; absent in manifests that were written before
+  AxisId sums = kNoAxis;                 // over which its modules sum the gradients of its parameters; kNoAxis: none
+  std::optional<HeldKinds> holds;        // absent in manifests that were written before
+  std::optional<RuleBoundary> boundary;  // absent there, too, and of a spec
 };
 
 struct ManifestValue {

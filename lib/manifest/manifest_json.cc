@@ -137,6 +137,34 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
   });
 }
 
+void write_rule_facts(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
+  if (rule.holds) {
+    write_key(json, "holds");
+    begin_object(json);
+    for (const auto& [kind, count] : kHeldKinds) {
+      if ((*rule.holds).*count != 0) write_member(json, kind, (*rule.holds).*count);
+    }
+    end_object(json);
+  }
+  if (!rule.boundary) return;
+  write_member(json, "axis", mesh.axes[rule.boundary->axis].name);
+  const auto write_side = [&](std::string_view side, const std::vector<RuleValue>& values) {
+    write_key(json, side);
+    write_array(json, values, [&](const RuleValue& value) {
+      begin_object(json);
+      if (value.kwarg.empty())
+        write_member(json, "arg", value.arg);
+      else
+        write_member(json, "kwarg", value.kwarg);
+      if (value.use_local) write_member(json, "use_local", *value.use_local);
+      end_object(json);
+    });
+  };
+  write_side("inputs", rule.boundary->inputs);
+  write_side("outputs", rule.boundary->outputs);
+  if (rule.boundary->bare != 0) write_member(json, "bare", rule.boundary->bare);
+}
+
 void write_step(JsonWriter& json, const ManifestStep& step, const Mesh& mesh) {
   begin_object(json);
   if (step.batch > 0) write_member(json, "batch", step.batch);

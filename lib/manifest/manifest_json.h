@@ -31,6 +31,8 @@ void write_step(JsonWriter& json, const ManifestStep& step, const Mesh& mesh);
 void write_step_costs(JsonWriter& json, const StepCosts& costs);
 void write_param_steps(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh);
 void write_values(JsonWriter& json, std::span<const ManifestValue> values, const Mesh& mesh);
+// Members of a rule: what it holds, and what it does to values.
+void write_rule_facts(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh);
 void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh);
 void write_loss(JsonWriter& json, const std::optional<Loss>& loss, const Mesh& mesh);
 void write_fsdp(JsonWriter& json, const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);

@@ -83,9 +83,15 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t obje
   const uint32_t kind = member(reader, tree, object, "kind", JsonKind::String),
                  axis = member(reader, tree, object, "axis", JsonKind::String);
   if (kind == 0 || axis == 0 || !read_collective_kind(reader, tree.nodes[kind], collective.kind)) return false;
-  for (const auto& [name, target] : {std::pair{"dim", &collective.dim}, std::pair{"from_dim", &collective.from_dim}}) {
+  const bool has_dim = collective.kind != CollectiveKind::AllReduce,
+             has_from = collective.kind == CollectiveKind::AllToAll;
+  for (const auto& [name, is_there, target] :
+       {std::tuple{"dim", has_dim, &collective.dim}, std::tuple{"from_dim", has_from, &collective.from_dim}}) {
     uint32_t dim = 0;
     if (!optional_member(reader, tree, object, name, JsonKind::Integer, dim)) return false;
+    if ((dim != 0) != is_there)
+      return fault(reader, Code::TP7001, tree.nodes[object],
+                   fmt::format("a collective {} `{}`", is_there ? "lacks its" : "has no", name));
     if (dim != 0 && !read_index(reader, tree.nodes[dim], *target)) return false;
   }
   return read_axis(reader, tree.nodes[axis], collective.axis);

@@ -141,6 +141,8 @@ bool prove_sums(ManifestReader& reader) {
     for (AxisId axis = 0; axis < manifest.mesh.axes.size(); ++axis) {
       const bool is_here = sum != layout.grad_reduce.end() && sum->axis == axis;
       if (!is_data(axis) && axis != own) continue;
+      if (is_here && sum->by == GradSummer::Unknown && !reader.digest.empty())
+        return wrong("open", axis, "does not say who sums it");
       if (!is_here) return wrong("open", axis, "does not sum it there, in the order of the mesh");
       if (!is_summed_by(manifest, *sum, is_data(axis))) return wrong("open", axis, "says that somebody else sums it");
       ++sum;

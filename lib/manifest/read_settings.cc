@@ -39,9 +39,67 @@ bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
          fault(reader, Code::TP7001, node, "`uneven` is neither error nor torch");
 }
 
+namespace {
+
+bool read_total(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, uint64_t& count) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, object, key, JsonKind::Integer, at)) return false;
+  if (at != 0) count = static_cast<uint64_t>(tree.nodes[at].integer);
+  return true;
+}
+
+// Absent: the rule holds no such thing.
+bool read_holds(ManifestReader& reader, const JsonTree& tree, ManifestRule& rule) {
+  uint32_t at = 0;
+  if (!optional_member(reader, tree, 0, "holds", JsonKind::Object, at)) return false;
+  if (at == 0) return true;
+  HeldKinds& holds = rule.holds.emplace();
+  return only(reader, tree, at, "`holds`", {"linear", "embedding", "norm", "other"}) &&
+         std::ranges::all_of(kHeldKinds, [&](const auto& kind) {
+           return read_total(reader, tree, at, kind.first, holds.*kind.second);
+         });
+}
+
+bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_view side,
+                      std::vector<RuleValue>& values) {
+  const uint32_t list = member(reader, tree, 0, side, JsonKind::Array);
+  return list != 0 && for_each(tree, list, [&](uint32_t i) {
+           if (!expect(reader, tree.nodes[i], JsonKind::Object, "a value of a rule") ||
+               !only(reader, tree, i, "a value of a rule", {"arg", "kwarg", "use_local"}))
+             return false;
+           RuleValue& value = values.emplace_back();
+           uint32_t arg = 0, kwarg = 0, local = 0;
+           if (!optional_member(reader, tree, i, "arg", JsonKind::Integer, arg) ||
+               !optional_member(reader, tree, i, "kwarg", JsonKind::String, kwarg) ||
+               !optional_member(reader, tree, i, "use_local", JsonKind::Bool, local))
+             return false;
+           if ((arg == 0) == (kwarg == 0))
+             return fault(reader, Code::TP7001, tree.nodes[i], "a value of a rule has one of `arg` and `kwarg`");
+           if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
+           if (local != 0) value.use_local = tree.nodes[local].is_true;
+           return arg == 0 || read_index(reader, tree.nodes[arg], value.arg);
+         });
+}
+
+// Of a rule with a style: its axis comes with what it does to values.
+bool read_rule_boundary(ManifestReader& reader, const JsonTree& tree, ManifestRule& rule) {
+  uint32_t axis = 0;
+  if (!optional_member(reader, tree, 0, "axis", JsonKind::String, axis)) return false;
+  if (axis == 0) return true;
+  RuleBoundary& boundary = rule.boundary.emplace();
+  return read_axis(reader, tree.nodes[axis], boundary.axis) &&
+         read_rule_values(reader, tree, "inputs", boundary.inputs) &&
+         read_rule_values(reader, tree, "outputs", boundary.outputs) &&
+         read_total(reader, tree, 0, "bare", boundary.bare);
+}
+
+}  // namespace
+
 bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
-  if (!only(reader, tree, 0, "a rule", {"block", "key", "line", "matches", "modules", "sums"})) return false;
+  if (!only(reader, tree, 0, "a rule",
+            {"block", "key", "line", "matches", "modules", "sums", "holds", "axis", "inputs", "outputs", "bare"}))
+    return false;
   const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
                  line = member(reader, tree, 0, "line", JsonKind::Integer),
                  matches = member(reader, tree, 0, "matches", JsonKind::Integer), block = find_member(tree, 0, "block");
@@ -58,7 +116,8 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
     return false;
   if (modules != 0) rule.modules = static_cast<uint64_t>(tree.nodes[modules].integer);
   reader.rule_spans.push_back(value_span(reader.file, tree.nodes[0]));
-  return sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums);
+  return (sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums)) && read_holds(reader, tree, rule) &&
+         read_rule_boundary(reader, tree, rule);
 }
 
 bool read_data(ManifestReader& reader, const JsonTree& tree) {

@@ -77,6 +77,7 @@ void write_rule(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
   write_member(json, "matches", rule.matches);
   if (rule.modules) write_member(json, "modules", *rule.modules);
   if (rule.sums != kNoAxis) write_member(json, "sums", mesh.axes[rule.sums].name);
+  write_rule_facts(json, rule, mesh);
   end_object(json);
 }
 

@@ -90,6 +90,9 @@ CHUNKED_PLAN = plan(
 )
 
 # Name: model, plan.
+GATHERED = {"style": "prepare_module_input", "input_layouts": "Shard(1)", "desired_input_layouts": "Replicate"}
+BARE_PLAN = plan(tp_plan={"drop": GATHERED})
+
 COMPILES = {
     "a hidden call": (CHUNKED.read_text(), CHUNKED_PLAN),
     "one colwise": (MODEL, PLAN),
@@ -108,6 +111,7 @@ COMPILES = {
     "norm and buffers": (model(module(), NORM), plan(tp_plan={"a": "rowwise", "norm": "sequence_parallel"})),
     "ties": (model(HEAD, EMBED, tied=[["head.weight", "embed.weight"]]), plan(tp_plan={"head": "colwise"})),
     "operations": (json.loads((ROOT / "plans/models/smollm2-135m.json").read_text()), OPERATIONS_PLAN),
+    "a module without parameters": (model(module(), {"path": "drop", "type": "Dropout"}), BARE_PLAN),
     "inputs by position and by name": (model(module(), NORM), plan(tp_plan=PREPARED)),
 }
 

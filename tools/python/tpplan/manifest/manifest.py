@@ -92,6 +92,11 @@ class Rule:
     key: str
     modules: int | None
     sums: str | None
+    holds: dict | None = None  # kind -> how many of its parameters; None where nobody says, as of all below
+    axis: str | None = None  # over which alone its modules change values; None of a spec, too
+    inputs: tuple = ()  # (arg, kwarg, use_local) of each value that its modules touch
+    outputs: tuple = ()
+    bare: int = 0  # of its modules, those with no parameter in or below them
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,7 @@ class Manifest:
     loss: Loss | None = None  # None where the plan says nothing of it
     remat: tuple = ()
     totals: dict = field(default_factory=dict)
+    callers: tuple = ()  # paths of the modules that communicate in the step that was walked, as a plan asks for
     text: str = field(default="", repr=False, compare=False)  # that it was read from
 
 

@@ -174,13 +174,15 @@ def prove_sides(manifest):
             )
 
 
-def prove_sums(manifest):
+def prove_sums(manifest, is_signed):
     """Gradients are summed over the axes over which they are open, and the steps of every parameter make it whole for its
     module and bring its gradient to where it is kept."""
     data = {*manifest.data_axes, *([manifest.fsdp_axis] if manifest.fsdp_axis else [])}
     for tensor in manifest.parameters.values():
         where = f"parameter `{printable(tensor.path)}`"
         sums = manifest.rules[tensor.rule].sums if tensor.rule is not None else None
+        if is_signed and None in tensor.summed_by:
+            raise ManifestError(where, "does not say who sums its gradient", COMPILE_AGAIN)
         open_axes = [axis for axis, _ in manifest.mesh if axis in data or axis == sums]
         summed = [axis for axis, _ in tensor.grad_reduce]
         if summed != open_axes:

@@ -34,6 +34,7 @@ from .prove import (
     prove_ties,
     prove_totals,
 )
+from .prove_rules import prove_callers, prove_values
 from .totals import TOTALS
 
 FORMAT = "tpplan.manifest/1"
@@ -130,11 +131,15 @@ def _read(document, name):
         loss=_read_loss(take(name, document, "loss", dict, None), mesh),
         remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
         totals=_read_totals(take(name, document, "totals", dict)),
+        callers=_read_callers(document),
     )
     prove_rules(manifest)
     prove_boundaries(manifest)
+    prove_values(manifest, "digest" in document)
+    if "digest" in document:
+        prove_callers(manifest)
     prove_sides(manifest)
-    prove_sums(manifest)
+    prove_sums(manifest, "digest" in document)
     prove_ties(manifest)
     prove_totals(manifest)
     return manifest
@@ -264,12 +269,31 @@ def _read_boundary(entry, mesh):
 
 
 def _read_rule(entry, mesh):
-    sums = take("`rules`", entry, "sums", str, None)
+    axes = (take("`rules`", entry, key, str, None) for key in ("sums", "axis"))
+    sums, axis = (None if name is None else take_axes("`rules`", [name], mesh)[0] for name in axes)
+    sides = ("inputs", "outputs") if axis is not None else ()
     return Rule(
         take("`rules`", entry, "key", str),
         take("`rules`", entry, "modules", int, None),
-        None if sums is None else take_axes("`rules`", [sums], mesh)[0],
+        sums,
+        take("`rules`", entry, "holds", dict, None),
+        axis,
+        *(tuple(map(_read_rule_value, take_list("`rules`", take("`rules`", entry, s, list), dict))) for s in sides),
+        **({"bare": take("`rules`", entry, "bare", int, 0)} if sides else {}),
     )
+
+
+def _read_rule_value(entry):
+    return tuple(
+        take("`rules`", entry, key, kind, None) for key, kind in (("arg", int), ("kwarg", str), ("use_local", bool))
+    )
+
+
+def _read_callers(document):
+    calls = take_list("`collectives`", take("`collectives`", document, "collectives", list, []), dict)
+    hidden = (take("`collectives`", call, "hidden", bool, False) for call in calls)
+    paths = (take("`collectives`", call, "module", str) for call in calls)
+    return tuple(dict.fromkeys(path for path, is_hidden in zip(paths, hidden) if not is_hidden))
 
 
 def _read_layouts(where, entry, mesh):

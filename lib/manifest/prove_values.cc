@@ -1,0 +1,131 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "manifest/manifest_sections.h"
+#include "manifest/rule_facts.h"
+
+namespace tpplan {
+namespace {
+
+std::vector<RuleValue> facts_of(const std::vector<ManifestValue>& values) {
+  std::vector<RuleValue> facts;
+  for (const ManifestValue& value : values)
+    facts.push_back({.arg = value.arg, .kwarg = value.kwarg, .use_local = value.use_local});
+  return facts;
+}
+
+// An axis over which a layout is neither as the batch is cut nor left to the rule; kNoAxis: none.
+AxisId foreign_axis(const Manifest& manifest, AxisId own, const std::vector<Placement>& layout) {
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    const bool is_data = manifest.data && std::ranges::find(manifest.data->axes, axis) != manifest.data->axes.end();
+    const Placement expected =
+        is_data ? Placement{.kind = PlacementKind::Shard, .dim = manifest.data->dim} : Placement{};
+    if (axis != own && layout[i] != expected) return axis;
+  }
+  return kNoAxis;
+}
+
+// Values change over their rule's axis alone; over the others they are as the batch is, their gradients, too.
+bool prove_axes(ManifestReader& reader, const ManifestModule& module, const ManifestValue& value) {
+  const Manifest& manifest = reader.manifest;
+  const ManifestRule& rule = manifest.rules[layout_of(manifest, module).rule];
+  std::vector<const std::vector<Placement>*> layouts;
+  if (value.from) layouts.push_back(&*value.from);
+  if (value.to) layouts.push_back(&*value.to);
+  if (value.gradient) layouts.insert(layouts.end(), {&value.gradient->from, &value.gradient->to});
+  for (const std::vector<Placement>* layout : layouts) {
+    const AxisId axis = foreign_axis(manifest, rule.boundary->axis, *layout);
+    if (axis == kNoAxis) continue;
+    return fault(
+        reader, Code::TP7002, reader.rule_spans[layout_of(manifest, module).rule],
+        fmt::format(
+            "a value of `{}` is {} over `{}`, which is not as `data` cuts the batch, and its rule acts over `{}`",
+            path_of(manifest, module), to_text((*layout)[axis]), axis_name(manifest.mesh, axis),
+            axis_name(manifest.mesh, rule.boundary->axis)));
+  }
+  return true;
+}
+
+bool prove_side(ManifestReader& reader, const ManifestModule& module, std::string_view side,
+                const std::vector<ManifestValue>& values, const std::vector<RuleValue>& said) {
+  const Manifest& manifest = reader.manifest;
+  const uint32_t rule = layout_of(manifest, module).rule;
+  if (const std::vector<RuleValue> found = facts_of(values); found != said)
+    return fault(reader, Code::TP7002, reader.rule_spans[rule],
+                 fmt::format("`{}` has {}, and its rule `{}` says {}", path_of(manifest, module), to_text(found, side),
+                             manifest.rules[rule].key, to_text(said, side)));
+  return std::ranges::all_of(values, [&](const ManifestValue& value) { return prove_axes(reader, module, value); });
+}
+
+// What a rule says of its modules is there, unless nobody wrote it.
+bool has_facts(ManifestReader& reader, uint32_t rule, bool has_boundary) {
+  const ManifestRule& said = reader.manifest.rules[rule];
+  if (said.holds && (said.boundary || !has_boundary)) return true;
+  if (reader.digest.empty()) return false;
+  return fault(reader, Code::TP7001, reader.rule_spans[rule],
+               fmt::format("the rule `{}` does not say what it does to its modules and holds", said.key));
+}
+
+}  // namespace
+
+bool prove_values(ManifestReader& reader) {
+  const Manifest& manifest = reader.manifest;
+  for (const ManifestModule& module : manifest.modules) {
+    const ModuleLayout& layout = layout_of(manifest, module);
+    if (!has_facts(reader, layout.rule, true)) {
+      if (reader.digest.empty()) continue;
+      return false;
+    }
+    const RuleBoundary& said = *manifest.rules[layout.rule].boundary;
+    if (!prove_side(reader, module, "input", layout.inputs, said.inputs) ||
+        !prove_side(reader, module, "output", layout.outputs, said.outputs))
+      return false;
+  }
+  return true;
+}
+
+bool prove_holds(ManifestReader& reader) {
+  const Manifest& manifest = reader.manifest;
+  const std::vector<HeldKinds> held = count_held_kinds(manifest);
+  const std::vector<uint64_t> bare = count_bare_modules(manifest);
+  for (uint32_t i = 0; i < manifest.rules.size(); ++i) {
+    const ManifestRule& rule = manifest.rules[i];
+    if (!has_facts(reader, i, false)) {
+      if (reader.digest.empty()) continue;
+      return false;
+    }
+    for (const auto& [kind, count] : kHeldKinds) {
+      if (held[i].*count == (*rule.holds).*count) continue;
+      return fault(reader, Code::TP7002, reader.rule_spans[i],
+                   fmt::format("the rule `{}` holds {} parameters of kind {}, and {} stand under it", rule.key,
+                               (*rule.holds).*count, kind, held[i].*count));
+    }
+    if (rule.boundary && rule.boundary->bare != bare[i])
+      return fault(reader, Code::TP7002, reader.rule_spans[i],
+                   fmt::format("{} modules of the rule `{}` have no parameter in or below them, and it says {}",
+                               bare[i], rule.key, rule.boundary->bare));
+  }
+  return true;
+}
+
+// Who communicates in the step that was walked is a module with a boundary, or holds a parameter. (Of a plan without
+// boundaries the program itself communicates: jax.shard_map. Manifests that nobody signed may have been written before
+// calls were marked as hidden.)
+bool prove_callers(ManifestReader& reader) {
+  const Manifest& manifest = reader.manifest;
+  if (manifest.modules.empty() || manifest.collectives.empty() || reader.digest.empty()) return true;
+  TextMap<std::string_view, bool> callers;
+  for (const ManifestModule& module : manifest.modules) callers.try_emplace(path_of(manifest, module), true);
+  for (const ManifestParam& param : manifest.parameters) callers.try_emplace(module_of(path_of(manifest, param)), true);
+  for (const CollectiveCall& call : manifest.collectives) {
+    if (call.hidden || callers.contains(call.module)) continue;
+    return fault(reader, Code::TP7002, {reader.file, 0, 1},
+                 fmt::format("`collectives` lists an {} over `{}` at `{}`, which has no boundary in `modules`",
+                             to_text(call.kind), axis_name(manifest.mesh, call.axis), call.module));
+  }
+  return true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,88 @@
+#include "manifest/rule_facts.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/keyed_hash.h"
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kSeparators = "./";
+
+// Calls visit(prefix) for the paths of the modules that a parameter is in, the model itself among them; those that it
+// shares with the parameter before it were visited for that one.
+template <typename Visit>
+void for_each_module_around(std::string_view path, std::string_view before, Visit visit) {
+  const size_t alike = static_cast<size_t>(std::ranges::mismatch(path, before).in1 - path.begin());
+  for (size_t end = path.find_last_of(kSeparators); end != std::string_view::npos && end >= alike;
+       end = end == 0 ? std::string_view::npos : path.find_last_of(kSeparators, end - 1))
+    visit(path.substr(0, end));
+}
+
+}  // namespace
+
+std::string_view module_of(std::string_view param_path) {
+  const size_t end = param_path.find_last_of(kSeparators);
+  return end == std::string_view::npos ? std::string_view() : param_path.substr(0, end);
+}
+
+namespace {
+
+bool has_dim(const ParamLayout& layout, std::string_view name) {
+  return std::ranges::find(layout.dims, name) != layout.dims.end();
+}
+
+// A product whose dims do not say which is which cannot be run, and counts among the others.
+uint64_t HeldKinds::*kind_of(const ParamLayout& layout) {
+  const bool is_named = has_dim(layout, "out") && (layout.shape.size() < 2 || has_dim(layout, "in"));
+  if (layout.kind != "norm" && !is_named) return &HeldKinds::other;
+  const auto* const kind =
+      std::ranges::find(kHeldKinds, layout.kind, &std::pair<std::string_view, uint64_t HeldKinds::*>::first);
+  return kind == std::end(kHeldKinds) ? &HeldKinds::other : kind->second;
+}
+
+}  // namespace
+
+std::vector<HeldKinds> count_held_kinds(const Manifest& manifest) {
+  std::vector<HeldKinds> held(manifest.rules.size());
+  for (const ManifestParam& param : manifest.parameters) {
+    const ParamLayout& layout = layout_of(manifest, param);
+    if (layout.rule != kNoManifestRule) ++(held[layout.rule].*kind_of(layout));
+  }
+  return held;
+}
+
+std::vector<uint64_t> count_bare_modules(const Manifest& manifest) {
+  std::vector<uint64_t> bare(manifest.rules.size());
+  TextMap<std::string_view, bool> is_bare;
+  for (const ManifestModule& module : manifest.modules) is_bare.try_emplace(path_of(manifest, module), true);
+  if (is_bare.empty()) return bare;
+  std::string_view before;
+  for (const ManifestParam& param : manifest.parameters) {
+    const std::string_view path = path_of(manifest, param);
+    for_each_module_around(path, before, [&](std::string_view module) {
+      if (const auto found = is_bare.find(module); found != is_bare.end()) found->second = false;
+    });
+    before = path;
+  }
+  if (const auto root = is_bare.find(std::string_view()); root != is_bare.end())
+    root->second = manifest.parameters.empty();
+  for (const ManifestModule& module : manifest.modules)
+    bare[layout_of(manifest, module).rule] += is_bare.find(path_of(manifest, module))->second;
+  return bare;
+}
+
+std::string to_text(const std::vector<RuleValue>& values, std::string_view side) {
+  std::string text;
+  for (const RuleValue& value : values) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", side,
+                        value.kwarg.empty() ? std::to_string(value.arg) : escape_for_terminal(value.kwarg));
+    if (value.use_local) text += *value.use_local ? " as a local tensor" : " as a DTensor";
+  }
+  return text.empty() ? fmt::format("no {}", side) : text;
+}
+
+}  // namespace tpplan
