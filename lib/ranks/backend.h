@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,9 @@ struct RankStep {
   std::string what;  // "all_gather over tp, model.layers.0.mlp.gate_proj", "load model.embed_tokens.weight"
 };
 
+// One text of every rank's, by rank.
+using TextFold = std::function<std::string(const std::vector<std::string>&)>;
+
 struct Comm;
 
 // Every function is called by all ranks of the group, in the same order on each; buffers are memory of comm.device
@@ -47,8 +51,9 @@ struct Backend {
   // in: elements[i] for each member i, one after the other; out: the reduction of the members' run `self`.
   bool (*reduce_scatter)(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> elements,
                          DType dtype, ReduceOp op);
-  // Host side, over all ranks of the job: every rank's text, by rank. Also a barrier.
-  bool (*gather_texts)(Comm& comm, std::string_view mine, std::vector<std::string>& all);
+  // Host side, over all ranks of the job: what `fold` makes of every rank's text, at rank 0 and nowhere else, becomes
+  // `agreed` on all. Also a barrier. What a rank sends and hears does not grow with their number.
+  bool (*fold_texts)(Comm& comm, std::string_view mine, const TextFold& fold, std::string& agreed);
   // Makes comm.step, comm.calls and, once there is one, comm.fault known to the other ranks. Cheap while there is no
   // fault.
   void (*publish_state)(Comm& comm);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "ranks/control_messages.h"
 #include "ranks/control_thread.h"
@@ -57,11 +58,7 @@ bool wait_for(Comm& comm, std::unique_lock<std::mutex>& lock, Done done) {
 void join_job(Comm& comm, const RendezvousOptions& options) {
   RankConnections connections = rendezvous(options);
   comm.process = {comm.rank};
-  comm.node.clear();
-  for (size_t i = 0; i < connections.hosts.size(); ++i) {
-    if (connections.hosts[i] == connections.hosts[static_cast<size_t>(comm.rank)])
-      comm.node.push_back(static_cast<int>(i));
-  }
+  comm.node = std::move(connections.node);
   if (comm.local_rank < 0)
     comm.local_rank = static_cast<int>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   comm.device->use(comm.local_rank);
@@ -71,7 +68,7 @@ void join_job(Comm& comm, const RendezvousOptions& options) {
 void publish_state_by_control(Comm& comm) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
-  RankState& own = control.ranks[static_cast<size_t>(comm.rank)];
+  RankState& own = own_state(control);
   const bool is_new_step = own.step.number != comm.step.number;
   own.step = comm.step;
   own.calls = comm.calls;
@@ -83,21 +80,29 @@ void publish_state_by_control(Comm& comm) {
   if (is_new_step) send_state_now(control);
 }
 
-bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std::string>& all) {
+bool fold_texts_by_control(Comm& comm, std::string_view mine, const TextFold& fold, std::string& agreed) {
   if (!enter_call(comm)) return false;
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
-  control.texts_complete = false;
+  control.is_agreed = false;
   if (is_coordinator(control)) {
-    control.texts[0] = mine;
-    control.has_text[0] = true;
-    complete_texts(control);
+    take_text(control, 0, std::string(mine));
   } else {
     control.outbox.push_back({.type = FrameType::Text, .texts = {std::string(mine)}});
     wake(control);
   }
-  if (!wait_for(comm, lock, [&] { return control.texts_complete; })) return false;
-  all = control.all_texts;
+  if (!wait_for(comm, lock, [&] { return control.is_agreed; })) return false;
+  if (!is_coordinator(control)) {
+    agreed = std::move(control.agreed);
+    return true;
+  }
+  // Nobody sends a text of the next round before this one is answered.
+  const std::vector<std::string> texts = std::exchange(control.texts, std::vector<std::string>(control.texts.size()));
+  lock.unlock();
+  agreed = fold(texts);
+  lock.lock();
+  control.outbox.push_back({.type = FrameType::Agreed, .texts = {agreed}});
+  wake(control);
   return true;
 }
 
@@ -118,9 +123,7 @@ bool end_together(Comm& comm, int status) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   if (is_coordinator(control)) {
-    control.ranks[0].ended = true;
-    control.statuses[0] = status & 0xff;
-    complete_end(control);
+    take_end(control, 0, status & 0xff);
   } else {
     control.outbox.push_back({.type = FrameType::End, .numbers = {static_cast<uint64_t>(status & 0xff)}});
     wake(control);
@@ -137,8 +140,7 @@ bool end_together(Comm& comm, int status) {
     }
   }
   if (!control.all_ended) comm.fault = control.fault;
-  return control.all_ended &&
-         std::ranges::count(control.statuses, 0) == static_cast<std::ptrdiff_t>(control.statuses.size());
+  return control.all_ended && control.worst_status == 0;
 }
 
 }  // namespace tpplan

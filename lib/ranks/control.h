@@ -17,9 +17,9 @@ namespace tpplan {
 // set and comm.device made current. Throws where the job cannot be set up.
 void join_job(Comm& comm, const RendezvousOptions& options);
 
-// Backend::publish_state and Backend::gather_texts of backends whose ranks are processes.
+// Backend::publish_state and Backend::fold_texts of backends whose ranks are processes.
 void publish_state_by_control(Comm& comm);
-[[nodiscard]] bool gather_texts_by_control(Comm& comm, std::string_view mine, std::vector<std::string>& all);
+[[nodiscard]] bool fold_texts_by_control(Comm& comm, std::string_view mine, const TextFold& fold, std::string& agreed);
 
 // For a loop that waits for something since `start`: false when the wait is over for want of it, after which comm.fault
 // names who is gone, failed, or late by `seconds`. Costs next to nothing.

@@ -37,16 +37,12 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
       return take_fault(control, frame);
     case FrameType::Text:
       if (frame.texts.size() != 1 || control.has_text[rank]) return false;
-      control.texts[rank] = std::move(frame.texts[0]);
-      control.has_text[rank] = true;
-      complete_texts(control);
+      take_text(control, rank, std::move(frame.texts[0]));
       return true;
     case FrameType::End:
-      if (frame.numbers.size() != 1) return false;
-      state.ended = true;
-      control.statuses[rank] = static_cast<int64_t>(frame.numbers[0] & 0xff);
+      if (frame.numbers.size() != 1 || state.ended) return false;
       control.last_change = Clock::now();
-      complete_end(control);
+      take_end(control, rank, static_cast<int64_t>(frame.numbers[0] & 0xff));
       return true;
     default:
       return false;
@@ -55,7 +51,6 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
 
 // At another rank: what rank 0 says.
 bool receive_from_coordinator(Control& control, Frame& frame) {
-  const auto world = static_cast<size_t>(control.world);
   control.last_change = Clock::now();
   switch (frame.type) {
     case FrameType::State:
@@ -63,15 +58,15 @@ bool receive_from_coordinator(Control& control, Frame& frame) {
     case FrameType::Fault:
       control.is_fault_sent = true;  // rank 0 knows it
       return take_fault(control, frame);
-    case FrameType::Texts:
-      if (frame.texts.size() != world) return false;
-      control.all_texts = std::move(frame.texts);
-      control.texts_complete = true;
+    case FrameType::Agreed:
+      if (frame.texts.size() != 1) return false;
+      control.agreed = std::move(frame.texts[0]);
+      control.is_agreed = true;
       control.changed.notify_all();
       return true;
     case FrameType::Ends:
-      if (frame.numbers.size() != world) return false;
-      control.statuses.assign(frame.numbers.begin(), frame.numbers.end());
+      if (frame.numbers.size() != 1) return false;
+      control.worst_status = static_cast<int64_t>(frame.numbers[0]);
       control.all_ended = true;
       control.changed.notify_all();
       return true;
@@ -92,9 +87,9 @@ void disconnect(Control& control, size_t i) {
   control.lost_sockets.push_back(std::exchange(control.sockets[i], -1));
   const size_t rank = is_coordinator(control) ? i : 0;
   if (control.all_ended) return;
-  const RankState& state = control.ranks[rank];
+  const RankState& state = control.ranks[rank];  // at rank 0
   const std::string gone = fmt::format("rank {} is gone: its process ended or its network failed", rank),
-                    here = to_text(control.ranks[static_cast<size_t>(control.rank)].step);
+                    here = to_text(own_state(control).step);
   set_fault(control,
             {.code = Code::TP8007,
              .message = is_coordinator(control) ? fmt::format("{}; last heard of at {}, while rank 0 is at {}", gone,
@@ -105,7 +100,7 @@ void disconnect(Control& control, size_t i) {
 }
 
 Frame state_of(const Control& control) {
-  const RankState& own = control.ranks[static_cast<size_t>(control.rank)];
+  const RankState& own = own_state(control);
   return {.type = FrameType::State, .numbers = {own.step.number, own.calls}, .texts = {own.step.what}};
 }
 
@@ -147,29 +142,39 @@ void set_fault(Control& control, Fault fault) {
   wake(control);
 }
 
-void complete_texts(Control& control) {
-  const auto came = static_cast<size_t>(std::ranges::count(control.has_text, true));
-  for (size_t i = 0; i < control.ranks.size() && came != 0; ++i) {
-    if (control.ranks[i].ended && !control.has_text[i]) {
-      const auto waiter = std::ranges::find(control.has_text, true) - control.has_text.begin();
-      return set_fault(control,
-                       ended_fault(control.ranks, static_cast<int>(i), control.statuses[i], static_cast<int>(waiter)));
-    }
+namespace {
+
+// Fails a round of texts that somebody who has ended will never come to.
+void find_ended(Control& control) {
+  if (control.end_count == 0 || control.text_count == 0) return;
+  for (size_t i = 0; i < control.ranks.size(); ++i) {
+    if (!control.ranks[i].ended || control.has_text[i]) continue;
+    const auto waiter = std::ranges::find(control.has_text, true) - control.has_text.begin();
+    return set_fault(control,
+                     ended_fault(control.ranks, static_cast<int>(i), control.statuses[i], static_cast<int>(waiter)));
   }
-  if (came != control.has_text.size()) return;
-  control.all_texts = control.texts;
-  control.outbox.push_back({.type = FrameType::Texts, .texts = control.texts});
-  control.has_text.assign(control.has_text.size(), false);
-  control.texts_complete = true;
-  control.changed.notify_all();
-  wake(control);
 }
 
-void complete_end(Control& control) {
-  if (std::ranges::count(control.statuses, -1) != 0) return complete_texts(control);
-  Frame ends{.type = FrameType::Ends};
-  for (const int64_t status : control.statuses) ends.numbers.push_back(static_cast<uint64_t>(status));
-  control.outbox.push_back(std::move(ends));
+}  // namespace
+
+void take_text(Control& control, size_t rank, std::string text) {
+  control.texts[rank] = std::move(text);
+  control.has_text[rank] = true;
+  ++control.text_count;
+  find_ended(control);
+  if (control.text_count != control.has_text.size()) return;
+  control.has_text.assign(control.has_text.size(), false);
+  control.text_count = 0;
+  control.is_agreed = true;
+  control.changed.notify_all();
+}
+
+void take_end(Control& control, size_t rank, int64_t status) {
+  control.ranks[rank].ended = true;
+  control.statuses[rank] = status;
+  if (++control.end_count != control.statuses.size()) return find_ended(control);
+  control.worst_status = std::ranges::max(control.statuses);
+  control.outbox.push_back({.type = FrameType::Ends, .numbers = {static_cast<uint64_t>(control.worst_status)}});
   control.all_ended = true;
   control.changed.notify_all();
   wake(control);

@@ -36,8 +36,9 @@ void check_end(Control& control);
 // The first failure stands and is sent to all.
 void set_fault(Control& control, Fault fault);
 
-// At rank 0: answers a round of texts, and the end, when all have come; fails a round that somebody will never come to.
-void complete_texts(Control& control);
-void complete_end(Control& control);
+// At rank 0: a rank's text of this round, and its end. When all texts are there rank 0's own thread folds them; when
+// all have ended all are told. A round that somebody will never come to is a failure.
+void take_text(Control& control, size_t rank, std::string text);
+void take_end(Control& control, size_t rank, int64_t status);
 
 }  // namespace tpplan

@@ -183,12 +183,12 @@ std::shared_ptr<Control> open_control(RankConnections connections, double deadli
                               .deadline = deadline,
                               .sockets = std::move(connections.sockets),
                               .inboxes = std::move(connections.inboxes)};
-  const auto world = static_cast<size_t>(connections.world);
+  const size_t known = is_coordinator(*control) ? static_cast<size_t>(connections.world) : 1;
   control->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  control->ranks.resize(world);
-  control->texts.resize(world);
-  control->has_text.resize(world);
-  control->statuses.assign(world, -1);
+  control->ranks.resize(known);
+  control->texts.resize(known);
+  control->has_text.resize(known);
+  control->statuses.assign(known, -1);
   if (const auto before = std::signal(SIGTERM, note_termination); before != SIG_DFL) std::signal(SIGTERM, before);
   control->thread = std::thread(run_control_loop, std::ref(*control));
   note_open(control);

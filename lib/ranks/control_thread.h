@@ -34,18 +34,21 @@ struct Control {
 
   std::mutex mutex;  // of everything below
   std::condition_variable changed;
-  std::vector<RankState> ranks;                  // rank 0: all; the others know of themselves only
+  std::vector<RankState> ranks;                  // rank 0: all, itself first; the others: their own alone
   bool is_moved = false;                         // our own state is not sent yet
   Clock::time_point last_change = Clock::now();  // of any rank's state, or of word from rank 0
   std::optional<std::pair<int, double>> late;    // at rank 0: who has waited too long, and how many seconds
   std::vector<Frame> outbox;                     // to rank 0, or from rank 0 to all
   std::optional<Fault> fault;
   bool is_fault_sent = false;
-  std::vector<std::string> texts;  // rank 0: of the round under way
+  std::vector<std::string> texts;  // rank 0: of the round under way, by rank
   std::vector<bool> has_text;
-  std::vector<std::string> all_texts;  // of the last complete round
-  bool texts_complete = false;
-  std::vector<int64_t> statuses;  // of ranks that ended; -1: not yet
+  size_t text_count = 0;
+  bool is_agreed = false;         // rank 0: all texts are there; the others: rank 0 has answered
+  std::string agreed;             // its answer
+  std::vector<int64_t> statuses;  // rank 0: of ranks that ended; -1: not yet
+  size_t end_count = 0;
+  int64_t worst_status = 0;  // of all, once all have ended
   bool all_ended = false;
   bool stop = false;
 };
@@ -54,6 +57,9 @@ struct Control {
 [[nodiscard]] std::shared_ptr<Control> open_control(RankConnections connections, double deadline);
 
 [[nodiscard]] inline bool is_coordinator(const Control& control) { return control.rank == 0; }
+
+[[nodiscard]] inline RankState& own_state(Control& control) { return control.ranks.front(); }
+[[nodiscard]] inline const RankState& own_state(const Control& control) { return control.ranks.front(); }
 
 // Lets the thread look at what there is to send.
 void wake(Control& control);

@@ -8,7 +8,7 @@
 
 namespace tpplan {
 
-enum class FrameType : uint8_t { Hello = 1, Welcome, Reject, State, Late, Fault, Text, Texts, End, Ends };
+enum class FrameType : uint8_t { Hello = 1, Welcome, Reject, State, Late, Fault, Text, Agreed, End, Ends };
 
 struct Frame {
   FrameType type{};

@@ -79,8 +79,9 @@ void check_world(const BackendRow& row, const RankIdentity& who, const LaunchOpt
 // No rank begins before all are connected: a failure in a step then never meets another rank at its start, where it
 // would be a job that cannot be set up.
 bool start_together(Comm& comm) {
-  std::vector<std::string> nothing;
-  return comm.backend->gather_texts(comm, "", nothing);
+  std::string nothing;
+  return comm.backend->fold_texts(
+      comm, "", [](const auto&) { return std::string(); }, nothing);
 }
 
 // This process's rank: its body, and the end that all ranks come to together.

@@ -110,13 +110,19 @@ bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, s
          });
 }
 
-bool gather_texts(Comm& comm, std::string_view mine, std::vector<std::string>& all) {
+// Rank 0 writes the answer while the others wait for it to have read, and writes the next one when all have come again.
+bool fold_texts(Comm& comm, std::string_view mine, const TextFold& fold, std::string& agreed) {
   const Group everyone{.ranks = comm.process, .self = static_cast<size_t>(comm.rank)};
-  return take_part(comm, everyone, {.text = mine}, [&](const std::vector<BoardSlot>& slots) {
-    all.clear();
-    for (const BoardSlot& slot : slots) all.emplace_back(slot.text);
+  Board& board = board_of(comm);
+  const bool done = take_part(comm, everyone, {.text = mine}, [&](const std::vector<BoardSlot>& slots) {
+    if (comm.rank != 0) return true;
+    std::vector<std::string> texts;
+    for (const BoardSlot& slot : slots) texts.emplace_back(slot.text);
+    board.agreed = fold(texts);
     return true;
   });
+  if (done) agreed = board.agreed;
+  return done;
 }
 
 void publish_state(Comm& comm) {
@@ -136,7 +142,7 @@ constexpr Backend kLocal = {.name = "local",
                             .all_to_all = all_to_all,
                             .all_reduce = all_reduce,
                             .reduce_scatter = reduce_scatter,
-                            .gather_texts = gather_texts,
+                            .fold_texts = fold_texts,
                             .publish_state = publish_state};
 
 // Makes a failure known with no memory left to describe it, where need be: a text this short takes none.

@@ -11,6 +11,7 @@ constexpr double kNoticeSeconds = 1;  // that a rank which still works may take 
 
 // A member that ended without having come; -1: none.
 int ended_member(const Board& board, const Group& group, const BoardGroup& point) {
+  if (board.running == board.ranks.size()) return -1;
   for (size_t i = 0; i < group.ranks.size(); ++i) {
     if (!point.here[i] && board.ranks[static_cast<size_t>(group.ranks[i])].ended) return group.ranks[i];
   }

@@ -38,6 +38,7 @@ struct Board {
   size_t running = 0;                            // ranks whose body has not returned
   Clock::time_point last_change = Clock::now();  // of any rank's state
   std::optional<Fault> fault;
+  std::string agreed;  // rank 0's answer to the last round of texts
 };
 
 // Waits until every member of the group is here, and returns where all their slots stand; nullptr with comm.fault set

@@ -183,7 +183,7 @@ constexpr Backend kMpi = {.name = "mpi",
                           .all_to_all = all_to_all,
                           .all_reduce = all_reduce_by_moves,
                           .reduce_scatter = reduce_scatter_by_moves,
-                          .gather_texts = gather_texts_by_control,
+                          .fold_texts = fold_texts_by_control,
                           .publish_state = publish_state_by_control};
 
 // Ends the process with `late` when a call that cannot be given up takes longer than the deadline. By a thread:

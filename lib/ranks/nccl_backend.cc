@@ -168,7 +168,7 @@ constexpr Backend kNccl = {.name = "nccl",
                            .all_to_all = all_to_all,
                            .all_reduce = all_reduce,
                            .reduce_scatter = reduce_scatter,
-                           .gather_texts = gather_texts_by_control,
+                           .fold_texts = fold_texts_by_control,
                            .publish_state = publish_state_by_control};
 
 }  // namespace

@@ -159,15 +159,17 @@ bool open_nccl(Comm& comm, const NcclLibrary& library) {
   if (comm.world == 1) return true;
   NcclUniqueId id = {};
   if (comm.rank == 0 && !make_id(comm, id)) return false;
-  std::vector<std::string> ids;
-  if (!comm.backend->gather_texts(comm, comm.rank == 0 ? std::string_view(id.bytes, sizeof id.bytes) : "", ids))
+  std::string first;
+  if (!comm.backend->fold_texts(
+          comm, comm.rank == 0 ? std::string_view(id.bytes, sizeof id.bytes) : "",
+          [](const std::vector<std::string>& ids) { return ids[0]; }, first))
     return false;
-  if (ids[0].size() != sizeof id.bytes) {
+  if (first.size() != sizeof id.bytes) {
     fail(comm, Code::TP8013,
-         fmt::format("rank 0 sent {} bytes as NCCL's id instead of {}", ids[0].size(), sizeof id.bytes));
+         fmt::format("rank 0 sent {} bytes as NCCL's id instead of {}", first.size(), sizeof id.bytes));
     return false;
   }
-  std::memcpy(id.bytes, ids[0].data(), sizeof id.bytes);
+  std::memcpy(id.bytes, first.data(), sizeof id.bytes);
   return join(comm, everyone(comm), id) != nullptr;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -22,7 +23,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kMagic = 0x33'6b'6e'61'72'70'70'74;  // "tpprank3"
+constexpr uint64_t kMagic = 0x34'6b'6e'61'72'70'70'74;  // "tpprank4"
 constexpr size_t kMaxUnidentified = 256;                // connections that have not said who they are
 constexpr uint64_t kOtherFiles = 16;                    // that a rank may open beside, until its job is done
 constexpr double kAnswerSeconds = 1;                    // that rank 0's answer may come after the deadline
@@ -220,10 +221,15 @@ RankConnections accept_job(const RendezvousOptions& options) {
   }
   close(listener);
   for (const PendingConnection& connection : pending.unidentified) close(connection.socket);
-  for (const Frame& hello : pending.present) connections.hosts.push_back(hello.texts[2]);
-  const Frame welcome{.type = FrameType::Welcome, .texts = connections.hosts};
-  for (const int socket : pending.sockets) {
-    if (socket >= 0) send_frame(socket, welcome, kAnswerSeconds);  // one that is gone is found when it is missed
+  // Each hears of its own node alone.
+  std::map<std::string_view, std::vector<int>> nodes;
+  for (size_t rank = 0; rank < world; ++rank) nodes[pending.present[rank].texts[2]].push_back(static_cast<int>(rank));
+  connections.node = nodes[pending.own.texts[2]];
+  for (size_t rank = 1; rank < world; ++rank) {
+    const std::vector<int>& node = nodes[pending.present[rank].texts[2]];
+    // One that is gone is found when it is missed.
+    send_frame(pending.sockets[rank], {.type = FrameType::Welcome, .numbers = {node.begin(), node.end()}, .texts = {}},
+               kAnswerSeconds);
   }
   connections.sockets = std::move(pending.sockets);
   connections.inboxes.resize(connections.sockets.size());  // nobody speaks before the welcome
@@ -244,6 +250,13 @@ bool receive_answer(int socket, Clock::time_point end, Frame& answer, std::strin
   }
 }
 
+// A welcome names ranks of the job, in order, the one that it welcomes among them.
+bool is_node_of(const Frame& welcome, const RendezvousOptions& options) {
+  return std::ranges::is_sorted(welcome.numbers, std::less_equal<>()) && !welcome.numbers.empty() &&
+         welcome.numbers.back() < static_cast<uint64_t>(options.world) &&
+         std::ranges::find(welcome.numbers, static_cast<uint64_t>(options.rank)) != welcome.numbers.end();
+}
+
 // A Reject ends the wait. Any other answer, or none, may come from whoever held the port before: it is tried again
 // until the deadline.
 RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
@@ -257,10 +270,10 @@ RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
       Frame answer;
       std::string inbox;
       const bool answered = send_frame(socket, hello, kAnswerSeconds) && receive_answer(socket, last, answer, inbox);
-      if (answered && answer.type == FrameType::Welcome && answer.texts.size() == static_cast<size_t>(options.world)) {
+      if (answered && answer.type == FrameType::Welcome && is_node_of(answer, options)) {
         connections.sockets = {socket};
         connections.inboxes = {std::move(inbox)};
-        connections.hosts = std::move(answer.texts);
+        connections.node.assign(answer.numbers.begin(), answer.numbers.end());
         return connections;
       }
       close(socket);

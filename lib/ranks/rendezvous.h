@@ -23,7 +23,7 @@ struct RankConnections {
   int world = 1;
   std::vector<int> sockets;          // rank 0: by rank, -1 for itself; another: one, to rank 0
   std::vector<std::string> inboxes;  // by socket: what has come behind the greeting
-  std::vector<std::string> hosts;    // by rank; equal on one node
+  std::vector<int> node;             // ranks of this node, ascending, this one among them
 };
 
 // Throws, the same on every rank that came: two ranks with one number, another world size, version or agreement

@@ -19,8 +19,9 @@ auto members(MemoryVote& vote) { return std::tie(vote.is_enough); }
 
 bool vote_on_memory(Comm& comm, uint64_t bytes) {
   const uint64_t sharers = memory_sharers(comm).size();
-  return std::ranges::all_of(gather(comm, MemoryVote{bytes <= comm.device->free_bytes() / sharers}),
-                             &MemoryVote::is_enough);
+  return fold(comm, MemoryVote{bytes <= comm.device->free_bytes() / sharers},
+              [](MemoryVote& all, const MemoryVote& more, int) { all.is_enough &= more.is_enough; })
+      .is_enough;
 }
 
 }  // namespace tpplan

@@ -43,9 +43,11 @@ std::optional<Fault> shortage_here(const Comm& comm, const Manifest& manifest) {
 
 void ask_for_memory(Comm& comm, const Manifest& manifest) {
   begin_step(comm, "asking for memory");
-  for (const MemoryState& state : gather(comm, MemoryState{shortage_here(comm, manifest)})) {
-    if (state.shortage) throw *state.shortage;
-  }
+  const MemoryState all =
+      fold(comm, MemoryState{shortage_here(comm, manifest)}, [](MemoryState& first, MemoryState more, int) {
+        if (!first.shortage) first.shortage = std::move(more.shortage);
+      });
+  if (all.shortage) throw *all.shortage;
 }
 
 }  // namespace tpplan

@@ -321,7 +321,7 @@ void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checks
       if (rank >= first && rank < first + at_a_time) mine.lines.push_back(line_of(s));
     }
     for (const RankLines& lines : gather(comm, mine)) {
-      for (const std::string& one : lines.lines) text += comm.rank == 0 ? one : "";
+      for (const std::string& one : lines.lines) text += one;
     }
   }
   if (comm.rank != 0) return;
@@ -341,16 +341,14 @@ std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const C
     });
   };
   work_together(comm, "verify: comparing checksums", job.stores.empty() ? std::function<void()>() : compare);
-  const size_t processes = static_cast<size_t>(comm.world) / std::max<size_t>(1, comm.process.size());
-  mine.faults.resize(std::min(mine.faults.size(), std::max<size_t>(1, kMaxFaults / processes)));
-  std::vector<Fault> all;
-  for (RankFaults& rank : gather(comm, mine)) {
-    for (Fault& fault : rank.faults) {  // what is wrong with the file itself all say alike
-      const bool is_said = std::ranges::any_of(all, [&](const Fault& said) { return said.message == fault.message; });
-      if (!is_said && all.size() < kMaxFaults) all.push_back(std::move(fault));
-    }
-  }
-  return all;
+  return fold(comm, mine,
+              [](RankFaults& all, RankFaults more, int) {
+                for (Fault& fault : more.faults) {  // what is wrong with the file itself all say alike
+                  const bool is_said = std::ranges::count(all.faults, fault.message, &Fault::message) != 0;
+                  if (!is_said && all.faults.size() < kMaxFaults) all.faults.push_back(std::move(fault));
+                }
+              })
+      .faults;
 }
 
 }  // namespace tpplan

@@ -148,7 +148,7 @@ std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
   } catch (...) {
     mine.fault = located(comm, current_fault());
   }
-  NewName agreed = std::move(gather(comm, mine).front());
+  const NewName agreed = hear_first(comm, mine);
   if (agreed.fault) throw *agreed.fault;
   return agreed.name;
 }

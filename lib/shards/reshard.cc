@@ -337,13 +337,16 @@ std::string file_of(const ReshardInput& input, const PieceKey& key) {
 void check_read(Mover& mover, const MovedSums& sums, const Comm& comm) {
   const ReshardInput& input = mover.input;
   const Manifest& names = input.is_known ? *input.known.manifest : *input.after;
-  for (const auto& [key, part] : sums.read) {
-    if (key.file % static_cast<uint64_t>(comm.world) != static_cast<uint64_t>(comm.rank) || part.bytes != part.all)
-      continue;
-    mover.result.checked_bytes += part.bytes;
-    const uint32_t found = crc32c_of(part.sum, part.all);
-    if (found != part.kept)
-      throw Fault(*sum_fault(found, part.kept, path_of(names, tensor_of(names, key.tensor)), file_of(input, key)));
+  const uint64_t end = sums.read.empty() ? 0 : sums.read.rbegin()->first.file + 1;
+  for (uint64_t number = static_cast<uint64_t>(comm.rank); number < end; number += static_cast<uint64_t>(comm.world)) {
+    for (auto at = sums.read.lower_bound({.file = number}); at != sums.read.end() && at->first.file == number; ++at) {
+      const auto& [key, part] = *at;
+      if (part.bytes != part.all) continue;
+      mover.result.checked_bytes += part.bytes;
+      const uint32_t found = crc32c_of(part.sum, part.all);
+      if (found != part.kept)
+        throw Fault(*sum_fault(found, part.kept, path_of(names, tensor_of(names, key.tensor)), file_of(input, key)));
+    }
   }
 }
 

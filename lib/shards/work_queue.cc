@@ -15,8 +15,6 @@
 namespace tpplan {
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(2);
-
 // Of a thread that has no memory to say why it stops, that is the reason.
 void keep_current_fault(WorkQueue& queue) {
   try {
@@ -35,7 +33,8 @@ void run_worker(WorkQueue& queue, const Worker& worker, const CallPlace& place) 
     keep_current_fault(queue);
   }
   end_work();
-  --queue.running;
+  const std::lock_guard lock(queue.mutex);
+  if (--queue.running == 0) queue.ended.notify_all();
 }
 
 }  // namespace
@@ -70,9 +69,8 @@ void stop_work(WorkQueue& queue, std::optional<Fault> fault) {
 }
 
 bool wait_for_work(WorkQueue& queue, double seconds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (queue.running != 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kLook);
-  return queue.running == 0;
+  std::unique_lock lock(queue.mutex);
+  return queue.ended.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return queue.running == 0; });
 }
 
 void join_work(WorkQueue& queue) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -22,7 +23,8 @@ struct WorkQueue {
   std::atomic<int> running{0};
   std::atomic<uint64_t> done_bytes{0};
   std::atomic<bool> stop{false};
-  std::mutex mutex;  // guards fault
+  std::mutex mutex;  // guards fault, and who waits for `running` to become 0
+  std::condition_variable ended;
   std::optional<Fault> fault;
   std::vector<std::jthread> threads;  // joined at the latest with the queue
 };

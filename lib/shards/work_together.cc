@@ -11,18 +11,25 @@
 namespace tpplan {
 namespace {
 
-// Seconds between signs of life, well within the deadline. All hear all, so that many ranks say it less often.
+// Seconds between signs of life, well within the deadline. Rank 0 hears all, so that many ranks say it less often.
 double heartbeat(const Comm& comm) { return std::min(0.1 * std::max(1.0, comm.world / 32.0), comm.deadline / 4); }
 
 constexpr double kSecondsALine = 1, kSecondsABar = 0.05;
 
-// What a rank says of its work.
+// What a rank says of its work, and what all say together: the first fault.
 struct WorkState {
   bool is_busy = false;
   uint64_t done_bytes = 0, total_bytes = 0;
   std::optional<Fault> fault;
 };
 auto members(WorkState& state) { return std::tie(state.is_busy, state.done_bytes, state.total_bytes, state.fault); }
+
+void add_state(WorkState& all, WorkState more, int) {
+  all.is_busy |= more.is_busy;
+  all.done_bytes += more.done_bytes;
+  all.total_bytes += more.total_bytes;
+  if (!all.fault) all.fault = std::move(more.fault);
+}
 
 WorkState state_of(const Comm& comm, WorkQueue& queue, const Progress& progress) {
   WorkState state{.is_busy = !wait_for_work(queue, heartbeat(comm)), .total_bytes = progress.total_bytes, .fault = {}};
@@ -46,23 +53,17 @@ void finish_together(Comm& comm, WorkQueue& queue, const Progress& progress) {
   std::optional<Fault> fault;
   double shown = 0;
   for (bool busy = true; busy;) {
-    std::vector<WorkState> all;
+    WorkState all;
     try {
-      all = gather(comm, state_of(comm, queue, progress));
+      all = fold(comm, state_of(comm, queue, progress), add_state);
     } catch (...) {
       stop_work(queue);
       join_work(queue);
       throw;
     }
-    uint64_t done = 0, total = 0;
-    for (const WorkState& state : all) {
-      done += state.done_bytes;
-      total += state.total_bytes;
-    }
-    show_progress(progress, done, total, seconds_since(start), shown);
-    busy = std::ranges::any_of(all, &WorkState::is_busy);
-    const auto failed = std::ranges::find_if(all, [](const WorkState& state) { return state.fault.has_value(); });
-    if (!fault && failed != all.end()) fault = failed->fault;
+    show_progress(progress, all.done_bytes, all.total_bytes, seconds_since(start), shown);
+    busy = all.is_busy;
+    if (!fault) fault = std::move(all.fault);
     if (fault) stop_work(queue);
   }
   join_work(queue);

@@ -187,11 +187,14 @@ int body(Comm& comm) {
   const char* type = std::getenv("TPPLAN_DRIVER_REDUCES");
   if (!(type != nullptr ? reduce_as_asked(job, type) : work(job))) return 1;
   begin_step(comm, "gather texts");
-  std::vector<std::string> all;
-  if (!comm.backend->gather_texts(comm, job.lines, all)) return 1;
-  for (const std::string& lines : all) {
-    if (comm.rank == 0) std::fputs(lines.c_str(), stdout);
-  }
+  const auto join = [](const std::vector<std::string>& texts) {
+    std::string lines;
+    for (const std::string& text : texts) lines += text;
+    return lines;
+  };
+  std::string all;
+  if (!comm.backend->fold_texts(comm, job.lines, join, all)) return 1;
+  if (comm.rank == 0) std::fputs(all.c_str(), stdout);
   return 0;
 }
 

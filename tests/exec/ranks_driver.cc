@@ -30,10 +30,16 @@ Mesh mesh_of(std::string_view text) {
 
 int report(Comm& comm, const std::string& results) {
   begin_step(comm, "gather the results");
-  std::vector<std::string> all;
-  require(comm, comm.backend->gather_texts(comm, sha256_hex(results), all));
+  std::string all;
+  const auto list = [](const std::vector<std::string>& texts) {
+    std::string lines;
+    for (size_t rank = 0; rank < texts.size(); ++rank)
+      lines += "rank " + std::to_string(rank) + " " + texts[rank] + "\n";
+    return lines;
+  };
+  require(comm, comm.backend->fold_texts(comm, sha256_hex(results), list, all));
   if (comm.rank != 0) return 0;
-  for (size_t rank = 0; rank < all.size(); ++rank) std::printf("rank %zu %s\n", rank, all[rank].c_str());
+  std::fputs(all.c_str(), stdout);
   std::fflush(stdout);
   return 0;
 }

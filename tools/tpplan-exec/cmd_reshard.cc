@@ -58,15 +58,15 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   MovedSums sums;
   return run_job(after, job, agreement_of(command, input.is_known ? input.known.first : input.source), [&](Comm& comm) {
     const ReshardResult result = reshard(comm, input, sums, after.sha256, arguments.to, job.staging);
-    RankMoves all;
-    for (const RankMoves& rank : gather(comm, RankMoves{result.read_bytes, result.written_bytes, result.kept_bytes,
-                                                        result.opened_files, result.checked_bytes})) {
-      all.read += rank.read;
-      all.written += rank.written;
-      all.kept += rank.kept;
-      all.checked += rank.checked;
-      all.opened = std::max(all.opened, rank.opened);
-    }
+    const RankMoves mine{result.read_bytes, result.written_bytes, result.kept_bytes, result.opened_files,
+                         result.checked_bytes};
+    const RankMoves all = fold(comm, mine, [](RankMoves& sum, const RankMoves& rank, int) {
+      sum.read += rank.read;
+      sum.written += rank.written;
+      sum.kept += rank.kept;
+      sum.checked += rank.checked;
+      sum.opened = std::max(sum.opened, rank.opened);
+    });
     if (comm.rank != 0) return 0;
     if (job.json)
       print_result([&](JsonWriter& json) {

@@ -20,26 +20,22 @@ struct RankSaves {
 };
 auto members(RankSaves& bytes) { return std::tie(bytes.folder, bytes.file); }
 
-void print_sums(const SaveArguments& arguments, const std::vector<RankSaves>& ranks, const JobArguments& job) {
-  uint64_t folder = 0, file = 0;
-  for (const RankSaves& rank : ranks) {
-    folder += rank.folder;
-    file += rank.file;
-  }
+void print_sums(const SaveArguments& arguments, const RankSaves& all, int ranks, const JobArguments& job) {
   if (job.json) {
     print_result([&](JsonWriter& json) {
-      write_member(json, "folder_bytes", folder);
-      write_member(json, "file_bytes", file);
+      write_member(json, "folder_bytes", all.folder);
+      write_member(json, "file_bytes", all.file);
     });
     return;
   }
   if (!speaks_to_people(job)) return;
   if (!arguments.output.empty())
-    print(STDERR_FILENO, fmt::format("{} written to {} by {}\n", human_bytes(folder),
-                                     escape_for_terminal(arguments.output), counted(ranks.size(), "rank")));
+    print(STDERR_FILENO,
+          fmt::format("{} written to {} by {}\n", human_bytes(all.folder), escape_for_terminal(arguments.output),
+                      counted(static_cast<uint64_t>(ranks), "rank")));
   if (!arguments.consolidated.empty())
     print(STDERR_FILENO,
-          fmt::format("{} written to {}\n", human_bytes(file), escape_for_terminal(arguments.consolidated)));
+          fmt::format("{} written to {}\n", human_bytes(all.file), escape_for_terminal(arguments.consolidated)));
 }
 
 }  // namespace
@@ -70,8 +66,11 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
         options.path = arguments.consolidated;
         options.max_file_bytes = arguments.max_file_bytes;
         if (!arguments.consolidated.empty()) mine.file = save_whole(comm, store, options);
-        const std::vector<RankSaves> all = gather(comm, mine);
-        if (comm.rank == 0) print_sums(arguments, all, job);
+        const RankSaves all = fold(comm, mine, [](RankSaves& sum, const RankSaves& rank, int) {
+          sum.folder += rank.folder;
+          sum.file += rank.file;
+        });
+        if (comm.rank == 0) print_sums(arguments, all, comm.world, job);
         return 0;
       });
 }

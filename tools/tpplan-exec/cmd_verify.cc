@@ -25,6 +25,13 @@ auto members(RankProof& proof) {
   return std::tie(proof.compared_bytes, proof.checked_bytes, proof.read_bytes, proof.seconds);
 }
 
+void add_proof(RankProof& all, const RankProof& more, int) {
+  all.compared_bytes += more.compared_bytes;
+  all.checked_bytes += more.checked_bytes;
+  all.read_bytes += more.read_bytes;
+  all.seconds = std::max(all.seconds, more.seconds);
+}
+
 // Compares or writes the checksums. Returns the exit status.
 int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestInput& input,
                   std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
@@ -44,24 +51,25 @@ int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestIn
   return status;
 }
 
-void print_proof(const VerifyArguments& arguments, const ManifestInput& input, const VerifyResult& result,
-                 uint64_t checked, const JobArguments& job) {
+void print_proof(const VerifyArguments& arguments, const ManifestInput& input, const RankProof& result,
+                 const JobArguments& job) {
   const bool compared = !arguments.weights.empty();
   if (job.json) {
     print_result([&](JsonWriter& json) {
       write_member(json, "equal", true);
       write_member(json, "compared_bytes", result.compared_bytes);
-      write_member(json, "checked_bytes", checked);
+      write_member(json, "checked_bytes", result.checked_bytes);
       write_seconds(json, result.seconds);
     });
   } else if (speaks_to_people(job)) {
-    print(
-        STDERR_FILENO,
-        fmt::format("the shards tile {}{}{}{}\n",
-                    counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
-                    compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
-                    checked == 0 ? "" : fmt::format("; {} agree with the checksums beside them", human_bytes(checked)),
-                    arguments.checksums.empty() ? "" : "; checksums agree"));
+    print(STDERR_FILENO,
+          fmt::format("the shards tile {}{}{}{}\n",
+                      counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
+                      compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
+                      result.checked_bytes == 0
+                          ? ""
+                          : fmt::format("; {} agree with the checksums beside them", human_bytes(result.checked_bytes)),
+                      arguments.checksums.empty() ? "" : "; checksums agree"));
   }
 }
 
@@ -104,25 +112,20 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
         if (!arguments.weights.empty())
           result = verify_shards(comm, weights, work_of(comm, shared), job.threads, progress_of(comm, job));
         if (result.difference) throw *result.difference;
-        VerifyResult total;
-        uint64_t checked = 0, read_bytes = 0;
-        for (const RankProof& rank :
-             gather(comm, RankProof{result.compared_bytes, read.checked_bytes, read.read_bytes,
-                                    arguments.weights.empty() ? read.seconds : result.seconds})) {
-          total.seconds = std::max(total.seconds, rank.seconds);
-          total.compared_bytes += rank.compared_bytes;
-          checked += rank.checked_bytes;
-          read_bytes += rank.read_bytes;
-        }
-        if (arguments.weights.empty() && !hashes && checked < read_bytes)
+        const RankProof total = fold(comm,
+                                     RankProof{result.compared_bytes, read.checked_bytes, read.read_bytes,
+                                               arguments.weights.empty() ? read.seconds : result.seconds},
+                                     add_proof);
+        if (arguments.weights.empty() && !hashes && total.checked_bytes < total.read_bytes)
           throw Fault{.code = Code::TP8044,
                       .message = fmt::format("{} of {} stand there without a checksum",
-                                             human_bytes(read_bytes - checked), human_bytes(read_bytes)),
+                                             human_bytes(total.read_bytes - total.checked_bytes),
+                                             human_bytes(total.read_bytes)),
                       .help = "give --weights or --checksums to compare with",
                       .place = arguments.from};
         int found = 0;
         if (hashes) found = use_checksums(comm, arguments, input, work_of(comm, shared), loaded.missing, job.threads);
-        if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, checked, job);
+        if (comm.rank == 0 && found == 0) print_proof(arguments, input, total, job);
         return found;
       });
 }

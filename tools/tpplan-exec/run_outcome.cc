@@ -68,16 +68,15 @@ void put(const RankResults& results, Outcome& outcome) {
 
 void combine(Comm& comm, Outcome& outcome) {
   begin_step(comm, "results of all ranks");
-  const std::vector<RankResults> all = gather(comm, results_of(outcome));
-  RankResults total = all.front();
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (!add(total, all[rank]))
-      throw Fault{.code = Code::TP8013,
-                  .message = fmt::format("rank {} ran another schedule than rank 0", rank),
-                  .help = "install one version everywhere; if it is one already, report it",
-                  .rank = static_cast<int>(rank)};
-  }
-  put(total, outcome);
+  put(fold(comm, results_of(outcome),
+           [](RankResults& total, const RankResults& more, int rank) {
+             if (!add(total, more))
+               throw Fault{.code = Code::TP8013,
+                           .message = fmt::format("rank {} ran another schedule than rank 0", rank),
+                           .help = "install one version everywhere; if it is one already, report it",
+                           .rank = rank};
+           }),
+      outcome);
 }
 
 bool is_wrong(const ProductResult& r) { return is_wrong(r.fault) || r.wrong + r.input_wrong + r.weight_wrong != 0; }

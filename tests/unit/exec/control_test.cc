@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Backend kTexts = {
-    .name = "texts", .gather_texts = gather_texts_by_control, .publish_state = publish_state_by_control};
+    .name = "texts", .fold_texts = fold_texts_by_control, .publish_state = publish_state_by_control};
 
 struct Outcome {
   bool joined = false;
@@ -58,6 +58,17 @@ std::vector<Outcome> run_job(int world, double deadline, const std::function<voi
   return outcomes;
 }
 
+std::string join(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return all;
+}
+
+bool wait_for_all(Comm& comm) {
+  std::string all;
+  return comm.backend->fold_texts(comm, "", join, all);
+}
+
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -73,11 +84,10 @@ TEST_CASE("texts of all sizes reach every rank, round after round, and the end i
     CHECK(comm.local_rank == comm.rank);
     for (int round = 0; round < 6; ++round) {
       begin_step(comm, "round");
-      std::vector<std::string> all;
-      if (!comm.backend->gather_texts(comm, text_of(comm.rank, round), all)) return;
-      bool fine = all.size() == 5;
-      for (int rank = 0; fine && rank < 5; ++rank) fine = all[static_cast<size_t>(rank)] == text_of(rank, round);
-      right[self] += fine;
+      std::string all, expected;
+      for (int rank = 0; rank < 5; ++rank) expected += text_of(rank, round);
+      if (!comm.backend->fold_texts(comm, text_of(comm.rank, round), join, all)) return;
+      right[self] += all == expected;
     }
     ended[self] = end_together(comm, 0);
   });
@@ -98,9 +108,8 @@ TEST_CASE("a rank that fails is heard at once by ranks that wait, in the same wo
   for (const int culprit : {0, 2}) {
     const std::vector<Outcome> outcomes = run_job(4, 20, [&](Comm& comm) {
       begin_step(comm, "load x");
-      std::vector<std::string> all;
       if (comm.rank == culprit) return fail(comm, Code::TP8029, "the disk is on fire");
-      comm.backend->gather_texts(comm, "", all);
+      wait_for_all(comm);
     });
     for (const Outcome& outcome : outcomes) {
       CHECK(outcome.fault == "rank " + std::to_string(culprit) + " failed at step 1 (load x): the disk is on fire");
@@ -112,10 +121,9 @@ TEST_CASE("a rank that fails is heard at once by ranks that wait, in the same wo
 TEST_CASE(
     "a rank that is late is named, with the step where it is, by whoever waits for it and by who waits for those") {
   const std::vector<Outcome> outcomes = run_job(3, 1, [&](Comm& comm) {
-    std::vector<std::string> all;
     begin_step(comm, "first");
     if (comm.rank == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-    if (!comm.backend->gather_texts(comm, "", all)) return;
+    if (!wait_for_all(comm)) return;
   });
   for (const int rank : {0, 2}) {
     CHECK(contains(outcomes[static_cast<size_t>(rank)].fault,
@@ -129,8 +137,7 @@ TEST_CASE("a rank whose connection ends without a word is gone, for those who wa
     const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
       begin_step(comm, "work");
       if (comm.rank == 1) return;  // its channel closes with its Comm
-      std::vector<std::string> all;
-      at_end ? void(end_together(comm, 0)) : void(comm.backend->gather_texts(comm, "", all));
+      at_end ? void(end_together(comm, 0)) : void(wait_for_all(comm));
     });
     for (const int rank : {0, 2}) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
@@ -145,9 +152,8 @@ TEST_CASE("a rank whose connection ends without a word is gone, for those who wa
 TEST_CASE("a rank that ended while another still wants a text is named with its status") {
   const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
     begin_step(comm, "work");
-    std::vector<std::string> all;
     if (comm.rank == 2)
-      comm.backend->gather_texts(comm, "", all);
+      wait_for_all(comm);
     else
       std::ignore = end_together(comm, comm.rank);
   });

@@ -86,7 +86,7 @@ void check_refused(const std::vector<Caller>& all, std::string_view why, double 
 
 }  // namespace
 
-TEST_CASE("ranks meet over IPv4 and IPv6, and know each other's hosts") {
+TEST_CASE("ranks meet over IPv4 and IPv6, and know who is on their node") {
   for (const char* address : {"127.0.0.1", "::1", "localhost"}) {
     int port = 0;
     try {
@@ -98,7 +98,7 @@ TEST_CASE("ranks meet over IPv4 and IPv6, and know each other's hosts") {
     meet_all(all);
     for (const Caller& caller : all) {
       CHECK_MESSAGE(caller.came, address, ": ", caller.fault);
-      CHECK(caller.connections.hosts == std::vector<std::string>(5, host_identity()));
+      CHECK(caller.connections.node == std::vector<int>{0, 1, 2, 3, 4});
       CHECK(caller.connections.sockets.size() == (caller.options.rank == 0 ? 5 : 1));
     }
   }
@@ -216,7 +216,7 @@ TEST_CASE("strangers at the port are passed over: garbage, silence, half a word,
 
 TEST_CASE("frames are read back from any pieces, and nothing else is taken for one") {
   const Frame frame{
-      .type = FrameType::Texts, .numbers = {7, 1ull << 63}, .texts = {"", "a\0b", std::string(1000, 'x')}};
+      .type = FrameType::Agreed, .numbers = {7, 1ull << 63}, .texts = {"", "a\0b", std::string(1000, 'x')}};
   const std::string bytes = encode(frame);
   std::string buffer;
   Frame read;
