@@ -109,8 +109,9 @@ JobEnd run_process_rank(const BackendRow& row, const RankIdentity& who, const La
             .deadline = options.deadline,
             .start_deadline = std::max(options.deadline, options.start_deadline)};
   row.connect(comm, who, options);
-  if (!start_together(comm)) return {.status = 1, .fault = comm.fault};
+  if (!start_together(comm)) return {.status = 1, .fault = comm.fault, .has_begun = true};
   JobEnd end = run_rank(comm, body);
+  end.has_begun = true;
   if (!end.fault && row.finish != nullptr) row.finish(comm);
   return end;
 }

@@ -28,6 +28,7 @@ using RankBody = std::function<int(Comm& comm)>;
 struct JobEnd {
   int status = 0;
   std::optional<Fault> fault;
+  bool has_begun = false;  // the ranks have met; a fault before that may be this rank's alone, or that of all
 };
 
 // Runs `body` on every rank that lives in this process. A job that cannot be set up ends with a fault, too (TP8001 to

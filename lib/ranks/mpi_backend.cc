@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -20,6 +21,7 @@
 #include "ranks/deadline.h"
 #include "ranks/end_process.h"
 #include "ranks/mpi_library.h"
+#include "ranks/node_ranks.h"
 #include "ranks/reduce_by_moves.h"
 #include "ranks/sockets.h"
 
@@ -27,7 +29,9 @@ namespace tpplan {
 namespace {
 
 constexpr int kTag = 7;
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of one message; larger moves are several
+constexpr const char* kStartStage = "MPI_Init";
+constexpr auto kOthersSpeak = std::chrono::seconds(2);  // until a launcher has ended all, once one of them has
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;      // of one message; larger moves are several
 
 const MpiLibrary& library_of(const Comm& comm) { return *static_cast<const MpiLibrary*>(comm.state.get()); }
 
@@ -186,16 +190,16 @@ constexpr Backend kMpi = {.name = "mpi",
                           .fold_texts = fold_texts_by_control,
                           .publish_state = publish_state_by_control};
 
-// Ends the process with `late` when a call that cannot be given up takes longer than the deadline. By a thread:
-// MPI_Init has no form that returns early, and nothing may go on beside a call that hangs.
-template <typename Call>
-int within_deadline(double seconds, const Fault& late, Call call) {
+// Ends the process with what `late` says when a call that cannot be given up takes longer than the deadline. By a
+// thread: MPI_Init has no form that returns early, and nothing may go on beside a call that hangs.
+template <typename Late, typename Call>
+int within_deadline(double seconds, Late late, Call call) {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
   std::thread guard([&] {
     std::unique_lock lock(mutex);
-    if (!changed.wait_until(lock, after(seconds), [&] { return done; })) end_process(late);
+    if (!changed.wait_until(lock, after(seconds), [&] { return done; })) end_process(late());
   });
   const int result = call();
   {
@@ -205,6 +209,21 @@ int within_deadline(double seconds, const Fault& late, Call call) {
   changed.notify_all();
   guard.join();
   return result;
+}
+
+// Why MPI_Init has not come back, said once a node: by the first rank that is in it; the others leave it the time.
+Fault late_start(int rank, int world, double seconds) {
+  const std::vector<NodeRank> here = find_node_ranks(kStartStage);
+  const auto speaker = std::ranges::find(here, true, &NodeRank::is_inside);
+  if (speaker != here.end() && speaker->rank < rank) std::this_thread::sleep_for(kOthersSpeak);
+  return {
+      .code = Code::TP8005,
+      .message = fmt::format("rank {}: MPI_Init has not come back within {:.3g} s on {}: {}", rank, seconds,
+                             host_identity().substr(0, host_identity().find(' ')), describe(here, kStartStage, world)),
+      .help = world > static_cast<int>(here.size())
+                  ? "see to who is not there, here or on the other nodes, whose ranks say the same of theirs; or give "
+                    "--deadline more seconds"
+                  : "see to who is not there, or stands elsewhere than the others, or give --deadline more seconds"};
 }
 
 // Rank 0's host identity and port, from rank 0 to all, over MPI. Throws where they do not come.
@@ -286,13 +305,11 @@ void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
                              .agreement = options.agreement};
   if (who.has_address) join_job(comm, endpoint);
   int provided = 0;
-  const Fault late{.code = Code::TP8005,
-                   .message = fmt::format(
-                       "rank {}: MPI_Init has not come back within {:.3g} s: some of the {} ranks have not started",
-                       who.rank, options.deadline, who.world),
-                   .help = "see which of them are missing, or give --deadline more seconds"};
-  int error = within_deadline(options.deadline, late,
-                              [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
+  const std::string name = name_thread(kStartStage);
+  int error = within_deadline(
+      options.deadline, [&] { return late_start(who.rank, who.world, options.deadline); },
+      [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
+  std::ignore = name_thread(name);
   mpi->comm_set_errhandler(mpi->world, mpi->errors_return);
   int rank = -1, world = -1;
   if (error == kMpiSuccess) error = mpi->comm_rank(mpi->world, &rank);
@@ -309,9 +326,11 @@ void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
 }
 
 void finish_mpi(Comm& comm) {
-  const Fault late{
-      .code = Code::TP8008,
-      .message = fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline)};
+  const auto late = [&] {
+    return Fault{
+        .code = Code::TP8008,
+        .message = fmt::format("rank {}: MPI_Finalize has not come back within {:.3g} s", comm.rank, comm.deadline)};
+  };
   within_deadline(comm.deadline, late, [&] { return library_of(comm).finalize(); });
 }
 

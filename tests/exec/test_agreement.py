@@ -1,5 +1,7 @@
 """Ranks that were given different weights or options do not begin: the odd one is named."""
 
+import re
+
 import pytest
 from executor import EXECUTOR
 from ranks import mpirun, needs_mpi
@@ -45,3 +47,33 @@ def test_a_rank_with_a_stale_copy_is_named_and_nothing_is_written(job, tmp_path)
     assert result.returncode != 0 and "TP8006" in result.stderr, result.stderr
     assert "rank 1 does not agree with rank 0" in result.stderr and "samples" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+# What is wrong with the inputs of some ranks of three: whose they are, and what of it is said.
+BEFORE_THEY_MEET = {
+    "the weights of all": ("*", "load m.json --weights nothing", "TP1001"),
+    "the weights of one": ("1", "load m.json --weights nothing", "TP1001"),
+    "the manifest of all": ("*", "load w --weights w", "TP1003"),
+    "the mesh of all": ("*", "load other.json --weights w", "TP8003"),
+    "the mesh of one": ("2", "load other.json --weights w", "TP8003"),
+}
+
+
+@needs_mpi
+@pytest.mark.parametrize("what", BEFORE_THEY_MEET)
+def test_what_keeps_ranks_from_meeting_is_said_once(what, tmp_path):
+    """Though it is one rank's alone, and though the launcher ends all as soon as one has ended."""
+    ranks, words, code = BEFORE_THEY_MEET[what]
+    for name, ways in (("m.json", 3), ("other.json", 2)):
+        compile_manifest(tmp_path, SHAPES, {"m.a": [None, "tp"]}, {"tp": ways}, name)
+    write_file(tmp_path / "w", random_tensors(SHAPES))
+    script = tmp_path / "start"
+    common = "--backend mpi --deadline 20 --quiet"
+    script.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\ncase $OMPI_COMM_WORLD_RANK in {ranks}) exec {EXECUTOR} {words} {common};; "
+        f"*) exec {EXECUTOR} load m.json --weights w {common};; esac\n"
+    )
+    script.chmod(0o755)
+    result = mpirun(3, script)
+    assert result.returncode != 0
+    assert re.findall(r"error\[(\w+)\]", result.stderr) == [code], result.stderr

@@ -5,6 +5,7 @@ import os
 import re
 import types
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -116,8 +117,30 @@ def test_a_rank_that_stays_away_from_mpi_itself_is_an_error_in_time(mpi):
     script = f'[ "$OMPI_COMM_WORLD_RANK" != 1 ] || exec sleep 30; exec {RANKS} mpi 3 steps {mpi.deadline}'
     result = mpirun(3, "sh", "-c", script, timeout=40)
     assert result.returncode != 0
-    assert f"MPI_Init has not come back within {mpi.deadline} s: some of the 3 ranks have not started" in result.stderr
+    assert re.search(
+        rf"rank 0: MPI_Init has not come back within {mpi.deadline} s on \S+: in MPI_Init are ranks 0 and 2; "
+        r"not there: rank 1 \(process \d+, `sleep`, waits in \w+ of the kernel\)\n",
+        result.stderr,
+    ), result.stderr
+    assert result.stderr.count("TP8005") <= 1, "said once a node"
     assert result.seconds < mpi.in_time + 1  # mpirun waits a second for the sleeping one
+
+
+FAULTY = Path(RANKS).parent / "libtpplan_faulty_calls.so"
+
+
+@needs_mpi
+@pytest.mark.skipif(not FAULTY.exists(), reason="sanitizers have an allocator of their own")
+def test_a_rank_that_hangs_within_mpi_init_is_told_from_those_that_wait_for_it(mpi):
+    """In the 40th file that it closes: MPI_Init closes a hundred, and what is before it a dozen."""
+    hangs = {"LD_PRELOAD": FAULTY, "FAULTY_CALL": "name=close,number=40,kind=hang,rank=1"}
+    result = mpirun(3, RANKS, "mpi", "3", "steps", mpi.deadline, timeout=40, **hangs)
+    assert result.returncode != 0
+    assert re.search(
+        r"in MPI_Init are ranks 0, 1 and 2; rank 1 \(process \d+\) waits in \w*pause of the kernel, the others ",
+        result.stderr,
+    ), result.stderr
+    assert result.seconds < mpi.in_time + 1
 
 
 @needs_mpi

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,21 @@ struct Findings {
   std::string format{kForPeople};
   std::vector<std::string> lines;  // with "json"
   FindingCounts counts;
+  bool (*is_speaker)() = nullptr;
+  std::optional<bool> speaks;  // what it has answered
 };
 
 Findings& findings() {
   static Findings all;
   return all;
+}
+
+bool is_heard(bool is_error) {
+  Findings& all = findings();
+  const std::lock_guard lock(all.mutex);
+  if (!is_error || all.is_speaker == nullptr || all.format == "json") return true;
+  if (!all.speaks) all.speaks = all.is_speaker();
+  return *all.speaks;
 }
 
 void add_lines(const std::string& lines, const FindingCounts& counts) {
@@ -57,8 +68,16 @@ void write_findings_as(std::string_view format) {
   set_last_word(say_last_word);
 }
 
+void say_errors_if(bool (*is_speaker)()) {
+  Findings& all = findings();
+  const std::lock_guard lock(all.mutex);
+  all.is_speaker = is_speaker;
+  all.speaks.reset();
+}
+
 int report(const Fault& fault, std::string_view place) {
   const int status = exit_status(fault);
+  if (!is_heard(status != 0)) return status;
   const RenderOptions look = render_options(STDERR_FILENO, ColorChoice::Auto);
   if (findings().format == kForPeople)
     print(STDERR_FILENO, render_human(fault, place.empty() ? "tpplan-exec" : place, look), {.color = look.color});
@@ -69,6 +88,7 @@ int report(const Fault& fault, std::string_view place) {
 
 int report(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
+  if (!is_heard(exit_status(diagnostics) != 0)) return exit_status(diagnostics);
   if (findings().format == kForPeople)
     print_findings(STDERR_FILENO, diagnostics, sources, ColorChoice::Auto);
   else

@@ -20,6 +20,11 @@ void write_findings_as(std::string_view format);
 int report(const Fault& fault, std::string_view place = {});
 int report(Diagnostics& diagnostics, const Sources& sources);
 
+// From now on `is_speaker` is asked, once, when there is an error to say; where it answers no, errors stay unsaid, but
+// in a document. nullptr: all are said, as at the beginning. Of ranks that all find the same before they meet one is to
+// say it.
+void say_errors_if(bool (*is_speaker)());
+
 // At the end of a command: with "json" the document of schemas/diagnostics.schema.json, without findings too.
 void finish_report();
 

@@ -4,14 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
+#include <tuple>
 
 #include "base/file_limit.h"
 #include "base/long_calls.h"
 #include "base/text.h"
 #include "base/write_file.h"
+#include "ranks/node_ranks.h"
 #include "ranks/rank_source.h"
 #include "ranks/stuck_calls.h"
 #include "shards/ask_for_memory.h"
@@ -37,6 +41,28 @@ bool says(const Fault& fault) {
   } catch (const Fault&) {  // of its variables
     return true;
   }
+}
+
+constexpr const char* kFailedStart = "failed start";
+constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersSay = std::chrono::milliseconds(1500);
+
+// What keeps ranks from meeting, most often all of them find at once: the first that does on each node says it, and the
+// others wait for that, for a launcher ends all when one has ended.
+bool speaks_for_its_node() {
+  RankIdentity who;
+  try {
+    who = find_rank(std::getenv);
+  } catch (const Fault&) {  // of its variables
+    return true;
+  }
+  if (who.world == 1) return true;
+  std::ignore = name_thread(kFailedStart);
+  std::this_thread::sleep_for(kOthersFail);
+  const std::vector<NodeRank> here = find_node_ranks(kFailedStart);
+  const auto first = std::ranges::find(here, true, &NodeRank::is_inside);
+  if (first == here.end() || first->rank >= who.rank) return true;
+  std::this_thread::sleep_for(kOthersSay);
+  return false;
 }
 
 }  // namespace
@@ -166,15 +192,21 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                               .start_deadline = job.start_deadline,
                               .agreement = fmt::format("manifest {}, {}, {}{}", input.sha256, kExecVersion, command,
                                                        job.broadcast ? "\nbroadcast" : "")};
-  const JobEnd end = run_ranks(options, body);
+  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+    say_errors_if(nullptr);
+    return body(comm);
+  });
   if (!end.fault) return end.status;
-  return std::max(end.status, says(*end.fault) ? report(*end.fault, input.file.name) : exit_status(*end.fault));
+  const bool is_own = !end.has_begun && end.fault->rank < 0;  // of a rank that met nobody: `report` asks who says it
+  return std::max(end.status,
+                  is_own || says(*end.fault) ? report(*end.fault, input.file.name) : exit_status(*end.fault));
 }
 
 int run_command(const std::string& manifest, const JobArguments& job, const std::function<int()>& command) {
   write_findings_as(job.format);
   raise_file_limit();
   end_when_stuck(job.deadline);
+  say_errors_if(speaks_for_its_node);
   int status = 0;
   try {
     // Of what is read before the ranks meet; variables that are wrong are refused where they meet.
