@@ -319,6 +319,28 @@ def test_a_function_with_its_own_backward_is_one_operation():
     ]
 
 
+class Nested(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.vmap(lambda row: Doubled.apply(row[None]) if x.dim() > 9 else row * 2)(Doubled.apply(x))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 4
+
+
+def test_a_function_is_one_operation_however_it_is_bound():
+    doubled, mapped, nested = Doubled.apply, torch.vmap, Nested.apply
+
+    class Uses(nn.Module):
+        def forward(self, x):
+            return nested(doubled(x) + mapped(lambda row: row + row)(x))
+
+    graph = graph_runs.Graph(exported(Uses()))
+    assert [n[0] for n in graph.nodes if n[0][0] != "@"] == ["Doubled", "vmap", "add", "Nested"]
+    assert torch.equal(doubled(torch.ones(2)), torch.full((2,), 2.0)) and "apply" not in vars(torch.autograd.Function.__mro__[1])
+
+
 class Rerun(nn.Module):
     """A layer in a function that runs it again for its gradient, torch's or another."""
 

@@ -68,28 +68,39 @@ def _floats(torch, result):
 @contextlib.contextmanager
 def _functions_recorded(recording, torch):
     """Functions with a backward of their own, and functions under vmap, count as one operation each; but for a checkpoint, whose
-    backward is that of what it runs."""
-    plain_apply, plain_vmap = torch.autograd.Function.__dict__["apply"], torch.vmap
+    backward is that of what it runs. Taken where torch 2.13 itself calls them, so that one that a program bound to a name before
+    is seen, too: Function.apply calls the apply of its base class, and torch.vmap vmap_impl."""
+    base, apis = torch.autograd.Function.__mro__[1], torch._functorch.apis
+    plain_vmap, inside = apis.vmap_impl, []
 
     def one(name, function, args, kwargs):
+        if inside:  # of what is one operation already
+            return function(*args, **kwargs)
         before = len(recording.nodes)
-        with torch._C.DisableTorchFunction():
-            result = record(recording, torch, name, function, args, kwargs)
+        inside.append(name)
+        try:
+            with torch._C.DisableTorchFunction():
+                result = record(recording, torch, name, function, args, kwargs)
+        finally:
+            inside.pop()
         if any(node[0] == "@enter" for node in recording.nodes[before:]):
             raise Untraceable(f"{place(recording)} runs modules inside of {name}, whose backward is its own")
         return result
 
     def apply(cls, *args, **kwargs):
-        if cls is torch.utils.checkpoint.CheckpointFunction:
+        if cls is torch.utils.checkpoint.CheckpointFunction and not inside:
             return args[0](*args[2:])
-        return one(cls.__name__, plain_apply.__get__(None, cls), args, kwargs)
+        return one(cls.__name__, super(base, cls).apply, args, kwargs)
 
-    def vmap(function, *options, **more):
-        mapped = plain_vmap(function, *options, **more)
-        return lambda *args, **kwargs: one("vmap", mapped, args, kwargs)
+    def vmap(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+        def mapped(*args, **kwargs):
+            return plain_vmap(function, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
 
-    torch.autograd.Function.apply, torch.vmap = classmethod(apply), vmap
+        return one("vmap", mapped, args, kwargs)
+
+    base.apply, apis.vmap_impl = classmethod(apply), vmap
     try:
         yield
     finally:
-        torch.autograd.Function.apply, torch.vmap = plain_apply, plain_vmap
+        del base.apply
+        apis.vmap_impl = plain_vmap
