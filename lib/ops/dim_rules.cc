@@ -24,6 +24,7 @@ struct DimRow {
   int absent;              // the dim where none is given
   bool is_linear = false;  // of an open sum it makes the open sum of what it makes of the terms
   int8_t keep_at = -1;
+  bool needs_some = false;  // raises an error of a tensor without elements
 };
 
 constexpr DimRow kDimRows[] = {
@@ -36,6 +37,12 @@ constexpr DimRow kDimRows[] = {
     {"cumsum", Along::Whole, Shape::Same, 1, 0, true},
     {"cumprod", Along::Whole, Shape::Same, 1, 0},
     {"logcumsumexp", Along::Whole, Shape::Same, 1, 0},
+    {"cummax", Along::Whole, Shape::Same, 1, 0},
+    {"cummin", Along::Whole, Shape::Same, 1, 0},
+    {"fft_fft", Along::Whole, Shape::Resized, 2, -1, true, -1, true},
+    {"fft_ifft", Along::Whole, Shape::Resized, 2, -1, true, -1, true},
+    {"fft_rfft", Along::Whole, Shape::Resized, 2, -1, true, -1, true},
+    {"fft_irfft", Along::Whole, Shape::Resized, 2, -1, true, -1, true},
     {"flip", Along::Whole, Shape::Same, 1, kAll, true},
     {"roll", Along::Whole, Shape::Same, 2, kAll, true},
     {"sort", Along::Whole, Shape::Same, 1, -1},
@@ -55,6 +62,7 @@ constexpr DimRow kDimRows[] = {
     {"var", Along::Whole, Shape::Drops, 1, kAll, false, 3},
     {"norm", Along::Whole, Shape::Drops, 2, kAll, false, 3},
     {"linalg_vector_norm", Along::Whole, Shape::Drops, 2, kAll, false, 3},
+    {"linalg_norm", Along::Whole, Shape::Drops, 2, kAll, false, 3},
     {"logsumexp", Along::Whole, Shape::Drops, 1, kAll, false, 2},
     {"prod", Along::Whole, Shape::Drops, 1, kAll, false, 2},
     {"count_nonzero", Along::Whole, Shape::Drops, 1, kAll},
@@ -162,8 +170,8 @@ MapId resized_map(OpCall& call, size_t dim, const DimMap& held, int64_t size) {
 }
 
 // Windows go over what every rank has something of; of no batch there may be none (torch 2.13).
-void need_channels(OpCall& call, OpResult& result, const Operand& x) {
-  for (size_t dim = 1; dim < x.layout->dims.size(); ++dim) {
+void need_elements(OpCall& call, OpResult& result, const Operand& x, size_t first) {
+  for (size_t dim = first; dim < x.layout->dims.size(); ++dim) {
     const std::vector<int64_t>& local = call.table.maps.maps[x.layout->dims[dim]].local;
     if (x.shape[dim] != 0 && std::find(local.begin(), local.end(), 0) != local.end())
       crash(result, Code::TP5102,
@@ -184,7 +192,8 @@ void rule_dim(OpCall& call, OpResult& result) {
   MapTable& maps = call.table.maps;
   const size_t ndim = x->layout->dims.size();
   const std::vector<bool> named = named_dims(call, row, keyword, ndim);
-  if (row.dim_at == kNoDim && row.shape == Shape::Resized) need_channels(call, result, *x);
+  if (row.dim_at == kNoDim && row.shape == Shape::Resized) need_elements(call, result, *x, 1);
+  if (row.needs_some) need_elements(call, result, *x, 0);
   Spread out;
   out.partial = x->layout->partial;
   if (x->layout->partial && !row.is_linear)

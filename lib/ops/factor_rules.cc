@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "ops/notation.h"
@@ -27,14 +28,14 @@ size_t dims_of(const DimTokens& tokens, size_t at, size_t ndim, size_t norm_dims
 
 // A factor of one operand meets what it was in those before. Dims of a `..` factor are aligned at the end.
 void meet(OpCall& call, OpResult& result, Factors& factors, const DimToken& token, std::span<const MapId> dims,
-          bool is_added) {
+          bool may_broadcast) {
   const auto [entry, is_new] = factors.try_emplace(token.factor, dims.begin(), dims.end());
   if (is_new) return;
   std::vector<MapId>& met = entry->second;
   if (dims.size() > met.size()) met.insert(met.begin(), dims.size() - met.size(), whole_map(call.table.maps, 1));
   for (size_t i = 0; i < dims.size(); ++i) {
     const size_t at = met.size() - dims.size() + i;
-    met[at] = join(call, result, met[at], dims[i], token.is_many || is_added,
+    met[at] = join(call, result, met[at], dims[i], token.is_many || may_broadcast,
                    token.is_many ? fmt::format("dim {}", at) : fmt::format("`{}`", token.factor));
   }
 }
@@ -55,7 +56,7 @@ Factors meet_all(OpCall& call, OpResult& result, const Notation& notation, std::
         const size_t begin = std::min(dim, dims.size()), count = dims_of(tokens, at, dims.size(), norm_dims);
         if (!tokens[at].is_one)
           meet(call, result, factors, tokens[at], dims.subspan(begin, std::min(count, dims.size() - begin)),
-               addend > 0);
+               addend > 0 || call.name == "einsum");
         dim += count;
       }
     }
@@ -73,6 +74,9 @@ AxisMask sum_factors(OpCall& call, OpResult& result, const Notation& notation, c
                                   [name = factor](const DimToken& token) { return token.factor == name; });
     for (const MapId map : met) {
       const DimMap& held = maps.maps[map];
+      if (notation.some && std::find(held.local.begin(), held.local.end(), 0) != held.local.end())
+        crash(result, Code::TP5102,
+              fmt::format("{}, and a rank has nothing of `{}`: {}", name_of(call), factor, map_text(maps, map)));
       if (whole && held.kind != MapKind::Whole) {
         if (call.name == "embedding")
           crash(result, Code::TP5102,
@@ -216,21 +220,37 @@ void rule_matmul(OpCall& call, OpResult& result) {
   apply_factors(call, result, text, std::move(operands));
 }
 
+namespace {
+
+// What torch takes for the result where the equation names none: what `...` stands for, and the letters that occur
+// once, in their order (at::native::einsum, torch 2.13).
+std::string implied_result(std::string_view operands) {
+  std::string letters;
+  for (const char c : operands) {
+    if (std::isalpha(static_cast<unsigned char>(c)) && std::count(operands.begin(), operands.end(), c) == 1)
+      letters += c;
+  }
+  std::sort(letters.begin(), letters.end());
+  return (operands.find("...") == std::string_view::npos ? "" : "...") + letters;
+}
+
+}  // namespace
+
 // The equation is rewritten into the notation.
 void rule_einsum(OpCall& call, OpResult& result) {
   const GraphArg* equation = find_arg(call, 0, "equation");
-  const bool is_text = equation != nullptr && equation->kind == ArgKind::Text;
-  const std::string_view text = is_text ? std::string_view(call.graph.texts[equation->id]) : std::string_view();
-  if (text.find("->") == std::string_view::npos) {
+  if (equation == nullptr || equation->kind != ArgKind::Text) {
     result.unknown = true;
     return;
   }
+  std::string text(call.graph.texts[equation->id]);
+  if (text.find("->") == std::string::npos) text += "->" + implied_result(text);
   std::string notation;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i).starts_with("...")) {
+    if (std::string_view(text).substr(i).starts_with("...")) {
       notation += " z..";
       i += 2;
-    } else if (text.substr(i).starts_with("->")) {
+    } else if (std::string_view(text).substr(i).starts_with("->")) {
       notation += " -> ";
       ++i;
     } else if (text[i] == ',') {

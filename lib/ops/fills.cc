@@ -12,9 +12,11 @@ void rule_fill(OpCall& call, OpResult& result) {
   const auto target = out_shape(call);
   const std::string_view name = call.name;
   Spread out;
-  out.zero = name.find("zeros") != std::string_view::npos || name.find("empty") != std::string_view::npos;
-  if (name.ends_with("_like")) {
+  out.zero = name.find("zero") != std::string_view::npos || name.find("empty") != std::string_view::npos;
+  if (name.ends_with("_like") || name == "fill" || name == "zero") {
     const auto x = tensor_at(call, 0);
+    if (const auto value = tensor_at(call, 1); value && value->layout->partial)
+      make_wrong(result, Code::TP5108, fmt::format("{} with a sum that is still open", name));
     if (!x) return give(result, whole_layout(call.table, target));
     for (size_t dim = 0; dim < x->layout->dims.size(); ++dim)
       out.dims.push_back(any_map(call.table.maps, target[dim], call.table.maps.maps[x->layout->dims[dim]].local,

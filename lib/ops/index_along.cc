@@ -1,4 +1,5 @@
 // gather, scatter, index_add and their like: one dim whole; along the others the index goes with what it is applied to.
+// masked_scatter: nothing says which element of the source goes where, so that all of it is whole.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -124,6 +125,25 @@ void rule_index_along(OpCall& call, OpResult& result) {
     put_source(call, result, along, out);
   else if (!row.gathers)
     put_number(call, result, along, out);
+  check_layout(call, result, out);
+  give(result, std::move(out));
+}
+
+// (x, mask, source), where the mask may be smaller than x: the elements of the source in their order.
+void rule_masked_scatter(OpCall& call, OpResult& result) {
+  const auto x = tensor_at(call, 0), mask = tensor_at(call, 1, "mask"), source = tensor_at(call, 2, "source");
+  if (!x || !mask || !source) return;
+  if (mask->layout->partial) make_wrong(result, Code::TP5108, "a mask is a sum that is still open");
+  for (const Operand& operand : {*x, *mask, *source}) {
+    if (!is_all_whole(call.table, *operand.layout))
+      make_wrong(result, Code::TP5113,
+                 fmt::format("{} of what is not whole on every rank: {}", name_of(call),
+                             layout_text(call.table, *operand.layout)));
+  }
+  Spread out = *x->layout;
+  out.is_dtensor = out.wrong = out.local_view = false;
+  const Operand summed[] = {*x, *source};
+  combine_sums(call, result, summed, Linearity::Add, false, out);
   check_layout(call, result, out);
   give(result, std::move(out));
 }

@@ -1,4 +1,4 @@
-// layer_norm, rms_norm: by notation, over the last dims, whose sizes the call names.
+// layer_norm, rms_norm: by notation, over the last dims, whose sizes the call names; _weight_norm, over all but one.
 #include <spdlog/fmt/fmt.h>
 
 #include "ops/factor_rules.h"
@@ -38,6 +38,23 @@ void rule_norm(OpCall& call, OpResult& result) {
   const bool weighted = tensor_at(call, 2, "weight").has_value();
   const std::string_view text = !weighted ? kBare : call.name == "layer_norm" ? kLayerNorm : kRmsNorm;
   apply_factors(call, result, text, std::move(operands));
+}
+
+// torch._weight_norm(v, g, dim = 0): v over its norm along all other dims, times g, which has size 1 along them; -1
+// names no dim (at::native::_weight_norm and norm_except_dim, torch 2.13).
+void rule_weight_norm(OpCall& call, OpResult& result) {
+  const auto v = tensor_at(call, 0, "v"), g = tensor_at(call, 1, "g");
+  if (!v || !g) return;
+  const int64_t dim = number_at(call, 2, "dim", 0).traced;
+  std::string of_v, of_g, whole;
+  for (size_t d = 0; d < v->shape.size(); ++d) {
+    const char factor = static_cast<char>('a' + d);
+    const bool is_kept = static_cast<int64_t>(d) == dim;
+    of_v += fmt::format(" {}", factor);
+    if (!g->shape.empty()) of_g += is_kept ? fmt::format(" {}", factor) : " 1";
+    if (!is_kept) whole += fmt::format(" {}", factor);
+  }
+  apply_factors(call, result, fmt::format("{},{} ->{}; whole{}; divides 0; some", of_v, of_g, of_v, whole), {*v, *g});
 }
 
 }  // namespace tpplan

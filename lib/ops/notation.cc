@@ -22,6 +22,15 @@ constexpr NotationRow kRows[] = {
     {"outer", "m, n -> m n"},
     {"dot", "k, k -> "},
     {"bilinear", "b.. i, b.. j, o i j | o -> b.. o"},
+    {"cdist", "b.. m k, b.. n k -> b.. m n; whole k; bends"},
+    {"bucketize", "b.., n -> b..; whole n; bends"},
+    {"searchsorted", "n, b.. -> b..; whole n; bends"},
+    {"searchsorted", "b.. n, b.. m -> b.. m; whole n; bends"},
+    {"isin", "b.., n.. -> b..; whole n; bends"},
+    {"grid_sample", "n c h w, n p q t -> n c p q; whole h w t; index 1"},
+    {"grid_sample", "n c d h w, n o p q t -> n c o p q; whole d h w t; index 1"},
+    {"stft", "b.. t, w -> b.. f+ n+; whole t w; some"},
+    {"istft", "b.. f n, w -> b.. t+; whole f n w; divides 1; some"},
     {"embedding", "i.., v h -> i.. h; whole v; index 0"},
     {"_grouped_mm", "t k, e k n, e -> t n; whole t e; index 2"},
     {"grouped_mm", "t k, e k n, e -> t n; whole t e; index 2"},
@@ -82,6 +91,7 @@ constexpr ClauseRow kClauses[] = {
     {"norm", &Notation::norm},
     {"divides", &Notation::divides},
     {"bends", nullptr, &Notation::bends},
+    {"some", nullptr, &Notation::some},
 };
 
 bool parse_clause(std::string_view text, Notation& notation) {

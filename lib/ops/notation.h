@@ -9,6 +9,7 @@
 //   divides n   operand n is what the others are divided by
 //   norm n      argument n says how many dims the second `..` factor of an operand has
 //   bends       not linear in the operands, and neither is what has `norm`
+//   some        raises an error where a rank holds nothing of a dim
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct Notation {
   int64_t divides = -1;
   int64_t norm = -1;
   bool bends = false;
+  bool some = false;
 };
 
 // False where the text is none. The notation points into it.

@@ -24,10 +24,15 @@ constexpr RuleRow kRules[] = {
     {" cat concat concatenate stack ", rule_cat},
     {" repeat tile repeat_interleave ", rule_repeat},
     {" zeros ones empty full new_zeros new_ones new_empty new_full zeros_like ones_like empty_like full_like rand_like "
-     "randn_like arange linspace eye rand randn tensor scalar_tensor ",
+     "randn_like fill zero arange linspace eye rand randn tensor scalar_tensor ",
      rule_fill},
     {" gather scatter scatter_add index_add index_select take_along_dim index_copy ", rule_index_along},
+    {" masked_scatter ", rule_masked_scatter},
     {" pad ", rule_pad},
+    {" pixel_shuffle pixel_unshuffle channel_shuffle ", rule_rearrange},
+    {" im2col col2im ", rule_windows},
+    {" meshgrid ", rule_meshgrid},
+    {" _weight_norm ", rule_weight_norm},
     {" conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d ", rule_convolution},
     {" layer_norm rms_norm ", rule_norm},
     {" cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy "

@@ -59,6 +59,22 @@ void histc_sizes(const OpCall& call, const Sizes&, Sizes& out) {
   if (!out.empty()) out[0] = local_number(call, 1, "bins", out[0]);
 }
 
+// fft_fft and fft_ifft keep the dim where no number is given, fft_rfft leaves half of it, fft_irfft makes twice of it.
+void fft_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, x.size());
+  if (dim >= x.size() || dim >= out.size()) return;
+  out[dim] = local_number(call, 1, "n", call.name == "fft_irfft" ? 2 * (x[dim] - 1) : x[dim]);
+  if (call.name == "fft_rfft") out[dim] = out[dim] / 2 + 1;
+}
+
+// (input, n_fft, hop_length, win_length, window, center): the last dim is of windows, which begin before the first
+// element where they are centered.
+void stft_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  const int64_t length = local_number(call, 1, "n_fft", 1), step = local_number(call, 2, "hop_length", length / 4);
+  const int64_t room = x.back() + (bool_at(call, 5, "center", true) ? 2 * (length / 2) : 0) - length;
+  if (step > 0 && !out.empty()) out.back() = room / step + 1;
+}
+
 // How many there are is data.
 void as_recorded(const OpCall&, const Sizes&, Sizes&) {}
 
@@ -88,6 +104,13 @@ constexpr SizeRow kSizeRows[] = {
     {"adaptive_max_pool2d", adaptive_sizes},
     {"adaptive_max_pool3d", adaptive_sizes},
     {"interpolate", interpolate_sizes},
+    {"im2col", column_sizes},
+    {"col2im", picture_sizes},
+    {"fft_fft", fft_sizes},
+    {"fft_ifft", fft_sizes},
+    {"fft_rfft", fft_sizes},
+    {"fft_irfft", fft_sizes},
+    {"stft", stft_sizes},
     {"topk", topk_sizes},
     {"diff", diff_sizes},
     {"unfold", unfold_sizes},

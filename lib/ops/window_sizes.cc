@@ -93,6 +93,22 @@ void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   }
 }
 
+// (input, kernel_size, dilation, padding, stride): as many columns as windows.
+void column_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
+  if (x.size() < 3 || out.empty()) return;
+  const PerDim window = per_dim(call, 1, "kernel_size", 1), dilation = per_dim(call, 2, "dilation", 1),
+               padding = per_dim(call, 3, "padding", 0), stride = per_dim(call, 4, "stride", 1);
+  out.back() = 1;
+  for (size_t dim = 0; dim < 2; ++dim)
+    out.back() *=
+        windows(x[x.size() - 2 + dim], at(window, dim), at(stride, dim), at(padding, dim), at(dilation, dim), false);
+}
+
+void picture_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+  const PerDim size = per_dim(call, 1, "output_size", 0);
+  for (size_t dim = 0; dim < 2 && out.size() > 2; ++dim) out[out.size() - 2 + dim] = at(size, dim);
+}
+
 void interpolate_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   if (x.size() != out.size() || x.size() < 3) return;
   const PerDim size = per_dim(call, 1, "size", 0);

@@ -10,5 +10,7 @@ void transposed_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void pool_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void interpolate_sizes(const OpCall& call, const Sizes& x, Sizes& out);
+void column_sizes(const OpCall& call, const Sizes& x, Sizes& out);
+void picture_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 
 }  // namespace tpplan

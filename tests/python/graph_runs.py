@@ -12,6 +12,8 @@ PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data")
 METHODS_FIRST = ("unfold", "type", "repeat", "where_")
 OWN_NAMES = {
     "view_as_dtype": torch.Tensor.view,
+    "im2col": F.unfold,
+    "col2im": F.fold,
     "histc": lambda x, **bins: torch.histc(x.float(), **bins).to(x.dtype),  # transformers casts on the CPU only
 }
 
@@ -27,6 +29,8 @@ def function_of(name):
         if name in METHODS_FIRST
         else (F, torch, torch._C._nn, torch.linalg, torch.special, torch.Tensor)
     )
+    if name.startswith("fft_"):
+        return getattr(torch.fft, name.removeprefix("fft_"))
     short = name.removeprefix("linalg_")
     for holder in holders:
         found = getattr(holder, name, None) or (getattr(holder, short, None) if holder is torch.linalg else None)

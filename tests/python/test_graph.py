@@ -168,7 +168,34 @@ class Doubled(torch.autograd.Function):
         return gradient * 2
 
 
-OWN = [Views, Writes, Keywords, Tied]
+class Pictures(nn.Module):
+    """Operations of pictures and sound, two of them under one name in torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 4, 3, dtype=torch.float64))
+
+    def forward(self, x):  # [2, 6, 8]
+        windows = x.unfold(-1, 2, 2)  # [2, 6, 4, 2]
+        columns = nn.functional.unfold(windows, 2)  # [2, 24, 3]
+        back = nn.functional.fold(columns, (4, 2), 2)
+        rows, _ = torch.meshgrid(x[0, 0], x[0, 1, :4], indexing="xy")  # [4, 8]
+        shuffled = nn.functional.pixel_shuffle(windows.flatten(1, 1)[:, :4], 2)  # [2, 1, 8, 4]
+        return (
+            back.sum()
+            + rows.sum()
+            + (shuffled * 2).sum()
+            + torch.einsum("bij,bkj", x, self.conv(x).ravel()[:16].view(2, 1, 8))
+        )
+
+
+def test_functions_and_methods_of_one_name_are_operations_of_their_own():
+    names = [n[0] for n in graph_runs.Graph(exported(Pictures())).nodes]
+    assert [n for n in names if n in ("unfold", "fold", "im2col", "col2im")] == ["unfold", "im2col", "col2im"]
+    assert "ravel" not in names and "_weight_norm" in names
+
+
+OWN = [Views, Writes, Keywords, Tied, Pictures]
 
 
 @pytest.mark.parametrize("kind", OWN + [Normed], ids=lambda k: k.__name__)
@@ -338,7 +365,9 @@ def test_a_function_is_one_operation_however_it_is_bound():
 
     graph = graph_runs.Graph(exported(Uses()))
     assert [n[0] for n in graph.nodes if n[0][0] != "@"] == ["Doubled", "vmap", "add", "Nested"]
-    assert torch.equal(doubled(torch.ones(2)), torch.full((2,), 2.0)) and "apply" not in vars(torch.autograd.Function.__mro__[1])
+    assert torch.equal(doubled(torch.ones(2)), torch.full((2,), 2.0)) and "apply" not in vars(
+        torch.autograd.Function.__mro__[1]
+    )
 
 
 class Rerun(nn.Module):

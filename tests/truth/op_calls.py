@@ -101,6 +101,8 @@ def fill(operand, generator):
         return torch.tensor([1, 2, 1, 2, 1, 2])
     if kind == "order":
         return torch.randperm(math.prod(shape), generator=generator)
+    if kind == "sorted":
+        return torch.rand(shape, generator=generator, dtype=torch.float64).sort(-1).values
     if kind == "places":  # every position once along dim `high`
         return torch.rand(shape, generator=generator).argsort(operand.high)
     index = torch.randint(0, operand.high, shape, generator=generator)

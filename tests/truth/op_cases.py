@@ -200,6 +200,34 @@ CASES = [
     call("new_full", X, (3, Size(0, 1)), 4.0), call("new_full", X, (Size(0, 0), Size(0, 1)), 4.0),
     *[call(name, X) for name in ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")], call("full_like", X, 4.0),
     call("prelu", X, T(1)),
+    *[call(name, X, *value) for name, value in (("fill_", (0.0,)), ("fill_", (2.0,)), ("zero_", ()), ("fill_", (T(),)))],
+    # Pictures and sound.
+    call("pixel_shuffle", T(2, 8, 2, 2), 2), call("pixel_shuffle", T(12, 2, 3), 2), call("pixel_unshuffle", T(1, 2, 4, 6), 2),
+    call("pixel_unshuffle", T(2, 12, 6), 3), call("channel_shuffle", T(2, 12, 2), 2), call("channel_shuffle", T(1, 12, 2, 2), 3),
+    call("channel_shuffle", T(4, 8, 2), Size(0, 0)),
+    call("im2col", PICTURE, 2), call("im2col", T(4, 4, 6), (2, 3), stride=(2, 3)), call("im2col", PICTURE, 3, padding=1, stride=2),
+    call("col2im", T(2, 16, 9), (4, 4), 2), call("col2im", T(12, 4), (4, 6), (2, 3), stride=(2, 3)),
+    *[call("meshgrid", (T(4), T(6)), indexing=way) for way in ("ij", "xy")], call("meshgrid", (T(2), T(4), T(6)), indexing="xy"),
+    call("_weight_norm", T(4, 6, 3), T(4, 1, 1)), call("_weight_norm", T(4, 6, 3), T(1, 1, 3), 2),
+    call("_weight_norm", T(4, 6), T(1, 6), 1),
+    call("_weight_norm", X, T(), -1),
+    call("grid_sample", PICTURE, T(2, 4, 6, 2), align_corners=False),
+    call("grid_sample", T(2, 4, 2, 2, 4), T(2, 2, 4, 2, 3), align_corners=True),
+    *along("fft_fft", None, lambda d: d), *along("fft_rfft", None, lambda d: d), call("fft_rfft", X, 4),
+    call("stft", T(2, 16), 8, 2, window=T(8), return_complex=True), call("stft", T(16), 4, return_complex=True),
+    call("istft", T(2, 5, 9, kind="complex"), 8, 2, window=T(8)),
+    call("fft_ifft", T(4, 6, kind="complex")), call("fft_irfft", T(4, 6, kind="complex"), dim=0),
+    # By order and distance.
+    *[c for name in ("cummax", "cummin") for c in along(name, lambda d: d)], *along("linalg_norm", 2, lambda d: d), call("linalg_norm", X),
+    call("cdist", X, T(5, 6)), call("cdist", T(2, 4, 6), T(2, 5, 6), 1.0), call("bucketize", X, T(6, kind="sorted")),
+    call("searchsorted", T(6, kind="sorted"), X), call("searchsorted", T(4, 6, kind="sorted"), T(4, 3)),
+    call("isin", INTS, T(4, kind="int")),
+    call("masked_scatter", X, BOOLS, T(24)), call("masked_scatter", CUBE, T(2, 4, 1, kind="bool"), T(8, 6)),
+    call("einsum", "bij,bjk", T(2, 4, 6), T(2, 6, 5)), call("einsum", "...ij,...jk", T(2, 4, 6), T(2, 6, 5)),
+    call("einsum", "ij,j", X, T(6)),
+    call("einsum", "ii->i", T(4, 4)), call("einsum", "ii", T(4, 4)), call("einsum", "bii,bi->b", T(2, 4, 4), T(2, 4)),
+    call("einsum", "bij,bjk->bik", T(1, 4, 6), T(4, 6, 5)), call("einsum", "ba...,a...c->b...c", T(2, 4, 3), T(4, 3, 6)),
+    call("einsum", "z y -> y z", X),
 ]  # fmt: skip
 
 # Names of rows that cannot be called here, and why.
@@ -207,16 +235,18 @@ UNCALLABLE = {"cuda": "needs a GPU"}
 
 # How many layouts of operands a rule calls wrong, or a crash, where torch computes the value all the same: most of them by chance (all
 # elements are equal, or every index lies in the piece), scatter and scatter_add because an index may be smaller than what it goes into,
-# convolutions and pools because no window lies across two pieces, or a rank has none of the channels.
+# convolutions and pools because no window lies across two pieces, or a rank has none of the channels, places in an order and distances
+# because they happen to be sums over what is cut.
 CAUTIOUS = {
     "__getitem__": 5, "__setitem__": 8, "acosh": 2, "adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 3, "addcdiv": 2,
     "addcmul": 4, "all": 22, "any": 19, "avg_pool1d": 1, "avg_pool2d": 4, "avg_pool3d": 2, "bitwise_left_shift": 2,
-    "bitwise_right_shift": 1, "bool": 2, "cat": 3, "conv1d": 17, "conv2d": 14, "conv3d": 4, "conv_transpose1d": 2,
-    "conv_transpose2d": 5, "conv_transpose3d": 2, "copy_": 2, "count_nonzero": 13, "cross_entropy": 5, "einsum": 7,
-    "eq": 10, "flatten": 1, "floor_divide": 1, "gather": 18, "glu": 2, "group_norm": 8, "gru": 8, "heaviside": 6,
-    "index_add": 14, "index_add_": 4, "index_copy": 10, "instance_norm": 4, "interpolate": 2, "isclose": 10, "isfinite":
-    2, "isinf": 2, "isnan": 2, "layer_norm": 4, "lerp": 2, "masked_fill": 2, "max_pool1d": 1, "max_pool2d": 2,
-    "max_pool3d": 2, "multi_head_attention_forward": 322, "nan_to_num": 2, "ne": 10, "nll_loss": 6, "polar": 2, "prelu":
-    6, "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166, "scatter_add": 240,
-    "unflatten": 1, "xlogy": 2,
+    "bitwise_right_shift": 1, "bool": 2, "bucketize": 3, "cat": 3, "cdist": 3, "conv1d": 17, "conv2d": 14,
+    "conv3d": 4, "conv_transpose1d": 2, "conv_transpose2d": 5, "conv_transpose3d": 2, "copy_": 2, "count_nonzero": 13,
+    "cross_entropy": 5, "eq": 10, "fill_": 4, "flatten": 1, "floor_divide": 1, "gather": 18, "glu": 2,
+    "group_norm": 8, "gru": 8, "heaviside": 6, "im2col": 1, "index_add": 14, "index_add_": 4, "index_copy": 10,
+    "instance_norm": 4, "interpolate": 2, "isclose": 10, "isfinite": 2, "isinf": 2, "isnan": 2, "layer_norm": 4,
+    "lerp": 2, "masked_fill": 2, "masked_scatter": 7, "max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 2,
+    "multi_head_attention_forward": 322, "nan_to_num": 2, "ne": 10, "nll_loss": 6, "polar": 2, "prelu": 6,
+    "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166, "scatter_add": 240,
+    "searchsorted": 6, "unflatten": 1, "xlogy": 2,
 }  # fmt: skip

@@ -4,6 +4,7 @@ rule says that the ranks then hold, and so do the gradients. Where the rule sees
 import collections
 import itertools
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -22,7 +23,8 @@ import op_calls  # noqa: E402
 import op_cases  # noqa: E402
 
 DRIVER = pathlib.Path(bridge.PROGRAM).parent / "tests" / "tpplan_op_rules"
-NO_EMPTY_BACKWARD = "adaptive_"  # pools, whose derivative torch refuses of a piece of no channels
+# Whose derivative torch refuses of an empty piece: pools of no channels, others of no batch.
+NO_EMPTY_BACKWARD = ("adaptive_", "pixel_")
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 VALUES_UNKNOWN = ("empty", "rand", "randn", "new_empty", "empty_like", "rand_like", "randn_like")
 
@@ -34,7 +36,15 @@ def made_by(call, tensors):
     weights = zip(call.operands()[-2:], tensors[-2:])
     if call.name in RECURRENT and any(tuple(t.shape) != o.shape for o, t in weights):
         raise RuntimeError("torch 2.13 reads beyond weights that are pieces, and the process ends")
+    if call.name == "_weight_norm" and args[1].numel() * math.prod(norm_dims(*args)) != (args[0].numel() or -1):
+        raise RuntimeError(
+            "torch 2.13 reads beyond a g that has fewer elements than the dim, and the process ends of no elements"
+        )
     return graph_runs.call(call.name, args, kwargs)
+
+
+def norm_dims(v, g, dim=0):
+    return [size for d, size in enumerate(v.shape) if d != dim]
 
 
 def wholes():

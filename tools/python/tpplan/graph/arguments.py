@@ -22,8 +22,11 @@ SAME_OP = {
     "__truediv__": "div", "__div__": "div", "__pow__": "pow", "__mod__": "remainder", "__matmul__": "matmul",
     "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "concat": "cat", "concatenate": "cat",
     "absolute": "abs", "clip": "clamp", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne",
-    "swapaxes": "transpose", "swapdims": "transpose", "view_copy": "view",
+    "swapaxes": "transpose", "swapdims": "transpose", "view_copy": "view", "ravel": "flatten",
 }  # fmt: skip
+
+# Functions of torch.nn.functional that are another operation than the method of their name: as torch's own operators call them.
+OTHER_OP = {"unfold": "im2col", "fold": "col2im"}
 
 # Calls whose operands come in the other order: written as the operation with the usual one.
 REVERSED = {
@@ -49,6 +52,8 @@ def name_of(function):
     name = getattr(function, "__name__", None) or str(function)
     if name == "__get__":
         return function.__self__.__name__, True
+    if name in OTHER_OP and getattr(function, "__module__", None) == "torch.nn.functional":
+        return OTHER_OP[name], False
     return SAME_OP.get(name, name), False
 
 
