@@ -1,6 +1,7 @@
 #include "walk/derivatives.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "walk/node_args.h"
 #include "walk/slots.h"
@@ -99,31 +100,91 @@ Made by_elements(Derivative& d, const Made& a, const Made& b, Linearity linearit
   return out;
 }
 
-// What goes by its values is no term of a sum.
-void close(Derivative& d, const Made& made) {
-  Claim closed = made.at;
-  for (Placement& placement : closed) placement = is_shard(placement) ? placement : Placement{};
-  bring(d, made, std::move(closed));
+// What goes by its values is no term of a sum: an operation on it brings it to this.
+Made closed(Derivative& d, const Made& made) {
+  Made values = made;
+  for (Placement& placement : values.at) placement = is_shard(placement) ? placement : Placement{};
+  bring(d, made, values.at);
+  return values;
+}
+
+// The dims that are gone, as dims of one element of `x`: an open sum, or mean, of its pieces.
+Made reduced(const Derivative& d, const Made& x, ReduceOp op) {
+  Made made{.at = x.at, .shape = result_of(d).shape};
+  for (Placement& at : made.at) {
+    if (is_shard(at) && d.along[static_cast<size_t>(at.dim)]) at = {.kind = PlacementKind::Partial, .op = op};
+  }
+  return made;
 }
 
 // Each element has the result's gradient.
 Made sum_back(Derivative& d) { return gradient_of(d); }
 
-// grad * (self / norm).masked_fill_(norm == 0, 0)
+// What follows is at::native and FunctionsManual.cpp of torch 2.13, seen in the calls of single derivatives.
+
+// grad / self ** (p - 1), filled where the norm is 0
+Made scaled_gradient(Derivative& d) {
+  const Made scaled = by_elements(d, gradient_of(d), closed(d, result_of(d)), Linearity::Div);
+  closed(d, result_of(d));
+  return scaled;
+}
+
+// 2: grad * (self / norm).masked_fill_(norm == 0, 0); inf: sgn(self) * ((abs(self) == norm) * (grad / how many are)).
+// Else sgn(self) * abs(self) ** (p - 1), times grad / norm ** (p - 1).
 Made norm_back(Derivative& d) {
-  const Made quotient = by_elements(d, operand_of(d, 0), result_of(d), Linearity::Div);
-  close(d, result_of(d));
-  return by_elements(d, gradient_of(d), quotient, Linearity::Mul);
+  const double p = norm_order(d.c.b.walk, d.c.entry);
+  if (p == 2) {
+    const Made quotient = by_elements(d, operand_of(d, 0), result_of(d), Linearity::Div);
+    closed(d, result_of(d));
+    return by_elements(d, gradient_of(d), quotient, Linearity::Mul);
+  }
+  if (p > 2 && !std::isinf(p)) {
+    const Made powers = by_elements(d, operand_of(d, 0), closed(d, operand_of(d, 0)), Linearity::Mul);
+    return by_elements(d, powers, scaled_gradient(d), Linearity::Mul);
+  }
+  const Made sign = closed(d, operand_of(d, 0));
+  if (p == 1) return by_elements(d, sign, gradient_of(d), Linearity::Mul);
+  closed(d, operand_of(d, 0));
+  if (std::isinf(p)) {
+    const Made mask = by_elements(d, sign, result_of(d), Linearity::Other);
+    const Made share = by_elements(d, gradient_of(d), reduced(d, mask, ReduceOp::Sum), Linearity::Div);
+    return by_elements(d, sign, by_elements(d, mask, share, Linearity::Mul), Linearity::Mul);
+  }
+  if (p > 1) return by_elements(d, sign, scaled_gradient(d), Linearity::Mul);
+  closed(d, operand_of(d, 0));
+  const Made times = by_elements(d, sign, gradient_of(d), Linearity::Mul);
+  return by_elements(d, times, closed(d, result_of(d)), Linearity::Mul);
+}
+
+// (2 / (count - correction)) * grad * (self - self.mean(dim, keepdim)), whose mean of uneven pieces is of all
+Made spread_back(Derivative& d, const Made& gradient) {
+  const Made self = operand_of(d, 0);
+  Made whole = self;
+  for (size_t axis = 0; axis < whole.at.size(); ++axis) {
+    Placement& at = whole.at[axis];
+    const auto ranks = static_cast<int64_t>(d.c.b.walk.table.maps.axes[axis]);
+    const bool is_uneven =
+        is_shard(at) && d.along[static_cast<size_t>(at.dim)] && self.shape[static_cast<size_t>(at.dim)] % ranks != 0;
+    if (is_uneven || (at.kind == PlacementKind::Partial && at.op != ReduceOp::Avg)) at = {};
+  }
+  bring(d, self, whole.at);
+  const Made centred = by_elements(d, self, reduced(d, whole, ReduceOp::Avg), Linearity::Add);
+  return by_elements(d, gradient, centred, Linearity::Mul);
+}
+
+Made var_back(Derivative& d) { return spread_back(d, gradient_of(d)); }
+
+// The same of (grad / (2 * std)).masked_fill_(std == 0, 0)
+Made std_back(Derivative& d) {
+  const Made divided = by_elements(d, gradient_of(d), result_of(d), Linearity::Div);
+  closed(d, result_of(d));
+  return spread_back(d, divided);
 }
 
 // grad / mask.sum() * mask, where the mask is `result == self`
 Made extreme_back(Derivative& d) {
   const Made mask = by_elements(d, result_of(d), operand_of(d, 0), Linearity::Other);
-  Made count{.at = mask.at, .shape = result_of(d).shape};
-  for (Placement& at : count.at) {
-    if (is_shard(at) && d.along[static_cast<size_t>(at.dim)]) at = {.kind = PlacementKind::Partial};
-  }
-  const Made share = by_elements(d, gradient_of(d), count, Linearity::Div);
+  const Made share = by_elements(d, gradient_of(d), reduced(d, mask, ReduceOp::Sum), Linearity::Div);
   return by_elements(d, share, mask, Linearity::Mul);
 }
 
@@ -142,15 +203,10 @@ bool is_divisor(const BackCall& c) {
   return (c.op == "div" || c.op == "true_divide") && c.ins.size() == 2 && c.target == 1;
 }
 
-// Others than the second have other derivatives.
-bool is_second_norm(const BackCall& c) {
-  if (c.op != "norm" && c.op != "linalg_vector_norm") return false;
-  const OpCall call = call_of(c.b.walk, c.b.walk.graph.nodes[c.entry.node]);
-  const GraphArg* p = find_arg(call, 1, c.op == "norm" ? "p" : "ord");
-  if (p == nullptr || p->kind == ArgKind::None) return true;
-  if (p->kind == ArgKind::Text) return c.b.walk.graph.texts[p->id] == "fro";
-  return p->number == 2;
-}
+// The gradient of the number of elements is none.
+bool is_norm(const BackCall& c) { return (c.op == "norm" || c.op == "linalg_vector_norm") && norm_order(c.b.walk, c.entry) != 0; }
+bool is_var(const BackCall& c) { return c.op == "var"; }
+bool is_std(const BackCall& c) { return c.op == "std"; }
 
 struct DerivativeRow {
   bool (*is)(const BackCall&);
@@ -158,7 +214,8 @@ struct DerivativeRow {
 };
 
 constexpr DerivativeRow kDerivatives[] = {
-    {is_sum, sum_back}, {is_second_norm, norm_back}, {is_extreme, extreme_back}, {is_divisor, divisor_back}};
+    {is_sum, sum_back}, {is_norm, norm_back}, {is_extreme, extreme_back}, {is_divisor, divisor_back},
+    {is_var, var_back}, {is_std, std_back}};
 
 const DerivativeRow* row_of(const BackCall& c) {
   const auto* row =
@@ -167,6 +224,13 @@ const DerivativeRow* row_of(const BackCall& c) {
 }
 
 }  // namespace
+
+double norm_order(Walk& walk, const TapeEntry& entry) {
+  OpCall call = call_of(walk, walk.graph.nodes[entry.node]);
+  begin_call(call);
+  const GraphArg* p = find_arg(call, 1, call.graph.strings[call.node.name] == "norm" ? "p" : "ord");
+  return p == nullptr || p->kind == ArgKind::None || p->kind == ArgKind::Text ? 2 : p->number;
+}
 
 bool has_derivative(const BackCall& c) { return row_of(c) != nullptr; }
 

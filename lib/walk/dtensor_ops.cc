@@ -198,7 +198,8 @@ constexpr StrategyRow kStrategies[] = {
     {" __getitem__ __setitem__ ", run_index},
     {" zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty new_full ",
      run_fill},
-    {" nonzero argwhere unfold cdist masked_scatter unique bincount masked_select ", run_refused},
+    {" nonzero argwhere unfold im2col col2im cdist searchsorted stft masked_scatter unique bincount masked_select ",
+     run_refused},
 };
 
 void run_strategy(DtensorRun& run) {

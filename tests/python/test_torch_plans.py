@@ -171,6 +171,73 @@ class Deviating(nn.Module):
         return self.out(y.std(-1, keepdim=True) * y)
 
 
+class Spread(Divided):
+    """By its variance over all that the ranks have."""
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y / (1 + y.var(-1, keepdim=True)))
+
+
+class Strayed(Divided):
+    """By its deviation, the dim gone."""
+
+    def forward(self, x):
+        y = self.up(x)
+        return self.down(y / (1 + y.std(-1)).unsqueeze(-1))
+
+
+class Orders(Divided):
+    """Norms of other orders than the second."""
+
+    ORDERS = (1, 0.5, math.inf, -math.inf)
+
+    def forward(self, x):
+        y = self.up(x)
+        total = y
+        for p in self.ORDERS:
+            total = total + y / (torch.linalg.vector_norm(y, p, dim=-1, keepdim=True) + 1)
+        return self.down(total)
+
+
+class Powers(Orders):
+    """Whose derivative fills a quotient in place."""
+
+    ORDERS = (1.5, 3)
+
+
+class Expert(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.gate, self.down = nn.Linear(WIDTH, 32), nn.Linear(WIDTH, 32), nn.Linear(32, WIDTH)
+
+    def forward(self, x):
+        return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+
+class Routed(nn.Module):
+    """Experts and the tokens that are theirs, as they are written by hand: those that have any, found by nonzero, and their tokens
+    by where; then once more expert by expert."""
+
+    def __init__(self):
+        super().__init__()
+        self.router, self.experts = nn.Linear(WIDTH, 3), nn.ModuleList(Expert() for _ in range(3))
+
+    def forward(self, x):
+        tokens = x.view(-1, WIDTH)
+        weights, chosen = self.router(tokens).softmax(-1).topk(2, -1)
+        total = torch.zeros_like(tokens)
+        mask = nn.functional.one_hot(chosen, num_classes=3).permute(2, 1, 0)
+        for hit in torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero():
+            slot, token = torch.where(mask[hit].squeeze(0))
+            found = self.experts[hit](tokens[None, token].reshape(-1, WIDTH)) * weights[token, slot, None]
+            total.index_add_(0, token, found)
+        for number, expert in enumerate(self.experts):
+            token, slot = torch.where(chosen == number)
+            total[token] = total[token] + expert(tokens[token]) * weights[token, slot].unsqueeze(-1)
+        return total.view_as(x)
+
+
 class Uneven(nn.Module):
     """50 elements, which four ranks cut into 13, 13, 13 and 11."""
 
@@ -217,6 +284,7 @@ STYLES = {
     "rowwise": parallel.RowwiseParallel,
     "sequence_parallel": parallel.SequenceParallel,
     "prepare_module_input": parallel.PrepareModuleInput,
+    "prepare_module_output": parallel.PrepareModuleOutput,
 }
 MLP = {"blocks.*.up": {"style": "colwise"}, "blocks.*.down": {"style": "rowwise"}}
 KEPT = {"fused": {"style": "colwise", "use_local_output": False}, "out": {"style": "rowwise"}}
@@ -243,6 +311,12 @@ DEVIATING = {
     "stem": {"style": "colwise", "output_layouts": "Replicate", "use_local_output": False},
     "out": {"style": "colwise", "output_layouts": "Replicate"},
 }
+VARIED = {"up": PIECES | {"input_layouts": "Replicate"}, "down": {"style": "colwise", "output_layouts": "Replicate"}}
+EXPERTS = {
+    "experts.*.up": {"style": "colwise"},
+    "experts.*.gate": {"style": "colwise"},
+    "experts.*.down": {"style": "rowwise"},
+}
 UNEVEN = {"up": DIVIDED_KEPT["up"], "down": {"style": "colwise", "output_layouts": "Replicate"}}
 
 # Plan; the class of the first error, or None; whether some of its calls are hidden; where it is not Model, of what.
@@ -262,6 +336,32 @@ PLANS = {
     "a norm over what is cut, its dim gone": (DIVIDED_KEPT, None, True, NormedFlat),
     "a largest value of what is cut": (DIVIDED_KEPT, None, True, Largest),
     "a mean beside the dim that is cut": (DIVIDED_KEPT, None, False, Centred),
+    "a variance of what is cut": (DIVIDED_KEPT, None, True, Spread),
+    "a variance beside the dim that is cut": (VARIED, None, True, Spread),
+    "deviations of what is cut, whose gradient is an open sum": (DIVIDED_KEPT, "gradient", None, Strayed),
+    "deviations beside the dim that is cut": (VARIED, None, True, Strayed),
+    "norms of the third order over what is cut, whose gradient is an open sum": (DIVIDED_KEPT, "gradient", None, Powers),
+    "norms of the third order beside the dim that is cut": (VARIED, None, True, Powers),
+    "norms of other orders over what is cut": (DIVIDED_KEPT, None, True, Orders),
+    "norms of other orders beside the dim that is cut": (VARIED, None, True, Orders),
+    "experts by hand": (EXPERTS, None, False, Routed),
+    "experts by hand without their partners": ({k: r for k, r in EXPERTS.items() if k != "experts.*.down"}, "forward", None, Routed),
+    "experts by hand that stay DTensors inside": (
+        {key: rule | {"use_local_output": key.endswith("down")} for key, rule in EXPERTS.items()},
+        None,
+        False,
+        Routed,
+    ),
+    "experts by hand whose sums are closed behind them": (
+        EXPERTS
+        | {
+            "experts.*.down": {"style": "rowwise", "output_layouts": "Partial"},
+            "": {"style": "prepare_module_output", "output_layouts": "Partial", "desired_output_layouts": "Replicate"},
+        },
+        "gradient",
+        None,
+        Routed,
+    ),
     "one plain number among DTensors": (DIVIDED_KEPT, None, False, Scaled),
     "elements of a dim that is cut": (DIVIDED_KEPT, None, True, EverySecond),
     "a deviation whose gradient is an open sum": (DEVIATING, "gradient", None, Deviating),
