@@ -15,9 +15,9 @@ bridge.needs("torch", "transformers")
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
+from saved_bytes import Saved  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import plans  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
@@ -68,31 +68,6 @@ IN_SEQUENCE = {
 }
 SEQUENCE_PLAN = (bridge.ROOT / "plans/llama-fsdp-tp.yaml").read_text()
 TOLERANCE = 0.01  # what was seen: none
-
-
-class Saved:
-    """Bytes that autograd saves while it is entered."""
-
-    def __init__(self, model, inputs):
-        given = [*model.parameters(), *model.buffers(), *(t for t in inputs.values() if isinstance(t, torch.Tensor))]
-        self.known = {self.storage(t).data_ptr() for t in given}
-        self.bytes, self.alive = {}, []
-
-    @staticmethod
-    def storage(tensor):
-        return (tensor._local_tensor if isinstance(tensor, DTensor) else tensor).untyped_storage()
-
-    def see(self, tensor):
-        storage = self.storage(tensor)
-        if storage.data_ptr() not in self.known:
-            self.bytes[storage.data_ptr()] = storage.nbytes()
-            self.alive.append(storage)  # so that nobody else gets this place
-        return tensor
-
-    def of(self, run):
-        with torch.autograd.graph.saved_tensors_hooks(self.see, lambda tensor: tensor):
-            run()
-        return sum(self.bytes.values())
 
 
 class Family:
