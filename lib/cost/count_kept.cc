@@ -31,7 +31,7 @@ uint64_t rows_of(std::span<const int64_t> shape) {
 
 // A mask as an index is kept as the positions at which it holds: as many as the result has, for each of its dims.
 void keep_index(const Keeping& k, uint32_t index) {
-  const DTypeRow& type = dtypes()[dtype_in(k.trace, k.graph, index)];
+  const DTypeRow& type = dtypes()[dtype_in(k.trace, index)];
   if (type.kind != DTypeKind::Bool) return keep(k, index);
   const auto mask = shape_of(k.trace, index);
   if (k.outs.empty() || mask.empty()) return;
@@ -57,7 +57,7 @@ void keep_matrices(const Keeping& k, uint32_t value, std::span<const int64_t> ba
   std::vector<int64_t> folded{front};
   folded.insert(folded.end(), whole.end() - static_cast<std::ptrdiff_t>(matrix), whole.end());
   if (view_strides(whole, strides, folded)) return keep(k, value);
-  k.sink.own(byte_size(dtype_in(k.trace, k.graph, value), elements_of(whole)));
+  k.sink.own(byte_size(dtype_in(k.trace, value), elements_of(whole)));
 }
 
 // Both operands, each where the other has a gradient. Batches are made alike first (at::matmul, torch 2.13).
@@ -81,8 +81,8 @@ void keep_product(const Keeping& k) {
 
 // at::native::convert_boolean_attn_mask, torch 2.13.
 void keep_mask(const Keeping& k, uint32_t mask) {
-  if (dtypes()[dtype_in(k.trace, k.graph, mask)].kind != DTypeKind::Bool) return keep(k, mask);
-  k.sink.own(byte_size(dtype_in(k.trace, k.graph, k.ins[0]), elements_of(shape_of(k.trace, mask))));
+  if (dtypes()[dtype_in(k.trace, mask)].kind != DTypeKind::Bool) return keep(k, mask);
+  k.sink.own(byte_size(dtype_in(k.trace, k.ins[0]), elements_of(shape_of(k.trace, mask))));
 }
 
 // One word of OpEffects::keeps.
@@ -129,7 +129,7 @@ void keep_word(const Keeping& k, std::string_view word) {
         k.sink.own(elements_of(shape_of(k.trace, k.outs[0])) * kMaskBytes);
       return;
     case 's':
-      if (!k.ins.empty()) k.sink.own(bytes_in(k.trace, k.graph, k.ins[0]));
+      if (!k.ins.empty()) k.sink.own(bytes_in(k.trace, k.ins[0]));
       return;
     default:
       if (digit(0) < k.ins.size()) keep(k, k.ins[digit(0)]);

@@ -126,8 +126,7 @@ void count_gradients(Counting& c, const TracedOp& op, bool in_unit) {
   uint64_t bytes = 0;
   for (uint32_t i = op.in_begin; i < op.out_end; ++i) {
     const TracedValue& value = c.trace.values[c.trace.slots[i]];
-    if (value.requires_grad && value.param == kNone)
-      add_to(bytes, bytes_in(c.trace, c.model.operations, c.trace.slots[i]));
+    if (value.requires_grad && value.param == kNone) add_to(bytes, bytes_in(c.trace, c.trace.slots[i]));
   }
   if (in_unit) c.unit_gradients = std::max(c.unit_gradients, bytes);
   set_transient(c, bytes, c.model.operations.strings[c.model.operations.nodes[op.node].name], op.module);

@@ -82,7 +82,7 @@ MatmulWork count_work(const StepTrace& trace, const OpGraph& graph, const OpEffe
   if (effects.product == Contraction::None || op.in_begin == op.in_end || op.out_begin == op.out_end) return work;
   const auto ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin);
   const uint32_t out = trace.slots[op.out_begin];
-  work.dtype = dtype_in(trace, graph, out);
+  work.dtype = dtype_in(trace, out);
   work.forward = times(2, multiplications(trace, graph, effects.product, graph.nodes[op.node], ins, out));
   if (effects.product == Contraction::Attention) {
     const bool any = std::any_of(ins.begin(), ins.end(), [&](uint32_t in) { return trace.values[in].requires_grad; });

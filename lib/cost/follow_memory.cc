@@ -17,7 +17,7 @@ struct Following {
 
 void give_own(Following& f, uint32_t value, StorageKind kind, Strides strides) {
   f.memory.storage_of[value] = static_cast<StorageId>(f.memory.storages.size());
-  f.memory.storages.push_back({kind, bytes_in(f.trace, f.graph, value)});
+  f.memory.storages.push_back({kind, bytes_in(f.trace, value)});
   f.memory.strides[value] = std::move(strides);
 }
 
@@ -107,7 +107,7 @@ std::optional<Strides> indexed_strides(const OpGraph& graph, const GraphNode& no
 }
 
 bool same_type(const Following& f, uint32_t a, uint32_t b) {
-  return f.graph.values[f.trace.values[a].value].dtype == f.graph.values[f.trace.values[b].value].dtype;
+  return f.trace.values[a].dtype == f.trace.values[b].dtype;
 }
 
 // dropout(input, p=0.5, training=True): nothing is dropped in evaluation.
@@ -203,12 +203,10 @@ void follow_op(Following& f, const TracedOp& op, const OpEffects* effects) {
 
 }  // namespace
 
-DType dtype_in(const StepTrace& trace, const OpGraph& graph, uint32_t value) {
-  return dtype_of(graph.strings[graph.values[trace.values[value].value].dtype]);
-}
+DType dtype_in(const StepTrace& trace, uint32_t value) { return dtype_of(trace.values[value].dtype); }
 
-uint64_t bytes_in(const StepTrace& trace, const OpGraph& graph, uint32_t value) {
-  return byte_size(dtype_in(trace, graph, value), elements_of(shape_of(trace, value)));
+uint64_t bytes_in(const StepTrace& trace, uint32_t value) {
+  return byte_size(dtype_in(trace, value), elements_of(shape_of(trace, value)));
 }
 
 Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value) {

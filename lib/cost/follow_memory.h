@@ -46,8 +46,8 @@ struct StepMemory {
 [[nodiscard]] StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer);
 
 // What a value is, and takes: kTooManyBytes where 64 bits do not hold it.
-[[nodiscard]] DType dtype_in(const StepTrace& trace, const OpGraph& graph, uint32_t value);
-[[nodiscard]] uint64_t bytes_in(const StepTrace& trace, const OpGraph& graph, uint32_t value);
+[[nodiscard]] DType dtype_in(const StepTrace& trace, uint32_t value);
+[[nodiscard]] uint64_t bytes_in(const StepTrace& trace, uint32_t value);
 [[nodiscard]] Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value);
 
 }  // namespace tpplan

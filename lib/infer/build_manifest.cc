@@ -123,9 +123,21 @@ std::vector<ManifestValue> values(const std::vector<ValueBoundary>& boundaries) 
                    .gradient = v.gradient,
                    .use_local = v.use_local,
                    .forward = v.forward,
-                   .backward = v.backward});
+                   .backward = v.backward,
+                   .forward_dtype = v.forward_dtype,
+                   .backward_dtype = v.backward_dtype});
   }
   return out;
+}
+
+// A rule names the types that something under it is sent in.
+void note_sent_dtypes(ManifestRule& rule, const ModuleLayout& layout) {
+  for (const auto* side : {&layout.inputs, &layout.outputs}) {
+    for (const ManifestValue& value : *side) {
+      if (value.forward_dtype) rule.forward_dtype = value.forward_dtype;
+      if (value.backward_dtype) rule.backward_dtype = value.backward_dtype;
+    }
+  }
 }
 
 std::vector<std::string> paths_of(const ModelGraph& graph, const std::vector<ModuleId>& modules) {
@@ -174,6 +186,8 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                               .line = rule.line,
                               .matches = match_count(rule, matches.rules[id]),
                               .modules = 0,
+                              .forward_dtype = {},
+                              .backward_dtype = {},
                               .sums = summed_axis(rule),
                               .holds = {},
                               .boundary = boundary_of(rule)});
@@ -193,6 +207,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                                        .rule = layout.rule,
                                        .inputs = values(layout.inputs),
                                        .outputs = values(layout.outputs)});
+    note_sent_dtypes(manifest.rules[layout.rule], manifest.module_layouts.back());
   }
   manifest.modules.reserve(boundaries.modules.size());
   for (const ModuleBoundary& boundary : boundaries.modules) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/text.h"
@@ -23,6 +24,10 @@ struct AxisBoundary {
   std::optional<bool> use_local;
 };
 
+std::optional<DType> sent_in(const std::optional<SentDtype>& option, std::span<const Step> steps) {
+  return option && communicates(steps) ? std::optional(option->dtype) : std::nullopt;
+}
+
 // The value's layout on every axis: cut along the batch by data axes, whole on the others, and as the rule says on its
 // own, be it a data axis too.
 std::vector<Placement> over_mesh(const TpPlan& plan, AxisId axis, const Placement& placement) {
@@ -34,7 +39,9 @@ std::vector<Placement> over_mesh(const TpPlan& plan, AxisId axis, const Placemen
   return placements;
 }
 
-ValueBoundary make_value(const TpPlan& plan, AxisId axis, const AxisBoundary& boundary) {
+// Token ids, which have no gradient, are sent as they are.
+ValueBoundary make_value(const TpPlan& plan, const PlanRule& rule, const AxisBoundary& boundary) {
+  const AxisId axis = rule.axis;
   ValueBoundary value;
   value.use_local = boundary.use_local;
   if (boundary.from) value.from = over_mesh(plan, axis, *boundary.from);
@@ -45,6 +52,8 @@ ValueBoundary make_value(const TpPlan& plan, AxisId axis, const AxisBoundary& bo
   if (!boundary.has_gradient) return value;
   value.gradient = gradient_layouts(*value.from, *value.to, axis, boundary.sums);
   value.backward = *steps_between(value.gradient->from, value.gradient->to, plan.mesh);
+  value.forward_dtype = sent_in(rule.options.forward_dtype, value.forward);
+  value.backward_dtype = sent_in(rule.options.backward_dtype, value.backward);
   return value;
 }
 
@@ -76,7 +85,7 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     input.from = input.to = output.from = output.to = sequence;
   }
   if (input.used) {
-    boundary.inputs.push_back(make_value(plan, rule.axis,
+    boundary.inputs.push_back(make_value(plan, rule,
                                          {.from = first_layout(rule.options.input_layouts, input.from),
                                           .to = input.to,
                                           .sums = !input.gradient_is_partial ? GradientSums::None
@@ -91,7 +100,7 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     }
   }
   if (output.used) {
-    boundary.outputs.push_back(make_value(plan, rule.axis,
+    boundary.outputs.push_back(make_value(plan, rule,
                                           {.from = output.from,
                                            .to = first_layout(rule.options.output_layouts, output.to),
                                            .use_local = rule.options.use_local_output.value_or(style.use_local)}));
@@ -127,21 +136,20 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
                         .use_local = local_input};
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {
-    ValueBoundary value = make_value(plan, rule.axis, input((*o.input_layouts)[i], (*o.desired_input_layouts)[i]));
+    ValueBoundary value = make_value(plan, rule, input((*o.input_layouts)[i], (*o.desired_input_layouts)[i]));
     value.arg = static_cast<int>(i);
     boundary.inputs.push_back(std::move(value));
   }
   for (size_t i = 0; o.input_kwarg_layouts && i < o.input_kwarg_layouts->size(); ++i) {
     const auto& [name, from] = (*o.input_kwarg_layouts)[i];
-    ValueBoundary value = make_value(plan, rule.axis, input(from, wanted_of(o, name)));
+    ValueBoundary value = make_value(plan, rule, input(from, wanted_of(o, name)));
     value.kwarg = name;
     boundary.inputs.push_back(std::move(value));
   }
   const bool local_output = o.use_local_output.value_or(style.use_local);
   for (size_t i = 0; style.output.used && o.output_layouts && i < o.output_layouts->size(); ++i) {
-    ValueBoundary value =
-        make_value(plan, rule.axis,
-                   {.from = (*o.output_layouts)[i], .to = (*o.desired_output_layouts)[i], .use_local = local_output});
+    ValueBoundary value = make_value(
+        plan, rule, {.from = (*o.output_layouts)[i], .to = (*o.desired_output_layouts)[i], .use_local = local_output});
     value.arg = static_cast<int>(i);
     boundary.outputs.push_back(std::move(value));
   }
@@ -300,8 +308,38 @@ void dump_values(std::string& out, std::string_view what, const std::vector<Valu
                        placements_text(value.from), placements_text(value.to));
     steps("forward", value.forward);
     steps("backward", value.backward);
+    if (value.forward_dtype) out += fmt::format("; forward in {}", dtypes()[*value.forward_dtype].name);
+    if (value.backward_dtype) out += fmt::format("; backward in {}", dtypes()[*value.backward_dtype].name);
     if (value.use_local) out += *value.use_local ? "; local" : "; DTensor";
     out += '\n';
+  }
+}
+
+// A type that nothing is sent in: no module under its rule has a collective that way.
+void warn_nothing_sent(const TpPlan& plan, const BoundaryTable& table, Diagnostics& diagnostics) {
+  std::vector<bool> stands(plan.rules.size());
+  const auto sends = [&](RuleId rule, std::optional<DType> ValueBoundary::*dtype) {
+    return std::ranges::any_of(table.layouts, [&](const BoundaryLayout& layout) {
+      const auto is_sent = [dtype](const ValueBoundary& value) { return (value.*dtype).has_value(); };
+      return layout.rule == rule &&
+             (std::ranges::any_of(layout.inputs, is_sent) || std::ranges::any_of(layout.outputs, is_sent));
+    });
+  };
+  for (const BoundaryLayout& layout : table.layouts) stands[layout.rule] = true;
+  for (RuleId id = 0; id < plan.rules.size(); ++id) {
+    const RuleOptions& o = plan.rules[id].options;
+    const std::tuple<StyleOption, const std::optional<SentDtype>&, std::optional<DType> ValueBoundary::*> options[] = {
+        {kForwardDtype, o.forward_dtype, &ValueBoundary::forward_dtype},
+        {kBackwardDtype, o.backward_dtype, &ValueBoundary::backward_dtype}};
+    for (const auto& [option, said, member] : options) {
+      if (!said || !stands[id] || sends(id, member)) continue;
+      const bool forward = option == kForwardDtype;
+      Diagnostic* d = report(diagnostics, Code::TP3018, said->span, "");
+      if (d == nullptr) continue;
+      d->message = fmt::format("`{}` changes nothing: {} sends {} between ranks", option_name(option),
+                               plan.rules[id].style->name, forward ? "no value forward" : "no gradient backward");
+      d->help = fmt::format("remove it, or write layouts between which {} are sent", forward ? "values" : "gradients");
+    }
   }
 }
 
@@ -359,6 +397,7 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
     if (rule.options.input_kwarg_layouts) warn_keywords_not_given(rule, module, given, diagnostics);
     table.modules.push_back({match.module, layout});
   }
+  warn_nothing_sent(plan, table, diagnostics);
   return table;
 }
 

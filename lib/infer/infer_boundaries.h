@@ -21,6 +21,10 @@ struct ValueBoundary {
   std::optional<GradientLayouts> gradient;  // absent: it has none
   std::optional<bool> use_local;            // whether the value goes on as a local tensor
   std::vector<Step> forward, backward;
+  // In which what moves is sent, as DTensor.redistribute takes them (torch 2.13, tensor/_api.py): the value is cast
+  // before its steps and goes on in that type; its gradient is cast before its own, and goes on in the value's old
+  // type. Absent: the steps run in the type that the value came in.
+  std::optional<DType> forward_dtype, backward_dtype;
 };
 
 // What a rule does at the boundary of a kind of module: modules under one rule share one or two of these.
@@ -41,8 +45,8 @@ struct BoundaryTable {
 
 // In the order of the match table's boundaries. On axes other than the rule's a value is cut along the batch where
 // `data` says so and replicated elsewhere. Reports uneven outputs that leave as local tensors (TP5017) token ids
-// that torch's RowwiseParallel gathers (TP5020), keywords that never come (TP5022), and a batch along a dim that no
-// input has (TP5023).
+// that torch's RowwiseParallel gathers (TP5020), keywords that never come (TP5022), a batch along a dim that no input
+// has (TP5023), and types that nothing is sent in (TP3018).
 [[nodiscard]] BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
                                              Diagnostics& diagnostics);
 

@@ -100,7 +100,9 @@ struct ManifestRule {
   std::string key;
   uint32_t line = 0;
   uint64_t matches = 0;
-  std::optional<uint64_t> modules;       // at whose boundary it stands; absent in manifests that were written before
+  std::optional<uint64_t> modules;  // at whose boundary it stands; absent in manifests that were written before
+  // In which its modules send values, and gradients back; absent: in the type that these have.
+  std::optional<DType> forward_dtype, backward_dtype;
   AxisId sums = kNoAxis;                 // over which its modules sum the gradients of its parameters; kNoAxis: none
   std::optional<HeldKinds> holds;        // absent in manifests that were written before
   std::optional<RuleBoundary> boundary;  // absent there, too, and of a spec
@@ -113,6 +115,7 @@ struct ManifestValue {
   std::optional<GradientLayouts> gradient;  // absent: the value has none, as token ids
   std::optional<bool> use_local;
   std::vector<Step> forward, backward;
+  std::optional<DType> forward_dtype, backward_dtype;  // its rule's, where `forward` or `backward` communicates
 };
 
 // What happens at a module's boundary. Modules under one rule share one.

@@ -39,6 +39,11 @@ void write_value_steps(JsonWriter& json, std::string_view key, const std::vector
 
 }  // namespace
 
+void write_sent_dtypes(JsonWriter& json, std::optional<DType> forward, std::optional<DType> backward) {
+  if (forward) write_member(json, "forward_dtype", dtypes()[*forward].name);
+  if (backward) write_member(json, "backward_dtype", dtypes()[*backward].name);
+}
+
 void write_mesh(JsonWriter& json, const Mesh& mesh) {
   write_array(json, mesh.axes, [&](const MeshAxis& axis) {
     begin_object(json);
@@ -133,6 +138,7 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
     if (value.use_local) write_member(json, "use_local", *value.use_local);
     write_value_steps(json, "forward", value.forward, mesh);
     write_value_steps(json, "backward", value.backward, mesh);
+    write_sent_dtypes(json, value.forward_dtype, value.backward_dtype);
     end_object(json);
   });
 }

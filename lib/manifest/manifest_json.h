@@ -14,6 +14,8 @@
 namespace tpplan {
 
 // Each writes one value.
+// Under the keys `forward_dtype` and `backward_dtype`, where they are there.
+void write_sent_dtypes(JsonWriter& json, std::optional<DType> forward, std::optional<DType> backward);
 void write_mesh(JsonWriter& json, const Mesh& mesh);
 
 // One entry a dim: null, an axis, or a list of axes major to minor.

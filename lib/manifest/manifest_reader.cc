@@ -97,6 +97,23 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t obje
   return read_axis(reader, tree.nodes[axis], collective.axis);
 }
 
+bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::optional<DType>& forward,
+                      std::optional<DType>& backward) {
+  const std::pair<std::string_view, std::optional<DType>&> members[] = {{"forward_dtype", forward},
+                                                                        {"backward_dtype", backward}};
+  for (const auto& [key, dtype] : members) {
+    uint32_t at = 0;
+    DType read{};
+    if (!optional_member(reader, tree, object, key, JsonKind::String, at)) return false;
+    if (at == 0) continue;
+    if (!find_dtype(tree.nodes[at].text, read) || !is_model_type(read))
+      return fault(reader, Code::TP7001, tree.nodes[at],
+                   fmt::format("`{}` is `{}`, which is no type that values are sent in", key, tree.nodes[at].text));
+    dtype = read;
+  }
+  return true;
+}
+
 bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule) {
   uint32_t at = 0;
   if (!optional_member(reader, tree, object, "rule", JsonKind::Integer, at)) return false;

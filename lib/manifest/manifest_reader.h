@@ -91,6 +91,10 @@ template <typename Visit>
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object,
                                    Collective& collective);
 
+// The types in which a rule's values and gradients are sent, or those of one value.
+[[nodiscard]] bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t object,
+                                    std::optional<DType>& forward, std::optional<DType>& backward);
+
 // The index of a rule of the manifest, left alone where it is null.
 [[nodiscard]] bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule);
 

@@ -26,9 +26,10 @@ namespace tpplan {
 [[nodiscard]] bool read_init(ManifestReader& reader, const JsonTree& tree);
 
 // prove_sums.cc: when all is read. Every rule has one style and as many modules as it says, modules say of both their
-// sides what they do there, and every gradient is summed over the axes over which the rest of the manifest leaves it
-// open, and over no other.
+// sides what they do there, what they send is sent in the types of their rule, and every gradient is summed over the
+// axes over which the rest of the manifest leaves it open, and over no other.
 [[nodiscard]] bool prove_rules(ManifestReader& reader);
+[[nodiscard]] bool prove_sent_dtypes(ManifestReader& reader);
 [[nodiscard]] bool prove_sides(ManifestReader& reader);
 [[nodiscard]] bool prove_boundaries(ManifestReader& reader);
 [[nodiscard]] bool prove_sums(ManifestReader& reader);

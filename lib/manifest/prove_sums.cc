@@ -79,6 +79,37 @@ bool prove_boundaries(ManifestReader& reader) {
   return true;
 }
 
+// What a value sends goes in its rule's type, and nothing else has one; a rule names a type that something goes in.
+// Token ids, which have no gradient, stay ids.
+bool prove_sent_dtypes(ManifestReader& reader) {
+  const Manifest& manifest = reader.manifest;
+  const auto is_sent_in = [](std::optional<DType> own, const std::vector<Step>& steps, std::optional<DType> rule) {
+    return own == (communicates(steps) ? rule : std::nullopt);
+  };
+  std::vector<ManifestRule> used(manifest.rules.size());
+  for (const ModuleLayout& layout : manifest.module_layouts) {
+    const ManifestRule& rule = manifest.rules[layout.rule];
+    const auto fits = [&](const ManifestValue& value) {
+      if (!value.gradient) return !value.forward_dtype && !value.backward_dtype;
+      if (value.forward_dtype) used[layout.rule].forward_dtype = value.forward_dtype;
+      if (value.backward_dtype) used[layout.rule].backward_dtype = value.backward_dtype;
+      return is_sent_in(value.forward_dtype, value.forward, rule.forward_dtype) &&
+             is_sent_in(value.backward_dtype, value.backward, rule.backward_dtype);
+    };
+    if (std::ranges::all_of(layout.inputs, fits) && std::ranges::all_of(layout.outputs, fits)) continue;
+    return fault(reader, Code::TP7002, reader.rule_spans[layout.rule],
+                 fmt::format("a module under the rule `{}` does not send what it moves in the types that the rule says",
+                             rule.key));
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    const ManifestRule& rule = manifest.rules[i];
+    if (rule.forward_dtype == used[i].forward_dtype && rule.backward_dtype == used[i].backward_dtype) continue;
+    return fault(reader, Code::TP7002, reader.rule_spans[i],
+                 fmt::format("the rule `{}` says a type that none of its modules sends anything in", rule.key));
+  }
+  return true;
+}
+
 namespace {
 
 // The weight of a linear or embedding that a rule cuts as a whole, so that the rule's modules change what goes in or

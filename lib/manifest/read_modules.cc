@@ -70,7 +70,8 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a boundary value")) return false;
            if (!only(reader, tree, i, "a boundary value",
-                     {"arg", "kwarg", "from", "to", "gradient", "use_local", "forward", "backward"}))
+                     {"arg", "kwarg", "from", "to", "gradient", "use_local", "forward", "backward", "forward_dtype",
+                      "backward_dtype"}))
              return false;
            ManifestValue& value = values.emplace_back();
            uint32_t arg = 0, kwarg = 0, local = 0;
@@ -94,7 +95,9 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
                   (to == 0 || read_placements(reader, tree, to, value.to)) &&
                   read_gradient(reader, tree, i, value.gradient) &&
                   read_value_steps(reader, tree, forward, value.forward) &&
-                  read_value_steps(reader, tree, backward, value.backward) && prove_value(reader, tree.nodes[i], value);
+                  read_value_steps(reader, tree, backward, value.backward) &&
+                  read_sent_dtypes(reader, tree, i, value.forward_dtype, value.backward_dtype) &&
+                  prove_value(reader, tree.nodes[i], value);
          });
 }
 

@@ -98,7 +98,8 @@ bool read_rule_boundary(ManifestReader& reader, const JsonTree& tree, ManifestRu
 bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
   if (!only(reader, tree, 0, "a rule",
-            {"block", "key", "line", "matches", "modules", "sums", "holds", "axis", "inputs", "outputs", "bare"}))
+            {"block", "key", "line", "matches", "modules", "sums", "forward_dtype", "backward_dtype", "holds", "axis",
+             "inputs", "outputs", "bare"}))
     return false;
   const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
                  line = member(reader, tree, 0, "line", JsonKind::Integer),
@@ -116,7 +117,8 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
     return false;
   if (modules != 0) rule.modules = static_cast<uint64_t>(tree.nodes[modules].integer);
   reader.rule_spans.push_back(value_span(reader.file, tree.nodes[0]));
-  return (sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums)) && read_holds(reader, tree, rule) &&
+  return read_sent_dtypes(reader, tree, 0, rule.forward_dtype, rule.backward_dtype) &&
+         (sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums)) && read_holds(reader, tree, rule) &&
          read_rule_boundary(reader, tree, rule);
 }
 

@@ -76,6 +76,7 @@ void write_rule(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
   write_member(json, "line", rule.line);
   write_member(json, "matches", rule.matches);
   if (rule.modules) write_member(json, "modules", *rule.modules);
+  write_sent_dtypes(json, rule.forward_dtype, rule.backward_dtype);
   if (rule.sums != kNoAxis) write_member(json, "sums", mesh.axes[rule.sums].name);
   write_rule_facts(json, rule, mesh);
   end_object(json);

@@ -92,8 +92,8 @@ std::string holders_text(std::string_view name) {
 
 std::string options_text(const StyleRow& row) {
   std::vector<std::string> names = {"axis", "optional"};
-  for (uint16_t bit = 1; bit <= kSequenceDim; bit = static_cast<uint16_t>(bit << 1)) {
-    if ((row.options & bit) != 0) names.emplace_back(option_name(static_cast<StyleOption>(bit)));
+  for (uint16_t bit = 1; bit <= kLastOption; bit = static_cast<uint16_t>(bit << 1)) {
+    if ((known_options(row) & bit) != 0) names.emplace_back(option_name(static_cast<StyleOption>(bit)));
   }
   return join(names, ", ");
 }

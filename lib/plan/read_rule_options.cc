@@ -54,6 +54,15 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
   return false;
 }
 
+// As people and safetensors shorten a type's name; empty for other words.
+std::string_view short_dtype_name(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> words[] = {
+      {"bf16", "bfloat16"}, {"fp16", "float16"},  {"f16", "float16"},    {"half", "float16"}, {"fp32", "float32"},
+      {"f32", "float32"},   {"float", "float32"}, {"double", "float64"}, {"fp64", "float64"}, {"f64", "float64"}};
+  const auto* const found = std::ranges::find(words, word, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(words) ? std::string_view{} : found->second;
+}
+
 // One layout stands for a list of one, as torch takes it.
 std::optional<std::vector<Layout>> read_layouts(PlanReader& reader, YamlId id) {
   std::vector<Layout> layouts;
@@ -76,6 +85,29 @@ std::optional<KwargLayouts> read_kwarg_layouts(PlanReader& reader, YamlId id) {
                         }) &&
          good;
   return good ? std::optional(layouts) : std::nullopt;
+}
+
+// A type of floating point that ranks add up: what a value with a gradient has.
+void read_sent_dtype(PlanReader& reader, YamlId key, YamlId value, std::optional<SentDtype>& target) {
+  constexpr std::string_view words[] = {"bfloat16", "float16", "float32", "float64"};
+  const std::string& name = node_at(reader, key).text;
+  if (!expect_name(reader, value, fmt::format("`{}`", name))) return;
+  const std::string& said = node_at(reader, value).text;
+  const std::string_view bare = std::string_view(said).substr(said.find('.') + 1);  // torch.bfloat16, jnp.float32
+  SentDtype read{.span = span_at(reader, key)};
+  if (find_dtype(said, read.dtype) && is_model_type(read.dtype)) {
+    target = read;
+    return;
+  }
+  const std::string help = fmt::format("write {}", fmt::join(words, ", "));
+  if (find_dtype(said, read.dtype)) {
+    fault(reader, Code::TP3013, value, fmt::format("`{}` is {}, in which ranks add up no values", name, said), help);
+    return;
+  }
+  const std::string_view nearest = short_dtype_name(bare).empty() ? nearest_name(bare, words) : short_dtype_name(bare);
+  fault(reader, Code::TP3013, value, fmt::format("`{}` is an unknown type, `{}`", name, said),
+        nearest.empty() ? help : did_you_mean(nearest));
+  propose(reader, value, nearest);
 }
 
 }  // namespace
@@ -117,6 +149,12 @@ void read_option(PlanReader& reader, YamlId key, YamlId value, uint16_t option, 
         options.sequence_dim = static_cast<int>(dim);
       break;
     }
+    case kForwardDtype:
+      read_sent_dtype(reader, key, value, options.forward_dtype);
+      break;
+    case kBackwardDtype:
+      read_sent_dtype(reader, key, value, options.backward_dtype);
+      break;
     default:
       break;
   }

@@ -67,16 +67,25 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
 
 // Appends the names of the options in a mask.
 void add_option_names(uint16_t options, std::vector<std::string_view>& names) {
-  for (uint16_t bit = 1; bit <= kSequenceDim; bit = static_cast<uint16_t>(bit << 1)) {
+  for (uint16_t bit = 1; bit <= kLastOption; bit = static_cast<uint16_t>(bit << 1)) {
     if ((options & bit) != 0) names.push_back(option_name(static_cast<StyleOption>(bit)));
   }
 }
 
 // An option that is known but not this style's names the style's own.
 void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRule& rule) {
-  if (rule.style == nullptr || (rule.style->options & option) != 0) return;
+  if (rule.style == nullptr) return;
+  const DialectRow& dialect = *reader.plan.dialect;
+  if ((option & (kForwardDtype | kBackwardDtype)) != 0 && dialect.runtime != PlanRuntime::Tpplan) {
+    fault(reader, Code::TP3008, key,
+          fmt::format("`{}` does nothing in the {} dialect: its styles send values in the type that they have",
+                      node_at(reader, key).text, dialect.name),
+          "leave `dialect` out, and run the plan by tpplan.torch, or remove the option");
+    return;
+  }
+  if ((known_options(*rule.style) & option) != 0) return;
   std::vector<std::string_view> own = {"axis", "optional"};
-  add_option_names(rule.style->options, own);
+  add_option_names(known_options(*rule.style), own);
   fault(reader, Code::TP3008, key, fmt::format("`{}` has no option `{}`", rule.style->name, node_at(reader, key).text),
         fmt::format("its options are {}", fmt::join(own, ", ")));
 }

@@ -87,6 +87,8 @@ constexpr std::pair<std::string_view, StyleOption> kOptions[] = {
     {"use_local_input", kUseLocalInput},
     {"use_local_output", kUseLocalOutput},
     {"sequence_dim", kSequenceDim},
+    {"forward_dtype", kForwardDtype},
+    {"backward_dtype", kBackwardDtype},
 };
 
 }  // namespace

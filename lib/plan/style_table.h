@@ -13,7 +13,7 @@ namespace tpplan {
 enum StyleSet : uint8_t { kOwnStyles = 1, kTorchStyles = 2, kTransformersStyles = 4 };
 inline constexpr std::string_view kSequenceParallel = "sequence_parallel";
 
-// Options that a rule may carry beside its style.
+// Options that a rule may carry beside its style, as bits, from 1 on without a gap.
 enum StyleOption : uint16_t {
   kInputLayouts = 1,
   kDesiredInputLayouts = 2,
@@ -24,6 +24,8 @@ enum StyleOption : uint16_t {
   kUseLocalInput = 64,
   kUseLocalOutput = 128,
   kSequenceDim = 256,
+  kForwardDtype = 512,
+  kBackwardDtype = 1024,
 };
 
 // Which dim of a parameter a style cuts when only the number of dims decides (transformers): an index, from the end
@@ -74,6 +76,13 @@ struct StyleRow {
 // True when any set has it.
 [[nodiscard]] bool is_style(std::string_view name);
 
+// All options of a style: its own, and the types that what it moves is moved in, where it has a boundary.
+[[nodiscard]] inline uint16_t known_options(const StyleRow& style) {
+  const bool moves = style.input.used || style.output.used;
+  return static_cast<uint16_t>(style.options | (moves ? kForwardDtype | kBackwardDtype : 0));
+}
+
+inline constexpr uint16_t kLastOption = kBackwardDtype;
 [[nodiscard]] std::string_view option_name(StyleOption option);
 // 0 when there is no such option.
 [[nodiscard]] uint16_t find_option(std::string_view name);

@@ -136,6 +136,8 @@ void dump_options(std::string& out, const RuleOptions& options) {
     out += fmt::format(" {}={{{}}}", name, join(parts, ", "));
   }
   if (options.sequence_dim) out += fmt::format(" sequence_dim={}", *options.sequence_dim);
+  if (options.forward_dtype) out += fmt::format(" forward_dtype={}", dtypes()[options.forward_dtype->dtype].name);
+  if (options.backward_dtype) out += fmt::format(" backward_dtype={}", dtypes()[options.backward_dtype->dtype].name);
   if (options.use_local_input) out += fmt::format(" use_local_input={}", *options.use_local_input);
   if (options.use_local_output) out += fmt::format(" use_local_output={}", *options.use_local_output);
 }

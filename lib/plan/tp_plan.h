@@ -14,6 +14,7 @@
 #include "plan/style_table.h"
 #include "sharding/check_sharding.h"
 #include "sharding/distribution.h"
+#include "sharding/dtype.h"
 #include "sharding/loss.h"
 #include "sharding/mesh.h"
 #include "sharding/placement.h"
@@ -27,12 +28,21 @@ inline constexpr RuleId kNoRule = 0xffffffffu;
 using Layout = std::optional<Placement>;
 using KwargLayouts = std::vector<std::pair<std::string, Layout>>;
 
+// A type that ranks send values in, and where it is written.
+struct SentDtype {
+  DType dtype = 0;
+  Span span{};
+  bool operator==(const SentDtype& other) const { return dtype == other.dtype; }
+};
+
 // Absent members were not written.
 struct RuleOptions {
   std::optional<std::vector<Layout>> input_layouts, desired_input_layouts, output_layouts, desired_output_layouts;
   std::optional<KwargLayouts> input_kwarg_layouts, desired_input_kwarg_layouts;
   std::optional<bool> use_local_input, use_local_output;
   std::optional<int> sequence_dim;
+  // The types in which what the rule moves between ranks is sent: values, and gradients on their way back.
+  std::optional<SentDtype> forward_dtype, backward_dtype;
   bool operator==(const RuleOptions&) const = default;
 };
 

@@ -81,6 +81,8 @@ void add_options(PlanPiece& map, const RuleOptions& o) {
   if (o.use_local_input) add(kUseLocalInput, scalar(bool_text(*o.use_local_input)));
   if (o.use_local_output) add(kUseLocalOutput, scalar(bool_text(*o.use_local_output)));
   if (o.sequence_dim) add(kSequenceDim, scalar(std::to_string(*o.sequence_dim)));
+  if (o.forward_dtype) add(kForwardDtype, scalar(std::string(dtypes()[o.forward_dtype->dtype].name)));
+  if (o.backward_dtype) add(kBackwardDtype, scalar(std::string(dtypes()[o.backward_dtype->dtype].name)));
 }
 
 // A style alone stands for a map of it.

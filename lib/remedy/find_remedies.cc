@@ -77,6 +77,16 @@ std::vector<Change> other_styles(const Search& search, RuleId id) {
   return edits;
 }
 
+// Values in the type that they have.
+std::vector<Change> without_sent_dtype(const Search& search, RuleId id) {
+  const std::optional<SentDtype>& sent = search.plan.rules[id].options.forward_dtype;
+  if (!sent) return {};
+  Change edit{search.plan, fmt::format("leave `forward_dtype` of `{}` out", search.plan.rules[id].key), {}};
+  edit.edits.push_back({.span = sent->span, .text = {}, .is_entry = true});
+  edit.plan.rules[id].options.forward_dtype.reset();
+  return {std::move(edit)};
+}
+
 std::vector<Change> without_rule(const Search& search, RuleId id) {
   if (cuts(search.plan.rules[id])) return {};
   Change edit{search.plan, fmt::format("leave the rule `{}` out", search.plan.rules[id].key), {}};
@@ -280,14 +290,15 @@ void try_sizes(Search& search, Diagnostic& finding) {
     finding.help = fmt::format("with `{}` = {} this plan is right as it stands", own.name, fmt::join(fitting, ", "));
 }
 
-// The first edit that mends is offered, so they go from the smallest change to the largest: a rule less, another style,
-// a rule more, another length of the sequence, another mesh.
+// The first edit that mends is offered, so they go from the smallest change to the largest: an option less, a rule
+// less, another style, a rule more, another length of the sequence, another mesh.
 void find_remedy(Search& search, Diagnostic& finding) {
   std::vector<RuleId> rules{rule_at(search.plan, finding.span)};
   for (const Note& note : finding.notes) rules.push_back(rule_at(search.plan, note.span));
   for (const RuleId rule : rules) {
     if (rule == kNoRule) continue;
-    if (try_edits(search, without_rule(search, rule), finding) ||
+    if (try_edits(search, without_sent_dtype(search, rule), finding) ||
+        try_edits(search, without_rule(search, rule), finding) ||
         try_edits(search, other_styles(search, rule), finding))
       return;
   }

@@ -73,6 +73,8 @@ std::string rule_html(const Manifest& manifest, const RuleNode& node) {
   if (node.rule != kNoManifestRule) {
     const ManifestRule& rule = manifest.rules[node.rule];
     out += fact("In the plan", fmt::format("line {}, matches {}", rule.line, grouped(rule.matches)));
+    if (rule.forward_dtype) out += fact("Values are sent in", html(dtypes()[*rule.forward_dtype].name));
+    if (rule.backward_dtype) out += fact("Gradients are sent in", html(dtypes()[*rule.backward_dtype].name));
   }
   if (!node.params.empty())
     out += fact("Parameters",

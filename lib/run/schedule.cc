@@ -111,7 +111,7 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
   const bool ids = part == SchedulePart::Input && own != b.weights.end() && own->second.is_embedding;
   ScheduleEntry entry{.part = part,
                       .path = std::string(module),
-                      .dtype = ids ? b.int64 : b.float32,
+                      .dtype = ids ? b.int64 : value.forward_dtype.value_or(b.float32),
                       .from = *value.from,
                       .to = *value.to,
                       .steps = value.forward};
@@ -119,6 +119,7 @@ void add_value(Builder& b, std::string_view module, const ManifestValue& value, 
   add(b, module, entry);
   if (!value.gradient) return;
   entry.part = SchedulePart::Gradient;
+  entry.dtype = ids ? b.int64 : value.backward_dtype.value_or(b.float32);
   entry.from = value.gradient->from;
   entry.to = value.gradient->to;
   entry.steps = value.backward;

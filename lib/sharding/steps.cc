@@ -162,6 +162,10 @@ std::vector<Step> value_steps(std::span<const Placement> from, std::span<const C
   return steps;
 }
 
+bool communicates(std::span<const Step> steps) {
+  return std::ranges::any_of(steps, [](const Step& s) { return s.collective.kind != CollectiveKind::LocalSlice; });
+}
+
 std::optional<std::vector<Step>> steps_between(std::span<const Placement> from, std::span<const Placement> to,
                                                const Mesh& mesh) {
   const auto collectives = redistribute(from, to);

@@ -46,6 +46,9 @@ struct Step {
 [[nodiscard]] std::optional<std::vector<Step>> steps_between(std::span<const Placement> from,
                                                              std::span<const Placement> to, const Mesh& mesh);
 
+// True where ranks send something in one of the steps; a slice sends nothing.
+[[nodiscard]] bool communicates(std::span<const Step> steps);
+
 // How the gradient of a value lies when it comes back to a boundary, and how it goes on from there.
 struct GradientLayouts {
   std::vector<Placement> from, to;

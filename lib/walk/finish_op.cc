@@ -9,6 +9,7 @@
 #include "walk/example.h"
 #include "walk/list_operations.h"
 #include "walk/node_args.h"
+#include "walk/op_types.h"
 #include "walk/slots.h"
 #include "walk/tape.h"
 
@@ -108,7 +109,7 @@ uint32_t cause_of(Walk& walk, const DoneOp& op) {
 }
 
 // The results' slots; with `records`, those that want gradients have them.
-std::vector<TapeSlot> bind_results(Walk& walk, const DoneOp& op, uint32_t cause, bool records) {
+std::vector<TapeSlot> bind_results(Walk& walk, const DoneOp& op, const OpTypes& types, uint32_t cause, bool records) {
   std::vector<TapeSlot> outs;
   outs.reserve(op.node.out_end - op.node.out_begin);
   for (uint32_t i = op.node.out_begin; i < op.node.out_end; ++i) {
@@ -124,6 +125,7 @@ std::vector<TapeSlot> bind_results(Walk& walk, const DoneOp& op, uint32_t cause,
       slot.layout = intern(walk.table, layout);
     }
     const SlotId id = new_slot(walk, slot);
+    if (!types.outs.empty()) set_dtype(walk, id, types.outs[i - op.node.out_begin], types.rule);
     set_slot(walk, value, id);
     outs.push_back({id, slot.layout});
   }
@@ -149,6 +151,9 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
     }
     return;
   }
+  const OpTypes types = op_types(walk, node, entry.is_write, ins);
+  if (!types.crash.empty())
+    return crash_at(walk, Code::TP5123, said_of_op(op, types.crash), types.rule, kNoRule, op.name);
   const bool any_gradient =
       std::any_of(ins.begin(), ins.end(), [&](const TapeSlot& in) { return walk.slots[in.slot].requires_grad; });
   if (const SlotId view = written_view(walk, op, any_gradient); view != kNoId)
@@ -163,7 +168,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
     walk.crash = cause;
     return;
   }
-  const std::vector<TapeSlot> outs = bind_results(walk, op, cause, any_gradient && records_gradients(walk));
+  const std::vector<TapeSlot> outs = bind_results(walk, op, types, cause, any_gradient && records_gradients(walk));
   list_operation(walk, node);
   const bool on_tape =
       std::any_of(outs.begin(), outs.end(), [&](const TapeSlot& out) { return walk.slots[out.slot].requires_grad; });

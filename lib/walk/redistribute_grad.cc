@@ -11,7 +11,8 @@ void record_grad_call(Backward& b, const TapeEntry& entry, const Collective& cal
                       bool hidden) {
   std::vector<int64_t> shape = local_shape(b.walk.table, layout, 0);
   pad_pieces(shape, call, static_cast<int64_t>(b.walk.table.maps.axes[call.axis]));
-  record_call(b.walk, true, call.kind, call.axis, entry.module, std::move(shape), dtype_of(b.walk, slot), hidden);
+  record_call(b.walk, true, call.kind, call.axis, entry.module, std::move(shape),
+              entry.dtype.empty() ? dtype_of(b.walk, slot) : entry.dtype, hidden);
 }
 
 Grad close_sum(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {

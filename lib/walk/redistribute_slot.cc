@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sharding/dtype.h"
 #include "walk/causes.h"
 #include "walk/record_call.h"
 #include "walk/slots.h"
@@ -87,14 +88,48 @@ bool cut_axis(Walk& walk, Spread& layout, const Change& change, RuleId rule, Fau
   return true;
 }
 
+// Casts what goes on in the type that it is sent in. False after a crash: ids have no gradient that could come back.
+bool cast_sent(Walk& walk, SlotId in, SlotId out, const SentTypes& sent, RuleId rule) {
+  if (sent.forward.empty()) return true;
+  DType type{};
+  if (find_dtype(dtype_of(walk, in), type) && dtypes()[type].kind != DTypeKind::Float) {
+    crash_at(walk, Code::TP5105,
+             fmt::format("{} sends its values in {}, and this one is {}", style_name(walk, rule), sent.forward,
+                         dtype_of(walk, in)),
+             rule, walk.slots[in].origin);
+    return false;
+  }
+  set_dtype(walk, out, sent.forward, rule);
+  return true;
+}
+
+// Nothing moves: the value is cast at most, and its gradient comes back over the tape.
+SlotId stay(Walk& walk, SlotId in, const Claim& claim, const SentTypes& sent, RuleId rule) {
+  const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  if (!cast_sent(walk, in, out, sent, rule)) return in;
+  if (dtype_of(walk, in) != dtype_of(walk, out)) walk.slots[out].memory = SlotMemory::Copy;
+  record_step(walk, TapeKind::Redistribute, in, out, claim, rule, 0, sent.backward);
+  return out;
+}
+
 }  // namespace
 
-SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wanted, bool on_tape) {
+SlotId cast_slot(Walk& walk, SlotId in, const SentTypes& sent, RuleId rule) {
+  const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  if (!cast_sent(walk, in, out, sent, rule)) return in;
+  walk.slots[out].memory = SlotMemory::Copy;
+  record_step(walk, TapeKind::Cast, in, out, {}, rule);
+  return out;
+}
+
+SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wanted, bool on_tape,
+                         const SentTypes& sent) {
   Spread layout = layout_of(walk, in);
   const Claim from = layout.claim, to = normalised(wanted, layout.dims.size());
-  if (from == to) return in;
+  const RuleId rule = walk.frames.empty() ? kNoRule : walk.frames.back().rule;
+  if (from == to) return sent.forward.empty() && sent.backward.empty() ? in : stay(walk, in, from, sent, rule);
   const bool was_wrong = layout.wrong;
-  const RuleId rule = walk.frames.empty() ? kNoRule : walk.frames.back().rule, before = walk.slots[in].origin;
+  const RuleId before = walk.slots[in].origin;
   const auto steps = redistribute(from, to);
   if (!steps) {
     crash_at(walk, Code::TP5105, "makes an open sum of a value that is none", rule, before);
@@ -111,7 +146,8 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
       sum_axis(walk, layout, change, fault);
     pad_pieces(shape, step, static_cast<int64_t>(walk.table.maps.axes[step.axis]));
     if (step.kind != CollectiveKind::LocalSlice)
-      record_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape), dtype_of(walk, in), !on_tape);
+      record_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape),
+                  sent.forward.empty() ? dtype_of(walk, in) : sent.forward, !on_tape);
     if (is_shard(change.to) && !cut_axis(walk, layout, change, rule, fault)) return in;
     current[step.axis] = change.to;
   }
@@ -121,7 +157,8 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
   const bool gathers = std::any_of(steps->begin(), steps->end(),
                                    [](const Collective& step) { return step.kind == CollectiveKind::AllGather; });
   walk.slots[out].memory = gathers ? SlotMemory::Gathered : SlotMemory::Copy;
-  if (on_tape) record_step(walk, TapeKind::Redistribute, in, out, from, rule);
+  if (!cast_sent(walk, in, out, sent, rule)) return in;
+  if (on_tape) record_step(walk, TapeKind::Redistribute, in, out, from, rule, 0, sent.backward);
   if (!fault.reason.empty() && !was_wrong) {
     const std::string who = rule == kNoRule ? "an operation on DTensors" : style_name(walk, rule);
     spoil(walk, out, fault.code, fmt::format("{} {}", who, fault.reason), rule, before, who);

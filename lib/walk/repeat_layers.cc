@@ -95,7 +95,7 @@ inline Slot move_slot_record(const SlotShift& slots, const Slot& slot, const Shi
 // Whatever of it decides over what is done with it.
 inline bool same_slot(const Slot& a, const Slot& b) {
   return a.layout == b.layout && a.requires_grad == b.requires_grad && a.origin == b.origin && a.cause == b.cause &&
-         a.memory == b.memory && a.is_leaf == b.is_leaf;
+         a.memory == b.memory && a.is_leaf == b.is_leaf && a.dtype == b.dtype && a.typed_by == b.typed_by;
 }
 
 // The plan treats the layer that is so many behind as this one.

@@ -118,6 +118,8 @@ void report_cause(Walk& walk, const Cause& cause, std::string_view fails) {
     example.path = path;
     if (!example.rows.empty()) walk.examples->push_back(std::move(example));
   }
+  if (cause.code == Code::TP5123)
+    d->help = "leave out `forward_dtype`, or let the model cast its value before the product";
   if (cause.unknown)
     d->help =
         fmt::format("add a row for `{}` to lib/ops, or a rule string under \"rules\" of the model's graph", cause.op);

@@ -28,8 +28,19 @@ SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule) {
   return new_slot(walk, slot);
 }
 
-std::string_view dtype_of(const Walk& walk, SlotId slot) {
+std::string_view recorded_dtype(const Walk& walk, SlotId slot) {
   return walk.graph.strings[walk.graph.values[walk.slots[slot].value].dtype];
+}
+
+std::string_view dtype_of(const Walk& walk, SlotId slot) {
+  const std::string_view dtype = walk.slots[slot].dtype;
+  return dtype.empty() ? recorded_dtype(walk, slot) : dtype;
+}
+
+void set_dtype(Walk& walk, SlotId slot, std::string_view dtype, RuleId rule) {
+  const bool is_recorded = dtype == recorded_dtype(walk, slot);
+  walk.slots[slot].dtype = is_recorded ? std::string_view{} : dtype;
+  walk.slots[slot].typed_by = is_recorded ? kNoRule : rule;
 }
 
 bool records_gradients(const Walk& walk) { return !walk.infer && (walk.frames.empty() || !walk.frames.back().no_grad); }

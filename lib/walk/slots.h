@@ -23,6 +23,9 @@ void show_hidden(Walk& walk, const ModuleFrame& frame);
   return shape_of(walk.graph, walk.slots[slot].value);
 }
 [[nodiscard]] std::string_view dtype_of(const Walk& walk, SlotId slot);
+[[nodiscard]] std::string_view recorded_dtype(const Walk& walk, SlotId slot);
+// The slot has this type from here on, because of a rule.
+void set_dtype(Walk& walk, SlotId slot, std::string_view dtype, RuleId rule);
 
 // Where the walk is.
 [[nodiscard]] bool records_gradients(const Walk& walk);

@@ -98,6 +98,7 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
     case TapeKind::Op:        // operation_back
     case TapeKind::Divide:
     case TapeKind::AddBias:
+    case TapeKind::Cast:
       break;
   }
   return grad;

@@ -22,7 +22,8 @@ enum class SlotMemory : uint8_t {
 
 // A value as rank 0 holds it, by the number of its slot.
 struct TracedValue {
-  ValueId value = 0;      // one that has its dtype
+  ValueId value = 0;
+  std::string_view dtype{};
   uint32_t shape = 0;     // into StepTrace::shapes
   uint32_t from = kNoId;  // of what a step made of it
   ParamId param = kNone;  // it is this parameter, or what a step made of it is

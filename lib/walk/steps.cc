@@ -108,7 +108,7 @@ SlotId sum_gradient(Walk& walk, SlotId in, size_t axis, RuleId rule) {
 }
 
 SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements, SlotId slot, ModuleId module,
-                RuleId rule, bool output) {
+                RuleId rule, bool output, const SentTypes& sent) {
   switch (kind) {
     case StepKind::FromLocal:
       return from_local(walk, slot, placements, SizeOf::Ranks, 0, rule);
@@ -117,7 +117,7 @@ SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements
     case StepKind::FromLocalCounted:
       return from_local(walk, slot, placements, SizeOf::Count, output ? 0 : in_features_of(walk, module), rule);
     case StepKind::Redistribute:
-      return layout_of(walk, slot).is_dtensor ? redistribute_slot(walk, slot, placements, true) : slot;
+      return layout_of(walk, slot).is_dtensor ? redistribute_slot(walk, slot, placements, true, sent) : slot;
     case StepKind::ToLocal:
       return to_local(walk, slot, 0, rule);
     case StepKind::ToLocalPartial:
@@ -132,6 +132,8 @@ SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements
       return sum_tail_gradient(walk, slot, rule);
     case StepKind::GatherSegments:
       return gather_segments(walk, slot, module, rule);
+    case StepKind::Cast:
+      return cast_slot(walk, slot, sent, rule);
   }
   return slot;
 }

@@ -25,6 +25,7 @@ enum class StepKind : uint8_t {
   Divide,            // the value is divided by the number of ranks
   SumTailGradient,   // the gradient of the last qk_rope_head_dim elements is summed
   GatherSegments,    // a plain piece of the module's fused result becomes the whole
+  Cast,              // the value in the type that it is sent in, without more
 };
 
 struct BoundaryStep {
@@ -57,9 +58,15 @@ struct StyleProgram {
   const FastPath* fast = nullptr;  // nullptr: it has none
 };
 
+// The types in which a redistribution sends a value, and its gradient back; empty: each in the type that the value has.
+struct SentTypes {
+  std::string_view forward, backward;
+};
+
 struct LayoutStep {
   StepKind kind;
   std::vector<Placement> placements;
+  SentTypes sent{};
 };
 
 // One argument or part of a result, and what is done to it.

@@ -15,11 +15,17 @@ void add_to_tape(Walk& walk, TapeEntry entry, std::span<const TapeSlot> ins, std
   walk.tape.push_back(std::move(entry));
 }
 
-void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradient, RuleId rule, size_t axis) {
+void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradient, RuleId rule, size_t axis,
+                 std::string_view dtype) {
   if (!walk.slots[in].requires_grad || !records_gradients(walk)) return;
   const TapeSlot from{in, walk.slots[in].layout}, to{out, walk.slots[out].layout};
   add_to_tape(walk,
-              {.kind = kind, .gradient = std::move(gradient), .axis = axis, .module = module_at(walk), .rule = rule},
+              {.kind = kind,
+               .gradient = std::move(gradient),
+               .dtype = dtype,
+               .axis = axis,
+               .module = module_at(walk),
+               .rule = rule},
               {&from, 1}, {&to, 1});
 }
 

@@ -11,6 +11,7 @@ namespace tpplan {
 void add_to_tape(Walk& walk, TapeEntry entry, std::span<const TapeSlot> ins, std::span<const TapeSlot> outs);
 
 // A step from one slot to another. Nothing where no gradient goes through it.
-void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradient, RuleId rule, size_t axis = 0);
+void record_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, Claim gradient, RuleId rule, size_t axis = 0,
+                 std::string_view dtype = {});
 
 }  // namespace tpplan

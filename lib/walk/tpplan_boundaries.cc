@@ -12,6 +12,7 @@
 #include "walk/dispatch.h"
 #include "walk/from_local.h"
 #include "walk/node_args.h"
+#include "walk/op_types.h"
 #include "walk/param_layouts.h"
 #include "walk/redistribute_slot.h"
 #include "walk/report_cause.h"
@@ -105,7 +106,7 @@ uint32_t find_argument(std::span<const Crossing> crossings, const ValueProgram& 
 
 SlotId run_steps(Walk& walk, const ValueProgram& value, SlotId slot, ModuleId module, bool output) {
   for (const LayoutStep& step : value.steps) {
-    slot = run_step(walk, step.kind, step.placements, slot, module, value.rule, output);
+    slot = run_step(walk, step.kind, step.placements, slot, module, value.rule, output, step.sent);
     if (walk.crash != kNoId) break;
   }
   return slot;
@@ -243,6 +244,7 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
     if (crossings[i].depth == 1) given[i] = dispatch_tokens(walk, given[i], frame.rule);
     if (walk.crash != kNoId) return;
   }
+  walk.frames.back().retyped = retyped_of(walk, given);
   // modules.py, _how: whether it computes with plain tensors, and whether its plain inputs must become DTensors first.
   ModuleFrame& own = walk.frames.back();
   bool plain = program.runs_locally || !program.has_params;

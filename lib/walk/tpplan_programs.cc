@@ -60,9 +60,15 @@ ValueProgram program_of(const ValueBoundary& value, RuleId rule) {
   return {.position = value.arg, .key = value.kwarg, .rule = rule, .steps = {}};
 }
 
+SentTypes sent_types(const ValueBoundary& value) {
+  const auto name = [](std::optional<DType> type) { return type ? dtypes()[*type].name : std::string_view{}; };
+  return {.forward = name(value.forward_dtype), .backward = name(value.backward_dtype)};
+}
+
 void add_layouts(ValueProgram& program, const ValueBoundary& value, std::span<const AxisId> axes) {
   program.steps.push_back({StepKind::FromLocalCounted, over_axes(*value.from, axes)});
-  program.steps.push_back({StepKind::Redistribute, over_axes(value.to ? *value.to : *value.from, axes)});
+  program.steps.push_back(
+      {StepKind::Redistribute, over_axes(value.to ? *value.to : *value.from, axes), sent_types(value)});
 }
 
 void add_input(ModuleProgram& module, const ValueBoundary& value, RuleId rule, std::span<const AxisId> axes,
@@ -90,6 +96,7 @@ void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, 
   if (is_fused && std::any_of(from.begin(), from.end(), is_shard)) {
     std::vector<Placement> gathered = from;
     std::replace_if(gathered.begin(), gathered.end(), is_shard, Placement{});
+    if (value.forward_dtype) program.steps.push_back({StepKind::Cast, {}, sent_types(value)});
     program.steps.push_back({StepKind::GatherSegments, {}});
     program.steps.push_back({StepKind::FromLocal, gathered});
     program.steps.push_back({StepKind::Redistribute, to});

@@ -48,14 +48,17 @@ void finish_trace(Walk& walk) {
     trace.shapes.push_back(shape);
   }
   trace.values.reserve(walk.slots.size());
-  for (const Slot& slot : walk.slots)
+  for (SlotId id = 0; id < walk.slots.size(); ++id) {
+    const Slot& slot = walk.slots[id];
     trace.values.push_back({.value = slot.value,
+                            .dtype = dtype_of(walk, id),
                             .shape = slot.layout,
                             .from = slot.from,
                             .param = slot.param,
                             .is_leaf = slot.is_leaf,
                             .requires_grad = slot.requires_grad,
                             .memory = slot.memory});
+  }
   for (const ValueId output : walk.graph.outputs) trace.outputs.push_back(walk.slot_of[output]);
   trace.is_there = true;
 }

@@ -63,7 +63,7 @@ struct Forecast {
 // The three as one sentence; empty where no check is left out.
 [[nodiscard]] std::string unchecked_text(ForecastGap gap);
 
-// Reports TP5102 to TP5118, TP5121 and TP5122. Does nothing where the model has no graph.
+// Reports TP5102 to TP5118, and TP5121 to TP5123. Does nothing where the model has no graph.
 [[nodiscard]] Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTable& matches,
                                   const ShardingTable& shardings, const BoundaryTable& boundaries,
                                   const WalkOptions& options, Diagnostics& diagnostics);

@@ -28,7 +28,9 @@ using SlotId = uint32_t;
 // have slots of their own.
 struct Slot {
   SpreadId layout = 0;
-  ValueId value = 0;  // one that has its shape and dtype
+  ValueId value = 0;          // one that has its shape, and its dtype where nothing casts it
+  std::string_view dtype{};   // its type, where it is not the value's
+  RuleId typed_by = kNoRule;  // the rule that gave it this type
   bool requires_grad = false;
   RuleId origin = kNoRule;  // the rule whose cut or boundary this layout comes from
   uint32_t cause = kNoId;   // into Walk::causes: why the value is wrong
@@ -51,6 +53,7 @@ enum class TapeKind : uint8_t {
   Divide,           // by the number of ranks
   Gather,           // of a fused result, segment by segment
   AddBias,          // to a sum that is closed
+  Cast,             // into another type; its gradient comes back in the old one
   View,             // of a parameter that our runtime spread
   Dispatch,         // of what goes to experts on all ranks: the identity (walk/dispatch.h)
   Combine           // of what comes from them: the same
@@ -65,7 +68,8 @@ struct TapeEntry {
   bool segments_are_arguments = false;
   Claim
       gradient;  // ToLocal: what the gradient is taken for; FromLocal: what it is brought to; Redistribute: the input's
-  size_t axis = 0;  // of the walk's, of a sum
+  std::string_view dtype{};  // Redistribute: in which the gradient is sent; empty: in its value's own
+  size_t axis = 0;           // of the walk's, of a sum
   ModuleId module = kNone;
   RuleId rule = kNoRule;  // of the style
 };
@@ -92,12 +96,19 @@ struct FoundCause {
   std::set<ModuleId> modules;
 };
 
+// A type that was recorded, and the one that is there now.
+struct Retyped {
+  std::string_view recorded, now;
+  RuleId rule = kNoRule;  // that gave it this type
+};
+
 // A module that was entered and not yet left.
 struct ModuleFrame {
   ModuleId module = kNone;
   RuleId rule = kNoRule;
   const StyleProgram* program = nullptr;
   const ModuleProgram* steps = nullptr;  // of our own runtime
+  std::vector<Retyped> retyped;          // what was given in another type than was recorded
   bool spreads = false;                  // made DTensors of its inputs by itself
   bool no_grad = false;
   bool fast = false;                               // on the path of a Linear without gradients

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from executor import execute
-from small_models import PLANS, linear, llama, plan
+from small_models import PLANS, TENSOR, linear, llama, plan
 
 from conftest import run, signed, write
 
@@ -212,6 +212,7 @@ def mesh_swapped(manifest):
 
 
 TP, SEQUENCE, DATA, FSDP, PACKED = "tp 2", "sequence parallel", "data x tp", "fsdp alone", "packed"
+SENT = "types in which values are sent"
 MUTANTS = {
     "forward of every rowwise": (TP, lambda m: without(m, "rowwise", "outputs", "forward")),
     "backward of every colwise": (TP, lambda m: without(m, "colwise", "inputs", "backward")),
@@ -271,6 +272,17 @@ def packed():
 
 
 OWN = {
+    SENT: (
+        llama(),
+        plan(
+            {"tp": 2},
+            TENSOR
+            | {
+                "*.up_proj": {"style": "colwise", "backward_dtype": "bfloat16"},
+                "*.down_proj": {"style": "rowwise", "forward_dtype": "bfloat16"},
+            },
+        ),
+    ),
     PACKED: (packed(), plan({"dp": 2, "tp": 2}, {"block.qkv": "colwise"})),
     "two axes": (
         {"format": "tpplan.model/1", "name": "Two", "framework": "torch", "modules": [linear("up", 24, 8)]},

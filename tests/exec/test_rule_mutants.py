@@ -11,6 +11,7 @@ from executor import ROOT
 from test_mutants import (  # noqa: F401
     DATA,
     FSDP,
+    SENT,
     SEQUENCE,
     TP,
     assert_noticed,
@@ -180,6 +181,37 @@ def open_values(style, side):
     return each(style, side, **{"from": None, "to": None})
 
 
+def sent(word, dtype, where):
+    """The type of all that has one, in the rules or in the modules; None: takes it away."""
+
+    def edit(manifest):
+        entries = manifest["rules"] if where == "rules" else values_of_all(manifest)
+        found = [entry for entry in entries if word in entry]
+        assert found
+        for entry in found:
+            entry.pop(word) if dtype is None else entry.update({word: dtype})
+
+    return edit
+
+
+def values_of_all(manifest):
+    return [value for module in manifest["modules"] for side in ("inputs", "outputs") for value in module[side]]
+
+
+def sent_where_nothing_is(manifest):
+    """Values that stay on their rank are cast all the same."""
+    for value in values(manifest, "rowwise", "inputs"):
+        value["forward_dtype"] = "bfloat16"
+
+
+def one_is_sent_as_it_is(manifest):
+    next(value for value in values_of_all(manifest) if "forward_dtype" in value).pop("forward_dtype")
+
+
+def ids_are_cast(manifest):
+    manifest["modules"][0]["inputs"][0]["forward_dtype"] = "bfloat16"
+
+
 IN_PYTHON = True  # tpplan.torch must not take it either
 MUTANTS = {
     "a gradient that is whole is summed again": (DATA, summed_again, IN_PYTHON),
@@ -218,6 +250,21 @@ MUTANTS = {
     "steps between no layouts": (TP, open_values("rowwise", "outputs"), IN_PYTHON),
     "a linear is a norm": (TP, every(is_cut, kind="norm"), not IN_PYTHON),
     "a linear is nothing": (TP, every(is_cut, kind=None), not IN_PYTHON),
+    "values are sent as they are": (SENT, sent("forward_dtype", None, "modules"), IN_PYTHON),
+    "gradients are sent as they are": (SENT, sent("backward_dtype", None, "modules"), IN_PYTHON),
+    "one value is sent as it is": (SENT, one_is_sent_as_it_is, IN_PYTHON),
+    "values are sent in another type": (SENT, sent("forward_dtype", "float16", "modules"), IN_PYTHON),
+    "gradients are sent in whole numbers": (SENT, sent("backward_dtype", "int32", "modules"), IN_PYTHON),
+    "values are sent in a type that there is not": (SENT, sent("forward_dtype", "bf16", "modules"), IN_PYTHON),
+    "a rule forgets its type": (SENT, sent("forward_dtype", None, "rules"), IN_PYTHON),
+    "a rule has another type": (SENT, sent("backward_dtype", "float16", "rules"), IN_PYTHON),
+    "a rule has a type that nothing is sent in": (
+        SENT,
+        lambda m: m["rules"][0].update(backward_dtype="float16"),
+        IN_PYTHON,
+    ),
+    "values that stay are cast": (SENT, sent_where_nothing_is, IN_PYTHON),
+    "token ids are cast": (SENT, ids_are_cast, IN_PYTHON),
 }
 
 

@@ -144,6 +144,7 @@ class Maker:
             "input_layouts": "Shard(1)",
             "output_layouts": "Replicate",
             "use_local_output": "false",
+            "forward_dtype": "float32",
             "axis": "tp",
             "optional": "true",
         }

@@ -112,9 +112,13 @@ void add_pair(std::optional<std::vector<Layout>>& from, std::optional<std::vecto
   }
 }
 
-RuleOptions options_of(const StyleRow& style) {
+RuleOptions options_of(const StyleRow& style, const DialectRow& dialect) {
   RuleOptions o;
-  const auto has = [&](uint16_t option) { return (style.options & option) != 0; };
+  const auto has = [&](uint16_t option) { return (known_options(style) & option) != 0; };
+  constexpr std::string_view kSent[] = {"bfloat16", "float32", "float16", "float64"};
+  const bool may_cast = dialect.runtime == PlanRuntime::Tpplan;
+  if (may_cast && has(kForwardDtype) && one_in(3)) o.forward_dtype = SentDtype{.dtype = dtype_of(any_of(kSent))};
+  if (may_cast && has(kBackwardDtype) && one_in(3)) o.backward_dtype = SentDtype{.dtype = dtype_of(any_of(kSent))};
   if (style.touches_parameters) {
     if (has(kInputLayouts) && one_in(2)) o.input_layouts = {layout(true)};
     if (has(kOutputLayouts) && one_in(2)) o.output_layouts = {layout(false)};
@@ -164,7 +168,7 @@ PlanRule rule_of(const TpPlan& plan, std::set<std::string>& keys, uint32_t block
   do {
     rule.style = &style_table()[below(style_table().size())];
   } while ((rule.style->sets & plan.dialect->styles) == 0);
-  rule.options = options_of(*rule.style);
+  rule.options = options_of(*rule.style, *plan.dialect);
   rule.axis = static_cast<AxisId>(below(plan.mesh.axes.size()));
   // Without a default axis only a style that needs none may go without.
   if (rule.style->name == "replicate" && find_axis(plan.mesh, "tp") == kNoAxis && one_in(2)) rule.axis = kNoAxis;

@@ -34,6 +34,18 @@ def compile_manifest(folder, model, plan, *flags):
     return output
 
 
+def sent_in(manifest, dtype):
+    """The manifest, with every output of a boundary sent in this type."""
+    import dataclasses
+
+    typed = [
+        dataclasses.replace(b, outputs=tuple(dataclasses.replace(v, forward_dtype=dtype) for v in b.outputs))
+        for b in manifest.modules
+    ]
+    assert any(b.outputs for b in typed)
+    return dataclasses.replace(manifest, modules=tuple(typed))
+
+
 def mesh_of(manifest):
     """The device mesh of a manifest, on the ranks that gloo has begun. torch is imported where ranks are."""
     from torch.distributed.device_mesh import init_device_mesh

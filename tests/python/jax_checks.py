@@ -1109,6 +1109,12 @@ def refusals(folder):
         with pytest.raises(m.ManifestError, match=said):
             function(*arguments, **options)
 
+    refused(
+        "has `forward_dtype`, and XLA chooses the type in which its collectives run",
+        bridge_jax.constraints,
+        bridge.sent_in(manifest, "bfloat16"),
+        mesh,
+    )
     refused("the manifest is for", bridge_jax.shardings, manifest, mesh_of({"tp": 4, "fsdp": 2}))
     refused("the manifest is for", bridge_jax.shardings, manifest, mesh_of({"fsdp": 2, "model": 4}))
     refused("no mesh of JAX", bridge_jax.shardings, manifest, 3)

@@ -585,6 +585,8 @@ def refusals(folder):
 
     before = [(v, v._value) for v in model.variables]
     mesh = DeviceMesh((1, 1), ["batch", "model"], ["cpu:0"])
+    typed = bridge.sent_in(m.load_manifest(path), "float16")
+    refused("has `forward_dtype`, and a LayoutMap has no word", bridge_keras.distribute, model, typed, mesh)
     document = json.loads(path.read_text())
     document["parameters"][0]["shape"] = [16, 9]
     refused("embed/embeddings", bridge_keras.distribute, model, document, mesh)

@@ -123,6 +123,7 @@ def test_what_a_configuration_has_no_words_for_is_said(tmp_path, monkeypatch):
     model = Block()
     for plan, said in (
         ("mesh: {tp: 2}\ntp_plan: {w1: packed_colwise}", "parameter `w1.weight`: is cut segment by segment"),
+        ("mesh: {tp: 2}\ntp_plan: {w2: {style: rowwise, forward_dtype: float32}}", "module `w2`: has `forward_dtype`"),
         ("mesh: {rows: 2, tp: 2}\naxis: tp\ntp_plan: {w1: colwise}", "has axis `rows`"),
     ):
         path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), f"format: tpplan.plan/1\n{plan}\n")

@@ -198,4 +198,6 @@ OPTIONS = {
     "use_local_input": True,
     "use_local_output": False,
     "sequence_dim": 1,
+    "forward_dtype": "bfloat16",
+    "backward_dtype": "float32",
 }

@@ -199,6 +199,23 @@ PLANS = {
     "sequence_dim out of range": (styled("sequence_parallel", sequence_dim=-65), "TP3003"),
     "sequence_dim is text": (styled("sequence_parallel", sequence_dim="1"), "TP3003"),
     "sequence_dim of colwise": (styled("colwise", sequence_dim=1), "TP3008"),
+    "types to send in": (styled("rowwise", forward_dtype="float32", backward_dtype="bfloat16"), None),
+    "types to send in of a style without other options": (
+        styled("colwise_gather_output", forward_dtype="float32"),
+        None,
+    ),
+    "type to send in that is unknown": (styled("rowwise", forward_dtype="bf16"), "TP3013"),
+    "type to send in that is no float": (styled("rowwise", forward_dtype="int8"), "TP3013"),
+    "type to send in of 8 bits": (styled("colwise", backward_dtype="float8_e5m2"), "TP3013"),
+    "type to send in is a list": (styled("rowwise", forward_dtype=["float32"]), "TP3003"),
+    "type to send in is null": (styled("rowwise", forward_dtype=None), "TP3003"),
+    "type to send in of replicate": (styled("replicate", forward_dtype="float32"), "TP3008"),
+    "type to send in of a spec": (rule({"spec": ["tp", None], "forward_dtype": "float32"}), "TP3008"),
+    "type to send in under torch": (rule({"style": "rowwise", "forward_dtype": "float32"}, dialect="torch"), "TP3008"),
+    "type to send in under transformers": (
+        rule({"style": "rowwise", "backward_dtype": "float32"}, dialect="transformers"),
+        "TP3008",
+    ),
     "desired layouts of colwise": (styled("colwise", desired_input_layouts="Replicate"), "TP3008"),
     "layouts of replicate": (styled("replicate", output_layouts="Replicate"), "TP3008"),
     "layouts of sequence_parallel": (styled("sequence_parallel", output_layouts="Shard(1)"), "TP3008"),
@@ -705,6 +722,8 @@ def rules_with(value):
     yield {"style": "rowwise", "output_layouts": value}
     yield {"style": "rowwise", "use_local_output": value}
     yield {"style": "sequence_parallel", "sequence_dim": value}
+    yield {"style": "rowwise", "forward_dtype": value}
+    yield {"style": "colwise", "backward_dtype": value}
     yield {"style": "prepare_module_input", "input_layouts": value, "desired_input_layouts": value}
     yield {"style": "prepare_module_input", "desired_input_layouts": value}
     yield {"style": "prepare_module_input", "input_kwarg_layouts": value, "desired_input_kwarg_layouts": value}

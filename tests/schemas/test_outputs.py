@@ -112,6 +112,12 @@ COMPILES = {
     "ties": (model(HEAD, EMBED, tied=[["head.weight", "embed.weight"]]), plan(tp_plan={"head": "colwise"})),
     "operations": (json.loads((ROOT / "plans/models/smollm2-135m.json").read_text()), OPERATIONS_PLAN),
     "a module without parameters": (model(module(), {"path": "drop", "type": "Dropout"}), BARE_PLAN),
+    "types to send in": (
+        MODEL,
+        plan(
+            tp_plan={"a": {"style": "colwise_gather_output", "forward_dtype": "bfloat16", "backward_dtype": "float16"}}
+        ),
+    ),
     "inputs by position and by name": (model(module(), NORM), plan(tp_plan=PREPARED)),
 }
 

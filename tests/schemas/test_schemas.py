@@ -170,7 +170,7 @@ def test_options_of_a_style_are_those_that_the_program_lists(style, tmp_path):
     own = [
         d["then"]["propertyNames"]["enum"]
         for d in conditions
-        if jsonschema.Draft7Validator(d["if"]).is_valid({"style": style})
+        if jsonschema.Draft7Validator({**d["if"], "definitions": PLAN_DEFINITIONS}).is_valid({"style": style})
     ]
     assert len(own) == 1
     assert {"style", *listed(findings[0]["help"], "options are ")} == set(own[0])

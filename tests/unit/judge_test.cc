@@ -20,6 +20,9 @@ void forget_places(TpPlan& plan) {
   for (PlanRule& rule : plan.rules) {
     rule.key_span = rule.value_span = {};
     rule.line = 0;
+    for (auto* sent : {&rule.options.forward_dtype, &rule.options.backward_dtype}) {
+      if (*sent) (*sent)->span = {};
+    }
   }
   for (std::vector<ModulePattern>* patterns : {&plan.blocks, &plan.remat}) {
     for (ModulePattern& pattern : *patterns) pattern.span = {};

@@ -19,7 +19,15 @@ from .compiled import manifest_of
 from .export.file_text import file_text
 from .files import printable
 from .keras_plan import OUTPUT
-from .manifest import ManifestError, check_mesh, check_parameters, device_count, load_manifest, shard_dim
+from .manifest import (
+    ManifestError,
+    check_mesh,
+    check_parameters,
+    device_count,
+    load_manifest,
+    refuse_sent_dtypes,
+    shard_dim,
+)
 
 
 def tensor_layout(axes, mesh):
@@ -56,6 +64,7 @@ def layout_map(manifest, mesh):
     Raises ManifestError where the manifest does not fit the mesh, or is cut as the backend cannot."""
     manifest = load_manifest(manifest)
     mesh = _checked_mesh(manifest, mesh)
+    refuse_sent_dtypes(manifest, "a LayoutMap has no word for the type in which values are sent")
     found = LayoutMap(mesh)
     for path, tensor in manifest.parameters.items():
         found[path] = tensor_layout(_axes_of(manifest, tensor), mesh)

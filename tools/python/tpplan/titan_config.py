@@ -7,7 +7,7 @@ import inspect
 from collections import defaultdict
 
 from .files import InputError, printable
-from .manifest import ManifestError, load_manifest, shard_dim
+from .manifest import ManifestError, load_manifest, refuse_sent_dtypes, shard_dim
 from .titan_plan import DATA_AXES
 
 # Styles that say more than a ShardingConfig can.
@@ -33,6 +33,7 @@ def sharding_configs(model, manifest):
     from torchtitan.distributed.parallel_dims import MeshAxisName
 
     manifest = load_manifest(manifest)
+    refuse_sent_dtypes(manifest, "a ShardingConfig has no word for it")
     axes = [name for name, _ in manifest.mesh]
     strange = [axis for axis in axes if axis != "tp" and axis not in DATA_AXES]
     if strange or "tp" not in axes:

@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from .. import slices
 from ..files import printable
-from ..manifest import ManifestError, load_manifest, shard_dim
+from ..manifest import ManifestError, load_manifest, refuse_sent_dtypes, shard_dim
 from .arrays import check_jax_mesh
 
 
@@ -42,6 +42,7 @@ def constraints(manifest, mesh, *, batched=True):
             "constraints need axes of type Auto",
             "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))",
         )
+    refuse_sent_dtypes(manifest, "XLA chooses the type in which its collectives run")
     axes = Axes(manifest.mesh, manifest.data_axes, manifest.data_dim)
     return {boundary.path: _constraint(axes, mesh, boundary, batched) for boundary in manifest.modules}
 

@@ -4,7 +4,7 @@ Nothing here needs a framework. What is proven is what `read_manifest` proves (l
 replicas follow from the spec, specs are legal, totals are the sums. A manifest that was edited after it was written fails.
 """
 
-from .check_model import check_buffers, check_mesh, check_parameters
+from .check_model import check_buffers, check_mesh, check_parameters, refuse_sent_dtypes
 from .dtypes import DTYPE_BITS, SAFETENSORS_DTYPES
 from .manifest import (
     COMPILE_AGAIN,
@@ -56,6 +56,7 @@ __all__ = [
     "local_shape",
     "local_slice",
     "read_manifest_text",
+    "refuse_sent_dtypes",
     "shard_dim",
     "sum_totals",
 ]

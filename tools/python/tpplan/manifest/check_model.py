@@ -19,6 +19,20 @@ def check_mesh(manifest, axes):
         )
 
 
+def refuse_sent_dtypes(manifest, reason):
+    """Raises ManifestError where a boundary sends its values or gradients in a type of their own; `reason` says why nobody
+    does that here."""
+    for module in manifest.modules:
+        for value in (*module.inputs, *module.outputs):
+            if value.forward_dtype or value.backward_dtype:
+                word = "forward_dtype" if value.forward_dtype else "backward_dtype"
+                raise ManifestError(
+                    f"module `{printable(module.path)}`",
+                    f"has `{word}`, and {reason}",
+                    "take it from the plan, or run the model by tpplan.torch",
+                )
+
+
 def check_parameters(manifest, parameters, ties=()):
     """Holds the manifest against a model's parameters: {path: (shape, dtype name)}, and groups of paths that name one tensor.
 

@@ -82,6 +82,8 @@ class Value:
     use_local: bool | None
     forward: tuple  # of Step
     backward: tuple
+    forward_dtype: str | None = None  # in which it is sent forward, and stays; None where in its own
+    backward_dtype: str | None = None  # in which its gradient is sent backward
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Rule:
     key: str
     modules: int | None
     sums: str | None
+    forward_dtype: str | None = None  # in which its modules send what has a gradient; None: in its own type
+    backward_dtype: str | None = None  # and the gradients
     holds: dict | None = None  # kind -> how many of its parameters; None where nobody says, as of all below
     axis: str | None = None  # over which alone its modules change values; None of a spec, too
     inputs: tuple = ()  # (arg, kwarg, use_local) of each value that its modules touch

@@ -158,6 +158,34 @@ def prove_boundaries(manifest):
             )
 
 
+def prove_sent_dtypes(manifest):
+    """What a value sends goes in its rule's type, and nothing else has one; a rule names a type that something goes in. Token
+    ids, which have no gradient, stay ids."""
+    used = [set() for _ in manifest.rules]
+    for module in manifest.modules:
+        rule = manifest.rules[module.rule]
+        for value in (*module.inputs, *module.outputs):
+            wanted = [
+                dtype if value.gradient and any(step.kind != "slice" for step in steps) else None
+                for dtype, steps in ((rule.forward_dtype, value.forward), (rule.backward_dtype, value.backward))
+            ]
+            if wanted != [value.forward_dtype, value.backward_dtype]:
+                raise ManifestError(
+                    f"module `{printable(module.path)}`",
+                    f"does not send what it moves in the types that its rule `{printable(rule.key)}` says",
+                    COMPILE_AGAIN,
+                )
+            used[module.rule] |= {("forward", value.forward_dtype), ("backward", value.backward_dtype)}
+    for rule, sent in zip(manifest.rules, used, strict=True):
+        for way, dtype in (("forward", rule.forward_dtype), ("backward", rule.backward_dtype)):
+            if dtype is not None and (way, dtype) not in sent:
+                raise ManifestError(
+                    "`rules`",
+                    f"the rule `{printable(rule.key)}` says a type that none of its modules sends anything in",
+                    COMPILE_AGAIN,
+                )
+
+
 def prove_sides(manifest):
     """A module that cuts its weight says what comes in and goes out, where that stays as it is, too."""
     modules = {(module.path, module.rule): module for module in manifest.modules}

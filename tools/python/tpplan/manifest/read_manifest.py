@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ..files import printable
-from .dtypes import DTYPE_BITS
+from .dtypes import DTYPE_BITS, SENT_DTYPES
 from .manifest import (
     COMPILE_AGAIN,
     LAYOUT,
@@ -27,6 +27,7 @@ from .members import no_constants, no_duplicates, take, take_axes, take_list, ta
 from .prove import (
     prove_boundaries,
     prove_rules,
+    prove_sent_dtypes,
     prove_sides,
     prove_steps,
     prove_sums,
@@ -135,6 +136,7 @@ def _read(document, name):
     )
     prove_rules(manifest)
     prove_boundaries(manifest)
+    prove_sent_dtypes(manifest)
     prove_values(manifest, "digest" in document)
     if "digest" in document:
         prove_callers(manifest)
@@ -276,6 +278,7 @@ def _read_rule(entry, mesh):
         take("`rules`", entry, "key", str),
         take("`rules`", entry, "modules", int, None),
         sums,
+        *_read_sent_dtypes("`rules`", entry),
         take("`rules`", entry, "holds", dict, None),
         axis,
         *(tuple(map(_read_rule_value, take_list("`rules`", take("`rules`", entry, s, list), dict))) for s in sides),
@@ -294,6 +297,10 @@ def _read_callers(document):
     hidden = (take("`collectives`", call, "hidden", bool, False) for call in calls)
     paths = (take("`collectives`", call, "module", str) for call in calls)
     return tuple(dict.fromkeys(path for path, is_hidden in zip(paths, hidden) if not is_hidden))
+
+
+def _read_sent_dtypes(where, entry):
+    return (_take_word(where, entry, key, SENT_DTYPES, None) for key in ("forward_dtype", "backward_dtype"))
 
 
 def _read_layouts(where, entry, mesh):
@@ -329,6 +336,7 @@ def _read_value(where, entry, mesh):
         take(where, entry, "use_local", bool, None),
         steps["forward"],
         steps["backward"],
+        *_read_sent_dtypes(where, entry),
     )
     prove_steps(where, value, mesh)
     return value

@@ -31,6 +31,8 @@ def read_layouts(state):
                     ]
                     for layout in (value.source, value.target or value.source)
                 )
+                dtypes = {"forward_dtype": value.forward_dtype, "backward_dtype": value.backward_dtype}
+                state.sent[id(value)] = {key: getattr(torch, name) for key, name in dtypes.items() if name}
 
 
 def _locate(value, names, args, kwargs):
@@ -55,7 +57,8 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     if not isinstance(given, torch.Tensor):
         return
     source, target = state.layouts[id(value)]
-    given = redistributed(_to_dtensor(state, path, given, source, module), target, state.names[path])
+    given = _to_dtensor(state, path, given, source, module)
+    given = redistributed(given, target, state.names[path], _sent_of(state, path, value, given))
     if runs_locally:
         # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
         cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
@@ -66,6 +69,17 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     elif value.use_local:
         given = given.to_local()
     holder[key] = given
+
+
+def _sent_of(state, path, value, given):
+    """The types in which a value and its gradient are sent, as DTensor.redistribute takes them."""
+    sent = state.sent[id(value)]
+    if "forward_dtype" in sent and not given.is_floating_point():
+        raise ValueError(
+            f"{_name(path)}: a value is {given.dtype}, and would be sent in {sent['forward_dtype']}\n"
+            "  = help: take `forward_dtype` from the rule, or put the rule on a module that is given no such value"
+        )
+    return sent
 
 
 def _to_dtensor(state, path, given, placements, module=None):
@@ -123,14 +137,16 @@ def _prepare_value(state, path, value, result, fused, module):
         if source == target:
             return result
         if any(isinstance(p, Shard) for p in source):
+            result = result.to(_sent_of(state, path, value, result).get("forward_dtype", result.dtype))
             result, source = (
                 _gather_fused(state, path, result, fused, module),
                 [Replicate() if isinstance(p, Shard) else p for p in source],
             )
     result = _to_dtensor(state, path, result, source)
+    sent = _sent_of(state, path, value, result)
     if not value.use_local:
-        return redistributed(result, target, state.names[path])
-    return left(result, target, state.names[path], is_fresh=type(module).forward in UNSAVED)
+        return redistributed(result, target, state.names[path], sent)
+    return left(result, target, state.names[path], type(module).forward in UNSAVED, sent)
 
 
 def _gather_fused(state, path, result, fused, module):

@@ -6,6 +6,7 @@ from .. import slices
 from ..files import printable
 from ..manifest import EXPORT_AGAIN, ManifestError
 from .dispatch import experts_of
+from .placements import takes_dtypes
 from .state import fused_tensors
 from .styles import ONE_AXIS_STYLES, rope_size
 from .values import maker
@@ -69,13 +70,20 @@ def _check_style(state, model, where, style):
 def _check_boundary(state, where, boundary, module):
     """Data axes are out of the model's sight, and DTensor has no word for an output with segments."""
     data = [i for i, (name, _) in enumerate(state.manifest.mesh) if name in state.data_axes]
-    for value in boundary.inputs + boundary.outputs:
+    values = boundary.inputs + boundary.outputs
+    for value in values:
         if value.source and value.target and any(value.source[i] != value.target[i] for i in data):
             raise ManifestError(
                 where,
                 "its boundary moves values along a data axis",
                 "let the rule name an axis that is neither in `data` nor fsdp's",
             )
+    if any(v.forward_dtype or v.backward_dtype for v in values) and not takes_dtypes():
+        raise ManifestError(
+            where,
+            "sends values in a type of their own, and DTensor.redistribute of this torch takes none",
+            "install torch 2.8 or later, or take `forward_dtype` and `backward_dtype` from the plan",
+        )
     fused = fused_tensors(state, boundary.path, module)
     if fused and any(not v.use_local and v.target == v.source and v.target for v in boundary.outputs):
         raise ManifestError(

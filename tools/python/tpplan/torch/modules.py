@@ -81,6 +81,7 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
             for value in outputs:
                 result = prepare_output(state, path, value, result, fused, module)
             if late_bias:
+                bias = bias.to(result.dtype)
                 result = result + (ensure_dtensor(bias, state.model_mesh) if isinstance(result, DTensor) else bias)
             if (spread_here or ends_plain) and not outputs:
                 result = map_tensors(result, lambda t: gathered(t) if isinstance(t, DTensor) else t)

@@ -1,5 +1,6 @@
 """Placements of torch for the texts of a manifest, and DTensors of them. DTensor is None in a torch that has none."""
 
+import inspect
 import re
 
 import torch
@@ -57,10 +58,18 @@ def _strides(shape):
     return tuple(reversed(strides))
 
 
-def redistributed(tensor, placements, place):
-    """A DTensor in these placements, whose dims may be counted from the end. `place` says whose value it is, for people."""
+def redistributed(tensor, placements, place, sent=None):
+    """A DTensor in these placements, whose dims may be counted from the end. `place` says whose value it is, for people; `sent`
+    are DTensor.redistribute's dtypes, with which gradients come back over it where nothing moves, too."""
     wanted = counted(placements, tensor.ndim, place)
-    return tensor if list(tensor.placements) == wanted else tensor.redistribute(placements=wanted)
+    if not sent and list(tensor.placements) == wanted:
+        return tensor
+    return tensor.redistribute(placements=wanted, **(sent or {}))
+
+
+def takes_dtypes():
+    """Whether this torch's DTensor.redistribute takes forward_dtype and backward_dtype."""
+    return {"forward_dtype", "backward_dtype"} <= set(inspect.signature(DTensor.redistribute).parameters)
 
 
 def gathered(tensor):
@@ -87,9 +96,9 @@ def own(value, is_fresh):
     return Own.apply(value) if is_fresh and value.requires_grad and torch.is_grad_enabled() else value
 
 
-def left(tensor, placements, place, is_fresh):
+def left(tensor, placements, place, is_fresh, sent=None):
     """What leaves a module: a DTensor brought to these placements, as a plain tensor. `is_fresh`: nothing needs it as it is."""
-    moved = redistributed(tensor, placements, place)
+    moved = redistributed(tensor, placements, place, sent)
     return own(moved.to_local(), is_fresh or _was_sent(tensor, moved.placements))
 
 

@@ -39,6 +39,9 @@ class State:
     layouts: dict = field(
         default_factory=dict
     )  # id of a boundary's value -> placements before and behind, on the model axes
+    sent: dict = field(
+        default_factory=dict
+    )  # the same -> in which types it is sent, as DTensor.redistribute takes them
 
 
 def make_state(model, manifest, mesh):
