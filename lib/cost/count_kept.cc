@@ -85,8 +85,23 @@ void keep_mask(const Keeping& k, uint32_t mask) {
   k.sink.own(byte_size(dtype_in(k.trace, k.ins[0]), elements_of(shape_of(k.trace, mask))));
 }
 
+// Attention as products (at::native::_scaled_dot_product_attention_math, torch 2.13).
+void keep_attention(const Keeping& k) {
+  if (k.ins.size() < 3 || k.outs.empty()) return;
+  const auto query = shape_of(k.trace, k.ins[0]), key = shape_of(k.trace, k.ins[1]);
+  if (query.size() < 2 || key.size() < 2) return;
+  const auto type = dtype_in(k.trace, k.graph, k.ins[0]);
+  k.sink.own(bytes_in(k.trace, k.graph, k.ins[0]));
+  k.sink.own(bytes_in(k.trace, k.graph, k.ins[1]));
+  const std::vector<int64_t> batch(query.begin(), query.end() - 2);
+  keep_matrices(k, k.ins[2], batch);
+  k.sink.own(byte_size(type, rows_of(query) * static_cast<uint64_t>(key[key.size() - 2])));
+}
+
 // One word of OpEffects::keeps.
 void keep_word(const Keeping& k, std::string_view word) {
+  const size_t unless = word.find('!');
+  if (unless != std::string_view::npos && has_gradient(k, static_cast<size_t>(word[unless + 1] - '0'))) return;
   const size_t question = word.find('?');
   if (question != std::string_view::npos && !has_gradient(k, static_cast<size_t>(word[question + 1] - '0'))) return;
   const auto digit = [&](size_t at) { return word.size() > at ? static_cast<size_t>(word[at] - '0') : size_t{0}; };
@@ -101,6 +116,9 @@ void keep_word(const Keeping& k, std::string_view word) {
       return;
     case 'm':
       if (digit(1) < k.ins.size()) keep_mask(k, k.ins[digit(1)]);
+      return;
+    case 'h':
+      if (has_gradient(k, digit(1))) keep_attention(k);
       return;
     case 'f':
       if (!k.ins.empty()) k.sink.own(rows_of(shape_of(k.trace, k.ins[0])) * digit(1) * kStatisticBytes);

@@ -163,11 +163,12 @@ bool is_elementwise(ResultMemory how) {
   return how == ResultMemory::NewLike || how == ResultMemory::Converts || how == ResultMemory::DropsOut;
 }
 
-// Attention lays its result out as [batch, sequence, heads, width].
+// Attention lays its result out as [batch, sequence, heads, width], unless it is made of products.
 Strides own_strides(const Following& f, const OpEffects* effects, std::span<const uint32_t> ins, uint32_t out) {
   const auto shape = shape_of(f.trace, out);
   if (effects == nullptr) return dense_strides(shape);
-  if (effects->product == Contraction::Attention && shape.size() == 4) {
+  if (effects->product == Contraction::Attention && shape.size() == 4 &&
+      !is_attention_of_products(*effects, f.trace, ins)) {
     const int64_t turned[] = {shape[0], shape[2], shape[1], shape[3]};
     Strides strides = dense_strides(turned);
     std::swap(strides[1], strides[2]);

@@ -20,7 +20,7 @@ constexpr OpEffects kEffects[] = {
     {" to float double half bfloat16 type type_as bool int long short byte cpu cuda ", ResultMemory::Converts},
     {" dropout ", ResultMemory::DropsOut, "b"},
     {" dropout1d dropout2d dropout3d ", ResultMemory::DropsOut},
-    {" unfold ", ResultMemory::New},
+    {" unfold im2col col2im pixel_shuffle pixel_unshuffle channel_shuffle meshgrid ", ResultMemory::New},
     // ---- products ----
     {" linear matmul bmm mm mv outer ", ResultMemory::New, "p", Contraction::LastOfFirst},
     {" addmm baddbmm ", ResultMemory::New, "1?2 2?1", Contraction::LastOfSecond},
@@ -31,7 +31,7 @@ constexpr OpEffects kEffects[] = {
     {" bilinear ", ResultMemory::New, "0 1 2"},
     {" lstm gru rnn_tanh rnn_relu ", ResultMemory::New, "0 r0 r0 r0"},
     {" einsum ", ResultMemory::New, "p", Contraction::Equation},
-    {" scaled_dot_product_attention ", ResultMemory::New, "0 1 2 m3 r0 l", Contraction::Attention},
+    {" scaled_dot_product_attention ", ResultMemory::New, "0!3 1!3 2!3 m3!3 r0!3 l!3 h3", Contraction::Attention},
     {" linalg_solve_triangular ", ResultMemory::New, "0 r0", Contraction::LastOfFirst},
     // ---- elements: nothing is kept ----
     {" add sub neg clone copy conj eq ne lt le gt ge bitwise_and bitwise_or bitwise_not bitwise_xor logical_and "
@@ -63,7 +63,12 @@ constexpr OpEffects kEffects[] = {
     {" var glu ", ResultMemory::New, "0"},
     {" max min ", ResultMemory::New, "r1"},
     {" sort topk kthvalue ", ResultMemory::New, "r1"},
-    {" histc bincount searchsorted bucketize ", ResultMemory::New},
+    {" histc bincount searchsorted bucketize isin ", ResultMemory::New},
+    {" cummax cummin ", ResultMemory::New, "r1"},
+    {" linalg_norm ", ResultMemory::New, "0 r0"},
+    {" cdist ", ResultMemory::New, "0 1 r0"},
+    {" fft_fft fft_ifft fft_rfft fft_irfft istft ", ResultMemory::New},
+    {" stft ", ResultMemory::New, "1"},
     {" layer_norm ", ResultMemory::New, "0 f2"},
     {" rms_norm ", ResultMemory::New, "0 f1"},
     {" batch_norm group_norm instance_norm ", ResultMemory::New, "0 c2"},
@@ -77,12 +82,14 @@ constexpr OpEffects kEffects[] = {
     {" avg_pool1d avg_pool2d avg_pool3d ", ResultMemory::New, "0"},
     {" adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d ", ResultMemory::New, "a"},
     {" interpolate ", ResultMemory::New},
+    {" grid_sample ", ResultMemory::New, "0 1"},
     // ---- by positions ----
     {" _weight_norm ", ResultMemory::New, "0 1"},
     {" embedding ", ResultMemory::New, "0"},
     {" gather index_select take_along_dim ", ResultMemory::New, "1"},
     {" scatter scatter_add index_add index_copy ", ResultMemory::New, "1"},
     {" __setitem__ ", ResultMemory::Alias, "i2"},
+    {" masked_scatter ", ResultMemory::New, "1"},
     {" nonzero ", ResultMemory::New},
     // ---- put together, filled ----
     {" cat concat concatenate stack repeat tile repeat_interleave pad tril triu ", ResultMemory::New},
@@ -103,6 +110,11 @@ std::unordered_map<std::string_view, const OpEffects*> index_effects() {
 }
 
 }  // namespace
+
+bool is_attention_of_products(const OpEffects& effects, const StepTrace& trace, std::span<const uint32_t> ins) {
+  constexpr size_t kMask = 3;
+  return effects.product == Contraction::Attention && ins.size() > kMask && trace.values[ins[kMask]].requires_grad;
+}
 
 bool writes_in_place(std::string_view name) {
   return name == "__setitem__" || (!name.starts_with("__") && name.size() > 1 && name.ends_with('_'));

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
+
+#include "walk/step_trace.h"
 
 namespace tpplan {
 
@@ -30,11 +33,15 @@ enum class Contraction : uint8_t { None, LastOfFirst, LastOfSecond, Window, Scat
 // `keeps`: what autograd saves (tools/autograd/derivatives.yaml, torch 2.13), words between blanks:
 //   3      operand 3 (of its tensors), where the result has a gradient; absent ones count for nothing
 //   0?1    operand 0, where operand 1 has a gradient
+//   0!3    operand 0, where operand 3 has none
 //   r0     result 0
 //   i1     the operands from 1 on, as positions: a mask becomes the positions at which it holds
 //   m3     operand 3, a mask: of truth values its copy in operand 0's type, which is added to scores
 //   f1 f2  so many numbers of float32 for each row of operand 0: what norms keep
 //   l      one of float32 for each query
+//   h3     where operand 3, the mask of an attention, has a gradient: what its products keep. No kernel of torch 2.13
+//   for
+//          CPUs has that gradient: queries and keys, each scaled by itself, values as matrices, and all scores
 //   c2     so many numbers of float32 for each channel, dim 1 of operand 0: what norms of channels keep of it, where
 //   they
 //          are not told to go by what they kept before
@@ -52,6 +59,10 @@ struct OpEffects {
 
 // Of an operation by its name, in place (with a trailing `_`) too; nullptr: nobody knows it.
 [[nodiscard]] const OpEffects* find_effects(std::string_view name);
+
+// True where attention is made of products, for the sake of its mask's gradient; `ins`: of the traced values, in order.
+[[nodiscard]] bool is_attention_of_products(const OpEffects& effects, const StepTrace& trace,
+                                            std::span<const uint32_t> ins);
 
 // True for operations that write to their first operand.
 [[nodiscard]] bool writes_in_place(std::string_view name);

@@ -47,6 +47,9 @@ MODELS = {
     "segformer": (
         of_transformers("SegformerForSemanticSegmentation", "SegformerConfig", num_attention_heads=[1, 2, 2, 4],
                         decoder_hidden_size=16, **STAGES), PICTURES),
+    "swin": (
+        of_transformers("SwinForImageClassification", "SwinConfig", image_size=32, patch_size=2, embed_dim=16, depths=[2, 2],
+                        num_heads=[2, 4], window_size=4, hidden_dropout_prob=0.0, drop_path_rate=0.0), PICTURES),
     "wav2vec2": (
         of_transformers("Wav2Vec2ForCTC", "Wav2Vec2Config", hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
                         intermediate_size=48, vocab_size=40, conv_dim=[8, 8], conv_stride=[5, 2], conv_kernel=[10, 3],
