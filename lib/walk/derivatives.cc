@@ -204,7 +204,9 @@ bool is_divisor(const BackCall& c) {
 }
 
 // The gradient of the number of elements is none.
-bool is_norm(const BackCall& c) { return (c.op == "norm" || c.op == "linalg_vector_norm") && norm_order(c.b.walk, c.entry) != 0; }
+bool is_norm(const BackCall& c) {
+  return (c.op == "norm" || c.op == "linalg_vector_norm") && norm_order(c.b.walk, c.entry) != 0;
+}
 bool is_var(const BackCall& c) { return c.op == "var"; }
 bool is_std(const BackCall& c) { return c.op == "std"; }
 
@@ -213,9 +215,8 @@ struct DerivativeRow {
   Made (*back)(Derivative&);
 };
 
-constexpr DerivativeRow kDerivatives[] = {
-    {is_sum, sum_back}, {is_norm, norm_back}, {is_extreme, extreme_back}, {is_divisor, divisor_back},
-    {is_var, var_back}, {is_std, std_back}};
+constexpr DerivativeRow kDerivatives[] = {{is_sum, sum_back},         {is_norm, norm_back}, {is_extreme, extreme_back},
+                                          {is_divisor, divisor_back}, {is_var, var_back},   {is_std, std_back}};
 
 const DerivativeRow* row_of(const BackCall& c) {
   const auto* row =
