@@ -308,8 +308,7 @@ void dump_values(std::string& out, std::string_view what, const std::vector<Valu
                        placements_text(value.from), placements_text(value.to));
     steps("forward", value.forward);
     steps("backward", value.backward);
-    if (value.forward_dtype) out += fmt::format("; forward in {}", dtypes()[*value.forward_dtype].name);
-    if (value.backward_dtype) out += fmt::format("; backward in {}", dtypes()[*value.backward_dtype].name);
+    out += sent_dtypes_text(value.forward_dtype, value.backward_dtype, "; ");
     if (value.use_local) out += *value.use_local ? "; local" : "; DTensor";
     out += '\n';
   }

@@ -59,8 +59,7 @@ std::string values_words(const std::vector<ManifestValue>& values, const Mesh& m
         text += fmt::format(", {} {}", direction, to_text(step.collective, mesh));
       }
     }
-    if (value.forward_dtype) text += fmt::format(", forward in {}", dtypes()[*value.forward_dtype].name);
-    if (value.backward_dtype) text += fmt::format(", backward in {}", dtypes()[*value.backward_dtype].name);
+    text += sent_dtypes_text(value.forward_dtype, value.backward_dtype, ", ");
     if (value.use_local) text += *value.use_local ? ", as a local tensor" : ", as a DTensor";
     words.push_back(std::move(text));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace tpplan {
 namespace {
@@ -68,6 +69,14 @@ DType dtype_of(std::string_view name) {
 
 bool find_safetensors_dtype(std::string_view name, DType& dtype) {
   return find_by(&DTypeRow::safetensors, name, dtype);
+}
+
+std::string sent_dtypes_text(std::optional<DType> forward, std::optional<DType> backward, std::string_view separator) {
+  std::string text;
+  for (const auto& [way, type] : {std::pair{"forward", forward}, std::pair{"backward", backward}}) {
+    if (type) text += std::string(separator) + way + " in " + std::string(kDTypes[*type].name);
+  }
+  return text;
 }
 
 uint64_t byte_size(DType dtype, uint64_t elements) {

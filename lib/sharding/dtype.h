@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tpplan {
@@ -51,6 +53,11 @@ struct DTypeRow {
 [[nodiscard]] inline bool is_model_type(DType dtype) {
   return dtypes()[dtype].kind == DTypeKind::Float && dtypes()[dtype].bits >= 16;
 }
+
+// ", forward in bfloat16, backward in float32" where values and gradients are sent in these types, behind this
+// separator.
+[[nodiscard]] std::string sent_dtypes_text(std::optional<DType> forward, std::optional<DType> backward,
+                                           std::string_view separator);
 
 inline constexpr uint64_t kTooManyBytes = 0xffffffffffffffffu;
 

@@ -188,7 +188,7 @@ std::string explain_values(std::string_view what, const std::vector<ManifestValu
          {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
       for (const Step& step : *steps) text += fmt::format("; {} {}", direction, to_text(step.collective, mesh));
     }
-    text += '\n';
+    text += sent_dtypes_text(value.forward_dtype, value.backward_dtype, "; ") + '\n';
   }
   return text;
 }
