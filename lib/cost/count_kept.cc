@@ -90,9 +90,9 @@ void keep_attention(const Keeping& k) {
   if (k.ins.size() < 3 || k.outs.empty()) return;
   const auto query = shape_of(k.trace, k.ins[0]), key = shape_of(k.trace, k.ins[1]);
   if (query.size() < 2 || key.size() < 2) return;
-  const auto type = dtype_in(k.trace, k.graph, k.ins[0]);
-  k.sink.own(bytes_in(k.trace, k.graph, k.ins[0]));
-  k.sink.own(bytes_in(k.trace, k.graph, k.ins[1]));
+  const auto type = dtype_in(k.trace, k.ins[0]);
+  k.sink.own(bytes_in(k.trace, k.ins[0]));
+  k.sink.own(bytes_in(k.trace, k.ins[1]));
   const std::vector<int64_t> batch(query.begin(), query.end() - 2);
   keep_matrices(k, k.ins[2], batch);
   k.sink.own(byte_size(type, rows_of(query) * static_cast<uint64_t>(key[key.size() - 2])));
