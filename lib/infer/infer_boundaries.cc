@@ -85,8 +85,12 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     input.from = input.to = output.from = output.to = sequence;
   }
   if (input.used) {
+    // What comes as a DTensor is what it is, whatever the rule takes plain tensors for (torch 2.13, style.py:
+    // _prepare_input_fn).
+    const Layout comes =
+        around.fed_by_prepared ? Layout(input.to) : first_layout(rule.options.input_layouts, input.from);
     boundary.inputs.push_back(make_value(plan, rule,
-                                         {.from = first_layout(rule.options.input_layouts, input.from),
+                                         {.from = comes,
                                           .to = input.to,
                                           .sums = !input.gradient_is_partial ? GradientSums::None
                                                   : around.fed_by_prepared   ? GradientSums::Open
