@@ -35,11 +35,9 @@ namespace tpplan {
 [[nodiscard]] bool prove_sums(ManifestReader& reader);
 
 // prove_values.cc: when all is read. Modules do with their values what their rule says, over its axis alone; rules hold
-// as many parameters of each kind as they say, and as many modules without; and who calls a collective has a boundary
-// or a parameter.
+// as many parameters of each kind as they say, and as many modules without.
 [[nodiscard]] bool prove_values(ManifestReader& reader);
 [[nodiscard]] bool prove_holds(ManifestReader& reader);
-[[nodiscard]] bool prove_callers(ManifestReader& reader);
 
 // read_collective.cc: one call of the forecast.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree);

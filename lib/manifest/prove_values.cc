@@ -110,22 +110,4 @@ bool prove_holds(ManifestReader& reader) {
   return true;
 }
 
-// Who communicates in the step that was walked is a module with a boundary, or holds a parameter. (Of a plan without
-// boundaries the program itself communicates: jax.shard_map. Manifests that nobody signed may have been written before
-// calls were marked as hidden.)
-bool prove_callers(ManifestReader& reader) {
-  const Manifest& manifest = reader.manifest;
-  if (manifest.modules.empty() || manifest.collectives.empty() || reader.digest.empty()) return true;
-  TextMap<std::string_view, bool> callers;
-  for (const ManifestModule& module : manifest.modules) callers.try_emplace(path_of(manifest, module), true);
-  for (const ManifestParam& param : manifest.parameters) callers.try_emplace(module_of(path_of(manifest, param)), true);
-  for (const CollectiveCall& call : manifest.collectives) {
-    if (call.hidden || callers.contains(call.module)) continue;
-    return fault(reader, Code::TP7002, {reader.file, 0, 1},
-                 fmt::format("`collectives` lists an {} over `{}` at `{}`, which has no boundary in `modules`",
-                             to_text(call.kind), axis_name(manifest.mesh, call.axis), call.module));
-  }
-  return true;
-}
-
 }  // namespace tpplan

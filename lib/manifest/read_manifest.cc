@@ -163,9 +163,9 @@ void finish(ManifestReader& reader) {
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
     fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
   }
-  constexpr bool (*kProofs[])(ManifestReader&) = {prove_rules, prove_boundaries, prove_sent_dtypes, prove_values,
-                                                  prove_holds, prove_sides,      prove_sums,        prove_callers,
-                                                  prove_steps, prove_step};
+  constexpr bool (*kProofs[])(ManifestReader&) = {prove_rules,  prove_boundaries, prove_sent_dtypes,
+                                                  prove_values, prove_holds,      prove_sides,
+                                                  prove_sums,   prove_steps,      prove_step};
   if (!std::ranges::all_of(kProofs, [&](const auto& prove) { return prove(reader); })) return;
   if (!sum_totals(manifest)) {
     fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");

@@ -24,11 +24,6 @@ void for_each_module_around(std::string_view path, std::string_view before, Visi
 
 }  // namespace
 
-std::string_view module_of(std::string_view param_path) {
-  const size_t end = param_path.find_last_of(kSeparators);
-  return end == std::string_view::npos ? std::string_view() : param_path.substr(0, end);
-}
-
 namespace {
 
 bool has_dim(const ParamLayout& layout, std::string_view name) {

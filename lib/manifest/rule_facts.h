@@ -18,7 +18,4 @@ namespace tpplan {
 // "input 0 as a local tensor, input hidden_states as a DTensor"; "no input". `side`: "input" or "output".
 [[nodiscard]] std::string to_text(const std::vector<RuleValue>& values, std::string_view side);
 
-// The path of the module that holds a parameter: what stands before the last separator.
-[[nodiscard]] std::string_view module_of(std::string_view param_path);
-
 }  // namespace tpplan

@@ -1,5 +1,5 @@
-"""What rules say of the values, kinds and paths of all their modules, and what the walk says of who communicates: manifests that
-no compiler writes, each with one thing wrong there and a digest as if it had been written so. Both readers refuse every one."""
+"""What rules say of the values, kinds and paths of all their modules: manifests that no compiler writes, each with one thing wrong
+there and a digest as if it had been written so. Both readers refuse every one."""
 
 import copy
 import json
@@ -9,10 +9,10 @@ import sys
 import pytest
 from executor import ROOT, execute
 from small_models import SEQUENCE as SEQUENCE_RULES
-from small_models import plan
+from small_models import llama, plan
 from test_mutants import DATA, SEQUENCE, TP, is_cut, is_norm, manifests, modules, parameters, values  # noqa: F401
 
-from conftest import run, signed
+from conftest import run, signed, write
 
 sys.path.insert(0, str(ROOT / "tools" / "python"))
 
@@ -136,7 +136,6 @@ MUTANTS = {
         WALKED,
         moved(r".*\.0\.self_attn\.o_proj", "model.layers.0.self_attn.out_proj"),
     ),
-    "a walked module is another one": (WALKED, moved(r".*\.0\.self_attn", "model.layers.0")),
     "a norm has lost its rule": (SEQUENCE, unruled),
     "a norm has lost its rule and its boundary": (SEQUENCE, unruled_with_its_module),
     "rules say nothing of what they do": (TP, undemanded),
@@ -191,3 +190,23 @@ def test_what_nobody_signed_may_say_less(known, tmp_path):
     path.write_text(json.dumps(manifest))
     assert run("show", path).returncode == 0
     tpplan.load_manifest(path)
+
+
+def test_what_comes_whole_as_a_dtensor_is_whatever_its_module_takes_plain_tensors_for(tmp_path):
+    """As torch takes it: the manifest is one that can be read."""
+    wide = SEQUENCE_RULES | {"*.k_proj": {"style": "colwise", "input_layouts": "Shard(1)"}}
+    wide |= {
+        "*.self_attn": {
+            "style": "prepare_module_input",
+            "input_layouts": "Shard(1)",
+            "desired_input_layouts": "Replicate",
+        }
+    }
+    result = run("compile", *write(tmp_path, llama(1), plan({"tp": 2}, wide, uneven="torch")))
+    assert result.returncode == 0, result.stderr
+    manifest = json.loads(result.stdout)
+    (module,) = (module for module in manifest["modules"] if module["path"].endswith("k_proj"))
+    assert module["inputs"][0]["from"] == module["inputs"][0]["to"] == ["Replicate"]
+    tpplan.load_manifest(manifest)
+    (tmp_path / "manifest.json").write_bytes(result.stdout)
+    assert run("show", tmp_path / "manifest.json").returncode == 0

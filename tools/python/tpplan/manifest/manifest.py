@@ -141,7 +141,6 @@ class Manifest:
     loss: Loss | None = None  # None where the plan says nothing of it
     remat: tuple = ()
     totals: dict = field(default_factory=dict)
-    callers: tuple = ()  # paths of the modules that communicate in the step that was walked, as a plan asks for
     text: str = field(default="", repr=False, compare=False)  # that it was read from
 
 

@@ -81,17 +81,3 @@ def _prove_axes(manifest, where, rule, layout):
                 f"a value is {text} over `{axis}`, where the batch is {expected}, and its rule acts over `{rule.axis}`",
                 COMPILE_AGAIN,
             )
-
-
-def prove_callers(manifest):
-    """Who communicates in the step that was walked has a boundary, or a parameter. (Where a plan has no boundaries, the
-    program communicates itself: jax.shard_map.)"""
-    known = {module.path for module in manifest.modules}
-    if not known:
-        return
-    known.update(re.sub(r"(^|[./])[^./]*$", "", path) for path in manifest.parameters)
-    for path in manifest.callers:
-        if path not in known:
-            raise ManifestError(
-                "`collectives`", f"lists calls of `{printable(path)}`, which has no boundary", COMPILE_AGAIN
-            )

@@ -35,7 +35,7 @@ from .prove import (
     prove_ties,
     prove_totals,
 )
-from .prove_rules import prove_callers, prove_values
+from .prove_rules import prove_values
 from .totals import TOTALS
 
 FORMAT = "tpplan.manifest/1"
@@ -132,14 +132,11 @@ def _read(document, name):
         loss=_read_loss(take(name, document, "loss", dict, None), mesh),
         remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
         totals=_read_totals(take(name, document, "totals", dict)),
-        callers=_read_callers(document),
     )
     prove_rules(manifest)
     prove_boundaries(manifest)
     prove_sent_dtypes(manifest)
     prove_values(manifest, "digest" in document)
-    if "digest" in document:
-        prove_callers(manifest)
     prove_sides(manifest)
     prove_sums(manifest, "digest" in document)
     prove_ties(manifest)
@@ -290,13 +287,6 @@ def _read_rule_value(entry):
     return tuple(
         take("`rules`", entry, key, kind, None) for key, kind in (("arg", int), ("kwarg", str), ("use_local", bool))
     )
-
-
-def _read_callers(document):
-    calls = take_list("`collectives`", take("`collectives`", document, "collectives", list, []), dict)
-    hidden = (take("`collectives`", call, "hidden", bool, False) for call in calls)
-    paths = (take("`collectives`", call, "module", str) for call in calls)
-    return tuple(dict.fromkeys(path for path, is_hidden in zip(paths, hidden) if not is_hidden))
 
 
 def _read_sent_dtypes(where, entry):
