@@ -56,6 +56,7 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
                               c.judgement.init, inputs.walk.runtime.value_or(c.plan.dialect->runtime));
+  add_rule_facts(c.manifest);
   c.manifest.collectives = c.judgement.forecast.calls;
   c.manifest.has_collectives = c.judgement.forecast.gap == ForecastGap::None;
   if (c.manifest.has_collectives)

@@ -159,15 +159,6 @@ void add_settings(Builder& b) {
   if (plan.fsdp->units.empty()) b.manifest.fsdp->units.emplace_back();
 }
 
-void add_rule_facts(Manifest& manifest) {
-  const std::vector<HeldKinds> held = count_held_kinds(manifest);
-  const std::vector<uint64_t> bare = count_bare_modules(manifest);
-  for (size_t i = 0; i < manifest.rules.size(); ++i) {
-    manifest.rules[i].holds = held[i];
-    if (manifest.rules[i].boundary) manifest.rules[i].boundary->bare = bare[i];
-  }
-}
-
 }  // namespace
 
 Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches,
@@ -220,7 +211,6 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
     manifest.modules.push_back(
         {.name_begin = begin, .name_length = static_cast<uint32_t>(module.path.size()), .layout = boundary.layout});
   }
-  add_rule_facts(manifest);
   add_settings(builder);
   for (const auto& [follower, leader] : table.followers) {
     const bool joins =
@@ -232,6 +222,15 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
   }
   std::ignore = sum_totals(manifest);  // check_limits has seen that 64 bits hold them
   return manifest;
+}
+
+void add_rule_facts(Manifest& manifest) {
+  const std::vector<HeldKinds> held = count_held_kinds(manifest);
+  const std::vector<uint64_t> bare = count_bare_modules(manifest);
+  for (size_t i = 0; i < manifest.rules.size(); ++i) {
+    manifest.rules[i].holds = held[i];
+    if (manifest.rules[i].boundary) manifest.rules[i].boundary->bare = bare[i];
+  }
 }
 
 }  // namespace tpplan

@@ -16,4 +16,8 @@ namespace tpplan {
                                       const ShardingTable& table, const BoundaryTable& boundaries,
                                       const InitTable& init, PlanRuntime runtime);
 
+// What its rules say of the modules and parameters that they decide over: readers hold these to it. Apart, for who asks
+// for numbers alone (price.h) has no use for it.
+void add_rule_facts(Manifest& manifest);
+
 }  // namespace tpplan
