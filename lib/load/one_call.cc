@@ -1,0 +1,29 @@
+#include "load/one_call.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "diagnostics/fault.h"
+#include "render/render.h"
+
+namespace tpplan {
+
+int keep_error(tpplan_load& load, std::string text, int status) {
+  load.error = std::move(text);
+  load.said = load.error.c_str();
+  return status;
+}
+
+int keep_current(tpplan_load& load) {
+  try {
+    throw;
+  } catch (const Refusal& refusal) {
+    return keep_error(load, fmt::format("tpplan_load: error: {}\n", refusal.text), refusal.status);
+  } catch (const Stopped&) {
+    return keep_error(load, "tpplan_load: error: a callback has stopped the reading\n", TPPLAN_LOAD_STOPPED);
+  } catch (...) {
+    const Fault fault = current_fault();
+    return keep_error(load, render_human(fault, "tpplan_load", {}), exit_status(fault));
+  }
+}
+
+}  // namespace tpplan

@@ -1,0 +1,213 @@
+#include "load/read_targets.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "diagnostics/fault.h"
+#include "load/load_targets.h"
+#include "ranks/deadline.h"
+#include "sharding/tensor_size.h"
+#include "shards/cast_elements.h"
+#include "shards/checksums.h"
+#include "shards/load_shards.h"
+#include "shards/plan_reads.h"
+#include "shards/read_cells.h"
+#include "shards/read_exactly.h"
+
+namespace tpplan {
+namespace {
+
+constexpr double kSecondsALook = 0.002, kSecondsAProgress = 0.1;
+
+// The checksums that the rank's shards are held against.
+struct Sums {
+  ChecksumJob job;
+  Checksums wanted;
+};
+
+// One reading under way. Threads count down what is left of each tensor; who comes to nothing finishes it.
+struct Reading {
+  tpplan_load& load;
+  const tpplan_load_target* targets;
+  Targets asked;
+  std::optional<Sums> sums;
+  std::vector<std::atomic<uint64_t>> left;      // items, by tensor
+  std::vector<std::once_flag> begun;            // by tensor, of those that are cast:
+  std::vector<std::unique_ptr<char[]>> stored;  // what is read of it, while it is
+  std::mutex mutex;                             // guards filled
+  std::vector<size_t> filled;                   // tensors, not told yet
+};
+
+void read_sums(Reading& reading, const char* path) {
+  Sums& sums = reading.sums.emplace();
+  sums.job.manifest = &reading.load.manifest;
+  sums.job.manifest_sha256 = reading.load.sha256;
+  sums.job.path = path;
+  sums.job.stores = {&reading.load.store, 1};
+  sums.job.left_out = reading.asked.left_out;
+  const std::vector<Fault> faults = read_checksums(sums.job, sums.wanted);
+  if (!faults.empty()) throw Fault(faults.front());
+}
+
+uint64_t elements_of(const Shard& shard) { return shard.bytes * 8 / dtypes()[shard.layout->dtype].bits; }
+
+// Memory for what the weights have of a tensor that is cast.
+void begin_cast(Reading& reading, size_t tensor) {
+  std::call_once(reading.begun[tensor], [&] {
+    Shard& shard = reading.load.store.shards[tensor];
+    reading.stored[tensor].reset(new char[byte_size(reading.load.source.tensors[tensor].dtype, elements_of(shard))]);
+    shard.data = reading.stored[tensor].get();
+  });
+}
+
+void finish_cast(Reading& reading, size_t tensor) {
+  Shard& shard = reading.load.store.shards[tensor];
+  void* target = reading.targets[reading.asked.of[tensor].front()].data;
+  if (shard.bytes != 0)
+    cast_elements(target, shard.layout->dtype, shard.data, reading.load.source.tensors[tensor].dtype,
+                  elements_of(shard));
+  reading.stored[tensor].reset();
+  shard.data = target;
+}
+
+// Compares with the checksum, copies to the names that are tied to it, and notes that it can be told.
+void finish_tensor(Reading& reading, size_t tensor) {
+  const tpplan_load& load = reading.load;
+  if (is_cast(load, tensor)) finish_cast(reading, tensor);
+  const Shard& shard = load.store.shards[tensor];
+  const std::vector<size_t>& targets = reading.asked.of[tensor];
+  if (reading.sums) {
+    const std::string hash = hash_of_shard(shard, *load.store.device);
+    for (const size_t target : targets) {
+      const size_t name = reading.targets[target].tensor;
+      if (const std::optional<Fault> fault =
+              compare_checksum(reading.sums->job, 0, name, hash, reading.sums->wanted[0][name]))
+        throw Fault(*fault);
+    }
+  }
+  for (const size_t target : targets) {
+    void* data = reading.targets[target].data;
+    if (data == shard.data || shard.bytes == 0) continue;
+    load.store.device->copy(data, shard.data, shard.bytes);
+    load.store.device->synchronize();
+  }
+  const std::lock_guard lock(reading.mutex);
+  for (const size_t target : targets) reading.filled.push_back(reading.targets[target].tensor);
+}
+
+void tell_filled(Reading& reading, const tpplan_load_options& options) {
+  std::vector<size_t> filled;
+  {
+    const std::lock_guard lock(reading.mutex);
+    filled.swap(reading.filled);
+  }
+  for (const size_t tensor : filled) {
+    if (options.on_tensor != nullptr && options.on_tensor(options.user, tensor) != 0) throw Stopped{};
+  }
+}
+
+// Waits for the threads, and meanwhile tells what is filled and how far they are.
+void watch(Reading& reading, WorkQueue& queue, uint64_t total, const tpplan_load_options& options) {
+  const Clock::time_point start = Clock::now();
+  double shown = 0;
+  const auto show = [&] {
+    if (options.on_progress != nullptr && options.on_progress(options.user, queue.done_bytes, total) != 0)
+      throw Stopped{};
+  };
+  for (bool busy = true; busy;) {
+    busy = !wait_for_work(queue, kSecondsALook);
+    tell_filled(reading, options);
+    if (busy && seconds_since(start) < shown + kSecondsAProgress) continue;
+    shown = seconds_since(start);
+    show();
+  }
+}
+
+ReadTo stores_of(tpplan_load& load) {
+  ReadTo to{.manifest = &load.manifest, .source = &load.source, .stores = {}, .device = load.store.device, .begin = {}};
+  to.stores.resize(static_cast<size_t>(device_count(load.manifest.mesh)));
+  to.stores[static_cast<size_t>(load.store.rank)] = &load.store;
+  return to;
+}
+
+}  // namespace
+
+tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* targets, size_t count,
+                                const tpplan_load_options& options) {
+  need_open(load);
+  if (!load.has_weights) throw Refusal{"no weights are named"};
+  const uint64_t staging = options.staging == 0 ? LoadOptions{}.staging : options.staging;
+  if (staging < kMinStaging)
+    throw Refusal{fmt::format("{} of staging: give at least {}", human_bytes(staging), human_bytes(kMinStaging))};
+  const size_t tensors = load.store.shards.size();
+  Reading reading{.load = load,
+                  .targets = targets,
+                  .asked = check_targets(load, targets, count),
+                  .sums = {},
+                  .left = std::vector<std::atomic<uint64_t>>(tensors),
+                  .begun = std::vector<std::once_flag>(tensors),
+                  .stored = std::vector<std::unique_ptr<char[]>>(tensors)};
+  for (size_t t = 0; t < tensors; ++t) {
+    if (reading.asked.of[t].empty() || !is_cast(load, t)) continue;
+    const std::string path = escape_for_terminal(load.store.shards[t].path);
+    if (options.checksums != nullptr) throw Refusal{fmt::format("`{}` is cast: its checksum is of another type", path)};
+    if (!load.store.device->is_host_memory)
+      throw Refusal{fmt::format("`{}` is cast, which is done in host memory alone", path)};
+  }
+  if (options.checksums != nullptr) read_sums(reading, options.checksums);
+  std::vector<bool> left_out(tensors);
+  for (size_t t = 0; t < tensors; ++t) {
+    left_out[t] = reading.asked.of[t].empty();
+    load.store.shards[t].data = left_out[t] ? nullptr : targets[reading.asked.of[t].front()].data;
+  }
+  const int ranks[] = {load.store.rank};
+  const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, left_out);
+  const ReadPace pace = pace_of(options.threads > 0 ? options.threads : own_processors(), staging);
+  std::vector<const ReadCell*> cells;
+  for (const ReadCell& cell : plan.cells) {
+    cells.push_back(&cell);
+    reading.left[cell.tensor] += item_count(cell, pace.block);
+  }
+  // What is cast has memory of its own while it is read: one tensor after the other, not one file.
+  std::ranges::stable_sort(
+      cells, {}, [&](const ReadCell* cell) { return is_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
+  const CellList list = list_items(std::move(cells), pace.block);
+  ReadTo to = stores_of(load);
+  to.begin = [&](uint32_t tensor) {
+    if (is_cast(load, tensor)) begin_cast(reading, tensor);
+  };
+  for (size_t t = 0; t < tensors; ++t) {
+    if (!left_out[t] && reading.left[t] == 0) finish_tensor(reading, t);
+  }
+
+  WorkQueue queue;
+  queue.count = list.items;
+  try {
+    start_work(queue, static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(pace.threads), list.items)),
+               [&](WorkQueue& work) {
+                 load.store.device->use(load.device_number);
+                 read_cells(to, list, work, [&](const ReadItem& item) {
+                   if (--reading.left[item.cell->tensor] == 0) finish_tensor(reading, item.cell->tensor);
+                 });
+               });
+    watch(reading, queue, list.bytes, options);
+  } catch (...) {
+    stop_work(queue);
+    join_work(queue);
+    throw;
+  }
+  join_work(queue);
+  if (queue.fault) throw Fault(*queue.fault);
+  check_unchanged(load.source);
+  return {.read_bytes = queue.done_bytes, .needed_bytes = plan.needed_bytes};
+}
+
+}  // namespace tpplan
