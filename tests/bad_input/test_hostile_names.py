@@ -198,6 +198,8 @@ def hold_all(documents, commands, probe, text, folder):
         if hold(filled(probe, {word: text}, text), folder).returncode == 0:
             free[word] = f"{text}{turn}"
         hold(filled(commands[turn % len(commands)], {word: text}, text), folder)
+    # A path goes by its parts, so that what stands below another still does.
+    free = {word: t for word, t in free.items() if "." not in word or not free.keys() & set(word.split("."))}
     write_with(folder, documents, free)
     assert hold(filled(probe, free, text), folder).returncode == 0
     for command in commands:
