@@ -17,7 +17,7 @@ std::vector<RuleValue> named_values(const std::optional<std::vector<Layout>>& po
 }  // namespace
 
 std::optional<RuleBoundary> boundary_of(const PlanRule& rule) {
-  if (rule.style == nullptr) return std::nullopt;
+  if (rule.style == nullptr || rule.axis == kNoAxis) return std::nullopt;
   const StyleRow& style = *rule.style;
   const RuleOptions& o = rule.options;
   const bool local_output = o.use_local_output.value_or(style.use_local);

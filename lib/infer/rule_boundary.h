@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-// Nothing of a spec. `bare` is left 0.
+// Nothing of a spec, nor of a style that leaves all whole and has no axis. `bare` is left 0.
 [[nodiscard]] std::optional<RuleBoundary> boundary_of(const PlanRule& rule);
 
 }  // namespace tpplan

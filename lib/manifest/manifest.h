@@ -105,7 +105,7 @@ struct ManifestRule {
   std::optional<DType> forward_dtype, backward_dtype;
   AxisId sums = kNoAxis;                 // over which its modules sum the gradients of its parameters; kNoAxis: none
   std::optional<HeldKinds> holds;        // absent in manifests that were written before
-  std::optional<RuleBoundary> boundary;  // absent there, too, and of a spec
+  std::optional<RuleBoundary> boundary;  // absent there, too, and of what has no style or no axis
 };
 
 struct ManifestValue {
