@@ -269,7 +269,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 bool parse_decimal(std::string_view text, int64_t& value) {
-  if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-' || text[0] == '+') return false;
+  if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] < '0' || text[0] > '9') return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "ops/op_names.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {
@@ -116,14 +117,11 @@ bool is_attention_of_products(const OpEffects& effects, const StepTrace& trace, 
   return effects.product == Contraction::Attention && ins.size() > kMask && trace.values[ins[kMask]].requires_grad;
 }
 
-bool writes_in_place(std::string_view name) {
-  return name == "__setitem__" || (!name.starts_with("__") && name.size() > 1 && name.ends_with('_'));
-}
+bool writes_in_place(std::string_view name) { return name == "__setitem__" || is_in_place(name); }
 
 const OpEffects* find_effects(std::string_view name) {
-  if (!name.starts_with("__") && name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
   static const auto index = index_effects();
-  const auto found = index.find(name);
+  const auto found = index.find(plain_op(name));
   return found == index.end() ? nullptr : found->second;
 }
 

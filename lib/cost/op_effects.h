@@ -39,9 +39,8 @@ enum class Contraction : uint8_t { None, LastOfFirst, LastOfSecond, Window, Scat
 //   m3     operand 3, a mask: of truth values its copy in operand 0's type, which is added to scores
 //   f1 f2  so many numbers of float32 for each row of operand 0: what norms keep
 //   l      one of float32 for each query
-//   h3     where operand 3, the mask of an attention, has a gradient: what its products keep. No kernel of torch 2.13
-//   for
-//          CPUs has that gradient: queries and keys, each scaled by itself, values as matrices, and all scores
+//   h3     where operand 3, the mask of an attention, has a gradient: what its products keep (queries and keys, each
+//          scaled by itself, values as matrices, all scores), for no kernel of torch 2.13 for CPUs has that gradient
 //   c2     so many numbers of float32 for each channel, dim 1 of operand 0: what norms of channels keep of it, where
 //   they
 //          are not told to go by what they kept before

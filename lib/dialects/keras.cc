@@ -199,7 +199,7 @@ void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    enclosing_scopes(scopes, id, enclosing);
+    enclosing_scopes(graph, scopes, id, enclosing);
     for (const EnclosingScope at : enclosing) {
       const ScopeKeys& keys = scope_keys[at.scope];
       if (over_modules) {

@@ -189,7 +189,7 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     if (module.param_count == 0 && !any_module_rule) continue;
-    enclosing_scopes(scopes, id, enclosing);
+    enclosing_scopes(graph, scopes, id, enclosing);
     clear(by_module);
     for (const EnclosingScope at : enclosing) {
       collect(matchers[at.scope], plan, relative_path(graph, at, module.path), ExactModule, ModulePatternRank,

@@ -179,9 +179,8 @@ void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
                  .atoms = match_atoms(plan, graph)};
   walk.children.resize(graph.modules.size());
   walk.distributed_by.assign(graph.modules.size(), kNoRule);
-  const std::vector<ModuleId> parents = parents_of(graph);
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-    if (parents[id] != kNone) walk.children[parents[id]].push_back(id);
+    if (const ModuleId parent = parent_of(graph, id); parent != kNone) walk.children[parent].push_back(id);
   }
   const ModuleId root = find_module(graph, "");
   const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
@@ -240,10 +239,9 @@ struct FirstBelow {
 
 std::vector<FirstBelow> first_below(const ModelGraph& graph) {
   std::vector<FirstBelow> firsts(graph.modules.size());
-  const std::vector<ModuleId> parents = parents_of(graph);
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const bool owns = graph.modules[id].param_count != 0;
-    for (ModuleId at = parents[id]; at != kNone; at = parents[at]) {
+    for (ModuleId at = parent_of(graph, id); at != kNone; at = parent_of(graph, at)) {
       if (firsts[at].any != kNone && (!owns || firsts[at].owner != kNone)) break;  // so have all above it
       if (firsts[at].any == kNone) firsts[at].any = id;
       if (owns && firsts[at].owner == kNone) firsts[at].owner = id;

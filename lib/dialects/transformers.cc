@@ -53,7 +53,7 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
   std::string path;
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
-    enclosing_scopes(scopes, id, enclosing);
+    enclosing_scopes(graph, scopes, id, enclosing);
     for (const EnclosingScope at : enclosing) {
       const size_t scope = at.scope;
       const std::string module_name = normalised(relative_path(graph, at, module.path));

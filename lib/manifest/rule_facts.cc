@@ -22,10 +22,6 @@ void for_each_module_around(std::string_view path, std::string_view before, Visi
     visit(path.substr(0, end));
 }
 
-}  // namespace
-
-namespace {
-
 bool has_dim(const ParamLayout& layout, std::string_view name) {
   return std::ranges::find(layout.dims, name) != layout.dims.end();
 }

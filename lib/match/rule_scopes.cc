@@ -15,9 +15,8 @@ RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics&
   for (RuleId id = 0; id < plan.rules.size(); ++id)
     scopes.list[plan.rules[id].block == kNoRule ? 0 : 1 + plan.rules[id].block].rules.push_back(id);
   if (plan.blocks.empty()) return scopes;
-  scopes.parents = parents_of(graph);
   scopes.begins_at.resize(graph.modules.size());
-  std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, scopes.parents, plan.blocks);
+  std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, plan.blocks);
   PathHints hints{.graph = graph};
   for (size_t block = 0; block < plan.blocks.size(); ++block) {
     RuleScope& scope = scopes.list[1 + block];
@@ -29,13 +28,14 @@ RuleScopes rule_scopes(const TpPlan& plan, const ModelGraph& graph, Diagnostics&
   return scopes;
 }
 
-void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<EnclosingScope>& enclosing) {
+void enclosing_scopes(const ModelGraph& graph, const RuleScopes& scopes, ModuleId module,
+                      std::vector<EnclosingScope>& enclosing) {
   enclosing.clear();
   if (!scopes.list[0].rules.empty()) enclosing.push_back({});
   if (scopes.begins_at.empty()) return;
   const size_t blocks = enclosing.size();
   size_t bases = 0;
-  for (ModuleId at = module; at != kNone; at = scopes.parents[at]) {
+  for (ModuleId at = module; at != kNone; at = parent_of(graph, at)) {
     bases += !scopes.begins_at[at].empty();
     for (const uint32_t scope : scopes.begins_at[at]) enclosing.push_back({scope, at});
   }

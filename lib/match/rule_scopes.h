@@ -15,7 +15,6 @@ struct RuleScope {
 // blocks times modules.
 struct RuleScopes {
   std::vector<RuleScope> list;
-  std::vector<ModuleId> parents;  // by ModuleId; without blocks: empty
   std::vector<std::vector<uint32_t>>
       begins_at;  // by ModuleId: the blocks' scopes with rules of which it is a module; without blocks: empty
 };
@@ -30,7 +29,8 @@ struct EnclosingScope {
 };
 
 // The scopes with rules that `module` stands in, in the order of RuleScopes::list.
-void enclosing_scopes(const RuleScopes& scopes, ModuleId module, std::vector<EnclosingScope>& enclosing);
+void enclosing_scopes(const ModelGraph& graph, const RuleScopes& scopes, ModuleId module,
+                      std::vector<EnclosingScope>& enclosing);
 
 // The path of a module or a parameter in a scope, as the scope's keys see it.
 [[nodiscard]] std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path);

@@ -8,14 +8,7 @@
 
 namespace tpplan {
 
-std::vector<ModuleId> parents_of(const ModelGraph& graph) {
-  std::vector<ModuleId> parents(graph.modules.size());
-  for (ModuleId id = 0; id < graph.modules.size(); ++id) parents[id] = parent_of(graph, id);
-  return parents;
-}
-
-std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, const std::vector<ModuleId>& parents,
-                                                     std::span<const ModulePattern> patterns) {
+std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, std::span<const ModulePattern> patterns) {
   std::vector<std::vector<ModuleId>> matches(patterns.size());
   std::vector<size_t> globs;
   std::vector<std::string> expressions;
@@ -40,7 +33,7 @@ std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph, co
   for (const size_t glob : globs) {
     for (const ModuleId id : matches[glob]) matched_by[id] = glob;
     std::erase_if(matches[glob], [&](ModuleId id) {
-      for (ModuleId at = parents[id]; at != kNone; at = parents[at]) {
+      for (ModuleId at = parent_of(graph, id); at != kNone; at = parent_of(graph, at)) {
         if (matched_by[at] == glob) return true;
       }
       return false;
@@ -64,7 +57,7 @@ std::vector<ModuleId> select_modules(const ModelGraph& graph, const std::vector<
   std::vector<ModuleId> selected;
   counts.resize(patterns.size());
   if (patterns.empty()) return selected;
-  const std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, parents_of(graph), patterns);
+  const std::vector<std::vector<ModuleId>> matches = outermost_matches(graph, patterns);
   PathHints hints{.graph = graph};
   for (size_t i = 0; i < patterns.size(); ++i) {
     counts[i].matched = matches[i].size();

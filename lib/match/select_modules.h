@@ -12,13 +12,9 @@
 
 namespace tpplan {
 
-// The parent of each module, kNone for the root.
-[[nodiscard]] std::vector<ModuleId> parents_of(const ModelGraph& graph);
-
 // For each pattern the modules whose whole path matches the glob and that stand below no other match of it, in file
 // order. `layers.*` is the layers, not everything below them. A pattern without a star is looked up.
 [[nodiscard]] std::vector<std::vector<ModuleId>> outermost_matches(const ModelGraph& graph,
-                                                                   const std::vector<ModuleId>& parents,
                                                                    std::span<const ModulePattern> patterns);
 
 // The modules of several patterns together, each once, in file order, and how many each pattern matches. One that

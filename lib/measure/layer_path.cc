@@ -18,8 +18,7 @@ LayerPath layer_path(std::string_view path) {
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
     int64_t number = 0;
-    const bool may_be_number = begin < path.size() && path[begin] >= '0' && path[begin] <= '9';
-    if (may_be_number && parse_decimal(path.substr(begin, end - begin), number))
+    if (parse_decimal(path.substr(begin, end - begin), number))
       return {path.substr(0, begin == 0 ? 0 : begin - 1), number, path.substr(std::min(end + 1, path.size()))};
     begin = end + 1;
   }

@@ -5,6 +5,7 @@
 
 #include "ops/factor_rules.h"
 #include "ops/notation.h"
+#include "ops/op_names.h"
 
 namespace tpplan {
 namespace {
@@ -89,8 +90,7 @@ std::vector<std::string_view> ruled_ops() {
 }
 
 void begin_call(OpCall& call) {
-  call.name = call.graph.strings[call.node.name];
-  if (!call.name.starts_with("__") && call.name.ends_with('_') && call.name.size() > 1) call.name.remove_suffix(1);
+  call.name = plain_op(call.graph.strings[call.node.name]);
   call.args.clear();
   for (uint32_t i = call.node.args_begin; i < call.node.args_end; i = call.graph.args[i].end) call.args.push_back(i);
 }

@@ -35,8 +35,7 @@ struct ScheduleOptions {
 
 // In the manifest's order: modules (forward, then backward), then parameters. An activation has the features of its
 // module's weight or, where the module has none, of the first (for an output the last) linear weight inside it, else
-// 64; it is float32 where its boundary names no type to
-// send it in, ids are int64.
+// 64; it is float32 where its boundary names no type to send it in, ids are int64.
 [[nodiscard]] std::vector<ScheduleEntry> build_schedule(const Manifest& manifest, const ScheduleOptions& options);
 
 }  // namespace tpplan

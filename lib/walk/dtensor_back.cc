@@ -1,10 +1,9 @@
 #include "walk/dtensor_back.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 #include <tuple>
 
+#include "ops/op_names.h"
 #include "sharding/dtype.h"
 #include "walk/back_call.h"
 #include "walk/derivatives.h"
@@ -130,7 +129,7 @@ ElementWay element_way(const BackCall& c) {
 // that.
 SlotId kept_by_itself(const BackCall& c) {
   constexpr std::string_view kByResult = " relu sigmoid tanh exp expm1 sqrt rsqrt reciprocal ";
-  return kByResult.find(fmt::format(" {} ", c.op)) == std::string_view::npos ? c.ins[0] : c.result;
+  return lists_op(kByResult, c.op) ? c.result : c.ins[0];
 }
 
 bool element_claim(BackCall& c, Claim& claim) {
@@ -166,7 +165,7 @@ bool element_claim(BackCall& c, Claim& claim) {
 
 bool moves_dims(std::string_view op) {
   constexpr std::string_view kMoves = " transpose permute t contiguous clone swapaxes unsqueeze squeeze ";
-  return kMoves.find(fmt::format(" {} ", op)) != std::string_view::npos;
+  return lists_op(kMoves, op);
 }
 
 // The dim of the only operand that goes to dim `to` of the result; -1: none does.

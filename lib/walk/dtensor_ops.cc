@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "ops/index_items.h"
+#include "ops/op_names.h"
 #include "walk/causes.h"
 #include "walk/dtensor_products.h"
 #include "walk/dtensor_reductions.h"
@@ -203,9 +204,8 @@ constexpr StrategyRow kStrategies[] = {
 };
 
 void run_strategy(DtensorRun& run) {
-  const std::string key = fmt::format(" {} ", run.name);
   for (const StrategyRow& row : kStrategies) {
-    if (row.names.find(key) != std::string_view::npos && run.slots.size() >= row.operands) return row.run(run);
+    if (lists_op(row.names, run.name) && run.slots.size() >= row.operands) return row.run(run);
   }
   Linearity ignored{};
   if (find_pointwise(run.name, ignored)) return run_pointwise(run);
@@ -228,10 +228,8 @@ DtensorRun begin_run(Walk& walk, const GraphNode& node) {
                  .held_sizes = local_size_numbers(walk, node),
                  .result = {},
                  .claim = whole_claim(walk)};
-  if (!run.name.starts_with("__") && run.name.ends_with('_')) {
-    run.name.remove_suffix(1);
-    run.in_place = true;
-  }
+  run.in_place = is_in_place(run.name);
+  run.name = plain_op(run.name);
   for (const ValueId value : run.values) {
     const SlotId slot = walk.slot_of[value];
     run.slots.push_back(slot);

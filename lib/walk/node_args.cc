@@ -42,9 +42,7 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
 
 std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node) {
   std::vector<ValueId> values;
-  size_t args = 0;
-  each_arg(walk.graph, node, [&args](const GraphArg&) { ++args; });
-  values.reserve(args);
+  values.reserve(args_of(walk.graph, node).size());
   each_arg(walk.graph, node, [&](const GraphArg& arg) {
     if (arg.kind == ArgKind::Value) values.push_back(arg.id);
   });

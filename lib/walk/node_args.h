@@ -1,19 +1,25 @@
 // An operation's arguments as a rule sees them: values with what ranks hold, sizes with what they come to on each rank.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "walk/walk_state.h"
 
 namespace tpplan {
 
-// Calls f(argument) for every argument of the node, those in tuples and keywords too.
-template <typename F>
-void each_arg(const OpGraph& graph, const GraphNode& node, F f) {
+// Every argument of the node, those in tuples and keywords too.
+[[nodiscard]] inline std::span<const GraphArg> args_of(const OpGraph& graph, const GraphNode& node) {
   const uint32_t end = node.keywords_begin < node.keywords_end
                            ? graph.args[graph.keywords[node.keywords_end - 1].arg].end
                            : node.args_end;
-  for (uint32_t i = node.args_begin; i < end; ++i) f(graph.args[i]);
+  return std::span(graph.args).subspan(node.args_begin, end - node.args_begin);
+}
+
+// Calls f(argument) for each of them.
+template <typename F>
+void each_arg(const OpGraph& graph, const GraphNode& node, F f) {
+  for (const GraphArg& arg : args_of(graph, node)) f(arg);
 }
 
 [[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);

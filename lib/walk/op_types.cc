@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/op_names.h"
 #include "sharding/dtype.h"
 #include "walk/node_args.h"
 #include "walk/slots.h"
@@ -22,15 +23,11 @@ constexpr std::string_view kOneType =
 constexpr std::string_view kWidest = " cat concat concatenate stack ";
 constexpr std::string_view kCasts = " to type type_as float double half bfloat16 ";
 
-bool stands_in(std::string_view words, std::string_view name) {
-  return words.find(fmt::format(" {} ", name)) != std::string_view::npos;
-}
-
 TypeRule rule_of(std::string_view name) {
   Linearity ignored{};
-  if (stands_in(kOneType, name)) return TypeRule::OneType;
-  if (stands_in(kCasts, name)) return TypeRule::Cast;
-  return stands_in(kWidest, name) || find_pointwise(name, ignored) ? TypeRule::Widest : TypeRule::Kept;
+  if (lists_op(kOneType, name)) return TypeRule::OneType;
+  if (lists_op(kCasts, name)) return TypeRule::Cast;
+  return lists_op(kWidest, name) || find_pointwise(name, ignored) ? TypeRule::Widest : TypeRule::Kept;
 }
 
 bool is_float(std::string_view name) {
@@ -123,10 +120,8 @@ OpTypes op_types(const Walk& walk, const GraphNode& node, bool is_write, std::sp
     if (walk.frames.empty() || walk.frames.back().retyped.empty() || ins.empty()) return types;
     if (rule_of(walk.graph.strings[node.name]) != TypeRule::Cast) return types;
   }
-  std::string_view name = walk.graph.strings[node.name];
-  if (!name.starts_with("__") && name.ends_with('_') && name.size() > 1) name.remove_suffix(1);
   const TypedCall call{.walk = walk, .node = node, .ins = ins};
-  const TypeRule rule = rule_of(name);
+  const TypeRule rule = rule_of(plain_op(walk.graph.strings[node.name]));
   types.rule = retyped == ins.end() ? walk.frames.back().retyped[0].rule : walk.slots[retyped->slot].typed_by;
   if (rule == TypeRule::OneType) types.crash = unlike_types(call);
   for (uint32_t i = node.out_begin; i < node.out_end; ++i)

@@ -22,8 +22,7 @@ struct NodeOperands {
 NodeOperands look_at(Walk& walk, const GraphNode& node) {
   NodeOperands seen;
   const auto put = [&seen](uint32_t number) { seen.key.append(reinterpret_cast<const char*>(&number), sizeof number); };
-  size_t args = 0;
-  each_arg(walk.graph, node, [&args](const GraphArg&) { ++args; });
+  const size_t args = args_of(walk.graph, node).size();
   seen.key.reserve((2 * args + 1) * sizeof(uint32_t));
   seen.ins.reserve(args);
   put(node.signature);

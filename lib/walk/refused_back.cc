@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "ops/op_names.h"
 #include "walk/derivatives.h"
 #include "walk/slots.h"
 
@@ -41,10 +42,6 @@ bool fills_open_sum(const Backward& b, const TapeEntry& entry, std::string_view 
     }
   }
   return false;
-}
-
-bool lists_op(std::string_view list, std::string_view name) {
-  return list.find(fmt::format(" {} ", name)) != std::string_view::npos;
 }
 
 }  // namespace

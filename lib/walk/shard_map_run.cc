@@ -1,10 +1,9 @@
 // The way of running of jax.shard_map: each rank runs the same program on its pieces, and only what the program calls
 // moves anything. A graph recorded so (python -m tpplan.export --shard-map) says with `in_spec` and `out_spec` how
 // values come in and leave, names its collectives, and notes sizes of which ranks have their own as `local`.
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 
+#include "ops/op_names.h"
 #include "walk/local_ops.h"
 #include "walk/node_args.h"
 #include "walk/operations.h"
@@ -13,10 +12,6 @@
 
 namespace tpplan {
 namespace {
-
-bool has_name(std::string_view names, std::string_view name) {
-  return names.find(fmt::format(" {} ", name)) != std::string_view::npos;
-}
 
 // The values are the operand's, whatever stands along which dim.
 constexpr std::string_view kSameValues = " to clone int float detach reshape unsqueeze squeeze expand ";
@@ -40,7 +35,7 @@ bool keeps_elements(const LocalOp& op, const Operand& x) {
 // Where dim `along` of the operand stands in the result; -1 where nobody knows.
 int counted_dim(const LocalOp& op, const Operand& x, int along) {
   const size_t before = x.shape.size(), behind = out_shape(op.call).size();
-  if (has_name(" to clone int float detach expand ", op.name)) return along + static_cast<int>(behind - before);
+  if (lists_op(" to clone int float detach expand ", op.name)) return along + static_cast<int>(behind - before);
   if (op.name != "unsqueeze") return -1;
   const auto at = static_cast<int>(from_end(number_at(op.call, 1, "dim", 0).traced, behind));
   return at <= along ? along + 1 : along;
@@ -48,7 +43,7 @@ int counted_dim(const LocalOp& op, const Operand& x, int along) {
 
 bool run_same_values(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
-  if (!x || !has_name(kSameValues, op.name) || !keeps_elements(op, *x)) return false;
+  if (!x || !lists_op(kSameValues, op.name) || !keeps_elements(op, *x)) return false;
   const LocalFact* known = fact_of(op.walk, x->value);
   const ValueId root = root_of(op.walk, x->value);
   std::optional<LocalFact> fact;
@@ -96,7 +91,7 @@ void run_scaled(LocalOp& op, const LocalFact& first) {
   if (add_terms(op)) return;
   LocalFact fact{.by_rank = {}, .whole = {}, .scaled_by = first.scaled_by};
   const std::vector<ValueId> values = values_in(op.walk, op.node);
-  if (has_name(" add sub where cat ", op.name)) {
+  if (lists_op(" add sub where cat ", op.name)) {
     for (size_t i = op.name == "where" ? 1 : 0; i < values.size(); ++i) {
       const LocalFact* other = fact_of(op.walk, values[i]);
       const bool same =
@@ -217,8 +212,8 @@ void run_known(LocalOp& op) {
   if (run_mask(op)) return;
   if (odd == nullptr || odd->kind == FactKind::Table) return give_up(op);
   const LocalFact fact = *odd;
-  if (is_scaled(&fact) && has_name(kScaling, op.name)) return run_scaled(op, fact);
-  if (is_scaled(&fact) && has_name(" add sub where cat ", op.name)) return run_scaled(op, fact);
+  if (is_scaled(&fact) && lists_op(kScaling, op.name)) return run_scaled(op, fact);
+  if (is_scaled(&fact) && lists_op(" add sub where cat ", op.name)) return run_scaled(op, fact);
   run_wrong(op, code_of(fact), fault_of(op, fact));
 }
 

@@ -27,7 +27,7 @@ if(TPPLAN_SANITIZE)
 endif()
 
 # Release builds are -O1, which is as fast as -O2 here and compiles in two thirds of the time; what reads and writes
-# plans, models and reports, and the command lines, is -Og, as fast for it and three quarters of that
+# plans, models, manifests and reports, and the command lines, is -Og, as fast for it and three quarters of that
 # (tests/bench/first_build.sh). A file of which that is not true says so where it is listed.
 function(tpplan_optimise level)
   foreach(target IN LISTS ARGN)

@@ -45,7 +45,7 @@ bool says(const Fault& fault) {
 
 constexpr const char* kFailedStart = "failed start";
 // A launcher ends all when one has ended: who leaves a fault to another rank gives it the time to say it.
-constexpr auto kOtherSays = std::chrono::milliseconds(500);
+constexpr auto kFaultIsSaid = std::chrono::milliseconds(500);
 constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersSay = std::chrono::milliseconds(1500);
 
 // What keeps ranks from meeting, most often all of them find at once: the first that does on each node says it, and the
@@ -202,7 +202,7 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
   const bool is_own = !end.has_begun && end.fault->rank < 0;  // of a rank that met nobody: `report` asks who says it
   if (!is_own) say_errors_if(nullptr);
   if (is_own || says(*end.fault)) return std::max(end.status, report(*end.fault, input.file.name));
-  std::this_thread::sleep_for(kOtherSays);
+  std::this_thread::sleep_for(kFaultIsSaid);
   return std::max(end.status, exit_status(*end.fault));
 }
 
