@@ -15,10 +15,10 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from bridge import mesh_of, ranks, run, write  # noqa: E402, F401
 from saved_bytes import Saved  # noqa: E402
+from sent_calls import FUNCTIONAL, SentCalls  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import live_model  # noqa: E402
@@ -130,8 +130,7 @@ CASES = {
         {"up": ((WHOLE, WHOLE, KEPT), (LAST, LAST, KEPT)), "down": ((LAST, LAST, KEPT), (SUM, WHOLE, KEPT))},
     ),
 }
-KINDS = {"all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter", "all_reduce": "all_reduce"}
-KINDS["allreduce_"] = "all_reduce"
+KINDS = FUNCTIONAL | {"c10d::allreduce_": "all_reduce"}
 
 
 PIECES = {
@@ -171,23 +170,10 @@ def is_cut(name):
     return SEQUENCE in CASES[name][3]["up"][0]
 
 
-class Sent(TorchDispatchMode):
-    """What ranks send: (phase, kind, elements, type)."""
-
-    def __init__(self):
-        super().__init__()
-        self.found, self.phase = [], "forward"
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if any(issubclass(kind, DTensor) for kind in types):
-            return NotImplemented
-        name = function._schema.name.partition("::")[2]
-        if function._schema.name.startswith(("_c10d_functional::", "c10d::allreduce_")):
-            given = args[0][0] if name == "allreduce_" else args[0]
-            dtype = str(given.dtype).removeprefix("torch.")
-            if name in KINDS and dtype != "int64":  # sizes
-                self.found.append((self.phase, KINDS[name], given.numel(), dtype))
-        return function(*args, **(kwargs or {}))
+def sent_of(phase, kind, given):
+    """(phase, kind, elements, type) of what ranks send; sizes are left out."""
+    dtype = str(given.dtype).removeprefix("torch.")
+    return None if dtype == "int64" else (phase, kind, given.numel(), dtype)
 
 
 def by_hand(name, mesh):
@@ -243,14 +229,14 @@ def run_step(name, step, parameters, watch):
 def check_on_rank(rank, name, path, compiled, called):
     manifest = m.load_manifest(path)
     mesh = mesh_of(manifest)
-    theirs = Sent()
+    theirs = SentCalls(sent_of, KINDS)
     parameters, step = by_hand(name, mesh)
     expected = run_step(name, step, parameters, theirs)
     for path in ("block.stem.weight", "block.stem.bias"):  # pieces of a sequence: each rank has a term
         if is_cut(name):
             torch.distributed.all_reduce(parameters[path].grad)
     model = bridge_torch.parallelize(make(name), manifest, mesh)
-    ours = Sent()
+    ours = SentCalls(sent_of, KINDS)
     runs = torch.compile(model, fullgraph=True, backend="aot_eager") if compiled else model
     found = run_step(name, runs, dict(model.named_parameters()), None if compiled else ours)
     for a, b in zip(found, expected, strict=True):

@@ -14,11 +14,11 @@ bridge.needs("torch")
 
 import torch  # noqa: E402
 from bridge import ranks, run  # noqa: E402, F401
+from sent_calls import SentCalls  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor  # noqa: E402
 from torch.distributed.tensor import parallel  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from tpplan.export import torch_module  # noqa: E402
 from tpplan.graph.settings import Settings, header  # noqa: E402
@@ -425,23 +425,6 @@ def is_hidden():
     return frame is not None
 
 
-KINDS = {"all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter", "all_reduce": "all_reduce"}
-
-
-class Calls(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.found, self.phase = [], "forward"
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if any(issubclass(kind, DTensor) for kind in types):
-            return NotImplemented
-        name = function._schema.name.partition("::")[2]
-        if function._schema.name.startswith("_c10d_functional::") and name in KINDS:
-            self.found.append([self.phase, KINDS[name], args[0].numel(), is_hidden()])
-        return function(*args, **(kwargs or {}))
-
-
 def whole(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
@@ -479,7 +462,7 @@ def outcome(kind, rules, count, calls):
 
 
 def check_on_rank(rank, kind, rules, count, expected, path):
-    calls = Calls()
+    calls = SentCalls(lambda phase, kind, given: [phase, kind, given.numel(), is_hidden()])
     assert outcome(kind, rules, count, calls) == expected
     if rank == 0:
         with open(path, "w") as file:
