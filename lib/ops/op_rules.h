@@ -51,8 +51,6 @@ void rule_pad(OpCall& call, OpResult& result);
 void rule_index_along(OpCall& call, OpResult& result);
 void rule_masked_scatter(OpCall& call, OpResult& result);
 void rule_rearrange(OpCall& call, OpResult& result);
-// One dim of several, as a view merges them; wrong where the pieces are none of it.
-[[nodiscard]] MapId merge_maps(OpCall& call, OpResult& result, std::span<const MapId> parts);
 void rule_windows(OpCall& call, OpResult& result);
 void rule_meshgrid(OpCall& call, OpResult& result);
 // Of notation, with what else torch asks of them.

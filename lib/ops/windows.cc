@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/merge_maps.h"
 #include "ops/op_rules.h"
 #include "ops/regroup_maps.h"
 
