@@ -13,7 +13,7 @@ bridge.needs("torch")
 
 import torch  # noqa: E402
 from bridge import ranks, run  # noqa: E402, F401
-from test_torch_plans import Calls, style_of, whole  # noqa: E402
+from test_torch_plans import calls_of_a_step, style_of, whole  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import parallel  # noqa: E402
@@ -144,7 +144,7 @@ def outcome(kind, rules, where, count, calls):
 
 
 def check_on_rank(rank, kind, rules, where, count, expected, path):
-    calls = Calls()
+    calls = calls_of_a_step()
     assert outcome(kind, rules, where, count, calls) == expected
     if rank == 0:
         with open(path, "w") as file:

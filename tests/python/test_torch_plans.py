@@ -425,6 +425,11 @@ def is_hidden():
     return frame is not None
 
 
+def calls_of_a_step():
+    """Kind, size and whether DTensor hides it, of each collective."""
+    return SentCalls(lambda phase, kind, given: [phase, kind, given.numel(), is_hidden()])
+
+
 def whole(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
@@ -462,7 +467,7 @@ def outcome(kind, rules, count, calls):
 
 
 def check_on_rank(rank, kind, rules, count, expected, path):
-    calls = SentCalls(lambda phase, kind, given: [phase, kind, given.numel(), is_hidden()])
+    calls = calls_of_a_step()
     assert outcome(kind, rules, count, calls) == expected
     if rank == 0:
         with open(path, "w") as file:
