@@ -11,14 +11,15 @@ if(TPPLAN_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${TPPLAN_CCACHE})
 endif()
 
-add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers
-  -Wno-restrict)  # false alarms of g++ 12 in std::string concatenation (GCC bug 105329)
 # Collecting garbage takes g++ an eighth of its time: it may have a gigabyte first.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1000000>)
+# Warnings and the check of format strings take a tenth of a build's time: who changes the code asks for them, as errors.
 if(TPPLAN_DEV)
+  add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers
+    -Wno-restrict)  # false alarms of g++ 12 in std::string concatenation (GCC bug 105329)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 else()
-  add_compile_definitions(FMT_CONSTEVAL=)  # format strings are checked where warnings are errors: it takes a build's twentieth
+  add_compile_definitions(FMT_CONSTEVAL=)
 endif()
 if(TPPLAN_SANITIZE)
   add_compile_options(-fsanitize=${TPPLAN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all
