@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "diagnostics/text_edits.h"
+#include "draft/text_trial.h"
 #include "model/model_graph.h"
 #include "plan/read_plan.h"
 #include "plan/tp_plan.h"
@@ -23,10 +24,6 @@ struct SuggestedRule {
 struct LeftUnit {
   std::string path;  // with stars for what is repeated
   std::string reason;
-};
-
-struct FoundCounts {
-  size_t errors = 0, warnings = 0;
 };
 
 struct RuleSuggestion {
