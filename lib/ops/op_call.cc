@@ -93,6 +93,9 @@ std::span<const int64_t> out_shape(const OpCall& call, size_t out) {
   return shape_of(call.graph, call.graph.outs[call.node.out_begin + out]);
 }
 
+// Torch broadcasts by the sizes that a rank holds: a piece of one element is repeated beside a longer dim without a
+// word, though the whole dim is longer than 1. That runs, and is wrong; only what is 1 in the whole model gives way
+// rightly.
 MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast, std::string_view what) {
   if (a == b) return a;
   const DimMap one = call.table.maps.maps[a], other = call.table.maps.maps[b];
@@ -126,6 +129,9 @@ MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast,
   return any_map(call.table.maps, std::max(one.size, other.size), std::move(sizes), one.axes | other.axes);
 }
 
+// A sum is open where each rank holds a term of it. What f makes of the terms is open, too, where f(a + b) = f(a) +
+// f(b); a product or quotient is so in one operand while the others are complete. A complete value that is added on
+// each rank is counted by all of them. A constant 0 fits to both.
 void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
                   bool number_added, Spread& out) {
   // By axis: open in some operand, in two of them, and not in one that counts.
@@ -169,6 +175,8 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
   }
 }
 
+// Two dims cut over one axis: the rank at i has piece i of both, and nobody has (i, j). A piece of an open sum is one
+// rank's term alone: no sum over the axis can have the other terms of this piece, for their ranks hold other pieces.
 void check_layout(OpCall& call, OpResult& result, Spread& out) {
   AxisMask cut = 0, cut_twice = 0;
   for (const MapId id : out.dims) {
