@@ -13,6 +13,7 @@
 #include "infer/grad_reduce.h"
 #include "infer/infer_params.h"
 #include "infer/resolve_ties.h"
+#include "judge_tables.h"
 
 namespace tpplan {
 
@@ -49,14 +50,16 @@ void drop_foretold(const TpPlan& plan, const ModelGraph& graph, const Judgement&
 }  // namespace
 
 Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
-                const WalkOptions& walk) {
+                const WalkOptions& options, JudgeTables* tables) {
   Judgement j;
+  WalkOptions walk = options;
+  if (tables != nullptr) walk.kept = &tables->walk;
   const auto done = [&](Phase phase) {
     j.reached = phase;
     return phase >= last || has_errors(diagnostics);
   };
   if (last <= Phase::Plan) return j;
-  j.matches = match_plan(plan, graph, diagnostics);
+  j.matches = match_plan(plan, graph, diagnostics, tables == nullptr ? nullptr : &tables->hits);
   if (done(Phase::Matches)) return j;
   j.shardings = infer_params(plan, graph, j.matches, diagnostics);
   resolve_ties(plan, graph, j.shardings, diagnostics);

@@ -15,6 +15,8 @@
 
 namespace tpplan {
 
+struct JudgeTables;
+
 // Every product that was made, in order. Views point into the graph and the plan.
 struct Judgement {
   MatchTable matches;
@@ -30,7 +32,9 @@ struct Judgement {
 // reported and Phase::Operations was reached.
 // @pre no error has been reported yet. The plan holds what read_plan lets pass: styles of its own dialect, axes of its
 // mesh, a desired layout for each layout. Its spans, as the graph's, may say nothing: findings then have no place.
+// `tables`: what plans of this model before left, and this one leaves (judge_tables.h); nothing of it decides.
 [[nodiscard]] Judgement judge(const ModelGraph& graph, const TpPlan& plan, Diagnostics& diagnostics,
-                              Phase last = Phase::Manifest, const WalkOptions& walk = {});
+                              Phase last = Phase::Manifest, const WalkOptions& walk = {},
+                              JudgeTables* tables = nullptr);
 
 }  // namespace tpplan

@@ -185,7 +185,7 @@ void report_ambiguous(const TpPlan& plan, const std::vector<RuleId>& rules, std:
   d->help = "make the keys exclude each other, or write the exact path: it wins over regular expressions";
 }
 
-void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
+void match_keras(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics, KeyHits*) {
   const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
   report_unicode_classes(plan, graph, diagnostics);
   std::vector<ScopeKeys> scope_keys(scopes.list.size());

@@ -58,7 +58,7 @@ RuleId leading_rule(const TpPlan& plan, const std::vector<RuleId>& decided) {
   return first;
 }
 
-void match_logical(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
+void match_logical(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics, KeyHits*) {
   const NameRules rules = rules_by_name(plan);
   TextMap<std::string, Alike> known;
   std::string key;

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <unordered_map>
 
+#include "match/key_hits.h"
 #include "match/pattern.h"
 #include "match/rule_scopes.h"
+#include "match/select_modules.h"
 
 namespace tpplan {
 namespace {
@@ -74,6 +77,60 @@ void collect(ScopeMatcher& matcher, const TpPlan& plan, std::string_view relativ
   }
   find_matches(*matcher.set, relative, matcher.hits);
   for (const int hit : matcher.hits) found[pattern_rank].push_back(matcher.patterns[static_cast<size_t>(hit)]);
+}
+
+// By module or by parameter, the rules that name it, in the order in which scopes are asked.
+struct RulesById {
+  std::vector<uint32_t> begins;  // one more than there are ids
+  std::vector<RuleId> rules;
+};
+
+template <typename Id>
+RulesById rules_by_id(size_t count, std::span<const RuleId> order, std::span<const NamedPaths* const> named,
+                      std::vector<Id> NamedPaths::*ids) {
+  RulesById by;
+  by.begins.assign(count + 2, 0);
+  for (const RuleId rule : order) {
+    for (const Id id : named[rule]->*ids) ++by.begins[id + 2];
+  }
+  for (size_t i = 2; i < by.begins.size(); ++i) by.begins[i] += by.begins[i - 1];
+  by.rules.resize(by.begins.back());
+  for (const RuleId rule : order) {
+    for (const Id id : named[rule]->*ids) by.rules[by.begins[id + 1]++] = rule;
+  }
+  return by;
+}
+
+// The same as matchers say it, found before.
+struct FoundNames {
+  RulesById modules, params;
+  std::vector<bool> is_exact;  // by rule
+};
+
+FoundNames find_names(const TpPlan& plan, const ModelGraph& graph, const KeyHits& hits,
+                      std::span<const NamedPaths* const> named, Diagnostics& diagnostics) {
+  PathHints hints{.graph = graph};
+  for (const ModulePattern& block : plan.blocks) {
+    if (modules_of_block(hits, block).empty()) report_dead_pattern(hints, block, "block", diagnostics);
+  }
+  std::vector<RuleId> order(plan.rules.size());
+  for (RuleId id = 0; id < order.size(); ++id) order[id] = id;
+  const auto scope_of = [&](RuleId id) { return plan.rules[id].block == kNoRule ? 0 : plan.rules[id].block + 1; };
+  std::stable_sort(order.begin(), order.end(), [&](RuleId a, RuleId b) { return scope_of(a) < scope_of(b); });
+  FoundNames found{.modules = rules_by_id(graph.modules.size(), order, named, &NamedPaths::modules),
+                   .params = rules_by_id(graph.params.size(), order, named, &NamedPaths::params),
+                   .is_exact = {}};
+  for (const PlanRule& rule : plan.rules) found.is_exact.push_back(!is_glob(rule.key));
+  return found;
+}
+
+void collect(const FoundNames& names, const RulesById& by, uint32_t id, const TpPlan& plan, Rank exact_rank,
+             Rank pattern_rank, Candidates& found) {
+  for (uint32_t i = by.begins[id]; i < by.begins[id + 1]; ++i) {
+    const RuleId rule = by.rules[i];
+    const size_t exact = plan.rules[rule].block == kNoRule ? exact_rank : exact_rank + 2;
+    found[names.is_exact[rule] ? exact : pattern_rank].push_back(rule);
+  }
 }
 
 bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
@@ -172,8 +229,14 @@ void add_boundaries(const TpPlan& plan, const ModelGraph& graph, ModuleId id, co
 
 }  // namespace
 
-void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
-  const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
+void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics,
+                 KeyHits* hits) {
+  std::optional<FoundNames> names;
+  if (hits != nullptr && plan.dialect->keys == KeySyntax::Glob) {
+    if (const auto named = named_by_rules(*hits, plan, graph))
+      names = find_names(plan, graph, *hits, *named, diagnostics);
+  }
+  const RuleScopes scopes = names ? RuleScopes{} : rule_scopes(plan, graph, diagnostics);
   std::vector<ScopeMatcher> matchers(scopes.list.size());
   for (size_t i = 0; i < matchers.size(); ++i) {
     if (!scopes.list[i].rules.empty()) matchers[i] = make_matcher(plan, scopes.list[i], i > 0, diagnostics);
@@ -189,8 +252,9 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     if (module.param_count == 0 && !any_module_rule) continue;
-    enclosing_scopes(graph, scopes, id, enclosing);
+    if (!names) enclosing_scopes(graph, scopes, id, enclosing);
     clear(by_module);
+    if (names) collect(*names, names->modules, id, plan, ExactModule, ModulePatternRank, by_module);
     for (const EnclosingScope at : enclosing) {
       collect(matchers[at.scope], plan, relative_path(graph, at, module.path), ExactModule, ModulePatternRank,
               by_module);
@@ -198,8 +262,9 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     std::vector<RuleId> module_keys = by_module[ModulePatternRank];
     std::sort(module_keys.begin(), module_keys.end());
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
-      assign_path(path, graph, graph.params[param]);
       clear(found);
+      if (names) collect(*names, names->params, param, plan, ExactParam, ParamPattern, found);
+      assign_path(path, graph, graph.params[param]);
       for (const EnclosingScope at : enclosing)
         collect(matchers[at.scope], plan, relative_path(graph, at, path), ExactParam, ParamPattern, found);
       drop_module_keys(found, module_keys);

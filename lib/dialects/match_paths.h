@@ -6,6 +6,7 @@
 namespace tpplan {
 
 // Keys by the dialect's syntax: all regular expressions, or globs and exact paths.
-void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics);
+void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics,
+                 KeyHits* hits);
 
 }  // namespace tpplan

@@ -169,7 +169,7 @@ void walk_key(TorchWalk& walk, RuleId id, ModuleId module, std::string_view key)
 
 // Rules are applied in the order of the plan, as torch goes through its dict: of two rules that may both stand on a
 // module the later one decides over its parameters.
-void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics) {
+void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics, KeyHits*) {
   TorchWalk walk{.plan = plan,
                  .graph = graph,
                  .table = table,

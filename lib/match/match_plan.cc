@@ -18,11 +18,11 @@ uint64_t match_count(const PlanRule& rule, const RuleMatches& matches) {
   return modules ? matches.modules : matches.parameters;
 }
 
-MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics) {
+MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics, KeyHits* hits) {
   MatchTable table;
   table.params.resize(graph.params.size());
   table.rules.resize(plan.rules.size());
-  plan.dialect->match(plan, graph, table, diagnostics);
+  plan.dialect->match(plan, graph, table, diagnostics, hits);
   // Dialects find boundaries module by module, or rule by rule as torch does; who reads the table finds one order.
   std::stable_sort(table.boundaries.begin(), table.boundaries.end(),
                    [](const BoundaryMatch& a, const BoundaryMatch& b) {

@@ -52,8 +52,9 @@ struct MatchTable {
 };
 
 // Matches rules by the plan's dialect (plan/dialects.h), and everything else by match_patterns. Reports dead, shadowed,
-// repeated and contradicting rules, and dead patterns.
-[[nodiscard]] MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics);
+// repeated and contradicting rules, and dead patterns. `hits`: of plans before, for who has many (match/key_hits.h).
+[[nodiscard]] MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& diagnostics,
+                                    KeyHits* hits = nullptr);
 
 // The rule that decides over a dim of a parameter.
 [[nodiscard]] RuleId rule_of_dim(const MatchTable& table, const ParamMatch& match, size_t dim);

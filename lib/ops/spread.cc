@@ -25,7 +25,11 @@ SpreadId intern(SpreadTable& table, const Spread& layout) {
   }
   const auto [entry, is_new] = table.index.try_emplace(std::move(key), static_cast<SpreadId>(table.layouts.size()));
   if (is_new) {
-    table.layouts.push_back(layout);
+    Spread& added = table.layouts.emplace_back(layout);
+    if (!layout.is_dtensor) {  // what it claims is not in its key
+      added.claim.clear();
+      added.claimed_shape.clear();
+    }
     table.is_plain.push_back(layout.partial == 0 && !layout.zero && !layout.wrong && !layout.local_view &&
                              !layout.is_dtensor && is_all_whole(table, layout));
   }

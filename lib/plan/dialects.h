@@ -15,6 +15,7 @@ namespace tpplan {
 struct BoundaryMatch;
 struct Cut;
 struct Inference;
+struct KeyHits;
 struct MatchTable;
 struct ModelGraph;
 struct Module;
@@ -55,8 +56,8 @@ struct DialectRow {
   std::string_view norm_beside_sequence = "sequence_parallel";        // the style of a norm beside such norms
   std::string_view norm_of_heads = "replicated_with_grad_allreduce";  // and of one that sees some of the heads
 
-  // Finds the rule of each parameter and boundary (match/match_plan.h).
-  void (*match)(const TpPlan&, const ModelGraph&, MatchTable&, Diagnostics&) = nullptr;
+  // Finds the rule of each parameter and boundary (match/match_plan.h). What is kept of plans before may be nullptr.
+  void (*match)(const TpPlan&, const ModelGraph&, MatchTable&, Diagnostics&, KeyHits*) = nullptr;
   // Whether the style of a rule whose key names the module fits it, and which dim of a parameter it cuts
   // (infer/style_cut.h). Both say what is wrong.
   bool (*supports_module)(const Inference&, const ParamMatch&, const Module&) = nullptr;

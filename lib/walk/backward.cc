@@ -6,6 +6,7 @@
 
 #include "walk/judge_grad.h"
 #include "walk/judge_loss.h"
+#include "walk/kept_walk.h"
 #include "walk/operation_back.h"
 #include "walk/refused_back.h"
 #include "walk/repeat_layers.h"
@@ -18,15 +19,17 @@ namespace {
 
 // The outputs' gradients, and which entries lead to them.
 Backward begin_backward(Walk& walk) {
-  Backward b{.walk = walk, .grads = {}, .first_use = {}, .as_claimed = {}};
+  Backward b{.walk = walk, .grads = walk.memory.grads, .first_use = walk.memory.first_use};
+  b.grads.clear();
   b.grads.resize(walk.slots.size());
   b.first_use.assign(walk.slots.size(), kNoId);
-  std::vector<bool> reached(walk.slots.size(), false);
+  std::vector<uint8_t>& reached = walk.memory.reached;
+  reached.assign(walk.slots.size(), 0);
   const std::vector<ValueId> trained = walk.loss != nullptr ? std::vector{loss_value(walk)} : walk.graph.outputs;
   for (const ValueId output : trained) {
     const SlotId slot = walk.slot_of[output];
     if (!walk.slots[slot].requires_grad) continue;
-    reached[slot] = true;
+    reached[slot] = 1;
     const Spread& layout = layout_of(walk, slot);
     b.grads[slot] = {.state = kComplete,
                      .has_claim = layout.is_dtensor,
@@ -36,12 +39,12 @@ Backward begin_backward(Walk& walk) {
   for (size_t i = walk.tape.size(); i-- > 0;) {
     const TapeEntry& entry = walk.tape[i];
     bool used = false;
-    for (uint32_t o = entry.out_begin; o < entry.out_end; ++o) used = used || reached[walk.tape_slots[o].slot];
+    for (uint32_t o = entry.out_begin; o < entry.out_end; ++o) used = used || reached[walk.tape_slots[o].slot] != 0;
     if (!used) continue;
     for (uint32_t in = entry.in_begin; in < entry.in_end; ++in) {
       const SlotId slot = walk.tape_slots[in].slot;
       if (!walk.slots[slot].requires_grad) continue;
-      reached[slot] = true;
+      reached[slot] = 1;
       b.first_use[slot] = static_cast<uint32_t>(i);
     }
   }
@@ -102,7 +105,8 @@ void report_refused(Walk& walk, const TapeEntry& entry, std::string reason) {
 void walk_backward(Walk& walk, bool report_findings) {
   Backward b = begin_backward(walk);
   if (report_findings) judge_untied(walk);
-  std::vector<ParamId> params(walk.slots.size(), kNone);  // by slot; of several the first
+  std::vector<ParamId>& params = walk.memory.param_of_slot;
+  params.assign(walk.slots.size(), kNone);
   for (ParamId id = 0; id < walk.value_of_param.size(); ++id) {
     const auto own = walk.untied.find(id);
     const bool is_own = own != walk.untied.end();

@@ -33,9 +33,8 @@ struct Grad {
 
 struct Backward {
   Walk& walk;
-  std::vector<Grad> grads;          // by slot
-  std::vector<uint32_t> first_use;  // by slot: the last tape entry, going back, that adds to its gradient
-  std::vector<uint8_t> as_claimed;  // by layout: 1 where ranks hold what it claims, 2 where not, 0 not asked yet
+  std::vector<Grad>& grads;          // by slot
+  std::vector<uint32_t>& first_use;  // by slot: the last tape entry, going back, that adds to its gradient
 };
 
 [[nodiscard]] inline bool is_open(const GradState& state) { return state.open != 0; }

@@ -51,7 +51,7 @@ std::vector<TapeSlot> operands_of(const LocalOp& op) {
 void give_up(LocalOp& op) {
   MemoEntry entry{.outs = {}, .segments = {}, .unknown = true, .crash = {}, .wrong = {}};
   for (uint32_t i = op.node.out_begin; i < op.node.out_end; ++i)
-    entry.outs.push_back(op.walk.whole_of_shape[op.walk.graph.values[op.walk.graph.outs[i]].shape]);
+    entry.outs.push_back(op.walk.tables.whole_of_shape[op.walk.graph.values[op.walk.graph.outs[i]].shape]);
   finish_op(op.walk, op.node, op.index, entry, operands_of(op));
 }
 

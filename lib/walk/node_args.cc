@@ -23,7 +23,7 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
   } else {
     const auto operand = [&](const SizeOperand& o) {
       if (!o.is_entry) return SizeNumber{std::vector<int64_t>(walk.ranks, o.number), 0};
-      return walk.numbers[size_number(walk, known, static_cast<uint32_t>(o.number), local)];
+      return walk.tables.numbers[size_number(walk, known, static_cast<uint32_t>(o.number), local)];
     };
     const SizeNumber a = operand(entry.a), b = operand(entry.b);
     number.axes = a.axes | b.axes;
@@ -35,7 +35,7 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
   const bool as_recorded =
       std::all_of(number.local.begin(), number.local.end(), [&](int64_t n) { return n == entry.traced; });
   if (as_recorded) number.axes = 0;
-  return known[id] = number_id(walk, std::move(number));
+  return known[id] = number_id(walk.tables, std::move(number));
 }
 
 }  // namespace
@@ -54,17 +54,10 @@ OpCall call_of(Walk& walk, const GraphNode& node) {
           .node = node,
           .table = walk.table,
           .layouts = walk.layout_of,
-          .numbers = walk.numbers,
+          .numbers = walk.tables.numbers,
           .size_numbers = walk.size_numbers,
           .name = {},
           .args = {}};
-}
-
-uint32_t number_id(Walk& walk, SizeNumber number) {
-  const auto [entry, is_new] =
-      walk.number_index.try_emplace({std::move(number.local), number.axes}, static_cast<uint32_t>(walk.numbers.size()));
-  if (is_new) walk.numbers.push_back({entry->first.first, entry->first.second});
-  return entry->second;
 }
 
 uint32_t size_number(Walk& walk, uint32_t size) { return size_number(walk, walk.size_numbers, size, false); }

@@ -25,8 +25,6 @@ void each_arg(const OpGraph& graph, const GraphNode& node, F f) {
 [[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
 [[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
 
-// Numbers are interned: equal ones have one id.
-[[nodiscard]] uint32_t number_id(Walk& walk, SizeNumber number);
 // What a size comes to on each rank where the code asks for it now. Of a DTensor it is the size that it claims: code
 // that reads x.shape sees the whole dim there, and its own piece of a plain tensor.
 [[nodiscard]] uint32_t size_number(Walk& walk, uint32_t size);

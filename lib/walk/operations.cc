@@ -36,7 +36,7 @@ NodeOperands look_at(Walk& walk, const GraphNode& node) {
       seen.ins.push_back({walk.slot_of[arg.id], layout});
     } else if (arg.kind == ArgKind::Size) {
       const uint32_t number = size_number(walk, arg.id);
-      seen.plain = seen.plain && number == walk.traced_numbers[arg.id];
+      seen.plain = seen.plain && number == walk.tables.traced_numbers[arg.id];
       put(number);
     }
   });
@@ -49,7 +49,7 @@ OpResult as_recorded(const Walk& walk, const GraphNode& node, const OpResult& by
   if (by_rule.crash.empty() && by_rule.wrong.empty()) result.segments = by_rule.segments;
   result.segments_are_arguments = by_rule.segments_are_arguments;
   for (uint32_t i = node.out_begin; i < node.out_end; ++i)
-    result.outs.push_back(walk.table.layouts[walk.whole_of_shape[walk.graph.values[walk.graph.outs[i]].shape]]);
+    result.outs.push_back(walk.table.layouts[walk.tables.whole_of_shape[walk.graph.values[walk.graph.outs[i]].shape]]);
   return result;
 }
 
@@ -91,9 +91,9 @@ MemoEntry remember(Walk& walk, OpResult result) {
 void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
   NodeOperands seen = look_at(walk, node);
   if (seen.dtensors) return run_on_dtensors(walk, node, index);
-  auto found = walk.memo.find(seen.key);
-  if (found == walk.memo.end())
-    found = walk.memo.emplace(std::move(seen.key), remember(walk, ask_rule(walk, node, seen))).first;
+  auto found = walk.tables.memo.find(seen.key);
+  if (found == walk.tables.memo.end())
+    found = walk.tables.memo.emplace(std::move(seen.key), remember(walk, ask_rule(walk, node, seen))).first;
   finish_op(walk, node, index, found->second, seen.ins);
   if (walk.trace == nullptr) return;
   std::vector<SlotId> ins;

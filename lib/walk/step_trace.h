@@ -54,7 +54,7 @@ struct TracedLayers {
 struct StepTrace {
   bool is_there = false;
   std::vector<TracedValue> values;
-  std::vector<GraphShape> shapes;  // local ones
+  std::vector<GraphShape> shapes;  // local ones, in the order in which values have them
   std::vector<int64_t> sizes;      // of these
   std::vector<TracedOp> ops;       // in order
   std::vector<uint32_t> slots;

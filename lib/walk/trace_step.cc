@@ -42,17 +42,21 @@ void trace_boundary(Walk& walk, const GraphNode& node, uint32_t index) {
 void finish_trace(Walk& walk) {
   if (walk.trace == nullptr) return;
   StepTrace& trace = *walk.trace;
-  for (const Spread& layout : walk.table.layouts) {
+  std::vector<uint32_t> shape_of_layout(walk.table.layouts.size(), kNoId);
+  const auto shape_at = [&](SpreadId id) {
+    if (shape_of_layout[id] != kNoId) return shape_of_layout[id];
+    const Spread& layout = walk.table.layouts[id];
     GraphShape shape{static_cast<uint32_t>(trace.sizes.size()), static_cast<uint32_t>(layout.dims.size())};
     for (size_t dim = 0; dim < layout.dims.size(); ++dim) trace.sizes.push_back(local_size(walk.table, layout, dim, 0));
     trace.shapes.push_back(shape);
-  }
+    return shape_of_layout[id] = static_cast<uint32_t>(trace.shapes.size() - 1);
+  };
   trace.values.reserve(walk.slots.size());
   for (SlotId id = 0; id < walk.slots.size(); ++id) {
     const Slot& slot = walk.slots[id];
     trace.values.push_back({.value = slot.value,
                             .dtype = dtype_of(walk, id),
-                            .shape = slot.layout,
+                            .shape = shape_at(slot.layout),
                             .from = slot.from,
                             .param = slot.param,
                             .is_leaf = slot.is_leaf,

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "infer/grad_reduce.h"
 #include "walk/backward.h"
 #include "walk/example.h"
 #include "walk/judge_loss.h"
+#include "walk/kept_walk.h"
 #include "walk/list_operations.h"
 #include "walk/node_args.h"
 #include "walk/operations.h"
@@ -78,7 +78,7 @@ void bind_leaves(Walk& walk) {
       set_slot(walk, leaf.value, new_slot(walk, slot));
       continue;
     }
-    Slot slot{.layout = walk.whole_of_shape[value.shape],
+    Slot slot{.layout = walk.tables.whole_of_shape[value.shape],
               .value = leaf.value,
               .requires_grad = value.requires_grad && !walk.infer,
               .is_leaf = true};
@@ -165,19 +165,15 @@ bool is_used(const TpPlan& plan, const ShardingTable& shardings, AxisId axis) {
 void begin_walk(Walk& walk) {
   std::vector<size_t> sizes;
   for (const AxisId axis : walk.axes) sizes.push_back(static_cast<size_t>(walk.plan.mesh.axes[axis].size));
-  set_axes(walk.table.maps, std::move(sizes));
+  use_tables(walk.tables, walk.graph, std::move(sizes));
   walk.ranks = walk.table.maps.ranks;
-  walk.whole_of_shape = whole_layouts(walk.table, walk.graph);
+  walk.slots.clear();
+  walk.tape.clear();
+  walk.tape_slots.clear();
+  walk.segments.clear();
   walk.slot_of.assign(walk.graph.values.size(), kNoId);
   walk.layout_of.assign(walk.graph.values.size(), 0);
   walk.size_numbers.assign(walk.graph.sizes.size(), kNoId);
-  std::unordered_map<int64_t, uint32_t> traced;  // a thousand sizes, a dozen numbers
-  walk.traced_numbers.reserve(walk.graph.sizes.size());
-  for (const SizeEntry& entry : walk.graph.sizes) {
-    const auto [known, is_new] = traced.try_emplace(entry.traced, 0);
-    if (is_new) known->second = number_id(walk, {std::vector<int64_t>(walk.ranks, entry.traced), 0});
-    walk.traced_numbers.push_back(known->second);
-  }
   walk.rule_of_module.assign(walk.model.modules.size(), kNoRule);
   for (const BoundaryMatch& match : walk.matches.boundaries) {
     const AxisId axis = walk.plan.rules[match.rule].axis;
@@ -308,6 +304,9 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   std::erase_if(data_axes, [&](AxisId axis) { return plan.mesh.axes[axis].size == 1; });
   if (runtime.all_axes) data_axes.clear();
   if (!runtime.has_data_axes) forecast.unlisted = std::exchange(data_axes, {});
+  KeptWalk own_kept;
+  KeptWalk& kept = options.kept == nullptr ? own_kept : *options.kept;
+  WalkMemory& memory = kept.memory;
   const std::optional<Loss> loss = resolved_loss(plan, data_gradients(runtime.runtime));
   const size_t at_once =
       runtime.one_axis || ranks > kMostRanksTogether ? std::min<size_t>(1, axes.size()) : axes.size();
@@ -332,6 +331,19 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
                           ? &*loss
                           : nullptr,
               .model_tables = tables,
+              .tables = kept.tables,
+              .table = kept.tables.table,
+              .memory = memory,
+              .slots = memory.slots,
+              .slot_of = memory.slot_of,
+              .layout_of = memory.layout_of,
+              .size_numbers = memory.size_numbers,
+              .rule_of_module = memory.rule_of_module,
+              .value_of_param = memory.value_of_param,
+              .sum_rule = memory.sum_rule,
+              .tape = memory.tape,
+              .tape_slots = memory.tape_slots,
+              .segments = memory.segments,
               .listing = options.listing ? &forecast.listing : nullptr,
               .examples = options.examples ? &forecast.examples : nullptr,
               .trace = options.trace && !is_local && at_once == axes.size() ? &forecast.trace : nullptr};

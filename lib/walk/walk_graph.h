@@ -22,6 +22,8 @@
 
 namespace tpplan {
 
+struct KeptWalk;
+
 struct WalkOptions {
   std::optional<PlanRuntime> runtime;   // absent: the plan's dialect's own
   bool infer = false;                   // without gradients
@@ -29,6 +31,7 @@ struct WalkOptions {
   bool examples = false;                // writes Forecast::examples
   bool trace = false;                   // writes Forecast::trace
   const ModelTables* tables = nullptr;  // of the model, for who walks it often; nullptr: made anew
+  KeptWalk* kept = nullptr;             // of the walks before this one, by who has it alone (walk/kept_walk.h)
 };
 
 // Why nobody knows the collectives of a step.

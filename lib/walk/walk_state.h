@@ -19,10 +19,12 @@
 #include "walk/step_trace.h"
 #include "walk/style_programs.h"
 #include "walk/walk_graph.h"
+#include "walk/walk_tables.h"
 
 namespace tpplan {
 
 using SlotId = uint32_t;
+struct WalkMemory;  // walk/kept_walk.h
 
 // A value on its way: the two ids of a value at a boundary that no style touches share one slot, and a style's steps
 // have slots of their own.
@@ -117,15 +119,6 @@ struct ModuleFrame {
   SlotId chosen = kNoId;                           // the experts of each token, where tokens go to their ranks
 };
 
-// What an operation made of its operands: without the slots, so that it holds for each that is alike.
-struct MemoEntry {
-  std::vector<SpreadId> outs;
-  std::vector<Segment> segments;
-  bool segments_are_arguments = false, is_write = false, unknown = false;
-  std::string crash, wrong;
-  Code code{};
-};
-
 // How much there is of everything that a walk writes, where a layer begins.
 struct LayerMark {
   uint32_t slots = 0, tape = 0, tape_slots = 0, segments = 0, trace_ops = 0, trace_slots = 0;
@@ -156,32 +149,29 @@ struct Walk {
   const Loss* loss = nullptr;  // nullptr: the plan says nothing of it
   const ModelTables& model_tables;
 
-  SpreadTable table;
-  std::vector<Slot> slots;
-  std::vector<SlotId> slot_of;           // by value
-  std::vector<SpreadId> layout_of;       // by value
-  std::vector<SpreadId> whole_of_shape;  // by shape
-  std::vector<SizeNumber> numbers;
-  std::map<std::pair<std::vector<int64_t>, AxisMask>, uint32_t> number_index;
-  std::vector<uint32_t> size_numbers;    // by size entry; kNoId: not worked out yet
-  std::vector<uint32_t> traced_numbers;  // by size entry
-  TextMap<std::string, MemoEntry> memo;  // by what decides over an operation (walk/operations.h)
+  WalkTables& tables;
+  SpreadTable& table;  // of these
+  WalkMemory& memory;
+  std::vector<Slot>& slots;             // these and the tape stand in `memory`, as do the numbers by id
+  std::vector<SlotId>& slot_of;         // by value
+  std::vector<SpreadId>& layout_of;     // by value
+  std::vector<uint32_t>& size_numbers;  // by size entry; kNoId: not worked out yet
 
   std::map<uint32_t, Claim> claim_of_sharding;       // by number in ShardingTable, of those that were asked for
-  std::vector<RuleId> rule_of_module;                // by ModuleId
+  std::vector<RuleId>& rule_of_module;               // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in the plan's order; of torch, whose hooks add up
   std::map<ParamId, SlotId> untied;     // the tensor of each name, where torch made a tie's names tensors of their own
   ModulePrograms programs;              // of our own runtime
-  std::vector<ValueId> value_of_param;  // by ParamId, kNoId where the graph does not use it
-  std::vector<RuleId> sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
+  std::vector<ValueId>& value_of_param;  // by ParamId, kNoId where the graph does not use it
+  std::vector<RuleId>& sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
   std::vector<ModuleFrame> frames;
 
   std::map<SlotId, LocalFact> facts;         // of shard_map: what is known of a value besides its layout
   std::map<ValueId, ValueId> same_integers;  // of shard_map: the value of which this one has the integers
 
-  std::vector<TapeEntry> tape;
-  std::vector<TapeSlot> tape_slots;
-  std::vector<Segment> segments;
+  std::vector<TapeEntry>& tape;
+  std::vector<TapeSlot>& tape_slots;
+  std::vector<Segment>& segments;
 
   std::vector<Cause> causes;
   std::map<std::string, FoundCause> found;  // by what makes two findings one

@@ -1,6 +1,6 @@
 // How often a second a plan is judged and priced in memory, as a search would do it, and where the time goes: the
-// phases by themselves, each with all that stands before it; last, by all processors at once, where seconds are those
-// of the clock and not of a processor. MODEL PLAN TOPOLOGY [CALLS].
+// phases by themselves, each with all that stands before it; by all processors at once, where seconds are those of the
+// clock and not of a processor; last, of plans that differ: each is judged once. MODEL PLAN TOPOLOGY [CALLS].
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,8 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "../plans/draw_plans.h"
 #include "base/read_file.h"
 #include "cost/read_speeds.h"
+#include "judge_tables.h"
 #include "model/read_model.h"
 #include "plan/read_plan.h"
 #include "price.h"
@@ -46,6 +48,51 @@ void time_threads(unsigned threads, int calls, const std::function<void()>& work
   const double all = static_cast<double>(calls) * threads;
   const std::string name = "the same on " + std::to_string(threads) + " processors at once";
   std::printf("%-48s %9.1f us %9.1f a second\n", name.c_str(), seconds.count() / all * 1e6, all / seconds.count());
+}
+
+struct Searched {
+  const ModelGraph& graph;
+  const ModelTables& of_model;
+  const Recipe& recipe;
+  const Topology& topology;
+};
+
+// Verdict, bytes, memory and time of a plan; nothing but the verdict where it is wrong.
+bool ask(const Searched& search, const TpPlan& plan, JudgeTables* tables) {
+  Diagnostics found;
+  const WalkOptions walk{.trace = true, .tables = &search.of_model};
+  const Judgement j = judge(search.graph, plan, found, Phase::Manifest, walk, tables);
+  if (has_errors(found)) return false;
+  std::ignore = price_plan(search.graph, plan, j, walk, search.recipe, &search.topology);
+  return true;
+}
+
+// Plans that are all different: neighbours, each one rule away from the last one that was right, or drawn at random.
+std::vector<TpPlan> draw_plans(const Searched& search, const TpPlan& base, size_t count, bool neighbours) {
+  PlanDraw draw = begin_draw(base, 1);
+  std::vector<TpPlan> plans;
+  std::vector<int> at(base.rules.size(), -1);
+  for (size_t tries = 0; plans.size() < count && tries < 100 * count; ++tries) {
+    std::vector<int> next = at;
+    if (neighbours)
+      next[any_below(draw, next.size())] = draw_choice(draw);
+    else
+      for (int& choice : next) choice = draw_choice(draw);
+    if (!is_new(draw, next, 0)) continue;
+    plans.push_back(plan_of(draw, next, 0));
+    if (neighbours && ask(search, plans.back(), nullptr)) at = std::move(next);
+  }
+  return plans;
+}
+
+void plans_row(const char* name, const Searched& search, const std::vector<TpPlan>& plans, JudgeTables* tables) {
+  size_t right = 0;
+  const std::clock_t start = std::clock();
+  for (const TpPlan& plan : plans) right += ask(search, plan, tables);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  const auto count = static_cast<double>(plans.size());
+  std::printf("%-48s %9.1f us %9.1f a second, %zu of %zu right\n", name, seconds / count * 1e6, count / seconds, right,
+              plans.size());
 }
 
 }  // namespace
@@ -85,6 +132,15 @@ int main(int argc, char** argv) {
   time_row("the same with price, tables made each time", calls, [&] { priced(nullptr); });
   time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { priced(&tables); });
   time_threads(std::max(1u, std::thread::hardware_concurrency()), calls, [&] { std::ignore = price_with(&tables); });
+  const Searched search{graph, tables, recipe, topology};
+  for (const bool neighbours : {true, false}) {
+    const std::vector<TpPlan> plans = draw_plans(search, plan, static_cast<size_t>(calls), neighbours);
+    plans_row(neighbours ? "neighbours, one rule apart" : "plans drawn at random", search, plans, nullptr);
+    JudgeTables kept;
+    plans_row(neighbours ? "neighbours, with tables" : "plans drawn at random, with tables", search, plans, &kept);
+  }
+  JudgeTables kept;
+  time_row("judged and priced, with tables", calls, [&] { std::ignore = ask(search, plan, &kept); });
   std::printf("memory %llu bytes, sent %llu bytes, %.6f s\n", static_cast<unsigned long long>(price.memory.total),
               static_cast<unsigned long long>(price.sent.wire), price.time.total);
   return price.time.total > 0 ? 0 : 1;

@@ -1,0 +1,83 @@
+// Whether plans that are judged one after the other with the same tables (judge_tables.h) have the judgements that they
+// have without: neighbours and plans drawn at random, whoever runs them, with gradients and without, over axes of several
+// sizes; and the same with tables that may keep next to nothing. MODEL PLAN [PLANS].
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/read_file.h"
+#include "draw_plans.h"
+#include "judge_tables.h"
+#include "model/read_model.h"
+#include "plan/read_plan.h"
+#include "seen.h"
+#include "walk/runtimes.h"
+
+using namespace tpplan;
+
+namespace {
+
+struct Tally {
+  uint32_t judged = 0, wrong = 0, found = 0;  // plans; with an error; that the walk went through with what was kept
+};
+
+// The first difference of what is said of the plan, and of who runs it; empty: there is none.
+std::string compare(const ModelGraph& graph, const TpPlan& plan, const ModelTables& of_model,
+                    std::vector<JudgeTables*> tables, Tally& tally) {
+  for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
+    if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
+    for (const bool infer : {false, true}) {
+      const WalkOptions walk{.runtime = runtime, .infer = infer, .trace = true, .tables = &of_model};
+      const Seen alone = see(graph, plan, walk);
+      for (JudgeTables* each : tables) {
+        const size_t kept = each->walk.tables.memo.size();
+        const std::string differs = difference(alone, see(graph, plan, walk, each));
+        if (!differs.empty())
+          return std::string(runtime_row(runtime).name) + (infer ? ", infer: " : ": ") + differs +
+                 (each == tables[0] ? "" : ", of tables that keep little");
+        tally.found += kept > 0 && each->walk.tables.memo.size() == kept;
+      }
+      ++tally.judged;
+      tally.wrong += has_errors(alone.found);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const SourceFile model_file = read_file(argv[1], uint64_t{1} << 30).file;
+  SourceFile plan_file = read_file(argv[2], uint64_t{1} << 30).file;
+  plan_file.id = 2;
+  const int plans = argc > 3 ? std::atoi(argv[3]) : 40;
+  Diagnostics reading;
+  const ModelGraph graph = read_model(model_file, reading);
+  const TpPlan base = read_plan(plan_file, {}, reading);
+  if (has_errors(reading)) return 2;
+  const ModelTables of_model = make_model_tables(graph);
+  PlanDraw draw = begin_draw(base, 1);
+  JudgeTables tables, small;
+  small.walk.tables.most = 2000;
+  small.hits.most = 50;
+  Tally tally;
+  std::vector<int> at(base.rules.size(), -1);
+  for (int i = 0; i < plans; ++i) {
+    // One rule is another; every fourth plan has nothing of the one before.
+    if (i % 4 == 3)
+      for (int& choice : at) choice = draw_choice(draw);
+    else if (i > 0)
+      at[any_below(draw, at.size())] = draw_choice(draw);
+    const int64_t size = i % 8 == 5 ? 2 : i % 8 == 6 ? 4 : 0;
+    TpPlan plan = plan_of(draw, at, size);
+    if (i % 5 == 4) plan.blocks.clear();  // keys of a block are then looked for in the whole model
+    for (PlanRule& rule : plan.rules) rule.block = plan.blocks.empty() ? kNoRule : rule.block;
+    const std::string differs = compare(graph, plan, of_model, {&tables, &small}, tally);
+    if (differs.empty()) continue;
+    std::printf("plan %d, %s\n%s", i, differs.c_str(), dump(plan).c_str());
+    return 1;
+  }
+  std::printf("%u judged, %u wrong, %u by what was kept alone\n", tally.judged, tally.wrong, tally.found);
+  return 0;
+}
