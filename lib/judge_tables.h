@@ -1,6 +1,7 @@
 // What plans of one model leave to those that are judged after them, for who judges thousands of them.
 #pragma once
 
+#include "judge.h"
 #include "match/key_hits.h"
 #include "walk/kept_walk.h"
 
@@ -15,5 +16,10 @@ struct JudgeTables {
   KeyHits hits;
   KeptWalk walk;
 };
+
+// For a judgement that nobody looks at any more: the next one is written where its trace stands.
+inline void take_back(JudgeTables& tables, Judgement judgement) {
+  tables.walk.memory.trace = std::move(judgement.forecast.trace);
+}
 
 }  // namespace tpplan

@@ -40,7 +40,7 @@ struct LayerRecord {
   const LeftOut* left = nullptr;
   bool in_unit = false;            // the layer begins in a unit of `remat`
   bool keeps_older = false;        // it keeps what stood there before the layer in front of it, which no later one does
-  std::vector<bool> kept;          // of the layer in front of it, where it begins
+  std::vector<uint8_t> kept;       // of the layer in front of it, where it begins
   std::vector<CountedPart> parts;  // that it added
 };
 
@@ -52,11 +52,11 @@ struct Counting {
   std::vector<OneLayer> layers;
   std::vector<uint32_t> layer_of;  // by module, kNoId: not asked yet
   std::map<std::pair<std::string_view, int64_t>, uint32_t> layer_index;
-  std::vector<uint32_t> row_of;     // by name of an operation, into by_op
-  std::vector<bool> kept, in_unit;  // by storage
-  std::vector<StorageId> of_unit;   // that are in the unit of `remat` that runs
-  uint64_t unit = 0;                // bytes that it would keep
-  uint64_t unit_gradients = 0;      // the most that an operation of it has of gradients
+  std::vector<uint32_t> row_of;        // by name of an operation, into by_op
+  std::vector<uint8_t> kept, in_unit;  // by storage
+  std::vector<StorageId> of_unit;      // that are in the unit of `remat` that runs
+  uint64_t unit = 0;                   // bytes that it would keep
+  uint64_t unit_gradients = 0;         // the most that an operation of it has of gradients
   LayerRecord record;
 };
 
@@ -100,7 +100,7 @@ void keep_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes, Stora
 void keep_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
   const Storage& storage = c.memory.storages[id];
   if (storage.kind == StorageKind::Leaf || storage.bytes == 0 || c.kept[id]) return;
-  c.kept[id] = true;
+  c.kept[id] = 1;
   if (c.record.is_on && id < c.record.left->begins[0]) c.record.keeps_older = true;
   keep_bytes(c, at, module, storage.bytes, storage.kind);
 }
@@ -108,7 +108,7 @@ void keep_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
 void keep_in_unit(Counting& c, StorageId id) {
   const Storage& storage = c.memory.storages[id];
   if (storage.kind == StorageKind::Leaf || c.kept[id] || c.in_unit[id]) return;
-  c.in_unit[id] = true;
+  c.in_unit[id] = 1;
   c.of_unit.push_back(id);
   add_to(c.unit, storage.bytes);
 }
@@ -175,7 +175,7 @@ void count_op(Counting& c, size_t index, bool in_unit) {
 void end_unit(Counting& c, ModuleId module) {
   add_to(c.unit, c.unit_gradients);
   set_transient(c, c.unit, kGivenToRemat, module);
-  for (const StorageId id : c.of_unit) c.in_unit[id] = false;
+  for (const StorageId id : c.of_unit) c.in_unit[id] = 0;
   c.of_unit.clear();
   c.unit = c.unit_gradients = 0;
 }
@@ -216,7 +216,7 @@ void begin_record(Counting& c, const LeftOut& left, bool in_unit) {
 
 // What it added, once more for each layer that is left out. False where the next one would find another state of
 // things, or be treated otherwise.
-bool count_again(Counting& c, const std::vector<bool>& is_remat, bool in_unit) {
+bool count_again(Counting& c, const std::vector<uint8_t>& is_remat, bool in_unit) {
   const LayerRecord record = std::exchange(c.record, {});
   const LeftOut& left = *record.left;
   const TracedLayers& layers = *left.layers;
@@ -249,11 +249,11 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
   Counting c{.trace = trace, .model = model, .memory = follow_memory(trace, model.operations, each_layer)};
   c.layer_of.assign(model.modules.size(), kNoId);
   c.row_of.assign(model.operations.strings.size(), kNoId);
-  c.kept.assign(c.memory.storages.size(), false);
-  c.in_unit.assign(c.memory.storages.size(), false);
+  c.kept.assign(c.memory.storages.size(), 0);
+  c.in_unit.assign(c.memory.storages.size(), 0);
   c.costs.is_there = true;
-  std::vector<bool> is_remat(model.modules.size());
-  for (const ModuleId module : remat) is_remat[module] = true;
+  std::vector<uint8_t> is_remat(model.modules.size(), 0);
+  for (const ModuleId module : remat) is_remat[module] = 1;
   ModuleId unit = kNone;  // of `remat`, that runs
   const uint32_t given = new_row(c, kGivenToRemat);
   auto left = c.memory.left_out.begin();

@@ -221,7 +221,7 @@ StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each
   memory.effects.assign(trace.ops.size(), nullptr);
   Following f{trace, graph, memory};
   std::vector<const OpEffects*> by_name(graph.strings.size(), nullptr);
-  std::vector<bool> looked_up(graph.strings.size(), false);
+  std::vector<uint8_t> looked_up(graph.strings.size(), 0);
   AlikeLayers alike;
   for (size_t i = 0; i < trace.ops.size(); ++i) {
     if (!each_layer) i = leave_out(trace, memory, alike, i);
@@ -233,9 +233,9 @@ StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each
       continue;
     }
     const StringId name = graph.nodes[op.node].name;
-    if (!looked_up[name]) {
+    if (looked_up[name] == 0) {
       by_name[name] = find_effects(graph.strings[name]);
-      looked_up[name] = true;
+      looked_up[name] = 1;
     }
     memory.effects[i] = by_name[name];
     follow_op(f, op, by_name[name]);

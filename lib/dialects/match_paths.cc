@@ -191,6 +191,10 @@ void append(Candidates& to, const Candidates& from) {
   for (size_t rank = 0; rank < kRanks; ++rank) to[rank].insert(to[rank].end(), from[rank].begin(), from[rank].end());
 }
 
+bool has_several(const Candidates& candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [](const auto& rank) { return rank.size() > 1; });
+}
+
 void clear(Candidates& candidates) {
   for (auto& rank : candidates) rank.clear();
 }
@@ -264,11 +268,12 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       clear(found);
       if (names) collect(*names, names->params, param, plan, ExactParam, ParamPattern, found);
-      assign_path(path, graph, graph.params[param]);
+      if (!names) assign_path(path, graph, graph.params[param]);
       for (const EnclosingScope at : enclosing)
         collect(matchers[at.scope], plan, relative_path(graph, at, path), ExactParam, ParamPattern, found);
       drop_module_keys(found, module_keys);
       append(found, by_module);
+      if (names && has_several(found)) assign_path(path, graph, graph.params[param]);
       table.params[param] = resolve(plan, found, path, table, clashes);
       if (table.params[param].rule != kNoRule) ++table.rules[table.params[param].rule].governed;
       // A rule that matches the module and the parameter is counted once.

@@ -37,7 +37,8 @@ std::string normalised(std::string_view name) {
 
 using RulesByKey = TextMap<std::string_view, RuleId>;
 
-void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics, KeyHits*) {
+void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics,
+                        KeyHits*) {
   const RuleScopes scopes = rule_scopes(plan, graph, diagnostics);
   std::vector<RulesByKey> keys(scopes.list.size());
   for (size_t i = 0; i < keys.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "model/attention_names.h"
 #include "model/module_kinds.h"
@@ -178,10 +179,13 @@ bool cuts_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param, c
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, Diagnostics& diagnostics) {
   if (graph.attributes.empty()) return;
   const HeadCheck in{plan, graph, table, diagnostics, !plan.dialect->follows_framework};
+  TextMap<std::string_view, HeadRole> roles;  // by leaf: a model has thousands of modules, and a dozen names
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     if (module.kind != ModuleKind::Linear || module.param_count == 0) continue;
-    const HeadRole role = role_of(leaf_of(graph, module.path));
+    const auto [known, is_new] = roles.try_emplace(leaf_of(graph, module.path), HeadRole::None);
+    if (is_new) known->second = role_of(known->first);
+    const HeadRole role = known->second;
     ModuleId owner = kNone;
     const ModuleAttributes* attributes = role == HeadRole::None ? nullptr : head_attributes(graph, id, owner);
     if (attributes == nullptr) continue;

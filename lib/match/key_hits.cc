@@ -52,8 +52,10 @@ NamedPaths find_named(const ModelGraph& graph, const std::string& key, const std
 
 }  // namespace
 
-std::optional<std::vector<const NamedPaths*>> named_by_rules(KeyHits& hits, const TpPlan& plan, const ModelGraph& graph) {
-  if (hits.model != &graph || hits.numbers > hits.most) hits = {.most = hits.most, .model = &graph, .blocks = {}, .keys = {}};
+std::optional<std::vector<const NamedPaths*>> named_by_rules(KeyHits& hits, const TpPlan& plan,
+                                                             const ModelGraph& graph) {
+  if (hits.model != &graph || hits.numbers > hits.most)
+    hits = {.most = hits.most, .model = &graph, .blocks = {}, .keys = {}};
   std::vector<const std::vector<ModuleId>*> blocks;
   for (const ModulePattern& block : plan.blocks) blocks.push_back(&find_block(hits, graph, block));
   std::vector<const NamedPaths*> named;

@@ -1,5 +1,5 @@
-// Which modules and parameters the globs of plans name: found once for a model, and kept for the plans that have the same
-// keys (judge_tables.h).
+// Which modules and parameters the globs of plans name: found once for a model, and kept for the plans that have the
+// same keys (judge_tables.h).
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ struct KeyHits {
 // What each rule of a plan whose keys are globs names, in its block or the whole model: by RuleId. Points into `hits`,
 // until it is asked for another plan. Nothing where it would be more than `most` numbers.
 [[nodiscard]] std::optional<std::vector<const NamedPaths*>> named_by_rules(KeyHits& hits, const TpPlan& plan,
-                                                                            const ModelGraph& graph);
+                                                                           const ModelGraph& graph);
 
 // The modules of a plan's block, none inside another. @pre named_by_rules was asked for the plan, and answered
 [[nodiscard]] std::span<const ModuleId> modules_of_block(const KeyHits& hits, const ModulePattern& block);

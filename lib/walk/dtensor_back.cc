@@ -28,7 +28,8 @@ bool is_as_claimed(Backward& b, SlotId slot, SpreadId layout) {
   if (!held.is_dtensor || !std::equal(shape.begin(), shape.end(), held.claimed_shape.begin(), held.claimed_shape.end()))
     return false;
   if (b.walk.tables.as_claimed.size() <= layout) b.walk.tables.as_claimed.resize(b.walk.table.layouts.size() + 1);
-  if (b.walk.tables.as_claimed[layout] == 0) b.walk.tables.as_claimed[layout] = holds_claim(b.walk, Spread(held)) ? 1 : 2;
+  if (b.walk.tables.as_claimed[layout] == 0)
+    b.walk.tables.as_claimed[layout] = holds_claim(b.walk, Spread(held)) ? 1 : 2;
   return b.walk.tables.as_claimed[layout] == 1;
 }
 

@@ -311,9 +311,39 @@ std::vector<TapeSlot> tape_slots(DtensorRun& run) {
   return ins;
 }
 
+// The key of WalkTables::memo with what torch looks at of DTensors besides: the bytes of their elements, by their
+// types.
+std::string key_of(const Walk& walk, const NodeOperands& seen) {
+  std::string key = seen.key;
+  for (const TapeSlot& in : seen.ins) {
+    const Slot& slot = walk.slots[in.slot];
+    const StringId recorded = walk.graph.values[slot.value].dtype;
+    key.append(reinterpret_cast<const char*>(&recorded), sizeof recorded).append(slot.dtype) += '\0';
+  }
+  return key;
+}
+
+// Whether all that came of a run is its result: nothing was brought elsewhere, and nothing was found.
+struct RunMark {
+  size_t slots, tape, calls, causes, reports;
+  bool operator==(const RunMark&) const = default;
+};
+
+RunMark mark_of_run(const Walk& walk) {
+  return {walk.slots.size(), walk.tape.size(), walk.calls.size(), walk.causes.size(), walk.reports};
+}
+
 }  // namespace
 
-void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
+void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index, const NodeOperands& seen) {
+  // Sizes come to other numbers for who asks a rank's own, and are asked for again.
+  const std::string key = seen.sizes ? std::string() : key_of(walk, seen);
+  if (const auto known = walk.tables.memo.find(key); !seen.sizes && known != walk.tables.memo.end()) {
+    finish_op(walk, node, index, known->second, seen.ins);
+    std::vector<SlotId> slots;
+    for (const TapeSlot& in : seen.ins) slots.push_back(in.slot);
+    return trace_operation(walk, node, index, slots);
+  }
   DtensorRun run = begin_run(walk, node);
   if (mixes_tensors(run) && !(reads_sizes_only(run.name) && run.values.size() == 1))
     return crash_at(walk, Code::TP5104, fmt::format("{} gets a tensor and a DTensor", run.name), run.rule, kNoRule,
@@ -323,11 +353,16 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index) {
         walk, Code::TP5102,
         fmt::format("{} (a DTensor's sizes are one rank's times {}, as torch takes them to be)", reason, walk.ranks),
         run.rule, kNoRule, std::string(run.name));
+  const RunMark before = mark_of_run(walk);
   run_strategy(run);
   if (walk.crash != kNoId) return;
-  const MemoEntry entry = entry_of(run);
+  MemoEntry entry = entry_of(run);
+  const bool is_all = !seen.sizes && mark_of_run(walk) == before &&
+                      std::equal(run.slots.begin(), run.slots.end(), seen.ins.begin(), seen.ins.end(),
+                                 [](SlotId slot, const TapeSlot& in) { return slot == in.slot; });
   finish_op(walk, node, index, entry, tape_slots(run));
   trace_operation(walk, node, index, run.slots);
+  if (is_all) walk.tables.memo.emplace(key, std::move(entry));
 }
 
 }  // namespace tpplan

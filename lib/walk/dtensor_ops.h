@@ -3,11 +3,11 @@
 // layouts it chooses, from the claims alone, and what the ranks then have, from what they hold.
 #pragma once
 
-#include "walk/walk_state.h"
+#include "walk/node_args.h"
 
 namespace tpplan {
 
 // An operation some of whose operands are DTensors. A plain tensor among them is a crash, unless it has one element.
-void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index);
+void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index, const NodeOperands& seen);
 
 }  // namespace tpplan

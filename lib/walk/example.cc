@@ -257,8 +257,8 @@ void add_asked(Walk& walk, const GraphNode& node, Example& example) {
     const bool is_size = arg.kind == ArgKind::Size;
     row.whole.numbers.push_back(static_cast<double>(is_size ? walk.graph.sizes[arg.id].traced : arg.integer));
     for (size_t i = 0; i < kRanks; ++i)
-      row.ranks[i].numbers.push_back(
-          static_cast<double>(is_size ? walk.tables.numbers[size_number(walk, arg.id)].local[example.ranks[i]] : arg.integer));
+      row.ranks[i].numbers.push_back(static_cast<double>(
+          is_size ? walk.tables.numbers[size_number(walk, arg.id)].local[example.ranks[i]] : arg.integer));
   });
   if (!row.whole.numbers.empty()) example.rows.push_back(std::move(row));
 }

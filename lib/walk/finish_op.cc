@@ -19,7 +19,7 @@ namespace {
 // An operation that has run.
 struct DoneOp {
   const GraphNode& node;
-  std::string name;
+  std::string_view name;
   RuleId rule = kNoRule, partner = kNoRule;  // that its operands' layouts come from
   const MemoEntry& entry;
   std::span<const TapeSlot> ins;
@@ -99,7 +99,7 @@ uint32_t cause_of(Walk& walk, const DoneOp& op) {
                ? fmt::format("{} meets a value that is not whole on every rank, and no rule says what it makes of it",
                              op.name)
                : said_of_op(op, entry.wrong),
-       .op = op.name,
+       .op = std::string(op.name),
        .module = module_at(walk),
        .rule = op.rule,
        .partner = op.partner,
@@ -138,13 +138,13 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
                std::span<const TapeSlot> ins) {
   const auto [rule, partner] = origins(walk, node);
   const DoneOp op{.node = node,
-                  .name = std::string(walk.graph.strings[node.name]),
+                  .name = walk.graph.strings[node.name],
                   .rule = rule,
                   .partner = partner,
                   .entry = entry,
                   .ins = ins};
   if (!entry.crash.empty()) {
-    crash_at(walk, entry.code, said_of_op(op, entry.crash), rule, partner, op.name);
+    crash_at(walk, entry.code, said_of_op(op, entry.crash), rule, partner, std::string(op.name));
     if (walk.crash != kNoId) {
       walk.causes[walk.crash].layouts = operand_texts(walk, node);
       walk.causes[walk.crash].example = example_of(walk, node, true);
@@ -153,7 +153,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
   }
   const OpTypes types = op_types(walk, node, entry.is_write, ins);
   if (!types.crash.empty())
-    return crash_at(walk, Code::TP5123, said_of_op(op, types.crash), types.rule, kNoRule, op.name);
+    return crash_at(walk, Code::TP5123, said_of_op(op, types.crash), types.rule, kNoRule, std::string(op.name));
   const bool any_gradient =
       std::any_of(ins.begin(), ins.end(), [&](const TapeSlot& in) { return walk.slots[in.slot].requires_grad; });
   if (const SlotId view = written_view(walk, op, any_gradient); view != kNoId)
@@ -161,7 +161,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
                     fmt::format("{} writes into what to_local() returned, a view that must not be written to while "
                                 "gradients are recorded",
                                 op.name),
-                    walk.slots[view].origin, kNoRule, op.name);
+                    walk.slots[view].origin, kNoRule, std::string(op.name));
   const uint32_t cause = cause_of(walk, op);
   // Nothing certain can be said of what follows.
   if (cause != kNoId && entry.unknown && walk.causes[cause].unknown) {

@@ -26,6 +26,7 @@ struct WalkMemory {
   std::vector<uint32_t> first_use;
   std::vector<uint8_t> reached;        // by slot: a gradient comes to it
   std::vector<ParamId> param_of_slot;  // of several the first
+  StepTrace trace;                     // of a judgement that was taken back
 };
 
 struct KeptWalk {

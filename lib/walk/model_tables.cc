@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "walk/find_stacks.h"
+#include "walk/runtimes.h"
 
 namespace tpplan {
 
@@ -22,6 +23,7 @@ ModelTables make_model_tables(const ModelGraph& model) {
     if (module.attributes != kNone)
       tables.rope_dim = std::max(tables.rope_dim, model.attributes[module.attributes].rope_dim);
   }
+  tables.is_shard_map = is_shard_map_graph(graph);
   tables.stacks = find_stacks(model, tables.module_of_string, tables.param_of_leaf);
   return tables;
 }

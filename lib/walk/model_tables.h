@@ -26,6 +26,7 @@ struct LayerStack {
 struct ModelTables {
   std::vector<ModuleId> module_of_string;  // by StringId, kNone where it is no module that is entered
   std::vector<ParamId> param_of_leaf;      // by leaf, kNone where it is none
+  bool is_shard_map = false;               // its operations are those of a program under jax.shard_map
   int64_t rope_dim = 0;                    // `qk_rope_head_dim` of the model's configuration; 0: it has none
   std::vector<LayerStack> stacks;          // in the order of their nodes; they do not overlap
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "walk/walk_state.h"
@@ -15,6 +16,14 @@ namespace tpplan {
                            : node.args_end;
   return std::span(graph.args).subspan(node.args_begin, end - node.args_begin);
 }
+
+// What is looked at of an operation before its rule is asked.
+struct NodeOperands {
+  bool plain = true;  // all operands and sizes are as recorded
+  bool dtensors = false, sizes = false;
+  std::string key;  // into WalkTables::memo
+  std::vector<TapeSlot> ins;
+};
 
 // Calls f(argument) for each of them.
 template <typename F>

@@ -11,14 +11,6 @@
 namespace tpplan {
 namespace {
 
-// What is looked at of an operation before its rule is asked.
-struct NodeOperands {
-  bool plain = true;  // all operands and sizes are as recorded
-  bool dtensors = false;
-  std::string key;
-  std::vector<TapeSlot> ins;
-};
-
 NodeOperands look_at(Walk& walk, const GraphNode& node) {
   NodeOperands seen;
   const auto put = [&seen](uint32_t number) { seen.key.append(reinterpret_cast<const char*>(&number), sizeof number); };
@@ -36,6 +28,7 @@ NodeOperands look_at(Walk& walk, const GraphNode& node) {
       seen.ins.push_back({walk.slot_of[arg.id], layout});
     } else if (arg.kind == ArgKind::Size) {
       const uint32_t number = size_number(walk, arg.id);
+      seen.sizes = true;
       seen.plain = seen.plain && number == walk.tables.traced_numbers[arg.id];
       put(number);
     }
@@ -90,7 +83,7 @@ MemoEntry remember(Walk& walk, OpResult result) {
 
 void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
   NodeOperands seen = look_at(walk, node);
-  if (seen.dtensors) return run_on_dtensors(walk, node, index);
+  if (seen.dtensors) return run_on_dtensors(walk, node, index, seen);
   auto found = walk.tables.memo.find(seen.key);
   if (found == walk.tables.memo.end())
     found = walk.tables.memo.emplace(std::move(seen.key), remember(walk, ask_rule(walk, node, seen))).first;

@@ -184,14 +184,17 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
   const Shift by{stack, layer, turns, b.slots - a.slots};
   const uint32_t tape_slots = turns * (b.tape_slots - a.tape_slots), segments = turns * (b.segments - a.segments);
   const SlotShift slots = slot_shift(run, by);
-  for (uint32_t i = a.slots; i < b.slots; ++i) walk.slots.push_back(move_slot_record(slots, walk.slots[i], by));
-  size_t end = walk.tape_slots.size();
+  size_t end = walk.slots.size();
+  walk.slots.resize(end + (b.slots - a.slots));
+  for (uint32_t i = a.slots; i < b.slots; ++i) walk.slots[end++] = move_slot_record(slots, walk.slots[i], by);
+  end = walk.tape_slots.size();
   walk.tape_slots.resize(end + (b.tape_slots - a.tape_slots));
   for (uint32_t i = a.tape_slots; i < b.tape_slots; ++i)
     walk.tape_slots[end++] = {move_slot(slots, walk.tape_slots[i].slot), walk.tape_slots[i].layout};
   for (uint32_t i = a.segments; i < b.segments; ++i) walk.segments.push_back(Segment(walk.segments[i]));
   for (uint32_t i = a.tape; i < b.tape; ++i) {
-    TapeEntry entry = walk.tape[i];
+    walk.tape.push_back(walk.tape[i]);
+    TapeEntry& entry = walk.tape.back();
     if (entry.node != kNoId) entry.node = moved(entry.node, stack.nodes, by);
     entry.in_begin += tape_slots;
     entry.in_end += tape_slots;
@@ -200,7 +203,6 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
     entry.segments_begin += segments;
     entry.segments_end += segments;
     entry.module = move_module(entry.module, by);
-    walk.tape.push_back(std::move(entry));
   }
   if (walk.trace != nullptr) {
     const uint32_t trace_slots = turns * (b.trace_slots - a.trace_slots);
@@ -208,15 +210,16 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
     walk.trace->slots.resize(end + (b.trace_slots - a.trace_slots));
     for (uint32_t i = a.trace_slots; i < b.trace_slots; ++i)
       walk.trace->slots[end++] = move_slot(slots, walk.trace->slots[i]);
+    end = walk.trace->ops.size();
+    walk.trace->ops.resize(end + (b.trace_ops - a.trace_ops));
     for (uint32_t i = a.trace_ops; i < b.trace_ops; ++i) {
-      TracedOp op = walk.trace->ops[i];
+      TracedOp& op = walk.trace->ops[end++] = walk.trace->ops[i];
       op.node = moved(op.node, stack.nodes, by);
       op.module = move_module(op.module, by);
       op.in_begin += trace_slots;
       op.in_end += trace_slots;
       op.out_begin += trace_slots;
       op.out_end += trace_slots;
-      walk.trace->ops.push_back(op);
     }
   }
   const ValueId value = stack.value + layer * stack.values;

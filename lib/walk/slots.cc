@@ -2,16 +2,6 @@
 
 namespace tpplan {
 
-SlotId new_slot(Walk& walk, Slot slot) {
-  walk.slots.push_back(slot);
-  return static_cast<SlotId>(walk.slots.size() - 1);
-}
-
-void set_slot(Walk& walk, ValueId value, SlotId slot) {
-  walk.slot_of[value] = slot;
-  walk.layout_of[value] = walk.slots[slot].layout;
-}
-
 void show_hidden(Walk& walk, const ModuleFrame& frame) {
   for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
     set_slot(walk, hidden->first, hidden->second);
@@ -26,15 +16,6 @@ SlotId derived(Walk& walk, SlotId from, const Spread& layout, RuleId rule) {
   slot.requires_grad = slot.requires_grad && records_gradients(walk);
   if (rule != kNoRule) slot.origin = rule;
   return new_slot(walk, slot);
-}
-
-std::string_view recorded_dtype(const Walk& walk, SlotId slot) {
-  return walk.graph.strings[walk.graph.values[walk.slots[slot].value].dtype];
-}
-
-std::string_view dtype_of(const Walk& walk, SlotId slot) {
-  const std::string_view dtype = walk.slots[slot].dtype;
-  return dtype.empty() ? recorded_dtype(walk, slot) : dtype;
 }
 
 void set_dtype(Walk& walk, SlotId slot, std::string_view dtype, RuleId rule) {

@@ -237,6 +237,19 @@ void walk_axes(Walk& walk, Forecast& forecast) {
                         std::move_iterator(walk.calls.end()));
 }
 
+// Nothing but the memory.
+StepTrace begin_trace(StepTrace used) {
+  used.is_there = false;
+  used.values.clear();
+  used.shapes.clear();
+  used.sizes.clear();
+  used.ops.clear();
+  used.slots.clear();
+  used.outputs.clear();
+  used.alike.clear();
+  return used;
+}
+
 struct GapRow {
   std::string_view text, remedy, unchecked;
 };
@@ -281,7 +294,10 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   const ForecastGap unknown = model.framework == Framework::Torch ? ForecastGap::NoGraph : ForecastGap::Global;
   Forecast forecast{.gap = unknown, .calls = {}, .broken_at = kNone, .listing = {}};
   if (!model.operations.is_there) return forecast;
-  const bool is_local = is_shard_map_graph(model.operations);
+  ModelTables own_tables;
+  if (options.tables == nullptr) own_tables = make_model_tables(model);
+  const ModelTables& tables = options.tables == nullptr ? own_tables : *options.tables;
+  const bool is_local = tables.is_shard_map;
   const PlanRuntime asked = options.runtime.value_or(is_local ? PlanRuntime::ShardMap : plan.dialect->runtime);
   if (is_local != (asked == PlanRuntime::ShardMap)) {
     forecast.gap = is_local ? ForecastGap::Global : ForecastGap::Elsewhere;
@@ -289,9 +305,6 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   }
   const RuntimeRow& runtime = runtime_row(asked);
   forecast.gap = ForecastGap::None;
-  ModelTables own_tables;
-  if (options.tables == nullptr) own_tables = make_model_tables(model);
-  const ModelTables& tables = options.tables == nullptr ? own_tables : *options.tables;
   std::vector<AxisId> axes;
   for (size_t at = 0; at < plan.mesh.axes.size(); ++at) {
     const auto axis = static_cast<AxisId>(at);
@@ -307,6 +320,7 @@ Forecast walk_graph(const TpPlan& plan, const ModelGraph& model, const MatchTabl
   KeptWalk own_kept;
   KeptWalk& kept = options.kept == nullptr ? own_kept : *options.kept;
   WalkMemory& memory = kept.memory;
+  if (options.trace) forecast.trace = begin_trace(std::move(memory.trace));
   const std::optional<Loss> loss = resolved_loss(plan, data_gradients(runtime.runtime));
   const size_t at_once =
       runtime.one_axis || ranks > kMostRanksTogether ? std::min<size_t>(1, axes.size()) : axes.size();

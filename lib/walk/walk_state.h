@@ -160,8 +160,8 @@ struct Walk {
   std::map<uint32_t, Claim> claim_of_sharding;       // by number in ShardingTable, of those that were asked for
   std::vector<RuleId>& rule_of_module;               // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in the plan's order; of torch, whose hooks add up
-  std::map<ParamId, SlotId> untied;     // the tensor of each name, where torch made a tie's names tensors of their own
-  ModulePrograms programs;              // of our own runtime
+  std::map<ParamId, SlotId> untied;      // the tensor of each name, where torch made a tie's names tensors of their own
+  ModulePrograms programs;               // of our own runtime
   std::vector<ValueId>& value_of_param;  // by ParamId, kNoId where the graph does not use it
   std::vector<RuleId>& sum_rule;         // by value of a parameter: whose style sums its gradient once it is complete
   std::vector<ModuleFrame> frames;

@@ -41,8 +41,8 @@ struct WalkTables {
   std::vector<uint8_t> as_claimed;       // by layout: 1 where ranks hold what it claims, 2 where not, 0 not asked yet
 };
 
-// Makes them those of the graph and of axes of these sizes: what is in them stays where it was of the same, and takes no
-// more than `most` numbers.
+// Makes them those of the graph and of axes of these sizes: what is in them stays where it was of the same, and takes
+// no more than `most` numbers.
 void use_tables(WalkTables& tables, const OpGraph& graph, std::vector<size_t> axes);
 
 // Numbers are interned: equal ones have one id.

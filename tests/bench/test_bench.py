@@ -113,9 +113,17 @@ def test_judging_in_memory_is_timed_phase_by_phase():
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     *rows, last = result.stdout.splitlines()
-    assert rows[-2].startswith("judged and priced: verdict, bytes, memory, time ") and len(rows) == 10
-    assert re.match(r"the same on \d+ processors at once ", rows[-1])
-    assert all(re.search(r"[\d.]+ us +[\d.]+ a second$", row) for row in rows)
+    same, drawn = rows[:10], rows[10:]
+    assert same[8].startswith("judged and priced: verdict, bytes, memory, time ")
+    assert re.match(r"the same on \d+ processors at once ", same[9])
+    assert all(re.search(r"[\d.]+ us +[\d.]+ a second$", row) for row in same)
+    assert [re.match(r".*?(?=  )", row)[0] for row in drawn] == [
+        f"{plans}{kept}"
+        for plans in ("neighbours, one rule apart", "right neighbours", "plans drawn at random")
+        for kept in ("", ", with tables")
+    ]
+    assert all(re.search(r"[\d.]+ us +[\d.]+ a second, \d+ of \d+ right$", row) for row in drawn)
+    assert all(re.search(r" (\d+) of \1 right$", row) for row in drawn[2:4])
     assert re.fullmatch(r"memory \d+ bytes, sent \d+ bytes, [\d.]+ s", last)
 
 

@@ -27,12 +27,13 @@ inline PlanDraw begin_draw(const TpPlan& base, uint64_t seed) {
 
 inline size_t any_below(PlanDraw& draw, size_t count) { return static_cast<size_t>(draw.random() % count); }
 
-// Another treatment of what the rule's key names: a style, or, one time in eight, none (what is left out stays whole).
-// `choice` says it by rule: where it points into `styles`, behind them where the rule is left out; -1: as in the base.
+// Another treatment of what a rule's key names: a number into `styles`, or, one time in eight, the one behind them: the
+// rule is left out.
 inline int draw_choice(PlanDraw& draw) {
   return static_cast<int>(any_below(draw, 8) == 0 ? draw.styles.size() : any_below(draw, draw.styles.size()));
 }
 
+// By rule of the base what was chosen; -1: as it is there. `axis_size`: of the axis that styles use; 0: as it is.
 inline TpPlan plan_of(const PlanDraw& draw, const std::vector<int>& choices, int64_t axis_size) {
   TpPlan plan = draw.base;
   plan.rules.clear();
@@ -52,8 +53,8 @@ inline TpPlan plan_of(const PlanDraw& draw, const std::vector<int>& choices, int
 }
 
 // True the first time.
-inline bool is_new(PlanDraw& draw, const std::vector<int>& choices, int64_t axis_size) {
-  std::string name = std::to_string(axis_size);
+inline bool is_new(PlanDraw& draw, const std::vector<int>& choices) {
+  std::string name;
   for (const int choice : choices) name += ' ' + std::to_string(choice);
   return draw.drawn.insert(name).second;
 }

@@ -1,6 +1,7 @@
 // Whether plans that are judged one after the other with the same tables (judge_tables.h) have the judgements that they
-// have without: neighbours and plans drawn at random, whoever runs them, with gradients and without, over axes of several
-// sizes; and the same with tables that may keep next to nothing. MODEL PLAN [PLANS].
+// have without: neighbours and plans drawn at random, whoever runs them, with gradients and without, over axes of
+// several sizes; and the same with tables that may keep next to nothing. Of each plan so many are judged: MODEL COUNT
+// PLAN...
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -47,36 +48,43 @@ std::string compare(const ModelGraph& graph, const TpPlan& plan, const ModelTabl
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
+  if (argc < 4) return 2;
   const SourceFile model_file = read_file(argv[1], uint64_t{1} << 30).file;
-  SourceFile plan_file = read_file(argv[2], uint64_t{1} << 30).file;
-  plan_file.id = 2;
-  const int plans = argc > 3 ? std::atoi(argv[3]) : 40;
+  const int plans = std::atoi(argv[2]);
   Diagnostics reading;
   const ModelGraph graph = read_model(model_file, reading);
-  const TpPlan base = read_plan(plan_file, {}, reading);
   if (has_errors(reading)) return 2;
   const ModelTables of_model = make_model_tables(graph);
-  PlanDraw draw = begin_draw(base, 1);
   JudgeTables tables, small;
   small.walk.tables.most = 2000;
   small.hits.most = 50;
   Tally tally;
-  std::vector<int> at(base.rules.size(), -1);
-  for (int i = 0; i < plans; ++i) {
-    // One rule is another; every fourth plan has nothing of the one before.
-    if (i % 4 == 3)
-      for (int& choice : at) choice = draw_choice(draw);
-    else if (i > 0)
-      at[any_below(draw, at.size())] = draw_choice(draw);
-    const int64_t size = i % 8 == 5 ? 2 : i % 8 == 6 ? 4 : 0;
-    TpPlan plan = plan_of(draw, at, size);
-    if (i % 5 == 4) plan.blocks.clear();  // keys of a block are then looked for in the whole model
-    for (PlanRule& rule : plan.rules) rule.block = plan.blocks.empty() ? kNoRule : rule.block;
-    const std::string differs = compare(graph, plan, of_model, {&tables, &small}, tally);
-    if (differs.empty()) continue;
-    std::printf("plan %d, %s\n%s", i, differs.c_str(), dump(plan).c_str());
-    return 1;
+  for (int arg = 3; arg < argc; ++arg) {
+    SourceFile plan_file = read_file(argv[arg], uint64_t{1} << 30).file;
+    plan_file.id = 2;
+    Diagnostics of_plan;
+    const TpPlan base = read_plan(plan_file, {}, of_plan);
+    if (has_errors(of_plan)) continue;
+    PlanDraw draw = begin_draw(base, 1);
+    std::vector<int> right(base.rules.size(), -1);
+    for (int i = 0; i < plans; ++i) {
+      // One rule is another than in the last plan that was right; every fourth plan has nothing of it.
+      std::vector<int> at = right;
+      if (i % 4 == 3)
+        for (int& choice : at) choice = draw_choice(draw);
+      else if (i > 0 && !at.empty())
+        at[any_below(draw, at.size())] = draw_choice(draw);
+      const int64_t size = i % 8 == 5 ? 2 : i % 8 == 6 ? 4 : 0;
+      TpPlan plan = plan_of(draw, at, size);
+      if (i % 5 == 4) plan.blocks.clear();  // keys of a block are then looked for in the whole model
+      for (PlanRule& rule : plan.rules) rule.block = plan.blocks.empty() ? kNoRule : rule.block;
+      const uint32_t wrong = tally.wrong;
+      if (const std::string differs = compare(graph, plan, of_model, {&tables, &small}, tally); !differs.empty()) {
+        std::printf("%s, plan %d, %s\n%s", argv[arg], i, differs.c_str(), dump(plan).c_str());
+        return 1;
+      }
+      if (tally.wrong == wrong) right = std::move(at);
+    }
   }
   std::printf("%u judged, %u wrong, %u by what was kept alone\n", tally.judged, tally.wrong, tally.found);
   return 0;

@@ -15,8 +15,7 @@ struct Seen {
   Diagnostics found;
 };
 
-inline Seen see(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk,
-                JudgeTables* tables = nullptr) {
+inline Seen see(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, JudgeTables* tables = nullptr) {
   Seen seen;
   seen.judgement = judge(graph, plan, seen.found, Phase::Manifest, walk, tables);
   return seen;
@@ -24,8 +23,8 @@ inline Seen see(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& 
 
 inline bool same_trace(const StepTrace& a, const StepTrace& b) {
   const auto same_value = [](const TracedValue& x, const TracedValue& y) {
-    return x.value == y.value && x.shape == y.shape && x.from == y.from && x.param == y.param &&
-           x.dtype == y.dtype && x.is_leaf == y.is_leaf && x.requires_grad == y.requires_grad && x.memory == y.memory;
+    return x.value == y.value && x.shape == y.shape && x.from == y.from && x.param == y.param && x.dtype == y.dtype &&
+           x.is_leaf == y.is_leaf && x.requires_grad == y.requires_grad && x.memory == y.memory;
   };
   const auto same_op = [](const TracedOp& x, const TracedOp& y) {
     return x.kind == y.kind && x.node == y.node && x.module == y.module && x.in_begin == y.in_begin &&
