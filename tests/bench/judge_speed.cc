@@ -72,6 +72,7 @@ bool ask(const Searched& search, const TpPlan& plan, JudgeTables* tables) {
 // which take longest; or every rule at random.
 enum class Drawn : uint8_t { Neighbours, RightNeighbours, Random };
 constexpr const char* kDrawnNames[] = {"neighbours, one rule apart", "right neighbours", "plans drawn at random"};
+static_assert(std::size(kDrawnNames) == static_cast<size_t>(Drawn::Random) + 1);
 
 // So many, all different.
 std::vector<TpPlan> draw_plans(const Searched& search, const TpPlan& base, size_t count, Drawn drawn) {
