@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include "base/unfinished.h"
@@ -20,17 +22,33 @@ namespace {
 // To say which rank was lost, when the launcher ends all for it: mpirun kills those that are there a second later.
 constexpr auto kTerminationDelay = std::chrono::milliseconds(800);
 
+// In which rank 0, when the signal comes to all, says whom it misses: less than until it is itself ended for it.
+constexpr int64_t kWordOfRankZero = 500'000'000;  // ns
+
 constexpr double kLingerSeconds = 1;  // that the others may take to hear our last word
 
 // Launchers end the other ranks as soon as one is gone. The signal is put off, so that these can say which, and where.
-std::atomic<bool> is_terminated = false;
+// When it came, in ns of the system's clock; 0: not yet.
+std::atomic<int64_t> terminated_at = 0;
 
-void note_termination(int) { is_terminated = true; }
+int64_t steady_now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void note_termination(int) {
+  int64_t none = 0;
+  terminated_at.compare_exchange_strong(none, steady_now());
+}
 
 void end_by_signal() {
   remove_all_unfinished();
   std::signal(SIGTERM, SIG_DFL);
   raise(SIGTERM);
+}
+
+// Rank 0 is lost without a word, and a launcher ends this job: not for rank 0, which had time to say whom it misses.
+bool is_ended_by_launcher(const Control& control) {
+  const int64_t since = terminated_at;
+  return since != 0 && steady_now() - since > kWordOfRankZero && !is_coordinator(control) && !control.has_fault &&
+         !control.all_ended;
 }
 
 // Takes in all whole messages of an inbox; `open` says whether more may come.
@@ -43,28 +61,30 @@ void process_inbox(Control& control, size_t i, bool open) {
     state = DecodeState::Malformed;
     break;
   }
+  if (!open && is_ended_by_launcher(control)) end_by_signal();
   if (!open || state == DecodeState::Malformed) disconnect(control, i);
 }
 
 // The thread of one process: says what there is to say, listens for at most kStateInterval, and begins anew. Sending
 // has a lock of its own, so that the mutex is free while a peer is slow to read: the rank's thread takes it at every
-// step.
+// step. What is sent is taken under that lock, so that no older state follows a newer one.
 void run_control_loop(Control& control) {
-  Clock::time_point last_sent = Clock::now() - kHeartbeatInterval, termination;
+  Clock::time_point last_sent = Clock::now() - kHeartbeatInterval;
+  std::optional<Clock::time_point> termination;  // found in the loop, which has then sent what it knows
   for (size_t i = 0; i < control.sockets.size(); ++i)
     process_inbox(control, i, true);  // what came with the rendezvous' last words
   for (bool stop = false; !stop;) {
-    if (!is_terminated) termination = Clock::now();
-    if (Clock::now() - termination > kTerminationDelay) end_by_signal();
-    std::vector<Frame> frames;
-    {
-      const std::lock_guard lock(control.mutex);
-      if (is_coordinator(control)) check_end(control);
-      frames = take_outbox(control, last_sent);
-      stop = control.stop;
-    }
+    if (termination && Clock::now() - *termination > kTerminationDelay) end_by_signal();
+    if (terminated_at != 0 && !termination) termination = Clock::now();
     {
       const std::lock_guard sending(control.send_mutex);
+      std::vector<Frame> frames;
+      {
+        const std::lock_guard lock(control.mutex);
+        if (is_coordinator(control)) check_end(control);
+        frames = take_outbox(control, last_sent);
+        stop = control.stop;
+      }
       for (const Frame& frame : frames) {
         for (const int socket : control.sockets) {
           if (socket >= 0) send_frame(socket, frame, control.deadline);  // one that is gone is found by reading
@@ -133,7 +153,7 @@ void close_control(Control* control) {
     if (socket >= 0) close(socket);
   }
   close(control->wake);
-  if (is_terminated && !control->has_fault) end_by_signal();
+  if (terminated_at != 0 && !control->has_fault) end_by_signal();
   if (const auto now = std::signal(SIGTERM, SIG_DFL); now != note_termination) std::signal(SIGTERM, now);
   delete control;
 }
@@ -164,8 +184,8 @@ void tell_job(const Fault& fault) {
 }
 
 void send_state_now(Control& control) {
-  const std::unique_lock sending(control.send_mutex, std::try_to_lock);
-  if (!sending.owns_lock() || is_coordinator(control)) return;  // the thread is at it
+  if (is_coordinator(control)) return;
+  const std::lock_guard sending(control.send_mutex);  // the thread may be sending an older state: ours goes after it
   Frame frame;
   int socket = -1;
   {

@@ -91,7 +91,7 @@ def start_ranks(each, port, **variables):
     ends = []
     try:
         for process in processes:
-            output, _ = process.communicate(timeout=30)
+            output, _ = process.communicate(timeout=60)
             ends.append((process.returncode, output, time.monotonic() - start))
     finally:
         for process in processes:

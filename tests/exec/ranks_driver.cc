@@ -1,13 +1,15 @@
-// Runs ranks for the tests that need processes: tpplan_ranks BACKEND MESH WHAT [DEADLINE] [AGREEMENT].
+// Runs ranks for the tests that need processes: tpplan_ranks BACKEND MESH WHAT [DEADLINE[,STEPS]] [AGREEMENT].
 //   MESH  sizes with x between: 2x3
 //   WHAT  cases: every redistribution, checked, and a line "rank R HASH" for each rank's results
 //         steps: six all_reduces and gathers, for faults
 //         sizes: moves of a few MiB, uneven
+//   STEPS the deadline once the ranks have met, where it is another: starting takes what a busy machine makes of it
 // TPPLAN_EXEC_DEVICE names the device.
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/sha256.h"
 #include "ranks/launch.h"
@@ -104,7 +106,9 @@ int main(int argc, char** argv) {
   options.start_deadline = options.deadline;
   if (const char* device = std::getenv("TPPLAN_EXEC_DEVICE"); device != nullptr) options.device = device;
   options.agreement = argc > 5 ? argv[5] : "manifest sha256 0";
+  const char* steps = argc > 4 ? std::strchr(argv[4], ',') : nullptr;
   const JobEnd end = run_ranks(options, [&](Comm& comm) {
+    if (steps != nullptr) comm.deadline = std::atof(steps + 1);
     return what == "cases" ? run_cases(comm, mesh) : what == "sizes" ? run_sizes(comm, mesh) : run_steps(comm, mesh);
   });
   if (end.fault) std::fprintf(stderr, "fault: %s\n", to_text(*end.fault).c_str());
