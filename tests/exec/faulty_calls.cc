@@ -1,12 +1,13 @@
 // Loaded before the C library: one call of a program never comes back, or fails.
 //   FAULTY_CALL=name=pread,path=w.safetensors,number=3,kind=hang
 //   name    pread (and preadv), read, pwrite, fsync, open, close, link, accept; page: what pread has read is gone
-//   again, and
-//           who looks at it waits for a page that never comes
+//           again, and who looks at it waits for a page that never comes
 //   path    what the file's path ends with; without it any file
 //   number  of the call, from 1; 0: every one
 //   kind    hang, slow (0.6 s), or the number of an error
 //   rank    of the process, by its launcher; without it any
+// FAULTY_CLOCK=SECONDS: an administrator, or a server of time, sets the system's time so much on, or back, each time
+// that somebody asks for it. Who waits until a time of day waits by the clock that was not set.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -133,6 +136,32 @@ int gethostname(char* name, size_t bytes) {
   std::string(host).copy(name, bytes - 1);
   name[std::min(bytes - 1, std::strlen(host))] = '\0';
   return 0;
+}
+
+// How far the time of day has been set, of any clock that can be.
+static long set_by() {
+  static std::atomic<long> times = 0;
+  const char* seconds = std::getenv("FAULTY_CLOCK");
+  return seconds == nullptr ? 0 : ++times * std::atol(seconds);
+}
+
+int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  const auto status = static_cast<int>(syscall(SYS_clock_gettime, clock, now));
+  if (status == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += set_by();
+  return status;
+}
+
+int gettimeofday(timeval* now, void* zone) noexcept {
+  const auto status = static_cast<int>(syscall(SYS_gettimeofday, now, zone));
+  if (status == 0) now->tv_sec += set_by();
+  return status;
+}
+
+time_t time(time_t* now) noexcept {
+  timeval time{};
+  gettimeofday(&time, nullptr);
+  if (now != nullptr) *now = time.tv_sec;
+  return time.tv_sec;
 }
 
 int fsync(int fd) {

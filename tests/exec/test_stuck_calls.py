@@ -127,6 +127,18 @@ def test_the_rank_and_its_step_are_named(inputs, tmp_path):
     assert "note: rank 1 failed at step " in said and "(save: writing " in " ".join(said.split()), said
 
 
+@pytest.mark.parametrize("hours", [1, -1], ids=["on", "back"])
+def test_a_clock_that_is_set_while_a_job_runs_is_no_time_of_its(hours, inputs, tmp_path):
+    """Nobody is late for it, and who is stuck is found as ever."""
+    clock = {"FAULTY_CLOCK": str(3600 * hours)}
+    status, said, _ = alone(words("save", inputs, tmp_path), call("pread", "w.safetensors", 3, "slow") | clock)
+    assert (status, said.count("error[")) == (0, 0), said
+    (tmp_path / "hang").mkdir()
+    status, said, seconds = alone(words("save", inputs, tmp_path / "hang"), call("pread", "w.safetensors", 3) | clock)
+    assert status == 1 and "error[TP8016]: a read at byte " in said, said
+    assert 0.8 * DEADLINE < seconds < DEADLINE + GRACE
+
+
 def test_a_page_that_never_comes_is_found_by_who_waits_for_it(tmp_path):
     """No call was made that could be noted: a thread that works, and has no time of a processor, is stuck."""
     shapes = {"m.a": ("float32", (512, 512))}

@@ -12,7 +12,9 @@ LAYOUT = re.compile(r"Replicate|Shard\((-?\d{1,2})\)|Partial\((sum|avg|max|min)\
 # What to do about a ManifestError.
 COMPILE_AGAIN = "a manifest is not edited by hand: compile the plan again"
 EXPORT_AGAIN = "export this model again (python -m tpplan.export) and compile the plan with it"
-WRITTEN_BY = "tpplan compile writes manifests"
+WRITTEN_BY = (
+    "tpplan compile writes manifests: if another version of it wrote this one, compile the plan again with this version"
+)
 
 
 class ManifestError(ValueError):
