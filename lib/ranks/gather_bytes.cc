@@ -2,11 +2,14 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <numeric>
 
 #include "base/text.h"
+#include "ranks/gather.h"
 
 namespace tpplan {
 namespace {
@@ -65,9 +68,8 @@ std::string exchange_text(Comm& comm, const Group& group, std::string_view mine,
   return read(comm, out, total(receives));
 }
 
-}  // namespace
-
-std::vector<std::string> exchange_bytes(Comm& comm, const Group& group, const std::vector<std::string>& mine) {
+// With every member of the group at once.
+std::vector<std::string> exchange_in_pairs(Comm& comm, const Group& group, const std::vector<std::string>& mine) {
   std::vector<uint64_t> sends;
   std::string all;
   for (const std::string& text : mine) {
@@ -77,6 +79,62 @@ std::vector<std::string> exchange_bytes(Comm& comm, const Group& group, const st
   const std::vector<uint64_t> word(group.ranks.size(), sizeof(uint64_t));
   const std::vector<uint64_t> receives = words_of(exchange_text(comm, group, text_of(sends), word, word));
   return cut(exchange_text(comm, group, all, sends, receives), receives);
+}
+
+// Several texts as one: their sizes, and they themselves.
+std::string join(std::span<const std::string> texts) {
+  std::vector<uint64_t> sizes;
+  for (const std::string& text : texts) sizes.push_back(text.size());
+  std::string all = text_of(sizes);
+  for (const std::string& text : texts) all += text;
+  return all;
+}
+
+std::vector<std::string> split_joined(std::string_view all, size_t count, int from) {
+  const std::string_view head = all.substr(0, count * sizeof(uint64_t));
+  const std::vector<uint64_t> sizes = words_of(head);
+  all.remove_prefix(head.size());
+  if (sizes.size() != count || total(sizes) != all.size()) throw damaged_message(from);
+  return cut(all, sizes);
+}
+
+// The rows of the squarest table that so many members fill. One where they are few, or their number has no divisors.
+size_t rows_of(size_t members) {
+  constexpr size_t kFew = 16;
+  if (members < kFew) return 1;
+  size_t rows = 1;
+  for (size_t i = 2; i * i <= members; ++i) {
+    if (members % i == 0) rows = i;
+  }
+  return rows;
+}
+
+}  // namespace
+
+// Members stand in a table. What is for a column goes along the sender's row to who stands there in it, and from there
+// along the column to whose it is: twice the bytes, and a rank speaks with a row and a column and not with all.
+std::vector<std::string> exchange_bytes(Comm& comm, const Group& group, const std::vector<std::string>& mine) {
+  const size_t rows = rows_of(group.ranks.size()), columns = group.ranks.size() / rows;
+  if (rows == 1) return exchange_in_pairs(comm, group, mine);
+  Group row{.self = group.self % columns}, column{.self = group.self / columns};
+  std::vector<std::vector<std::string>> by_column(columns), by_row(rows);
+  for (size_t i = 0; i < columns; ++i) row.ranks.push_back(group.ranks[column.self * columns + i]);
+  for (size_t i = 0; i < rows; ++i) column.ranks.push_back(group.ranks[i * columns + row.self]);
+  for (size_t i = 0; i < mine.size(); ++i) by_column[i % columns].push_back(mine[i]);
+  std::vector<std::string> sent;
+  for (const std::vector<std::string>& texts : by_column) sent.push_back(join(texts));
+  const std::vector<std::string> along_row = exchange_in_pairs(comm, row, sent);
+  for (size_t i = 0; i < columns; ++i) {
+    const std::vector<std::string> texts = split_joined(along_row[i], rows, row.ranks[i]);
+    for (size_t to = 0; to < rows; ++to) by_row[to].push_back(texts[to]);
+  }
+  sent.clear();
+  for (const std::vector<std::string>& texts : by_row) sent.push_back(join(texts));
+  const std::vector<std::string> along_column = exchange_in_pairs(comm, column, sent);
+  std::vector<std::string> received;
+  for (size_t i = 0; i < rows; ++i)
+    std::ranges::move(split_joined(along_column[i], columns, column.ranks[i]), std::back_inserter(received));
+  return received;
 }
 
 }  // namespace tpplan

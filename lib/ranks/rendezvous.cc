@@ -281,14 +281,16 @@ RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
       if (answered && answer.type == FrameType::Reject && answer.texts.size() == 1 &&
           from_message(answer.texts[0], fault))
         throw fault;
-      reason = "who answers there does not know this job";
+      reason = !answered && seconds_until(last) <= 0
+                   ? "it has not answered, which it does when all ranks have come to it"
+                   : "who answers there does not know this job";
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   throw Fault{.code = Code::TP8005,
               .message = fmt::format("rank {} cannot reach rank 0 at {} within {:.3g} s: {}", options.rank,
                                      endpoint_text(options.address, options.port), options.deadline, reason),
-              .help = "see that rank 0 is started, and that MASTER_ADDR and MASTER_PORT are its own",
+              .help = "see that rank 0 is started, with all others, and that MASTER_ADDR and MASTER_PORT are its own",
               .rank = 0};
 }
 

@@ -15,7 +15,7 @@ from ranks import GRACE, RANKS, free_port, mpirun, names, needs_mpi, run, start_
 DEADLINE = 4  # of who waits for it
 IN_TIME = DEADLINE + GRACE
 START = 45  # seconds that ranks may take to meet where nobody waits for these to pass: what a busy machine makes of it
-LONELY = 12  # the deadline of ranks that do wait for one that never comes; it is more than they start apart
+LONELY = 12  # the deadline of a rank 0 that waits for one that never comes; it is more than ranks start apart
 KINDS = ["exit", "hang", "throw"]
 STEPS = [1, 3, 7]  # the first, one in the middle, the last: gathering the results
 TOGETHER = 3  # jobs, which wait most of the time
@@ -44,8 +44,12 @@ def mpi(pool):
 
 @pytest.fixture(scope="module", autouse=True)
 def ranks_without_one(pool):
-    """Ranks 0 and 2 of 3, once they have ended; they wait while the other jobs run."""
-    each = [(["mpi", "3", "steps", LONELY], {"RANK": rank, "WORLD_SIZE": 3}) for rank in (0, 2)]
+    """Ranks 0 and 2 of 3, once they have ended; they wait while the other jobs run. Rank 2 leaves it to rank 0, whichever
+    of them starts first."""
+    each = [
+        (["mpi", "3", "steps", deadline], {"RANK": rank, "WORLD_SIZE": 3})
+        for rank, deadline in ((0, LONELY), (2, START))
+    ]
     return pool.submit(start_ranks, each, free_port())
 
 
@@ -200,6 +204,8 @@ def test_a_port_that_is_taken_is_named():
         each = [(["mpi", "2", "steps", DEADLINE], {"RANK": rank, "WORLD_SIZE": 2}) for rank in (0, 1)]
         ends = start_ranks(each, port)
     assert f"rank 0 cannot listen at 127.0.0.1:{port}: Address already in use" in ends[0][1]
+    assert "rank 1 cannot reach rank 0 at 127.0.0.1:" in ends[1][1]
+    assert "it has not answered, which it does when all ranks have come to it" in ends[1][1]
     assert [status for status, _, _ in ends] == [2, 2]
     assert all(seconds < IN_TIME for _, _, seconds in ends)
 
