@@ -203,7 +203,16 @@ void write_beside(Comm& comm, const std::string& wanted, bool is_folder, const F
     // is whole.
     remove_unfinished(name);
     Fault fault = current_fault();
-    if (fault.help.empty()) fault.help = fmt::format("nothing is written at {}", escape_for_terminal(path));
+    // Whose it is, all ranks say alike, for the first that says it speaks for the job.
+    const int rank = fault.rank < 0 ? comm.rank : fault.rank;
+    const bool is_elsewhere = rank != 0 && fault.place.starts_with(name) && fault.message == std::strerror(ENOENT);
+    if (fault.help.empty())
+      fault.help = fmt::format(
+          "nothing is written at {}{}", escape_for_terminal(path),
+          is_elsewhere ? fmt::format("; what rank 0 has made there rank {} does not find: see that both have the same "
+                                     "file system there",
+                                     rank)
+                       : "");
     throw fault;
   }
 }

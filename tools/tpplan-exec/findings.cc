@@ -1,5 +1,6 @@
 #include "findings.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/long_calls.h"
 #include "ranks/end_process.h"
 #include "render/render_parts.h"
 #include "terminal.h"
@@ -37,6 +39,14 @@ bool is_heard(bool is_error) {
   if (!is_error || all.is_speaker == nullptr || all.format == "json") return true;
   if (!all.speaks) all.speaks = all.is_speaker();
   return *all.speaks;
+}
+
+// The rank of a job that has met no other yet, and finds what may be wrong where it runs and nowhere else; else rank
+// -1.
+CallPlace speaker_alone() {
+  Findings& all = findings();
+  const std::lock_guard lock(all.mutex);
+  return all.is_speaker == nullptr ? CallPlace{} : call_place();
 }
 
 void add_lines(const std::string& lines, const FindingCounts& counts) {
@@ -75,9 +85,14 @@ void say_errors_if(bool (*is_speaker)()) {
   all.speaks.reset();
 }
 
-int report(const Fault& fault, std::string_view place) {
-  const int status = exit_status(fault);
+int report(const Fault& found, std::string_view place) {
+  const int status = exit_status(found);
   if (!is_heard(status != 0)) return status;
+  Fault fault = found;
+  if (const CallPlace speaker = speaker_alone(); status != 0 && fault.rank < 0 && speaker.rank >= 0) {
+    fault.rank = speaker.rank;
+    fault.step = speaker.step;
+  }
   const RenderOptions look = render_options(STDERR_FILENO, ColorChoice::Auto);
   if (findings().format == kForPeople)
     print(STDERR_FILENO, render_human(fault, place.empty() ? "tpplan-exec" : place, look), {.color = look.color});
@@ -89,6 +104,9 @@ int report(const Fault& fault, std::string_view place) {
 int report(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
   if (!is_heard(exit_status(diagnostics) != 0)) return exit_status(diagnostics);
+  const auto error = std::ranges::find(diagnostics.list, Severity::Error, &Diagnostic::severity);
+  if (const CallPlace speaker = speaker_alone(); speaker.rank >= 0 && error != diagnostics.list.end())
+    error->notes.push_back({.text = fmt::format("rank {} failed at {}", speaker.rank, speaker.step)});
   if (findings().format == kForPeople)
     print_findings(STDERR_FILENO, diagnostics, sources, ColorChoice::Auto);
   else

@@ -17,6 +17,7 @@
 #include "base/write_file.h"
 #include "ranks/node_ranks.h"
 #include "ranks/rank_source.h"
+#include "ranks/sockets.h"
 #include "ranks/stuck_calls.h"
 #include "shards/ask_for_memory.h"
 #include "shards/place_tensors.h"
@@ -41,6 +42,11 @@ bool says(const Fault& fault) {
   } catch (const Fault&) {  // of its variables
     return true;
   }
+}
+
+std::string own_host() {
+  const std::string identity = host_identity();
+  return escape_for_terminal(identity.substr(0, identity.find(' ')));
 }
 
 constexpr const char* kFailedStart = "failed start";
@@ -216,7 +222,7 @@ int run_command(const std::string& manifest, const JobArguments& job, const std:
     // Of what is read before the ranks meet; variables that are wrong are refused where they meet.
     try {
       if (const RankIdentity who = find_rank(std::getenv); who.world > 1)
-        set_call_place({.rank = who.rank, .step = "step 0 (reading the inputs)"});
+        set_call_place({.rank = who.rank, .step = fmt::format("step 0 (before ranks meet, on {})", own_host())});
     } catch (const Fault&) {
     }
     status = command();
