@@ -8,8 +8,8 @@
 
 namespace tpplan {
 
-// TP7001 is a form that no manifest of this version has; TP7002 is members that contradict each other, which `tpplan compile` never
-// writes.
+// TP7001 is a form that no manifest of this version has; TP7002 is members that contradict each other, which `tpplan
+// compile` never writes.
 bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
   report_message(reader.diagnostics, code, span, std::move(message),
                  code == Code::TP7002 ? "a manifest is not edited by hand: compile the plan again"

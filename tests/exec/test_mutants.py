@@ -359,6 +359,16 @@ def test_a_manifest_that_is_printed_anew_is_the_same(manifests, tmp_path):
         assert execute("run", path, "--quiet", "--iterations", 1).returncode == 0
 
 
+@pytest.mark.parametrize("other", [{"format": "tpplan.manifest/0"}, {"format": "tpplan.manifest/2"}, {"totals": None}])
+def test_a_manifest_in_another_versions_form_is_to_be_compiled_again(other, manifests, tmp_path):
+    manifest = {k: v for k, v in (manifests(TP) | other).items() if v is not None}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(signed(manifest)))
+    result = execute("run", path, "--quiet", "--iterations", 1)
+    assert result.returncode != 0 and "error[TP7001]" in result.stderr, result.stderr
+    assert "compile the plan again with this version" in " ".join(result.stderr.split()), result.stderr
+
+
 def test_a_manifest_without_a_digest_is_read_with_a_word_about_it(manifests, tmp_path):
     manifest = manifests(TP)
     del manifest["digest"]
