@@ -66,10 +66,10 @@ def by_tpplan(options, mesh, manifest):
     return parallelize(make(options), manifest, mesh)
 
 
-def by_units(options, mesh, manifest):
+def by_parameter(options, mesh, manifest):
     from tpplan.torch import parallelize
 
-    return parallelize(make(options), manifest, mesh, units=True)
+    return parallelize(make(options), manifest, mesh, units=False)
 
 
 # Axis of the mesh, who shards, and beside whom.
@@ -77,8 +77,8 @@ CONTENDERS = {
     "transformers, tp": ("tp", by_transformers, None),
     "tpplan, tp": ("tp", by_tpplan, "transformers, tp"),
     "fully_shard": ("data", by_fully_shard, None),
-    "tpplan, fsdp, units": ("data", by_units, "fully_shard"),
-    "tpplan, fsdp, parameter by parameter": ("data", by_tpplan, "fully_shard"),
+    "tpplan, fsdp, units": ("data", by_tpplan, "fully_shard"),
+    "tpplan, fsdp, parameter by parameter": ("data", by_parameter, "fully_shard"),
 }
 
 

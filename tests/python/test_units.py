@@ -60,7 +60,7 @@ def make(again=False):
     return Model(again).double()
 
 
-def spread_of(path, again=False, units=True):
+def spread_of(path, again=False, units=None):
     manifest = m.load_manifest(path)
     return bridge_torch.parallelize(make(again), manifest, mesh_of(manifest), units=units)
 
@@ -119,7 +119,7 @@ def is_economical(rank, path):
 
 
 def is_right(rank, path):
-    for again, units in ((False, True), (True, True), (False, False)):
+    for again, units in ((False, None), (True, None), (False, False)):
         whole, model = make(again), spread_of(path, again, units)
         optimizers = [
             torch.optim.AdamW([p for p in one.parameters() if p.requires_grad], 1e-2) for one in (whole, model)
@@ -148,7 +148,15 @@ def says_what_changed(rank, path):
         loss.backward()
 
 
-@pytest.mark.parametrize("what", [is_economical, is_right, says_what_changed])
+def says_what_was_replaced(rank, path):
+    model = spread_of(path)
+    model.blocks[1].up.weight = nn.Parameter(torch.zeros(INNER, 8).double())
+    with pytest.raises(ValueError, match="`weight` of a Linear was replaced after the model was parallelized") as error:
+        model(tokens())
+    assert error.value.__notes__ == ["in module `blocks.1.up` (Linear, no rule), as tpplan.torch runs it"]
+
+
+@pytest.mark.parametrize("what", [is_economical, is_right, says_what_changed, says_what_was_replaced])
 def test_a_unit(tmp_path, ranks, what):  # noqa: F811
     ranks.run(2, what, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(make()), PLAN)))
 

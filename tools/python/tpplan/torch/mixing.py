@@ -38,6 +38,14 @@ TURNED = {getattr(torch.Tensor, name).__get__ for name in ("T", "mT", "H", "mH",
 _running = threading.local()  # now: the thread is inside the forward of a parallelized model
 
 
+def _concerns(values):
+    """Whether a DTensor is among the values, or in a list among them: spread parameters are DTensors. (These keep out of `types`.)"""
+    for v in values:
+        if type(v) is not torch.Tensor and (isinstance(v, DTensor) or (isinstance(v, (list, tuple)) and _concerns(v))):
+            return True
+    return False
+
+
 class _Mixing(torch.overrides.TorchFunctionMode):
     """Plain tensors that meet DTensors in one operation become replicated DTensors; parameters of a parallelized model that
     are used outside their module are seen as their views."""
@@ -49,7 +57,7 @@ class _Mixing(torch.overrides.TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if is_viewing() or not (self.concerns(args) or (kwargs and self.concerns(kwargs.values()))):
+        if not (_concerns(args) or (kwargs and _concerns(kwargs.values()))) or is_viewing():
             return function(*args, **kwargs)
         if getattr(function, "__name__", "") in METADATA and function not in TURNED:
             return function(*args, **kwargs)
@@ -64,14 +72,6 @@ class _Mixing(torch.overrides.TorchFunctionMode):
             return self.rules[function](function, args, kwargs)
         return function(*args, **kwargs)
 
-    def concerns(self, values):
-        """Whether a DTensor or a spread parameter is among the values, or in a list among them. (DTensor keeps out of `types`.)"""
-        known = self.state.by_id if self.state is not None else ()
-        for v in values:
-            if isinstance(v, DTensor) or id(v) in known or (isinstance(v, (list, tuple)) and self.concerns(v)):
-                return True
-        return False
-
     def see(self, args, kwargs):
         """The arguments with spread parameters replaced by views: plain where all of them are whole on the model axes and
         no other DTensor is about."""
@@ -82,6 +82,11 @@ class _Mixing(torch.overrides.TorchFunctionMode):
         others = any(isinstance(t, DTensor) and id(t) not in state.by_id for t in tensors_of(args, kwargs))
         plain = not others and not any(is_cut(state, state.by_id[id(t)].tensor) for t in spread)
         return map_tensors((args, kwargs), lambda t: view(state, t, plain) if id(t) in state.by_id else t)
+
+
+def is_running():
+    """Whether the thread is inside the forward of a parallelized model."""
+    return getattr(_running, "now", False)
 
 
 @contextlib.contextmanager
@@ -101,7 +106,7 @@ def mixed_by(rules):
 @contextlib.contextmanager
 def mixed_in(state):
     """The same for the forward of a parallelized model; entered once, whichever module runs first."""
-    if getattr(_running, "now", False):
+    if is_running():
         yield
         return
     _running.now = True
@@ -116,7 +121,7 @@ def skip_frames():
     """Behind a break of its graph torch.compile meets these as frames of their own: it compiles what they are called for instead."""
     from torch._dynamo.eval_frame import skip_code
 
-    for function in (_Mixing.__torch_function__, _Mixing.concerns, _Mixing.see):
+    for function in (_Mixing.__torch_function__, _concerns, _Mixing.see):
         skip_code(function.__code__)
 
 

@@ -15,7 +15,7 @@ from .weights import read_pieces
 
 
 def parallelize(
-    model, plan, device_mesh, *, weights=None, shards=None, broadcast=True, inputs=None, manifest=None, units=False
+    model, plan, device_mesh, *, weights=None, shards=None, broadcast=True, inputs=None, manifest=None, units=None
 ):
     """Spreads `model` over `device_mesh` as the plan says, in place; returns the model.
 
@@ -26,8 +26,8 @@ def parallelize(
     {"shape": [...], "dtype": "..."}; a model that takes `input_ids` needs none); `manifest` is a path where the compiled
     manifest is kept. `device_mesh` is a DeviceMesh with the names and sizes of the manifest's mesh.
 
-    With `units` what FSDP cuts is gathered as the plan's `fsdp.units` say (units.py), else each parameter where its module runs, which
-    are the calls that a manifest lists.
+    What FSDP cuts is gathered as the plan's `fsdp.units` say (units.py), where it names some. `units=False` gathers each parameter where
+    its module runs, which are the calls that a manifest lists; `units=True` makes the whole model one unit where the plan names none.
 
     Values come from `weights` (what tpplan.load takes: a safetensors file, an index, a folder, one that `tpplan-exec save` wrote),
     of which each rank reads its pieces; or from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it
@@ -71,7 +71,7 @@ def parallelize(
     replaced = {}
     for _, module in list(model.named_modules()):
         spread_module(state, module, aliases, replaced, shards, broadcast)
-    wrap_modules(state, model, units)
+    wrap_modules(state, model, bool(manifest.fsdp_units) if units is None else units)
     model._tpplan_state = state
     return model
 

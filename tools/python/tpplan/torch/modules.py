@@ -13,7 +13,7 @@ from ..files import printable
 from ..manifest import ManifestError
 from .boundaries import has_open_sum, prepare_input, prepare_output, read_layouts
 from .dispatch import dealt_out
-from .mixing import has_dtensor, map_tensors, mixed_in, skip_frames
+from .mixing import has_dtensor, is_running, map_tensors, mixed_in, skip_frames
 from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
 from .state import fused_tensors, is_cut, own_tensors
@@ -57,9 +57,21 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
         original = dealt_out(state, path, module, original, names)
 
     gathering = units_gathered if units or (module is state.model and state.manifest.fsdp_axis) else _as_before
+    # A module that does nothing but hold parameters needs nothing where its unit shows them (units.py).
+    asks_more = state.model_mesh is not None or boundary or units or module is state.model
+    asks_more = asks_more or any(b is not None for b in module._buffers.values())
+    holds = frozenset(name for name, value in module._parameters.items() if value is not None)
 
     def run(*args, **kwargs):
-        with mixed_in(state), noted(state), gathering(state, units, module is state.model):
+        if not is_running():
+            with mixed_in(state), noted(state):
+                return run_within(*args, **kwargs)
+        if not asks_more and holds <= module.__dict__.keys():
+            return original(*args, **kwargs)
+        return run_within(*args, **kwargs)
+
+    def run_within(*args, **kwargs):
+        with gathering(state, units, module is state.model):
             args, kwargs = list(args), dict(kwargs)
             for value in inputs:
                 prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
@@ -113,8 +125,7 @@ def noted(state):
     try:
         yield
     except Exception as error:
-        if hasattr(error, "add_note") and not getattr(error, "_tpplan_noted", False):
-            error._tpplan_noted = True
+        if hasattr(error, "add_note"):
             error.add_note(_where(state, error))
         raise
 

@@ -212,6 +212,13 @@ def _check(func, base, lists, args, kwargs):
     return first
 
 
+def like(value, local):
+    """What this rank holds of a DTensor or Pieces that is cut as `value` is."""
+    if isinstance(value, Pieces):
+        return Pieces(local, value._spec, value._cutting)
+    return DTensor(local, value._spec, requires_grad=False)
+
+
 def pieces_of(local, mesh, cutting):
     """A piece as a Pieces on the device mesh."""
     cuts = {axis: dim for dim, axes in enumerate(cutting.spec) for axis in axes}

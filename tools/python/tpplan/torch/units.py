@@ -14,8 +14,9 @@ import torch
 
 from .. import slices
 from .communication import joined, padded, pieces_of_ranks, raw
+from .pieces import like
 from .placements import DTensor
-from .views import sum_gradient, viewing
+from .views import viewing
 
 
 @dataclass(eq=False)
@@ -26,13 +27,19 @@ class Unit:
     steps: list  # of Step, each along the same group
     shapes: list  # of the whole tensors, as model axes cut them
     is_freed: bool  # behind the module's forward; the root's would be asked for at once
+    holders: list = field(default_factory=list)  # (module, name, i): which modules hold parameter i
+    lengths: list = field(default_factory=list)  # of the longest piece of each, along its dim
+    slots: list = field(default_factory=list)  # how many numbers of each a rank sends
     ends: list = field(default_factory=list)
+    are_even: list = field(default_factory=list)  # pieces that stand one behind the other in the whole
     next: object = None  # the unit that ran behind this one in the last step
     ahead: object = None  # (out, work, versions) of a gathering that was begun
 
     def __post_init__(self):
-        lengths = [max(map(sum, step.pieces)) * math.prod(_others(shape, step)) for shape, step in self.pairs()]
-        self.ends = list(itertools.accumulate(lengths))
+        self.lengths = [max(map(sum, step.pieces)) for step in self.steps]
+        self.slots = [n * math.prod(_others(shape, step)) for n, (shape, step) in zip(self.lengths, self.pairs())]
+        self.ends = list(itertools.accumulate(self.slots))
+        self.are_even = [s.dim == 0 and len(s.before) == 1 and len({*s.pieces}) == 1 for s in self.steps]
 
     def pairs(self):
         return list(zip(self.shapes, self.steps))
@@ -58,11 +65,15 @@ def units_of(state):
         while path not in paths:
             path = path.rpartition(".")[0]
         found.setdefault((path, held.tensor.dtype), []).append(held)
-    units = {}
+    units, holders = {}, {}
+    for module in state.model.modules():
+        for name, value in module._parameters.items():
+            holders.setdefault(id(value), []).append((module, name))
     for (path, _), members in found.items():
         steps = [held.way.moves[0][0] for held in members]
         shapes = [_shape(state, held.tensor, step) for held, step in zip(members, steps)]
-        units.setdefault(path, []).append(Unit(members, steps, shapes, path != ""))
+        held_by = [(*holder, i) for i, held in enumerate(members) for holder in holders[id(held.value)]]
+        units.setdefault(path, []).append(Unit(members, steps, shapes, path != "", held_by))
     return units
 
 
@@ -76,10 +87,14 @@ def _others(shape, step):
     return (*shape[: step.dim], *shape[step.dim + 1 :])
 
 
-def _begin(unit, locals_):
+def _sent(unit, i, piece):
+    """The numbers of a piece of parameter i, as long as those of any rank."""
+    return (piece if unit.are_even[i] else padded(piece, unit.steps[i], unit.lengths[i])).reshape(-1)
+
+
+def _begin(unit):
     """Sends this rank's pieces: (what comes, the work)."""
-    lengths = [max(map(sum, step.pieces)) for step in unit.steps]
-    mine = torch.cat([padded(t, s, n).reshape(-1) for t, s, n in zip(locals_, unit.steps, lengths)])
+    mine = torch.cat([_sent(unit, i, held.value._local_tensor) for i, held in enumerate(unit.held)])
     out = mine.new_empty(len(unit.steps[0].pieces) * len(mine))
     gather = getattr(torch.distributed, "all_gather_single", None) or torch.distributed.all_gather_into_tensor
     return out, gather(raw(out), raw(mine), group=unit.steps[0].group, async_op=True)
@@ -88,25 +103,15 @@ def _begin(unit, locals_):
 def _end(unit, out, work):
     """The whole tensors, of what has come."""
     work.wait()
-    ranks = out.view(len(unit.steps[0].pieces), -1)
-    slots = [ranks[:, end - slot_of(unit, i) : end] for i, end in enumerate(unit.ends)]
-    return [_whole(shape, step, slot) for (shape, step), slot in zip(unit.pairs(), slots)]
+    slots = torch.split_with_sizes_copy(out.view(len(unit.steps[0].pieces), -1), unit.slots, 1)
+    return [_whole(unit, i, slot) for i, slot in enumerate(slots)]
 
 
-def slot_of(unit, i):
-    """How long the slot of a parameter is."""
-    return unit.ends[i] - (unit.ends[i - 1] if i else 0)
-
-
-def _is_even(step):
-    return step.dim == 0 and len(step.before) == 1 and len({piece for piece in step.pieces}) == 1
-
-
-def _whole(shape, step, ranks):
-    if _is_even(step):
-        return ranks.reshape(shape)
-    length = max(map(sum, step.pieces))
-    return joined([one.reshape(length, *_others(shape, step)) for one in ranks], step)
+def _whole(unit, i, ranks):
+    shape, step = unit.shapes[i], unit.steps[i]
+    if unit.are_even[i]:
+        return ranks.view(shape)
+    return joined([one.view(unit.lengths[i], *_others(shape, step)) for one in ranks], step)
 
 
 class Run:
@@ -136,7 +141,7 @@ class Run:
 
     def begin(self):
         with torch.no_grad():
-            return _begin(self.unit, [held.value._local_tensor for held in self.unit.held])
+            return _begin(self.unit)
 
     def pack(self, tensor):
         local = tensor._local_tensor if isinstance(tensor, DTensor) else tensor
@@ -167,16 +172,17 @@ def _unpack(saved):
 
 
 class GatherUnit(torch.autograd.Function):
-    """The whole tensors of a unit; their gradients are summed and cut."""
+    """The whole tensors of a unit, of its parameters; their gradients are summed, cut as the parameters are, and summed over
+    the other data axes."""
 
     @staticmethod
-    def forward(ctx, run, *locals_):
+    def forward(ctx, run, *parameters):
         ctx.set_materialize_grads(False)
         ctx.run, ahead, run.unit.ahead = run, run.unit.ahead, None
         if ahead is not None and ahead[2] != run.versions:  # of values that are no more
             ahead[1].wait()
             ahead = None
-        run.hold(_end(run.unit, *(ahead or _begin(run.unit, locals_))[:2]))
+        run.hold(_end(run.unit, *(ahead or _begin(run.unit))[:2]))
         return tuple(run.wholes)
 
     @staticmethod
@@ -184,32 +190,37 @@ class GatherUnit(torch.autograd.Function):
         unit, ctx.run.wholes = ctx.run.unit, None
         some = next(g for g in gradients if g is not None)
         count, sections = len(unit.steps[0].pieces), []
-        for i, (shape, step) in enumerate(unit.pairs()):
-            if gradients[i] is None:
-                sections.append(some.new_zeros(count, slot_of(unit, i)))
-            elif _is_even(step):
-                sections.append(gradients[i].reshape(count, -1))
+        for i, gradient in enumerate(gradients):
+            if gradient is None:
+                sections.append(some.new_zeros(count, unit.slots[i]))
+            elif unit.are_even[i]:
+                sections.append(gradient.reshape(count, -1))
             else:
-                length = max(map(sum, step.pieces))
-                parts = [padded(piece, step, length).reshape(1, -1) for piece in pieces_of_ranks(gradients[i], step)]
-                sections.append(torch.cat(parts))
+                pieces = pieces_of_ranks(gradient, unit.steps[i])
+                sections.append(torch.stack([_sent(unit, i, piece) for piece in pieces]))
         # Behind them, how many ranks have each gradient: one that no rank has stays none, and nobody waits for another.
         sections.append(some.new_tensor([g is not None for g in gradients]).expand(count, -1))
-        stacked = torch.cat(sections, 1).reshape(-1)
+        stacked = torch.cat(sections, 1).view(-1)
         mine = stacked.new_empty(len(stacked) // count)
         scatter = getattr(torch.distributed, "reduce_scatter_single", None) or torch.distributed.reduce_scatter_tensor
         scatter(mine, stacked, group=unit.steps[0].group)
+        *slots, there = mine.split_with_sizes([*unit.slots, len(gradients)])
         found = []
-        for i, (shape, step) in enumerate(unit.pairs()):
-            there = ctx.needs_input_grad[i + 1] and (gradients[i] is not None or mine[unit.ends[-1] + i].item() > 0)
-            slot = mine[unit.ends[i] - slot_of(unit, i) : unit.ends[i]]
-            found.append(_mine(slot, shape, step) if there else None)
+        for i, (gradient, slot) in enumerate(zip(gradients, slots)):
+            is_there = ctx.needs_input_grad[i + 1] and (gradient is not None or there[i].item() > 0)
+            found.append(_gradient(unit, i, slot) if is_there else None)
         return None, *found
 
 
-def _mine(slot, shape, step):
-    own = slot.view(max(map(sum, step.pieces)), *_others(shape, step))[: sum(step.pieces[step.index])]
-    return own.movedim(0, step.dim).contiguous()
+def _gradient(unit, i, slot):
+    """A parameter's gradient, of this rank's part of what was scattered."""
+    shape, step, held = unit.shapes[i], unit.steps[i], unit.held[i]
+    local = slot.view(unit.lengths[i], *_others(shape, step))
+    if not unit.are_even[i]:
+        local = local[: sum(step.pieces[step.index])].movedim(0, step.dim).contiguous()
+    for group in reversed(held.way.data_sums):
+        torch.distributed.all_reduce(local, group=group)
+    return like(held.value, local)
 
 
 @contextlib.contextmanager
@@ -218,16 +229,17 @@ def units_gathered(state, units, is_root):
     if torch.compiler.is_compiling():
         yield
         return
-    before, runs = dict(state.gathered), []
+    before, runs, shown = dict(state.gathered), [], []
     if is_root:
         state.last_run, state.root_runs = None, True
     for unit in units:
         previous = state.last_run if state.root_runs else None
         run = Run(unit, previous)
         with viewing():
-            locals_ = [sum_gradient(held.value.to_local(), held.way.data_sums) for held in unit.held]
-            wholes = GatherUnit.apply(run, *locals_)
+            wholes = GatherUnit.apply(run, *[held.value for held in unit.held])
         state.gathered.update((id(held.value), whole) for held, whole in zip(unit.held, wholes))
+        if state.model_mesh is None:
+            shown += _show(unit, wholes)
         runs.append(run)
         if state.root_runs:  # not where a checkpoint runs again
             if previous is not None:
@@ -244,10 +256,23 @@ def units_gathered(state, units, is_root):
             yield
     finally:
         state.gathered = before
+        for module, name in shown:
+            module.__dict__.pop(name, None)
         for run in runs:
             run.wholes = None  # what autograd holds itself stays
         if is_root:
             state.root_runs = False
+
+
+def _show(unit, wholes):
+    """Lets the modules that hold a unit's parameters find the whole tensors in their place: which ones. One whose parameter was
+    replaced is left to say so."""
+    shown = []
+    for module, name, i in unit.holders:
+        if module._parameters.get(name) is unit.held[i].value and name not in module.__dict__:
+            module.__dict__[name] = wholes[i]
+            shown.append((module, name))
+    return shown
 
 
 def _has_hooks():
