@@ -19,6 +19,10 @@ from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import torch_module  # noqa: E402
 
 HEAD = "format: tpplan.plan/1\nmesh: {tp: 2}\n"
+UNITS = (
+    "format: tpplan.plan/1\nmesh: {data: 2}\ntp_plan: {}\ndata: {axes: [data]}\n"
+    "fsdp: {axis: data, min_weight_size: 0, units: [layers.*]}\n"
+)
 FUSED = "tp_plan: {words: replicate}\nblocks: {'blocks.*': {qkv: colwise, out: rowwise, up: colwise, down: rowwise}}\n"
 
 
@@ -84,6 +88,7 @@ CASES = {
     "a break of the graph behind the look-up": (Broken, WORDS, "aot_eager", 4),
     "attention and convolutions by pieces": (Pieces, PIECES, "aot_eager", 0),
     "changes in place": (InPlace, WORDS, "aot_eager", 0),
+    "units, whose parameters are gathered one by one": (lambda: models.Llama(layers=1), UNITS, "aot_eager", 0),
     "kernels": (Words, WORDS, "inductor", 0),
 }
 
@@ -108,8 +113,10 @@ def compiles(rank, name, path):
         assert (outputs[0] - outputs[1]).abs().max() < 1e-9
         for output in outputs:
             output.pow(2).sum().backward()
+    batches = 2 if manifest.data_axes else 1  # which are alike here, and are summed
     for path, parameter in whole.named_parameters():
-        assert (bridge_torch.full_tensor(spread, path, gradient=True) - parameter.grad).abs().max() < 1e-9, path
+        gradient = bridge_torch.full_tensor(spread, path, gradient=True) / batches
+        assert (gradient - parameter.grad).abs().max() < 1e-9, path
     counts = torch._dynamo.utils.counters
     if rank == 0:
         print(
@@ -125,5 +132,5 @@ def compiles(rank, name, path):
 def test_a_compiled_model_computes_as_one_process_does(tmp_path, ranks, name):  # noqa: F811
     if CASES[name][2] == "inductor" and not shutil.which("g++"):
         pytest.skip("inductor needs a compiler")
-    graph = torch_module.model_graph(make(name))
-    ranks.run(2, compiles, name, str(bridge.compile_manifest(tmp_path, graph, HEAD + CASES[name][1])))
+    graph, plan = torch_module.model_graph(make(name)), CASES[name][1]
+    ranks.run(2, compiles, name, str(bridge.compile_manifest(tmp_path, graph, plan if plan is UNITS else HEAD + plan)))
