@@ -112,7 +112,7 @@ class Own:
     def apply(self, model, mesh, case, manifest):
         from tpplan.torch import parallelize
 
-        parallelize(model, manifest, mesh, broadcast=False)
+        parallelize(model, manifest, mesh, broadcast=False, units=False)
 
     def tie(self, model):
         pass

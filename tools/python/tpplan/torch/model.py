@@ -71,7 +71,9 @@ def parallelize(
     replaced = {}
     for _, module in list(model.named_modules()):
         spread_module(state, module, aliases, replaced, shards, broadcast)
-    wrap_modules(state, model, bool(manifest.fsdp_units) if units is None else units)
+    wrap_modules(
+        state, model, any(manifest.fsdp_units) if units is None else units
+    )  # "" is the model, which nobody named
     model._tpplan_state = state
     return model
 
