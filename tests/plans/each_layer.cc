@@ -1,7 +1,9 @@
 // Whether a walk that writes alike layers again writes what a walk of each layer writes: for a plan and for each that
-// lacks one of its rules, whoever runs it, with gradients and without. MODEL PLAN [AXIS=SIZE,...].
+// lacks one of its rules, whoever runs it, with gradients and without, with a trace and without.
+// MODEL PLAN [AXIS=SIZE,...].
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "base/read_file.h"
 #include "model/read_model.h"
@@ -29,14 +31,17 @@ int main(int argc, char** argv) {
     if (left_out < plan.rules.size()) tried.rules.erase(tried.rules.begin() + static_cast<std::ptrdiff_t>(left_out));
     for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
       if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
-      for (const bool infer : {false, true}) {
-        WalkOptions walk{.runtime = runtime, .infer = infer, .trace = true, .tables = &tables};
+      for (const auto& [infer, trace] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
+        WalkOptions walk{.runtime = runtime, .infer = infer, .trace = trace, .tables = &tables};
         const Seen folded = see(graph, tried, walk);
         walk.tables = &each_layer;
         const Seen whole = see(graph, tried, walk);
         if (const std::string differs = difference(folded, whole); !differs.empty()) {
           std::printf("without rule %zu, %s%s: %s\n", left_out, std::string(runtime_row(runtime).name).c_str(),
-                      infer ? ", infer" : "", differs.c_str());
+                      infer   ? ", infer"
+                      : trace ? ""
+                              : ", without a trace",
+                      differs.c_str());
           return 1;
         }
         repeated += folded.judgement.forecast.repeated;

@@ -4,10 +4,12 @@ every layer gives (each_layer.cc compares them, for the plan and for each that l
 import json
 import lzma
 import pathlib
+import random
 import re
 import subprocess
 
 import pytest
+import stack_models
 from conftest import PROGRAM, ROOT, run
 
 DRIVER = pathlib.Path(PROGRAM).resolve().parent / "tests" / "tpplan_each_layer"
@@ -120,3 +122,18 @@ def test_memory_of_layers_that_are_run_again_is_counted_as_of_each_layer(remat, 
     plan.write_text(REMAT.format(remat=remat))
     _, repeated, back = compare(LLAMA, plan)
     assert repeated > 50 and back > 25
+
+
+def test_drawn_stacks_are_walked_as_each_layer_is(tmp_path):
+    """Layers that differ in one respect, or are cut otherwise; what they take and hand on; leaves they share (stack_models.py)."""
+    repeated, back = [], []
+    for seed in range(160):
+        drawn = random.Random(seed)
+        graph, count = stack_models.draw_model(drawn)
+        model, plan = tmp_path / f"{seed}.json", tmp_path / f"{seed}.yaml"
+        stack_models.write_model(graph, model, stack_models.tie(graph, drawn) if drawn.random() < 0.1 else [])
+        plan.write_text(stack_models.draw_plan(drawn, graph, count))
+        _, forward, backward = compare(model, plan)
+        repeated.append(forward > 0)
+        back.append(backward > 0)
+    assert sum(repeated) > 60 and sum(back) > 50, (sum(repeated), sum(back))
