@@ -28,14 +28,20 @@ Folds linear_folds(std::span<const std::vector<int64_t>> shapes, std::span<const
   return folds;
 }
 
-Folds matmul_folds(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> out) {
-  const std::vector<int64_t>&a = shapes[0], &b = shapes[1];
+Folds matmul_folds(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> result) {
+  std::vector<int64_t> a = shapes[0], b = shapes[1], out(result.begin(), result.end());
+  // A vector is a matrix of one row where it comes first, else of one column, and the result has no such dim.
+  const bool is_row = a.size() == 1, is_column = b.size() == 1;
+  if (is_row) a.insert(a.begin(), 1);
+  if (is_column) b.push_back(1);
+  if (is_column) out.push_back(1);
+  if (is_row) out.insert(out.end() - 1, 1);
   if (a.size() >= 2 && b.size() == 2)
     return {.operands = {folded(a, 1), b},
             .out = folded(out, 1),
             .dims = {{.a = 1, .b = 0}, {.a = 0, .out = 0}, {.b = 1, .out = 1}}};
   // Batch dims are expanded to be alike before they are folded.
-  std::vector<int64_t> batch_a(out.begin(), out.end()), batch_b = batch_a;
+  std::vector<int64_t> batch_a = out, batch_b = out;
   std::copy(a.end() - 2, a.end(), batch_a.end() - 2);
   std::copy(b.end() - 2, b.end(), batch_b.end() - 2);
   return {.operands = {folded(batch_a, 2), folded(batch_b, 2)},

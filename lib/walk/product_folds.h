@@ -18,7 +18,7 @@ struct Folds {
 
 // `shapes`: of [x, weight] or [x, weight, bias]; `out` of the result. As they are claimed.
 [[nodiscard]] Folds linear_folds(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> out);
-// Of two operands, each of which has two dims or more.
+// Of two operands; one of them may be a vector, or both.
 [[nodiscard]] Folds matmul_folds(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> out);
 // Behind the view of `from` as `to`, or its reverse; whole where torch has none.
 [[nodiscard]] Placement folded_placement(const Placement& at, std::span<const int64_t> from,
