@@ -171,6 +171,22 @@ void run_index(DtensorRun& run) {
   run_by_rule(run);
 }
 
+// A dim that is named from the end is brought together by nobody: each rank scans its own piece (torch 2.13,
+// _ops/_math_ops.py, scan_strategy, which compares the number with those of the dims that are cut).
+void run_scan(DtensorRun& run) {
+  const OpCall call = described(run);
+  const int64_t dim = number_at(call, 1, "dim", 0).traced;
+  if (dim >= 0) return run_by_rule(run);
+  const size_t scanned = from_end(dim, claimed_shape(run, 0).size());
+  run.claim = claim_of(run, 0);
+  for (Placement& placement : run.claim) {
+    if (placement.kind == PlacementKind::Partial) placement = {};
+    run.exact = run.exact && !(is_shard(placement) && static_cast<size_t>(placement.dim) == scanned);
+  }
+  bring(run, 0, run.claim);
+  if (run.walk.crash == kNoId) settle(run);
+}
+
 void run_refused(DtensorRun& run) {
   refuse(run, fmt::format("torch has no sharding strategy for {} on DTensors", run.name));
 }
@@ -196,11 +212,14 @@ constexpr StrategyRow kStrategies[] = {
     {" rms_norm ", run_rms_norm},
     {" normalize ", run_normalize},
     {" unbind ", run_unbind},
+    {" cumsum cumprod logcumsumexp ", run_scan},
     {" __getitem__ __setitem__ ", run_index},
     {" zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty new_full ",
      run_fill},
-    {" nonzero argwhere unfold im2col col2im cdist searchsorted stft masked_scatter unique bincount masked_select ",
+    {" nonzero argwhere unfold im2col col2im cdist searchsorted stft istft masked_scatter unique bincount "
+     "masked_select bilinear rnn_tanh rnn_relu ",
      run_refused},
+    {" repeat_interleave fill ", run_refused, 2},  // by a tensor
 };
 
 void run_strategy(DtensorRun& run) {

@@ -14,7 +14,9 @@ namespace tpplan {
 namespace {
 
 constexpr std::string_view kWithoutStrategy =
-    " prelu group_norm hardswish hardsigmoid logsigmoid log_sigmoid relu6 hardtanh avg_pool1d avg_pool2d cumprod prod ";
+    " prelu group_norm hardswish hardsigmoid logsigmoid log_sigmoid relu6 hardtanh hardshrink softshrink avg_pool1d "
+    "avg_pool2d avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d "
+    "_weight_norm cumprod prod cummax cummin ";
 // Of several results: the gradient of one that nothing was made of is filled in as a plain tensor.
 constexpr std::string_view kParts = " split chunk split_with_sizes unbind ";
 

@@ -250,6 +250,23 @@ class Uneven(nn.Module):
         return self.down(nn.functional.gelu(self.up(x)))
 
 
+class Running(Divided):
+    """Sums that run over all that the ranks have, along a dim that is named from its end."""
+
+    DIM = -1
+
+    def forward(self, x):
+        return self.down(self.up(x).cumsum(self.DIM))
+
+
+class RunningFromFront(Running):
+    DIM = 2
+
+
+class RunningOverTime(Running):
+    DIM = -2
+
+
 class OnePart(Divided):
     """One of two parts is used."""
 
@@ -383,6 +400,14 @@ PLANS = {
     ),
     "pieces that do not divide, and whose gradient is scattered": (UNEVEN, None, True, Uneven),
     "one part of a DTensor that was split": (DIVIDED_KEPT, "gradient", None, OnePart),
+    "sums that run along a dim that is cut, which torch does not see by its number from the end": (
+        DIVIDED_KEPT,
+        "output",
+        None,
+        Running,
+    ),
+    "sums that run along a dim that is cut": (DIVIDED_KEPT, None, True, RunningFromFront),
+    "sums that run along another dim": (DIVIDED_KEPT, None, False, RunningOverTime),
     "MLPs of DTensors": (DTENSORS, None, True, Chain),
     "MLPs of DTensors whose sums stay open": (
         DTENSORS | {"down.*": DTENSORS["down.*"] | {"output_layouts": "Partial"}},
