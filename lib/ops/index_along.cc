@@ -22,6 +22,7 @@ constexpr IndexRow kIndexRows[] = {
     {.name = "index_select", .gathers = true, .by_rows = true},
     {.name = "scatter"},
     {.name = "scatter_add"},
+    {.name = "scatter_reduce"},
     {.name = "index_add", .by_rows = true},
     {.name = "index_copy", .by_rows = true},
 };
@@ -32,6 +33,15 @@ struct IndexCall {
   std::optional<Operand> source;  // what is put there, where it is a tensor
   size_t dim = 0;
 };
+
+// What scatter_reduce makes of the elements that meet at a place is linear for sums and means alone.
+bool is_linear(const OpCall& call) {
+  if (call.name != "scatter_reduce") return true;
+  const GraphArg* how = find_arg(call, 4, "reduce");
+  const std::string_view reduce =
+      how != nullptr && how->kind == ArgKind::Text ? std::string_view(call.graph.texts[how->id]) : std::string_view{};
+  return reduce == "sum" || reduce == "mean";
+}
 
 // The index has one dim, which goes along with the rows of the source.
 void meet_rows(OpCall& call, OpResult& result, const IndexCall& along, Spread& out) {
@@ -71,6 +81,8 @@ void meet_elements(OpCall& call, OpResult& result, const IndexCall& along, Sprea
 // A tensor that is put or added into another must be open where that is; zeros fit to both.
 void put_source(OpCall& call, OpResult& result, const IndexCall& along, Spread& out) {
   const Spread &x = *along.x.layout, &source = *along.source->layout;
+  if ((x.partial | source.partial) != 0 && !is_linear(call))
+    make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open is no sum", name_of(call)));
   const bool fits = x.partial == source.partial || (x.partial == 0 && x.zero) || (source.partial == 0 && source.zero);
   if (!fits)
     make_wrong(result, Code::TP5109,

@@ -129,6 +129,25 @@ MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast,
   return any_map(call.table.maps, std::max(one.size, other.size), std::move(sizes), one.axes | other.axes);
 }
 
+std::vector<MapId> broadcast_dims(OpCall& call, OpResult& result, std::span<const Operand> operands) {
+  size_t ndim = 0;
+  for (const Operand& operand : operands) ndim = std::max(ndim, operand.layout->dims.size());
+  std::vector<MapId> dims;
+  for (size_t dim = 0; dim < ndim; ++dim) {
+    bool first = true;
+    MapId joined = 0;
+    for (const Operand& operand : operands) {
+      const size_t missing = ndim - operand.layout->dims.size();
+      if (dim < missing) continue;
+      const MapId map = operand.layout->dims[dim - missing];
+      joined = first ? map : join(call, result, joined, map, true, fmt::format("dim {}", dim));
+      first = false;
+    }
+    dims.push_back(joined);
+  }
+  return dims;
+}
+
 // A sum is open where each rank holds a term of it. What f makes of the terms is open, too, where f(a + b) = f(a) +
 // f(b); a product or quotient is so in one operand while the others are complete. A complete value that is added on
 // each rank is counted by all of them. A constant 0 fits to both.

@@ -91,6 +91,9 @@ void make_wrong(OpResult& result, Code code, std::string reason);
 // rank are a crash, unlike pieces of equal size are wrong. `may_broadcast`: 1 fits to everything.
 MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast, std::string_view what);
 
+// The dims of a result by elements, operands aligned at their last dims; each meets by `join`.
+[[nodiscard]] std::vector<MapId> broadcast_dims(OpCall& call, OpResult& result, std::span<const Operand> operands);
+
 // How an operation treats open sums.
 enum class Linearity : uint8_t { Linear, Add, Mul, Div, Other };
 

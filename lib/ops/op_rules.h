@@ -53,6 +53,7 @@ void rule_masked_scatter(OpCall& call, OpResult& result);
 void rule_rearrange(OpCall& call, OpResult& result);
 void rule_windows(OpCall& call, OpResult& result);
 void rule_meshgrid(OpCall& call, OpResult& result);
+void rule_similarity(OpCall& call, OpResult& result);
 // Of notation, with what else torch asks of them.
 void rule_convolution(OpCall& call, OpResult& result);
 void rule_norm(OpCall& call, OpResult& result);

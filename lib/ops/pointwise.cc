@@ -98,21 +98,8 @@ void rule_pointwise(OpCall& call, OpResult& result) {
     return;
   }
   if (call.name == "type_as" || (linearity == Linearity::Linear && operands.size() > 1)) operands.resize(1);
-  size_t ndim = 0;
-  for (const Operand& operand : operands) ndim = std::max(ndim, operand.layout->dims.size());
   Spread out;
-  for (size_t dim = 0; dim < ndim; ++dim) {
-    bool first = true;
-    MapId joined = 0;
-    for (const Operand& operand : operands) {
-      const size_t missing = ndim - operand.layout->dims.size();
-      if (dim < missing) continue;
-      const MapId map = operand.layout->dims[dim - missing];
-      joined = first ? map : join(call, result, joined, map, true, fmt::format("dim {}", dim));
-      first = false;
-    }
-    out.dims.push_back(joined);
-  }
+  out.dims = broadcast_dims(call, result, operands);
   // A constant that is chosen where a condition holds: the condition itself must be complete.
   std::span<const Operand> summed = operands;
   bool number_added = linearity == Linearity::Add && adds_number(call);

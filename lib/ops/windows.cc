@@ -17,6 +17,22 @@ int64_t window_of(const OpCall& call, size_t position) {
   return sizes.front().traced * sizes.back().traced;
 }
 
+// Of col2im: how many places windows have in a picture of the size that a rank asks for.
+int64_t places_on(const OpCall& call, size_t rank) {
+  const std::vector<RankNumber> sizes = numbers_at(call, 1, "output_size"), window = numbers_at(call, 2, "kernel_size"),
+                                dilation = numbers_at(call, 3, "dilation"), padding = numbers_at(call, 4, "padding"),
+                                stride = numbers_at(call, 5, "stride");
+  const auto at = [&](const std::vector<RankNumber>& numbers, size_t dim, int64_t absent) {
+    return numbers.empty() ? absent : numbers[std::min(dim, numbers.size() - 1)].local[rank];
+  };
+  int64_t places = 1;
+  for (size_t dim = 0; dim < 2; ++dim) {
+    const int64_t reach = at(dilation, dim, 1) * (at(window, dim, 1) - 1) + 1;
+    places *= (at(sizes, dim, 0) + 2 * at(padding, dim, 0) - reach) / std::max<int64_t>(1, at(stride, dim, 1)) + 1;
+  }
+  return places;
+}
+
 // Channels that a rank holds in part, or none of: torch refuses both.
 MapId channels_of(OpCall& call, OpResult& result, MapId map, int64_t window) {
   MapTable& maps = call.table.maps;
@@ -71,10 +87,12 @@ void rule_windows(OpCall& call, OpResult& result) {
   }
   for (size_t dim = channel + 1; dim < x->shape.size(); ++dim) {
     need_whole(call, result, *x, dim);
-    if (!to_columns && is_piece(maps, x->layout->dims[dim]))
+    for (size_t rank = 0; rank < maps.ranks && !to_columns; ++rank) {
+      const int64_t places = places_on(call, rank), held = maps.maps[x->layout->dims[dim]].local[rank];
+      if (held == places) continue;
       crash(result, Code::TP5102,
-            fmt::format("{} of {} places, and ranks hold {}", name_of(call), x->shape[dim],
-                        map_text(maps, x->layout->dims[dim])));
+            fmt::format("{} of {} places, and rank {} holds {}", name_of(call), places, rank, held));
+    }
   }
   const std::vector<RankNumber> asked = to_columns ? std::vector<RankNumber>{} : numbers_at(call, 1, "output_size");
   for (size_t i = 0; out.dims.size() < target.size(); ++i) {

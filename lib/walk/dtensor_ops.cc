@@ -217,7 +217,7 @@ constexpr StrategyRow kStrategies[] = {
     {" zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty new_full ",
      run_fill},
     {" nonzero argwhere unfold im2col col2im cdist searchsorted stft istft masked_scatter unique bincount "
-     "masked_select bilinear rnn_tanh rnn_relu ",
+     "masked_select bilinear rnn_tanh rnn_relu scatter_reduce ",
      run_refused},
     {" repeat_interleave fill ", run_refused, 2},  // by a tensor
 };

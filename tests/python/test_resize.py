@@ -128,3 +128,58 @@ def test_a_size_at_which_the_code_goes_another_way_is_a_finding_at_its_place(tmp
     assert (result.returncode, found["code"]) == (2, "TP2015")
     assert "64 < 64 is false, and it was true in the recorded step (16 < 64)" in found["message"]
     assert "--batch 4 --sequence 64" in found["help"] and pathlib.Path(found["place"]["file"]).name == "model.json"
+
+
+def folded(y):
+    return torch.nn.functional.fold(
+        torch.nn.functional.unfold(y[:, None], 3, padding=1, stride=2), (y.shape[1], y.shape[2]), 3, padding=1, stride=2
+    )
+
+
+ALONG_THE_SEQUENCE = {
+    "fft": lambda y: torch.fft.ifft(torch.fft.fft(y, dim=1), dim=1).real,
+    "fft of a length": lambda y: torch.fft.fft(y, n=10, dim=1).abs(),
+    "rfft": lambda y: torch.fft.rfft(y, dim=1).abs(),
+    "irfft": lambda y: torch.fft.irfft(torch.fft.rfft(y, dim=1), dim=1),
+    "irfft of a length": lambda y: torch.fft.irfft(torch.fft.rfft(y, dim=1), n=y.shape[1], dim=1),
+    "stft": lambda y: torch.stft(y.sum(-1), 8, 4, window=torch.ones(8), return_complex=True).abs(),
+    "stft that is not centered": lambda y: torch.stft(
+        y.sum(-1), 8, window=torch.ones(8), center=False, return_complex=True
+    ).abs(),
+    "im2col": lambda y: torch.nn.functional.unfold(y[:, None], (3, 2), padding=1, stride=2),
+    "col2im": folded,
+    "unfold": lambda y: y.unfold(1, 4, 2),
+    "max_pool1d": lambda y: torch.nn.functional.max_pool1d(y.mT, 3, 2, padding=1, ceil_mode=True),
+    "cosine_similarity": lambda y: torch.nn.functional.cosine_similarity(y[:, :, None], y[:, None], dim=-1),
+    "diff": lambda y: torch.diff(y, n=2, dim=1),
+}
+
+
+class Along(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.a = torch.nn.Linear(8, 8, bias=False)
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self.a(x))
+
+
+@pytest.mark.parametrize("name", ALONG_THE_SEQUENCE)
+def test_windows_and_transforms_along_a_sequence_have_the_sizes_that_torch_gives(tmp_path, name):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(plan_text({"a": "colwise_gather_output"}, mesh="{tp: 2}", dialect="transformers"))
+
+    def model_of(batch, sequence):
+        settings = Settings(inputs={"x": {"shape": [batch, sequence, 8], "dtype": "float32"}})
+        with torch.device("meta"):
+            model = Along(ALONG_THE_SEQUENCE[name])
+        graph = json.loads(operations.record(torch_module, model, "meta", settings))
+        path = tmp_path / f"{batch}x{sequence}.json"
+        path.write_text(json.dumps(torch_module.model_graph(model) | {"graph": graph}))
+        return path
+
+    first = model_of(2, 16)
+    for batch, sequence in ((2, 24), (5, 17), (3, 40)):
+        there = printed(model_of(batch, sequence), plan)
+        assert printed(first, plan, "--batch", batch, "--sequence", sequence) == there != printed(first, plan)

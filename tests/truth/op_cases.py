@@ -101,6 +101,8 @@ CASES = [
     call("interpolate", PICTURE, scale_factor=2, mode="nearest"), call("interpolate", PICTURE, size=(6, 5), mode="bilinear"),
     call("interpolate", T(2, 4, 6), 4), call("dropout1d", T(2, 4, 6), 0.0), call("dropout2d", PICTURE, 0.0),
     call("dropout3d", T(2, 4, 2, 2, 2), 0.0),
+    *along("cosine_similarity", T(2, 4, 6), lambda d: d), call("cosine_similarity", X, Y), call("cosine_similarity", CUBE, T(4, 1), dim=-1),
+    call("pairwise_distance", X, Y), call("pairwise_distance", CUBE, T(4, 6)), call("pairwise_distance", X, T(6), 1.0, 1e-6, True),
     # Losses.
     *[call("cross_entropy", X, T(4, kind="index", high=6), reduction=r) for r in ("none", "mean", "sum")],
     call("cross_entropy", T(2, 6, 4), T(2, 4, kind="index", high=6)), call("cross_entropy", X, Y),
@@ -131,6 +133,8 @@ CASES = [
                                   call("scatter", X, d, T(4, 6, kind="places", high=d), 0.0),
                                   call("scatter_add", T(4, 6, kind="zeros"), d, T(4, 6, kind="index", high=4), Y),
                                   call("scatter_add", X, d, T(4, 6, kind="index", high=4), Y),
+                                  *[call("scatter_reduce", X, d, T(4, 6, kind="index", high=4), Y, reduce, include_self=own)
+                                    for reduce, own in (("sum", True), ("sum", False), ("mean", False), ("prod", True), ("amax", False))],
                                   call("index_copy", X, d, T(4, kind="order"), T(*((4, 6) if d == 0 else (4, 4)))),
                                   call("index_copy", X, d, T(4, kind="order"), source=T(*((4, 6) if d == 0 else (4, 4)))),
                                   call("index_add", T(4, 6, kind="zeros"), d, T(3, kind="index", high=4),
@@ -241,12 +245,12 @@ CAUTIOUS = {
     "__getitem__": 5, "__setitem__": 8, "acosh": 2, "adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 3, "addcdiv": 2,
     "addcmul": 4, "all": 22, "any": 19, "avg_pool1d": 1, "avg_pool2d": 4, "avg_pool3d": 2, "bitwise_left_shift": 2,
     "bitwise_right_shift": 1, "bool": 2, "bucketize": 3, "cat": 3, "cdist": 3, "conv1d": 17, "conv2d": 14,
-    "conv3d": 4, "conv_transpose1d": 2, "conv_transpose2d": 5, "conv_transpose3d": 2, "copy_": 2, "count_nonzero": 13,
+    "conv3d": 4, "conv_transpose1d": 2, "conv_transpose2d": 5, "conv_transpose3d": 2, "copy_": 2, "cosine_similarity": 1, "count_nonzero": 13,
     "cross_entropy": 5, "eq": 10, "fill_": 4, "flatten": 1, "floor_divide": 1, "gather": 18, "glu": 2,
     "group_norm": 8, "gru": 8, "heaviside": 6, "im2col": 1, "index_add": 14, "index_add_": 4, "index_copy": 10,
     "instance_norm": 4, "interpolate": 2, "isclose": 10, "isfinite": 2, "isinf": 2, "isnan": 2, "layer_norm": 4,
     "lerp": 2, "masked_fill": 2, "masked_scatter": 7, "max_pool1d": 1, "max_pool2d": 2, "max_pool3d": 2,
-    "multi_head_attention_forward": 322, "nan_to_num": 2, "ne": 10, "nll_loss": 6, "polar": 2, "prelu": 6,
-    "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166, "scatter_add": 240,
+    "multi_head_attention_forward": 322, "nan_to_num": 2, "ne": 10, "nll_loss": 6, "pairwise_distance": 3, "polar": 2, "prelu": 6,
+    "repeat_interleave": 6, "rms_norm": 2, "scaled_dot_product_attention": 132, "scatter": 166, "scatter_add": 240, "scatter_reduce": 450,
     "searchsorted": 6, "unflatten": 1, "xlogy": 2,
 }  # fmt: skip
