@@ -1,0 +1,69 @@
+"""Every causal language model of transformers is exported by its config.json, as its class writes it without further ado."""
+
+import json
+import os
+import warnings
+
+import bridge
+
+bridge.needs("torch", "transformers")
+os.environ["HF_HUB_OFFLINE"] = "1"
+warnings.filterwarnings("ignore")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from transformers.models.auto import modeling_auto  # noqa: E402
+
+import small_classes  # noqa: E402
+from tpplan.export import transformers_model  # noqa: E402
+from tpplan.files import InputError  # noqa: E402
+
+NAMES = sorted(
+    {
+        name
+        for names in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+        for name in ([names] if isinstance(names, str) else names)
+    }
+)
+
+
+def config_of(name, small):
+    """The configuration of a class, of its own sizes or of small ones; None where transformers cannot make it, or the model."""
+    model_class = getattr(transformers, name)
+    try:
+        config = model_class.config_class(**(small_classes.kwargs_of(name) if small else {}))
+        with torch.device("meta"):
+            model_class._from_config(config)
+    except Exception:
+        return None
+    return config
+
+
+def exported(name, small, path):
+    """How many parameters the file has; None where there is no such model in transformers either."""
+    config = config_of(name, small)
+    if config is None:
+        return None
+    path.write_text(json.dumps(config.to_dict() | {"architectures": [name]}))
+    return sum(
+        len(m.get("parameters", ()))
+        for m in transformers_model.model_graph(transformers_model.build(str(path), {}, "meta"))["modules"]
+    )
+
+
+def test_every_causal_class_is_exported_by_its_config(tmp_path):
+    refused, impossible = {}, []
+    for name in NAMES:
+        for small in (False, True):
+            try:
+                count = exported(name, small, tmp_path / "config.json")
+            except InputError as error:
+                refused[name] = str(error)
+                break
+            if count is not None:
+                assert count > 0, name
+                break
+        else:
+            impossible.append(name)
+    assert not refused
+    assert len(NAMES) > 150 and len(impossible) < 10, f"{len(impossible)} of {len(NAMES)} are not made: {impossible}"
