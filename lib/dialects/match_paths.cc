@@ -129,7 +129,7 @@ void collect(const FoundNames& names, const RulesById& by, uint32_t id, const Tp
   for (uint32_t i = by.begins[id]; i < by.begins[id + 1]; ++i) {
     const RuleId rule = by.rules[i];
     const size_t exact = plan.rules[rule].block == kNoRule ? exact_rank : exact_rank + 2;
-    found[names.is_exact[rule] ? exact : pattern_rank].push_back(rule);
+    found[names.is_exact[rule] ? exact : size_t{pattern_rank}].push_back(rule);
   }
 }
 
