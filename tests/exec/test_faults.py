@@ -153,14 +153,18 @@ def test_a_rank_that_hangs_within_mpi_init_is_told_from_those_that_wait_for_it(m
         "FAULTY_CALL": "name=close,number=40,kind=hang,rank=1",
         "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
     }
-    result = mpirun(3, RANKS, "mpi", "3", "steps", mpi.start_deadline, timeout=120, **hangs)
-    if result.returncode == 0:
-        pytest.skip("MPI_Init of this library closes fewer files")
+    for more in (0, 3 * mpi.start_deadline):  # a busy machine may not have brought rank 1 to that file yet
+        deadline = mpi.start_deadline + more
+        result = mpirun(3, RANKS, "mpi", "3", "steps", deadline, timeout=200, **hangs)
+        if result.returncode == 0:
+            pytest.skip("MPI_Init of this library closes fewer files")
+        if "waits in" in result.stderr:
+            break
     assert re.search(
         r"in MPI_Init are ranks 0, 1 and 2; rank 1 \(process \d+\) waits in \w*pause of the kernel, the others ",
         result.stderr,
     ), result.stderr
-    assert result.seconds < mpi.start_in_time + 1
+    assert result.seconds < mpi.start_in_time + more + 1
 
 
 @needs_mpi
