@@ -101,8 +101,6 @@ CASES = [
     call("interpolate", PICTURE, scale_factor=2, mode="nearest"), call("interpolate", PICTURE, size=(6, 5), mode="bilinear"),
     call("interpolate", T(2, 4, 6), 4), call("dropout1d", T(2, 4, 6), 0.0), call("dropout2d", PICTURE, 0.0),
     call("dropout3d", T(2, 4, 2, 2, 2), 0.0),
-    *along("cosine_similarity", T(2, 4, 6), lambda d: d), call("cosine_similarity", X, Y), call("cosine_similarity", CUBE, T(4, 1), dim=-1),
-    call("pairwise_distance", X, Y), call("pairwise_distance", CUBE, T(4, 6)), call("pairwise_distance", X, T(6), 1.0, 1e-6, True),
     # Losses.
     *[call("cross_entropy", X, T(4, kind="index", high=6), reduction=r) for r in ("none", "mean", "sum")],
     call("cross_entropy", T(2, 6, 4), T(2, 4, kind="index", high=6)), call("cross_entropy", X, Y),
@@ -133,8 +131,6 @@ CASES = [
                                   call("scatter", X, d, T(4, 6, kind="places", high=d), 0.0),
                                   call("scatter_add", T(4, 6, kind="zeros"), d, T(4, 6, kind="index", high=4), Y),
                                   call("scatter_add", X, d, T(4, 6, kind="index", high=4), Y),
-                                  *[call("scatter_reduce", X, d, T(4, 6, kind="index", high=4), Y, reduce, include_self=own)
-                                    for reduce, own in (("sum", True), ("sum", False), ("mean", False), ("prod", True), ("amax", False))],
                                   call("index_copy", X, d, T(4, kind="order"), T(*((4, 6) if d == 0 else (4, 4)))),
                                   call("index_copy", X, d, T(4, kind="order"), source=T(*((4, 6) if d == 0 else (4, 4)))),
                                   call("index_add", T(4, 6, kind="zeros"), d, T(3, kind="index", high=4),
@@ -232,6 +228,11 @@ CASES = [
     call("einsum", "ii->i", T(4, 4)), call("einsum", "ii", T(4, 4)), call("einsum", "bii,bi->b", T(2, 4, 4), T(2, 4)),
     call("einsum", "bij,bjk->bik", T(1, 4, 6), T(4, 6, 5)), call("einsum", "ba...,a...c->b...c", T(2, 4, 3), T(4, 3, 6)),
     call("einsum", "z y -> y z", X),
+    # Behind all others, whose values then stay as they were.
+    *along("cosine_similarity", T(2, 4, 6), lambda d: d), call("cosine_similarity", X, Y), call("cosine_similarity", CUBE, T(4, 1), dim=-1),
+    call("pairwise_distance", X, Y), call("pairwise_distance", CUBE, T(4, 6)), call("pairwise_distance", X, T(6), 1.0, 1e-6, True),
+    *[call("scatter_reduce", X, d, T(4, 6, kind="index", high=4), Y, reduce, include_self=own) for d in (0, 1)
+      for reduce, own in (("sum", True), ("sum", False), ("mean", False), ("prod", True), ("amax", False))],
 ]  # fmt: skip
 
 # Names of rows that cannot be called here, and why.
