@@ -156,7 +156,7 @@ def test_a_rank_that_hangs_within_mpi_init_is_told_from_those_that_wait_for_it(m
     for more in (0, 3 * mpi.start_deadline):  # a busy machine may not have brought rank 1 to that file yet
         deadline = mpi.start_deadline + more
         result = mpirun(3, RANKS, "mpi", "3", "steps", deadline, timeout=200, **hangs)
-        if result.returncode == 0:
+        if result.returncode == 0 or "MPI_Finalize has not come back" in result.stderr:
             pytest.skip("MPI_Init of this library closes fewer files")
         if "waits in" in result.stderr:
             break
