@@ -31,13 +31,7 @@ SIZES = {
     "num_key_value_heads": 8,
     "vocab_size": 1024,
 }
-PLAN = """format: tpplan.plan/1
-dialect: transformers
-mesh: {tp: 4}
-tp_plan:
-  "model.embed_tokens": embedding_rowwise
-  "lm_head": colwise_gather_output
-  "model.layers.*.self_attn.q_proj": colwise
+LAYERS = """  "model.layers.*.self_attn.q_proj": colwise
   "model.layers.*.self_attn.k_proj": colwise
   "model.layers.*.self_attn.v_proj": colwise
   "model.layers.*.self_attn.o_proj": rowwise
@@ -45,6 +39,18 @@ tp_plan:
   "model.layers.*.mlp.up_proj": colwise
   "model.layers.*.mlp.down_proj": rowwise
 """
+OF_FRAMEWORKS = """  "model.embed_tokens": embedding_rowwise
+  "lm_head": colwise_gather_output
+"""
+OF_TORCH = """  "model.embed_tokens": {style: rowwise, input_layouts: Replicate}
+  "lm_head": {style: colwise, output_layouts: Replicate}
+"""
+# Who runs a plan: its dialect, and how it cuts what is in no layer.
+WAYS = {
+    "transformers": ("transformers", OF_FRAMEWORKS),
+    "parallelize_module": ("torch", OF_TORCH),
+    "tpplan.torch": ("glob", OF_FRAMEWORKS),
+}
 
 # One step of the first rank, with the collectives of a fake process group.
 DRY_RUN = """
@@ -121,10 +127,16 @@ def record(folder, layers):
     return model, sum(node[0] not in borders for node in graph["nodes"])
 
 
-def own_row(build, folder, layers, runs):
+def plan_of(way):
+    dialect, others = WAYS[way]
+    return f"format: tpplan.plan/1\ndialect: {dialect}\nmesh: {{tp: 4}}\ntp_plan:\n{others}{LAYERS}"
+
+
+def own_row(build, folder, recorded, way, runs):
     """One line: seconds of whole processes, medians of runs that take turns."""
-    model, operations = record(folder, layers)
+    layers, model, operations = recorded
     plan = folder / "plan.yaml"
+    plan.write_text(plan_of(way))
     commands = {
         "check": [build / "tpplan", "check", model, plan, "-q"],
         "reading": [build / "tpplan", "compile", model, plan, "--print", "plan"],
@@ -137,7 +149,7 @@ def own_row(build, folder, layers, runs):
     check, reading, sax = (statistics.median(seconds[1:]) * 1e3 for seconds in times.values())
     size = model.stat().st_size / 1e6
     return (
-        f"| {layers} | {operations:,} | {size:.2f} MB | {check:.1f} ms | {reading:.1f} ms | {sax:.1f} ms "
+        f"| {layers} | {way} | {operations:,} | {size:.2f} MB | {check:.1f} ms | {reading:.1f} ms | {sax:.1f} ms "
         f"| {reading / sax:.2f} | {check - reading:.1f} ms |"
     )
 
@@ -157,12 +169,13 @@ def main():
     arguments = parser.parse_args()
     scratch = tempfile.TemporaryDirectory(prefix="tpplan-bench-")
     folder = pathlib.Path(scratch.name)
-    (folder / "plan.yaml").write_text(PLAN)
     os.environ["PYTHONPATH"] = str(ROOT / "tools" / "python")
-    print("| layers | operations | model file | check | reading | SAX pass | reading / SAX | judging |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| layers | run by | operations | model file | check | reading | SAX pass | reading / SAX | judging |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for layers in arguments.layers:
-        print(own_row(arguments.build, folder, layers, arguments.runs), flush=True)
+        recorded = layers, *record(folder, layers)
+        for way in WAYS:
+            print(own_row(arguments.build, folder, recorded, way, arguments.runs), flush=True)
     if arguments.peers:
         first = arguments.layers[0], json.dumps(SIZES)
         seconds, *_ = cpu_seconds([sys.executable, "-c", DRY_RUN, *first])
