@@ -499,6 +499,15 @@ def check_on_rank(rank, kind, rules, count, expected, path):
             json.dump(calls.found, file)
 
 
+def calls_as_forecast(model, plan, path):
+    """The calls that ranks made, once they are known to be those that the manifest lists."""
+    listed = json.loads(run("compile", model, plan).stdout)["collectives"]
+    forecast = [(c["phase"], c["kind"], math.prod(c["shape"]), c.get("hidden", False)) for c in listed]
+    called = [tuple(call) for call in json.loads(path.read_text())]
+    assert collections.Counter(forecast) == collections.Counter(called)
+    return called
+
+
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("name", PLANS)
 def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name, count):  # noqa: F811
@@ -510,8 +519,5 @@ def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name
     assert {d["fails"] for d in errors} == ({fails} if fails else set()), result.stdout
     if fails:
         return
-    listed = json.loads(run("compile", model, plan).stdout)["collectives"]
-    forecast = [(c["phase"], c["kind"], math.prod(c["shape"]), c.get("hidden", False)) for c in listed]
-    called = [tuple(call) for call in json.loads((tmp_path / "calls.json").read_text())]
-    assert collections.Counter(forecast) == collections.Counter(called)
+    called = calls_as_forecast(model, plan, tmp_path / "calls.json")
     assert any(call[3] for call in called) == hides
