@@ -35,10 +35,7 @@ void grouped_attention(OpCall& call, OpResult& result, std::span<const Operand> 
   // Batch goes along; sequences and widths are whole, as without groups.
   for (size_t i = 0; i < operands.size(); ++i) {
     for (size_t dim = 2; dim < 4; ++dim) {
-      if (!is_whole(maps, operands[i].layout->dims[dim]))
-        make_wrong(result, Code::TP5113,
-                   fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                               map_text(maps, operands[i].layout->dims[dim])));
+      if (!is_whole(maps, operands[i].layout->dims[dim])) say_pieces(call, result, dim, operands[i].layout->dims[dim]);
     }
     for (size_t dim = 0; dim < 2 && i > 0; ++dim) {
       if (dim == 0 || i == 2)

@@ -143,9 +143,7 @@ void need_dim(OpCall& call, OpResult& result, const DimRow& row, size_t dim, Map
     if (row.along == Along::Sum && held.tiles)
       summed |= held.axes;
     else
-      make_wrong(result, Code::TP5113,
-                 fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                             map_text(call.table.maps, map)));
+      say_pieces(call, result, dim, map);
   } else if (held.kind != MapKind::Whole && (row.shape == Shape::Same || row.shape == Shape::Resized)) {
     make_wrong(result, Code::TP5113,
                fmt::format("{} along dim {}, whose elements are in another order", name_of(call), dim));

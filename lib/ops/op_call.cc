@@ -18,6 +18,12 @@ void make_wrong(OpResult& result, Code code, std::string reason) {
   result.code = code;
 }
 
+void say_pieces(const OpCall& call, OpResult& result, size_t dim, MapId map) {
+  make_wrong(result, Code::TP5113,
+             fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
+                         map_text(call.table.maps, map)));
+}
+
 const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword, uint32_t* index) {
   uint32_t at = kNoId;
   if (position < call.args.size()) at = call.args[position];

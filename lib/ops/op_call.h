@@ -66,6 +66,9 @@ struct OpResult {
 void crash(OpResult& result, Code code, std::string reason);
 void make_wrong(OpResult& result, Code code, std::string reason);
 
+// That a call goes over a dim of which ranks hold pieces: TP5113.
+void say_pieces(const OpCall& call, OpResult& result, size_t dim, MapId map);
+
 // The argument at a position or under a keyword; nullptr where it is not given. Index into OpGraph::args with `index`.
 [[nodiscard]] const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword,
                                        uint32_t* index = nullptr);

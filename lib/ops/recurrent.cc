@@ -43,10 +43,7 @@ void rule_recurrent(OpCall& call, OpResult& result) {
           fmt::format("{} of {} features, and ranks hold {}", name_of(call), x->shape[2],
                       map_text(maps, x->layout->dims[2])));
   for (const size_t dim : {step, size_t{2}}) {
-    if (!is_whole(maps, x->layout->dims[dim]))
-      make_wrong(result, Code::TP5113,
-                 fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                             map_text(maps, x->layout->dims[dim])));
+    if (!is_whole(maps, x->layout->dims[dim])) say_pieces(call, result, dim, x->layout->dims[dim]);
   }
   if (x->layout->partial)
     make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name_of(call)));

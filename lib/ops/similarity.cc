@@ -1,7 +1,5 @@
 // cosine_similarity and pairwise_distance: elements meet as those of x * y do, and a number is left of one dim, for
 // which all of it is needed (torch/functional.py, aten/native/Distance.cpp).
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
 
 #include "ops/op_rules.h"
@@ -35,10 +33,7 @@ void rule_similarity(OpCall& call, OpResult& result) {
   const size_t dim = from_end(named, out.dims.size());
   if (dim >= out.dims.size()) return;
   const MapId map = out.dims[dim];
-  if (!call.table.maps.maps[map].is_complete)
-    make_wrong(result, Code::TP5113,
-               fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                           map_text(call.table.maps, map)));
+  if (!call.table.maps.maps[map].is_complete) say_pieces(call, result, dim, map);
   if (row.keep_at != 0 && bool_at(call, row.keep_at, "keepdim", false))
     out.dims[dim] = whole_map(call.table.maps, 1);
   else

@@ -16,9 +16,9 @@ PerDim per_dim(const OpCall& call, size_t position, std::string_view keyword, in
   return {numbers_at(call, position, keyword), absent};
 }
 
-int64_t at(const PerDim& argument, size_t dim) {
+int64_t at(const PerDim& argument, size_t dim, size_t rank = 0) {
   if (argument.numbers.empty()) return argument.absent;
-  return argument.numbers[std::min(dim, argument.numbers.size() - 1)].local[0];
+  return argument.numbers[std::min(dim, argument.numbers.size() - 1)].local[rank];
 }
 
 bool is_text(const OpCall& call, size_t position, std::string_view keyword, std::string_view text) {
@@ -93,15 +93,26 @@ void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   }
 }
 
+int64_t window_places(const OpCall& call, size_t position, const int64_t (&picture)[2], size_t rank) {
+  constexpr int64_t kMost = int64_t{1} << 31;  // of which products and sums below are no more than an int64_t holds
+  const PerDim window = per_dim(call, position, "kernel_size", 1),
+               dilation = per_dim(call, position + 1, "dilation", 1),
+               padding = per_dim(call, position + 2, "padding", 0), stride = per_dim(call, position + 3, "stride", 1);
+  int64_t places = 1;
+  for (size_t dim = 0; dim < 2; ++dim) {
+    const int64_t numbers[] = {picture[dim], at(window, dim, rank), at(dilation, dim, rank), at(padding, dim, rank),
+                               at(stride, dim, rank)};
+    if (std::any_of(std::begin(numbers), std::end(numbers), [](int64_t n) { return n < 0 || n >= kMost; })) return -1;
+    const int64_t count = windows(numbers[0], numbers[1], numbers[4], numbers[3], numbers[2], false);
+    if (__builtin_mul_overflow(places, count, &places)) return -1;
+  }
+  return places;
+}
+
 // (input, kernel_size, dilation, padding, stride): as many columns as windows.
 void column_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   if (x.size() < 3 || out.empty()) return;
-  const PerDim window = per_dim(call, 1, "kernel_size", 1), dilation = per_dim(call, 2, "dilation", 1),
-               padding = per_dim(call, 3, "padding", 0), stride = per_dim(call, 4, "stride", 1);
-  out.back() = 1;
-  for (size_t dim = 0; dim < 2; ++dim)
-    out.back() *=
-        windows(x[x.size() - 2 + dim], at(window, dim), at(stride, dim), at(padding, dim), at(dilation, dim), false);
+  out.back() = window_places(call, 1, {x[x.size() - 2], x.back()}, 0);
 }
 
 void picture_sizes(const OpCall& call, const Sizes&, Sizes& out) {

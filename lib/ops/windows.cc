@@ -7,6 +7,7 @@
 #include "ops/merge_maps.h"
 #include "ops/op_rules.h"
 #include "ops/regroup_maps.h"
+#include "ops/window_sizes.h"
 
 namespace tpplan {
 namespace {
@@ -15,22 +16,6 @@ int64_t window_of(const OpCall& call, size_t position) {
   const std::vector<RankNumber> sizes = numbers_at(call, position, "kernel_size");
   if (sizes.empty()) return 0;
   return sizes.front().traced * sizes.back().traced;
-}
-
-// Of col2im: how many places windows have in a picture of the size that a rank asks for.
-int64_t places_on(const OpCall& call, size_t rank) {
-  const std::vector<RankNumber> sizes = numbers_at(call, 1, "output_size"), window = numbers_at(call, 2, "kernel_size"),
-                                dilation = numbers_at(call, 3, "dilation"), padding = numbers_at(call, 4, "padding"),
-                                stride = numbers_at(call, 5, "stride");
-  const auto at = [&](const std::vector<RankNumber>& numbers, size_t dim, int64_t absent) {
-    return numbers.empty() ? absent : numbers[std::min(dim, numbers.size() - 1)].local[rank];
-  };
-  int64_t places = 1;
-  for (size_t dim = 0; dim < 2; ++dim) {
-    const int64_t reach = at(dilation, dim, 1) * (at(window, dim, 1) - 1) + 1;
-    places *= (at(sizes, dim, 0) + 2 * at(padding, dim, 0) - reach) / std::max<int64_t>(1, at(stride, dim, 1)) + 1;
-  }
-  return places;
 }
 
 // Channels that a rank holds in part, or none of: torch refuses both.
@@ -55,11 +40,7 @@ MapId channels_of(OpCall& call, OpResult& result, MapId map, int64_t window) {
 }
 
 void need_whole(OpCall& call, OpResult& result, const Operand& x, size_t dim) {
-  const MapId map = x.layout->dims[dim];
-  if (is_whole(call.table.maps, map)) return;
-  make_wrong(result, Code::TP5113,
-             fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                         map_text(call.table.maps, map)));
+  if (!is_whole(call.table.maps, x.layout->dims[dim])) say_pieces(call, result, dim, x.layout->dims[dim]);
 }
 
 }  // namespace
@@ -85,16 +66,20 @@ void rule_windows(OpCall& call, OpResult& result) {
   } else {
     out.dims.push_back(channels_of(call, result, x->layout->dims[channel], window));
   }
+  const std::vector<RankNumber> asked = to_columns ? std::vector<RankNumber>{} : numbers_at(call, 1, "output_size");
+  const auto asked_size = [&](size_t dim, size_t rank) {
+    return asked.empty() ? target[target.size() - 2 + dim] : asked[std::min(dim, asked.size() - 1)].local[rank];
+  };
   for (size_t dim = channel + 1; dim < x->shape.size(); ++dim) {
     need_whole(call, result, *x, dim);
     for (size_t rank = 0; rank < maps.ranks && !to_columns; ++rank) {
-      const int64_t places = places_on(call, rank), held = maps.maps[x->layout->dims[dim]].local[rank];
+      const int64_t picture[] = {asked_size(0, rank), asked_size(1, rank)};
+      const int64_t places = window_places(call, 2, picture, rank), held = maps.maps[x->layout->dims[dim]].local[rank];
       if (held == places) continue;
       crash(result, Code::TP5102,
             fmt::format("{} of {} places, and rank {} holds {}", name_of(call), places, rank, held));
     }
   }
-  const std::vector<RankNumber> asked = to_columns ? std::vector<RankNumber>{} : numbers_at(call, 1, "output_size");
   for (size_t i = 0; out.dims.size() < target.size(); ++i) {
     const int64_t size = target[out.dims.size()];
     out.dims.push_back(asked.empty() ? whole_map(maps, size)

@@ -27,10 +27,10 @@ bool is_as_claimed(Backward& b, SlotId slot, SpreadId layout) {
   const Spread& held = b.walk.table.layouts[layout];
   if (!held.is_dtensor || !std::equal(shape.begin(), shape.end(), held.claimed_shape.begin(), held.claimed_shape.end()))
     return false;
-  if (b.walk.tables.as_claimed.size() <= layout) b.walk.tables.as_claimed.resize(b.walk.table.layouts.size() + 1);
-  if (b.walk.tables.as_claimed[layout] == 0)
-    b.walk.tables.as_claimed[layout] = holds_claim(b.walk, Spread(held)) ? 1 : 2;
-  return b.walk.tables.as_claimed[layout] == 1;
+  std::vector<uint8_t>& as_claimed = b.walk.tables.as_claimed;
+  if (as_claimed.size() <= layout) as_claimed.resize(b.walk.table.layouts.size() + 1);
+  if (as_claimed[layout] == 0) as_claimed[layout] = holds_claim(b.walk, Spread(held)) ? 1 : 2;
+  return as_claimed[layout] == 1;
 }
 
 bool is_as_claimed(const Grad& grad) {
