@@ -21,7 +21,7 @@ target_link_libraries(tpplan_commands PUBLIC tpplan_cli tpplan_compiler)
 add_executable(tpplan tools/tpplan/main.cc)
 target_link_libraries(tpplan PRIVATE tpplan_commands)
 if(TPPLAN_STATIC_LINK)
-  target_link_options(tpplan PRIVATE -static)
+  target_link_options(tpplan PRIVATE ${TPPLAN_STATIC_LINK})
 endif()
 
 # The executor: manifest and weights onto devices. NCCL, MPI, cuBLAS and the GPU's driver are found at run time.
@@ -49,7 +49,7 @@ target_link_libraries(tpplan_exec_commands PUBLIC tpplan_cli tpplan_executor)
 add_executable(tpplan-exec tools/tpplan-exec/main.cc)
 target_link_libraries(tpplan-exec PRIVATE tpplan_exec_commands)
 if(TPPLAN_STATIC_LINK)
-  # Not -static: it loads libraries at run time. It starts on the glibc that its symbols ask for, so they are as old as can
+  # Not whole: it loads libraries at run time. It starts on the glibc that its symbols ask for, so they are as old as can
   # be: libgcc's archive would ask for 2.35 where the shared one does not, and what nobody calls in libstdc++ for 2.36.
   target_link_options(tpplan-exec PRIVATE -static-libstdc++ -Wl,--gc-sections)
 endif()
