@@ -5,8 +5,9 @@ axes (those of `data`, and FSDP's) every rank computes with its own part of the 
 axes: a parameter that is cut over them is gathered where its module runs, and its gradient is summed back, once, as
 `grad_reduce` says. Over the other axes, the model axes, modules with a boundary in the manifest compute with DTensors, and
 their inputs and outputs go through from_local, redistribute and to_local as the boundary says, so that DTensor itself makes
-the collectives and the sums of gradients. A module without a boundary computes with plain tensors, if it is given plain
-tensors and holds its parameters whole, and with DTensors otherwise.
+the collectives and the sums of gradients. Linears whose boundary says what a product of pieces is compute with plain pieces
+(plain_linear.py). A module without a boundary computes with plain tensors, if it is given plain tensors and holds its parameters
+whole, and with DTensors otherwise.
 
 Gradients over data axes are sums over the ranks, not means: divide the loss by the size of the whole batch. A manifest whose
 plan says that they are averaged (`loss: {gradients: mean}`) is refused.

@@ -125,6 +125,12 @@ def said_by_first_rank(make, mesh):
     return said_by_first(make, is_first, send)
 
 
+def _summed(value, group):
+    """The sum of every rank's value over an axis, in memory of its own."""
+    sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
+    return torch.ops._c10d_functional.wait_tensor(sent)
+
+
 class Gather(torch.autograd.Function):
     """Whole along one axis; the gradient is summed and cut (`sums`), or is the same on all ranks and only cut."""
 
@@ -166,6 +172,16 @@ class SumGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        torch.distributed.all_reduce(gradient, group=ctx.group)
+        return _summed(gradient, ctx.group), None
+
+
+class SumOpen(torch.autograd.Function):
+    """The sum of every rank's value over an axis; its gradient is whole on every rank, and is the terms', too."""
+
+    @staticmethod
+    def forward(ctx, value, group):
+        return _summed(value, group)
+
+    @staticmethod
+    def backward(ctx, gradient):
         return gradient, None

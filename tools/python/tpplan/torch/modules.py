@@ -16,6 +16,7 @@ from .dispatch import dealt_out
 from .mixing import has_dtensor, is_running, map_tensors, mixed_in, skip_frames
 from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
+from .plain_linear import bias_of, give, plain_linear, take
 from .state import fused_tensors, is_cut, own_tensors
 from .styles import LOCAL_STYLES, rope_size, sum_rope_gradient
 from .units import units_gathered, units_of
@@ -50,7 +51,10 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
     names = _argument_names(original)
     fused = fused_tensors(state, path, module)
     style, inputs, outputs = (boundary.style, boundary.inputs, boundary.outputs) if boundary else (None, (), ())
-    runs_locally = bool(fused) or style in LOCAL_STYLES
+    plain_way = plain_linear(state, module, original, boundary)
+    runs_locally = bool(fused) or style in LOCAL_STYLES or plain_way is not None
+    adds_open_bias = runs_locally and getattr(module, "bias", None) is not None and has_open_sum(outputs)
+    adds_open_bias = adds_open_bias and isinstance(module, nn.Linear)
     own = [] if state.model_mesh is None or runs_locally else own_tensors(state, module)
     is_spread = any(is_cut(state, tensor) for tensor in own)
     if style == "ep_dispatch_experts":
@@ -73,7 +77,7 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
     def run_within(*args, **kwargs):
         with gathering(state, units, module is state.model):
             args, kwargs = list(args), dict(kwargs)
-            for value in inputs:
+            for value in () if plain_way and take(plain_way, args, kwargs) else inputs:
                 prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
             if style == "moe_identity_expert":
                 args[0] = args[0] / math.prod(state.model_mesh.shape)
@@ -82,16 +86,16 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
             plain, spread_here = not (given or is_spread), is_spread and not given
             if spread_here:
                 args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, state.model_mesh))
-            late_bias = (
-                runs_locally and isinstance(module, nn.Linear) and module.bias is not None and has_open_sum(outputs)
-            )
-            bias = view(state, module.bias, plain=True) if late_bias else None
-            with views(state, module, plain, hide=("bias",) if late_bias else ()):
+            bias = view(state, module.bias, plain=True) if adds_open_bias else None
+            late_bias = adds_open_bias and plain_way is None
+            with views(state, module, plain, {"bias": bias_of(plain_way, bias)} if adds_open_bias else {}):
                 result = original(*args, **kwargs)
             if style == "mla_kv_a_proj":
                 result = sum_rope_gradient(state, result, rope)
-            for value in outputs:
+            summed = give(plain_way, result) if plain_way else None
+            for value in outputs if summed is None else ():
                 result = prepare_output(state, path, value, result, fused, module)
+            result = result if summed is None else summed
             if late_bias:
                 bias = bias.to(result.dtype)
                 result = result + (ensure_dtensor(bias, state.model_mesh) if isinstance(result, DTensor) else bias)

@@ -142,8 +142,9 @@ def _make_view(state, value, plain):
 
 
 @contextlib.contextmanager
-def views(state, module, plain, hide=()):
-    """The module's own parameters and buffers as views, for the time of its forward. What it assigns to a buffer stays."""
+def views(state, module, plain, instead):
+    """The module's own parameters and buffers as views, for the time of its forward, or what stands `instead` by name. What it assigns
+    to a buffer stays."""
     parameters = {name: p for name, p in module._parameters.items() if p is not None}
     buffers = {name: b for name, b in module._buffers.items() if isinstance(b, DTensor)}
     for name, value in (*parameters.items(), *buffers.items()):
@@ -155,7 +156,7 @@ def views(state, module, plain, hide=()):
     shown = {name: view(state, b, plain) for name, b in buffers.items()}
     before = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
     for name, parameter in parameters.items():
-        module.__dict__[name] = None if name in hide else view(state, parameter, plain)
+        module.__dict__[name] = instead[name] if name in instead else view(state, parameter, plain)
     module._buffers.update(shown)
     try:
         yield
