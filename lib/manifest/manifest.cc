@@ -130,6 +130,11 @@ std::vector<AxisId> data_axes_of(const Manifest& manifest) {
   return axes;
 }
 
+AxisId units_axis(const Manifest& manifest) {
+  const auto is_named = [](const std::string& path) { return !path.empty(); };  // "" is the model, which nobody named
+  return manifest.fsdp && std::ranges::any_of(manifest.fsdp->units, is_named) ? manifest.fsdp->axis : kNoAxis;
+}
+
 std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout) {
   return param_steps(layout.shape, layout.sharding, layout.grad_reduce, data_axes_of(manifest), manifest.mesh);
 }

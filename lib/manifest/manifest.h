@@ -220,6 +220,9 @@ const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh
 // The axes over which every rank has a batch of its own, FSDP's too, in mesh order.
 [[nodiscard]] std::vector<AxisId> data_axes_of(const Manifest& manifest);
 
+// FSDP's axis where the plan names modules that are gathered as one; kNoAxis elsewhere.
+[[nodiscard]] AxisId units_axis(const Manifest& manifest);
+
 // The steps of a parameter of this layout.
 [[nodiscard]] std::vector<ParamStep> steps_of(const Manifest& manifest, const ParamLayout& layout);
 

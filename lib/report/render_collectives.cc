@@ -62,7 +62,8 @@ std::string step_text(const Manifest& manifest) {
         fmt::format("batch {}{}", step.batch, data_axes_of(manifest).empty() ? "" : " on each rank of the data axes"));
   if (step.sequence > 0) words.push_back(fmt::format("sequence {}", step.sequence));
   std::string out = words.empty() ? "" : fmt::format("<p>Of a step with {}.</p>\n", join(words, ", "));
-  for (const std::string& missing : unlisted_words(manifest.mesh, step.unlisted, !manifest.remat.empty()))
+  for (const std::string& missing :
+       unlisted_words(manifest.mesh, step.unlisted, !manifest.remat.empty(), units_axis(manifest)))
     out += fmt::format("<p>Not listed: {}.</p>\n", html(missing));
   return out;
 }

@@ -53,7 +53,7 @@ std::string heading(const Costs& costs, const Common& common) {
 
 std::string unlisted_lines(const Costs& costs) {
   std::string out;
-  for (const std::string& words : unlisted_words(costs.mesh, costs.unlisted, costs.has_remat))
+  for (const std::string& words : unlisted_words(costs.mesh, costs.unlisted, costs.has_remat, costs.units_axis))
     out += fmt::format("not listed: {}\n", words);
   return out;
 }
@@ -184,13 +184,17 @@ void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
 
 }  // namespace
 
-std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId> unlisted, bool has_remat) {
+std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId> unlisted, bool has_remat,
+                                        AxisId units_axis) {
   std::vector<std::string> words, axes;
   for (const AxisId axis : unlisted) axes.push_back(axis_text(mesh, axis));
   if (!axes.empty())
     words.push_back(
         fmt::format("calls over {}, which are made by what wraps the model (FSDP2, DDP)", join(axes, ", ")));
   if (has_remat) words.emplace_back("calls that `remat` makes again in the backward pass");
+  if (units_axis != kNoAxis && mesh.axes[units_axis].size > 1 &&
+      std::ranges::find(unlisted, units_axis) == unlisted.end())
+    words.emplace_back("calls that gather `fsdp.units` again in the backward pass");
   return words;
 }
 

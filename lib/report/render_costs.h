@@ -24,6 +24,7 @@ struct Costs {
   int64_t batch = 0, sequence = 0;  // of the step of one data rank; 0: nobody says
   bool has_data_axes = false;       // so that there are several of them
   bool has_remat = false;
+  AxisId units_axis = kNoAxis;         // FSDP's, where the plan names `fsdp.units`
   std::span<const AxisId> unlisted{};  // as in ManifestStep
   std::string_view reason{};
   std::string_view help{};
@@ -37,9 +38,9 @@ struct CostsLook {
   size_t width = 80;  // columns; a row that is wider stands on two lines
 };
 
-// What is not among the calls, a sentence each: empty where nothing is missing.
+// What is not among the calls, a sentence each: empty where nothing is missing. `units_axis` as in Costs.
 [[nodiscard]] std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId> unlisted,
-                                                      bool has_remat);
+                                                      bool has_remat, AxisId units_axis);
 
 // Ends with a line break. Names are escaped for a terminal.
 [[nodiscard]] std::string render_costs(const Costs& costs, const CostsLook& look);

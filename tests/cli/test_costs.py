@@ -191,6 +191,26 @@ def test_what_compile_wrote_of_the_step_is_shown(tmp_path):
     )
 
 
+def test_that_units_are_gathered_again_is_said_where_a_plan_names_some_and_their_axis_is_listed(tmp_path):
+    words, manifest = (
+        "not listed: calls that gather `fsdp.units` again in the backward pass\n",
+        tmp_path / "manifest.json",
+    )
+    for dialect, units, flags, is_said in (
+        ("glob", ", units: [model.layers.*]", (), True),
+        ("glob", "", (), False),
+        ("glob", ", units: [model.layers.*]", ("--mesh", "fsdp=1"), False),
+        ("transformers", ", units: [model.layers.*]", (), False),
+    ):
+        plan = data_plan(tmp_path, dialect)
+        plan.write_text(plan.read_text().replace("fsdp: {axis: fsdp}", f"fsdp: {{axis: fsdp{units}}}"))
+        assert (words in run("check", LLAMA, plan, "--costs", *flags).stdout.decode()) == is_said, (dialect, units)
+        assert run("compile", LLAMA, plan, "-o", manifest, *flags).returncode == 0
+        assert (words in run("show", manifest).stdout.decode()) == is_said, (dialect, units, flags)
+        assert run("report", manifest, "-o", tmp_path / "report.html").returncode == 0
+        assert ("gather `fsdp.units` again" in (tmp_path / "report.html").read_text()) == is_said
+
+
 def test_formats_of_other_programs_have_no_place_for_costs(tmp_path):
     result = run("check", LLAMA, plan_file(tmp_path, DENSE), "--costs", "--format", "sarif")
     assert result.returncode == 2 and b"--costs: format sarif has no place" in result.stderr

@@ -45,6 +45,7 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .sequence = c.graph.operations.sequence,
           .has_data_axes = !data_axes_of(c.plan).empty(),
           .has_remat = !c.plan.remat.empty(),
+          .units_axis = c.plan.fsdp && !c.plan.fsdp->units.empty() ? c.plan.fsdp->axis : kNoAxis,
           .unlisted = c.judgement.forecast.unlisted,
           .reason = to_text(gap),
           .help = remedy_of(gap)};

@@ -134,6 +134,7 @@ std::string step_text(const Manifest& manifest, const std::optional<TimedStep>& 
                        .sequence = manifest.step.sequence,
                        .has_data_axes = !data_axes_of(manifest).empty(),
                        .has_remat = !manifest.remat.empty(),
+                       .units_axis = units_axis(manifest),
                        .unlisted = manifest.step.unlisted},
                       look) +
          render_memory(measure_training(manifest, *find_recipe(arguments.recipe)), look) +
