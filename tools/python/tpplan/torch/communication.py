@@ -125,10 +125,7 @@ def said_by_first_rank(make, mesh):
     return said_by_first(make, is_first, send)
 
 
-def _summed(value, group):
-    """The sum of every rank's value over an axis, in memory of its own."""
-    sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
-    return torch.ops._c10d_functional.wait_tensor(sent)
+# The gradient of each of these is another of them, so that gradients have gradients.
 
 
 class Gather(torch.autograd.Function):
@@ -141,12 +138,7 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        piece = (
-            _reduce_scatter(gradient, ctx.step)
-            if ctx.sums
-            else pieces_of_ranks(gradient, ctx.step)[ctx.step.index].contiguous()
-        )
-        return piece, None, None
+        return (Scatter if ctx.sums else Cut).apply(gradient, ctx.step), None, None
 
 
 class Cut(torch.autograd.Function):
@@ -159,7 +151,20 @@ class Cut(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        return all_gather(gradient, ctx.step), None
+        return Gather.apply(gradient, ctx.step, False), None
+
+
+class Scatter(torch.autograd.Function):
+    """This rank's piece along one axis of the sum of every rank's; the gradients of the pieces are put together."""
+
+    @staticmethod
+    def forward(ctx, whole, step):
+        ctx.step = step
+        return _reduce_scatter(whole, step)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return Gather.apply(gradient, ctx.step, True), None
 
 
 class SumGradient(torch.autograd.Function):
@@ -172,7 +177,7 @@ class SumGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        return _summed(gradient, ctx.group), None
+        return SumOpen.apply(gradient, ctx.group), None
 
 
 class SumOpen(torch.autograd.Function):
@@ -180,8 +185,10 @@ class SumOpen(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, value, group):
-        return _summed(value, group)
+        ctx.group = group
+        sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
+        return torch.ops._c10d_functional.wait_tensor(sent)
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient, None
+        return SumGradient.apply(gradient, ctx.group), None

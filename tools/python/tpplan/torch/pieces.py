@@ -172,7 +172,16 @@ if DTensor is not None:
 
         @staticmethod
         def backward(ctx, gradient):
-            return Pieces(gradient, ctx.spec, ctx.cutting, requires_grad=gradient.requires_grad)
+            return _OfLocal.apply(gradient, ctx.spec, ctx.cutting)
+
+    class _OfLocal(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, local, spec, cutting):
+            return Pieces(local.view_as(local), spec, cutting, requires_grad=local.requires_grad)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient.to_local(), None, None
 
     torch.serialization.add_safe_globals([Pieces, Cutting])
 

@@ -47,7 +47,33 @@ def counted(placements, ndim, place):
 
 def from_local(local, mesh, placements, shape):
     """The DTensor of this shape that has these pieces, uneven ones, too. Nothing is communicated."""
-    return DTensor.from_local(local, mesh, placements, run_check=False, shape=torch.Size(shape), stride=_strides(shape))
+    return _made(local, mesh, placements, shape=torch.Size(shape), stride=_strides(shape))
+
+
+def _made(local, mesh, placements, **sizes):
+    """The DTensor of a piece. What torch.compile sees is torch's own way, which it knows: it gives gradients no gradients."""
+    if torch.compiler.is_compiling() or not (local.requires_grad and torch.is_grad_enabled()):
+        return DTensor.from_local(local, mesh, placements, run_check=False, **sizes)
+    return FromLocal.apply(local, DTensor.from_local(local.detach(), mesh, placements, run_check=False, **sizes))
+
+
+class FromLocal(torch.autograd.Function):
+    """A piece as the DTensor that was made of it. Unlike that of DTensor.from_local its gradient, where it is a sum that ranks leave open,
+    has a gradient, too."""
+
+    @staticmethod
+    def forward(ctx, local, made):
+        ctx.set_materialize_grads(False)
+        ctx.made, ctx.placements = made.placements, [Replicate() if p.is_partial() else p for p in made.placements]
+        return DTensor(local.view_as(local), made._spec, requires_grad=local.requires_grad)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if gradient is None:
+            return None, None
+        if list(gradient.placements) != ctx.placements:
+            gradient = gradient.redistribute(placements=ctx.placements)
+        return gradient.to_local(grad_placements=ctx.made), None  # of a sum each rank makes a term of its own of it
 
 
 def _strides(shape):
@@ -112,4 +138,4 @@ def ensure_dtensor(tensor, device_mesh, placements=None):
     """A plain tensor as a DTensor (Replicate without `placements`); a DTensor, and what is no tensor, as it is."""
     if not isinstance(tensor, torch.Tensor) or isinstance(tensor, DTensor):
         return tensor
-    return DTensor.from_local(tensor, device_mesh, placements or [Replicate()] * device_mesh.ndim, run_check=False)
+    return _made(tensor, device_mesh, placements or [Replicate()] * device_mesh.ndim)

@@ -98,13 +98,27 @@ class Term(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, value, sizes):
+        ctx.sizes = sizes
         for size in sizes:
             value = value / size
         return value
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient, None
+        return Whole.apply(gradient, ctx.sizes), None
+
+
+class Whole(torch.autograd.Function):
+    """The same value; of its gradient, which is whole on every rank, each takes a part."""
+
+    @staticmethod
+    def forward(ctx, value, sizes):
+        ctx.sizes = sizes
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return Term.apply(gradient, ctx.sizes), None
 
 
 def bias_of(plain, bias):

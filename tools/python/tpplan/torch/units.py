@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .. import slices
+from ..files import printable
 from .communication import joined, padded, pieces_of_ranks, raw
 from .pieces import like
 from .placements import DTensor
@@ -188,6 +189,11 @@ class GatherUnit(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         unit, ctx.run.wholes = ctx.run.unit, None
+        if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in gradients):
+            raise RuntimeError(
+                f"parameter `{printable(unit.held[0].tensor.path)}`, and what is gathered with it: gradients of gradients do not come "
+                "through a unit of FSDP\n  = help: gather parameter by parameter, with parallelize(..., units=False)"
+            )
         some = next(g for g in gradients if g is not None)
         count, sections = len(unit.steps[0].pieces), []
         for i, gradient in enumerate(gradients):
