@@ -21,7 +21,7 @@ put inputs and outputs into their layouts (boundaries.py), show parameters gathe
 DTensors (mixing.py; rows of a table that is cut are looked up by embeddings.py). Under these stand placements.py, communication.py,
 and the state that modules share (state.py).
 
-checkpoints.py has a run of training on disk.
+checkpoints.py has a run of training on disk; notes.py what errors of a backward pass are told.
 
 Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/tensor/parallel/style.py), transformers 5.23
 (distributed/tensor_parallel.py) for its styles of experts.

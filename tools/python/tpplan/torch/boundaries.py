@@ -1,11 +1,13 @@
 """Boundaries of modules: inputs and outputs go to the layouts that the manifest says, by DTensor over the model axes."""
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
 from .. import slices
 from ..files import printable
-from .communication import Gather, Step, step_of
+from .communication import Gather, step_of
 from .placements import DTensor, Partial, Replicate, Shard, counted, from_local, left, placement, redistributed
 from .state import cutting_of, own_tensors
 
@@ -14,7 +16,7 @@ UNSAVED = (nn.Linear.forward, nn.Embedding.forward)
 
 
 def _name(path):
-    return f"module `{printable(path)}`"
+    return f"module `{printable(path)}`" if path else "the model itself"
 
 
 def read_layouts(state):
@@ -157,7 +159,8 @@ def _gather_fused(state, path, result, fused, module):
     axes = [axis for axis in weight.spec[0] if axis in state.model_axes]
     for i in range(len(axes), 0, -1):
         step = step_of(cutting_of(state, weight), state.mesh, 0, axes[:i])
-        result = Gather.apply(result, Step(result.ndim - 1, step.group, step.before, step.pieces, step.index), False)
+        step = replace(step, dim=result.ndim - 1, place=state.names[path])
+        result = Gather.apply(result, step, False)
     return result
 
 

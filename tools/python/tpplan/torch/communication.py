@@ -6,6 +6,8 @@ import torch
 
 from .. import slices
 from ..compiled import said_by_first
+from ..files import printable
+from .notes import passing
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class Step:
     before: tuple
     pieces: tuple
     index: int
+    place: str = "a piece"  # whose dim it is, for people
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def step_of(cutting, device_mesh, dim, axes):
     pieces = tuple(
         tuple(e - b for b, e in (slices.chunk(*run, sizes[axis], i) for run in runs)) for i in range(sizes[axis])
     )
-    return Step(dim, device_mesh.get_group(axis), tuple(e - b for b, e in runs), pieces, cutting.coordinate[axis])
+    before, place = tuple(e - b for b, e in runs), f"`{printable(cutting.path)}`"
+    return Step(dim, device_mesh.get_group(axis), before, pieces, cutting.coordinate[axis], place)
 
 
 def pieces_of_ranks(whole, step):
@@ -133,11 +137,12 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, local, step, sums):
-        ctx.step, ctx.sums = step, sums
+        ctx.step, ctx.sums, ctx.place = step, sums, step.place
         return all_gather(local, step)
 
     @staticmethod
     def backward(ctx, gradient):
+        passing(ctx)
         return (Scatter if ctx.sums else Cut).apply(gradient, ctx.step), None, None
 
 
@@ -146,11 +151,12 @@ class Cut(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, whole, step):
-        ctx.step = step
+        ctx.step, ctx.place = step, step.place
         return pieces_of_ranks(whole, step)[step.index].clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def backward(ctx, gradient):
+        passing(ctx)
         return Gather.apply(gradient, ctx.step, False), None
 
 
@@ -159,36 +165,39 @@ class Scatter(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, whole, step):
-        ctx.step = step
+        ctx.step, ctx.place = step, step.place
         return _reduce_scatter(whole, step)
 
     @staticmethod
     def backward(ctx, gradient):
+        passing(ctx)
         return Gather.apply(gradient, ctx.step, True), None
 
 
 class SumGradient(torch.autograd.Function):
-    """The same value; its gradient is summed over the ranks of an axis."""
+    """The same value; its gradient is summed over the ranks of an axis. `place` says whose it is, for people."""
 
     @staticmethod
-    def forward(ctx, value, group):
-        ctx.group = group
+    def forward(ctx, value, group, place="a value"):
+        ctx.group, ctx.place = group, place
         return value.view_as(value)
 
     @staticmethod
     def backward(ctx, gradient):
-        return SumOpen.apply(gradient, ctx.group), None
+        passing(ctx)
+        return SumOpen.apply(gradient, ctx.group, ctx.place), None, None
 
 
 class SumOpen(torch.autograd.Function):
-    """The sum of every rank's value over an axis; its gradient is whole on every rank, and is the terms', too."""
+    """The sum of every rank's value over an axis; its gradient is whole on every rank, and is the terms', too. `place` as above."""
 
     @staticmethod
-    def forward(ctx, value, group):
-        ctx.group = group
+    def forward(ctx, value, group, place="a value"):
+        ctx.group, ctx.place = group, place
         sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
         return torch.ops._c10d_functional.wait_tensor(sent)
 
     @staticmethod
     def backward(ctx, gradient):
-        return SumGradient.apply(gradient, ctx.group), None
+        passing(ctx)
+        return SumGradient.apply(gradient, ctx.group, ctx.place), None, None

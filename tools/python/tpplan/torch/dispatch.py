@@ -57,7 +57,7 @@ def dealt_out(state, path, module, original, names):
         given = dict(zip(names, args)) | kwargs
         tokens, chosen, weights = (_plain(given.pop(name)) for name in names[:3])
         for group in groups:
-            tokens, weights = SumGradient.apply(tokens, group), SumGradient.apply(weights, group)
+            tokens, weights = (SumGradient.apply(value, group, state.names[path]) for value in (tokens, weights))
         rows = ((chosen >= begin) & (chosen < end)).nonzero(as_tuple=True)
         mine = _first(tokens[rows[:-1]], tokens), _first(chosen[rows], chosen), _first(weights[rows], weights)
         mine = mine[0], mine[1][..., None] - begin, mine[2][..., None]
@@ -67,7 +67,7 @@ def dealt_out(state, path, module, original, names):
         out = out.reshape(-1, out.shape[-1])[: len(rows[0])].to(tokens.dtype)
         summed = tokens.new_zeros((*tokens.shape[:-1], out.shape[-1])).index_put(rows[:-1], out, accumulate=True)
         summed = from_local(summed, state.model_mesh, open_sum, summed.shape)
-        return gathered(summed)
+        return gathered(summed, state.names[path])
 
     return forward
 

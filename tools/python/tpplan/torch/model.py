@@ -8,6 +8,7 @@ from ..manifest import ManifestError, check_buffers, check_mesh, check_parameter
 from .checks import check_loss, check_modules, check_shards, check_sources, facts
 from .communication import said_by_first_rank
 from .modules import wrap_modules
+from .notes import note_backward_passes
 from .placements import DeviceMesh, need_dtensor
 from .state import make_state
 from .values import spread_module
@@ -75,6 +76,7 @@ def parallelize(
         state, model, any(manifest.fsdp_units) if units is None else units
     )  # "" is the model, which nobody named
     model._tpplan_state = state
+    note_backward_passes()
     return model
 
 

@@ -91,7 +91,7 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
             with views(state, module, plain, {"bias": bias_of(plain_way, bias)} if adds_open_bias else {}):
                 result = original(*args, **kwargs)
             if style == "mla_kv_a_proj":
-                result = sum_rope_gradient(state, result, rope)
+                result = sum_rope_gradient(state, path, result, rope)
             summed = give(plain_way, result) if plain_way else None
             for value in outputs if summed is None else ():
                 result = prepare_output(state, path, value, result, fused, module)
@@ -100,7 +100,7 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
                 bias = bias.to(result.dtype)
                 result = result + (ensure_dtensor(bias, state.model_mesh) if isinstance(result, DTensor) else bias)
             if (spread_here or ends_plain) and not outputs:
-                result = map_tensors(result, lambda t: gathered(t) if isinstance(t, DTensor) else t)
+                result = map_tensors(result, lambda t: gathered(t, state.names[path]) if isinstance(t, DTensor) else t)
             return result
 
     def rematerialised(*args, **kwargs):

@@ -6,6 +6,7 @@ import re
 import torch
 
 from ..manifest import ManifestError
+from .notes import carrying, passing
 
 try:
     from torch.distributed.device_mesh import DeviceMesh
@@ -89,8 +90,8 @@ def redistributed(tensor, placements, place, sent=None):
     are DTensor.redistribute's dtypes, with which gradients come back over it where nothing moves, too."""
     wanted = counted(placements, tensor.ndim, place)
     if not sent and list(tensor.placements) == wanted:
-        return tensor
-    return tensor.redistribute(placements=wanted, **(sent or {}))
+        return carrying(tensor, place)
+    return carrying(tensor.redistribute(placements=wanted, **(sent or {})), place)
 
 
 def takes_dtypes():
@@ -98,34 +99,37 @@ def takes_dtypes():
     return {"forward_dtype", "backward_dtype"} <= set(inspect.signature(DTensor.redistribute).parameters)
 
 
-def gathered(tensor):
-    """The whole of a DTensor, plain, on every rank."""
+def gathered(tensor, place="a value that is put together"):
+    """The whole of a DTensor, plain, on every rank. `place` says whose value it is, for people."""
     whole = [Replicate()] * tensor.device_mesh.ndim
-    return own(tensor.redistribute(placements=whole).to_local(), is_fresh=_was_sent(tensor, whole))
+    moved = carrying(tensor.redistribute(placements=whole), place)
+    return own(moved.to_local(), _was_sent(tensor, whole), place)
 
 
 class Own(torch.autograd.Function):
     """The same value in the same memory, as a tensor of its own."""
 
     @staticmethod
-    def forward(ctx, value):
+    def forward(ctx, value, place):
+        ctx.place = place
         return value.detach()
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient
+        passing(ctx)
+        return gradient, None
 
 
-def own(value, is_fresh):
+def own(value, is_fresh, place="a value"):
     """What DTensor.to_local gave, as a tensor that may be changed in place, which autograd lets nobody do to such a view. Only where
     nothing else is in this memory (`is_fresh`): a DTensor that a backward pass needs does not count what is changed under it."""
-    return Own.apply(value) if is_fresh and value.requires_grad and torch.is_grad_enabled() else value
+    return Own.apply(value, place) if is_fresh and value.requires_grad and torch.is_grad_enabled() else value
 
 
 def left(tensor, placements, place, is_fresh, sent=None):
     """What leaves a module: a DTensor brought to these placements, as a plain tensor. `is_fresh`: nothing needs it as it is."""
     moved = redistributed(tensor, placements, place, sent)
-    return own(moved.to_local(), is_fresh or _was_sent(tensor, moved.placements))
+    return own(moved.to_local(), is_fresh or _was_sent(tensor, moved.placements), place)
 
 
 def _was_sent(tensor, placements):

@@ -30,6 +30,7 @@ class PlainLinear:
     takes: int
     sums: tuple | None
     terms: tuple
+    place: str  # its name for people
 
 
 def plain_linear(state, module, forward, boundary):
@@ -65,6 +66,7 @@ def plain_linear(state, module, forward, boundary):
         held[0].value.to_local().shape[1],
         tuple(g for (g, n), p, q in zip(groups, product, target) if n > 1 and p != q) if summed else None,
         tuple(n for (_, n), p in zip(groups, product) if p.is_partial()),
+        state.names[boundary.path],
     )
 
 
@@ -88,7 +90,7 @@ def take(plain, args, kwargs):
     if not value.ndim or value.shape[-1] != plain.takes:
         return False
     for group in plain.gradient_sums:
-        value = SumGradient.apply(value, group)
+        value = SumGradient.apply(value, group, plain.place)
     holder[key] = value
     return True
 
@@ -131,5 +133,5 @@ def give(plain, result):
     if plain.sums is None or isinstance(result, DTensor):
         return None
     for group in plain.sums:
-        result = SumOpen.apply(result, group)
+        result = SumOpen.apply(result, group, plain.place)
     return result

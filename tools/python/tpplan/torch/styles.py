@@ -28,9 +28,9 @@ def rope_size(model):
     return getattr(config, "qk_rope_head_dim", None)
 
 
-def sum_rope_gradient(state, result, size):
+def sum_rope_gradient(state, path, result, size):
     """mla_kv_a_proj: the rope columns go past the column-sharded projection, which sums the gradient of the others."""
     passed, rope = result.split([result.shape[-1] - size, size], -1)
     for axis in state.model_axes:
-        rope = SumGradient.apply(rope, state.mesh.get_group(axis))
+        rope = SumGradient.apply(rope, state.mesh.get_group(axis), state.names[path])
     return torch.cat([passed, rope], -1)

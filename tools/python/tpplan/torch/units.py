@@ -15,6 +15,7 @@ import torch
 from .. import slices
 from ..files import printable
 from .communication import joined, padded, pieces_of_ranks, raw
+from .notes import passing
 from .pieces import like
 from .placements import DTensor
 from .views import viewing
@@ -33,6 +34,7 @@ class Unit:
     slots: list = field(default_factory=list)  # how many numbers of each a rank sends
     ends: list = field(default_factory=list)
     are_even: list = field(default_factory=list)  # pieces that stand one behind the other in the whole
+    place: str = ""  # whose tensors these are, for people
     next: object = None  # the unit that ran behind this one in the last step
     ahead: object = None  # (out, work, versions) of a gathering that was begun
 
@@ -41,6 +43,8 @@ class Unit:
         self.slots = [n * math.prod(_others(shape, step)) for n, (shape, step) in zip(self.lengths, self.pairs())]
         self.ends = list(itertools.accumulate(self.slots))
         self.are_even = [s.dim == 0 and len(s.before) == 1 and len({*s.pieces}) == 1 for s in self.steps]
+        others = f" and {len(self.held) - 1} more of its unit" if self.held[1:] else ""
+        self.place = f"parameter `{printable(self.held[0].tensor.path)}`{others}"
 
     def pairs(self):
         return list(zip(self.shapes, self.steps))
@@ -119,7 +123,7 @@ class Run:
     """One run of a unit's module, and the whole tensors that it holds."""
 
     def __init__(self, unit, previous):
-        self.unit, self.previous, self.wholes, self.ahead = unit, previous, None, None
+        self.unit, self.previous, self.wholes, self.ahead, self.place = unit, previous, None, None, unit.place
         self.versions, self.storages = unit.versions(), {}
 
     def hold(self, wholes):
@@ -179,7 +183,7 @@ class GatherUnit(torch.autograd.Function):
     @staticmethod
     def forward(ctx, run, *parameters):
         ctx.set_materialize_grads(False)
-        ctx.run, ahead, run.unit.ahead = run, run.unit.ahead, None
+        ctx.run, ctx.place, ahead, run.unit.ahead = run, run.unit.place, run.unit.ahead, None
         if ahead is not None and ahead[2] != run.versions:  # of values that are no more
             ahead[1].wait()
             ahead = None
@@ -188,6 +192,7 @@ class GatherUnit(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
+        passing(ctx)
         unit, ctx.run.wholes = ctx.run.unit, None
         if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in gradients):
             raise RuntimeError(

@@ -9,6 +9,7 @@ import torch
 from .. import slices
 from ..files import printable
 from .communication import Cut, Gather, SumGradient, step_of
+from .notes import passing
 from .placements import DTensor, ensure_dtensor, from_local, placement
 from .state import Held, cutting_of, is_fused
 
@@ -30,22 +31,24 @@ class Way:
     is_fused: bool
     placements: tuple
     as_it_is: bool  # a DTensor is shown as it is held
+    place: str  # whose gradient it is, for people
 
 
 class Shown(torch.autograd.Function):
     """A parameter as another DTensor in the same memory; its gradient is brought to the parameter's placements."""
 
     @staticmethod
-    def forward(ctx, value):
+    def forward(ctx, value, place):
         ctx.set_materialize_grads(False)
-        ctx.placements = value.placements
+        ctx.placements, ctx.place = value.placements, place
         return DTensor(value._local_tensor.detach(), value._spec, requires_grad=value.requires_grad)
 
     @staticmethod
     def backward(ctx, gradient):
+        passing(ctx)
         if gradient is None or gradient.placements == ctx.placements:
-            return gradient
-        return gradient.redistribute(placements=ctx.placements)
+            return gradient, None
+        return gradient.redistribute(placements=ctx.placements), None
 
 
 def way_of(state, tensor):
@@ -71,6 +74,7 @@ def way_of(state, tensor):
         fused,
         tuple(placement(text) for text in slices.placements_of(spec, {}, mesh)),
         state.model_mesh is state.mesh and not data_sums and not moves and not fused,
+        f"parameter `{printable(tensor.path)}`",
     )
 
 
@@ -83,9 +87,9 @@ def _groups_to_sum(state, tensor, axes):
     )
 
 
-def sum_gradient(local, groups):
+def sum_gradient(local, groups, place):
     for group in groups if torch.is_grad_enabled() else ():
-        local = SumGradient.apply(local, group)
+        local = SumGradient.apply(local, group, place)
     return local
 
 
@@ -122,17 +126,17 @@ def _make_view(state, value, plain):
         and type(value) is DTensor
         and not torch.compiler.is_compiling()
     ):
-        return Shown.apply(value)
+        return Shown.apply(value, way.place)
     local = state.gathered.get(id(value))
     if local is None:
         local = value.to_local() if isinstance(value, DTensor) else value.view_as(value)
         if not held.is_parameter:
             return local
-        local = sum_gradient(local, way.data_sums)
+        local = sum_gradient(local, way.data_sums, way.place)
         for step, sums in way.moves:
             local = Cut.apply(local, step) if sums is None else Gather.apply(local, step, sums)
     if plain or state.model_mesh is None:
-        return sum_gradient(local, way.open_sums)
+        return sum_gradient(local, way.open_sums, way.place)
     if way.is_fused:
         raise ValueError(
             f"parameter `{printable(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
