@@ -10,10 +10,13 @@ bridge.needs("torch")
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import Shard, distribute_tensor  # noqa: E402
 
 import models  # noqa: E402
 import test_torch_training as training  # noqa: E402
 from bridge import mesh_of, ranks  # noqa: E402, F401
+from tpplan import compare_transformers  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import torch_module  # noqa: E402
@@ -134,3 +137,31 @@ def test_a_compiled_model_computes_as_one_process_does(tmp_path, ranks, name):  
         pytest.skip("inductor needs a compiler")
     graph, plan = torch_module.model_graph(make(name)), CASES[name][1]
     ranks.run(2, compiles, name, str(bridge.compile_manifest(tmp_path, graph, plan if plan is UNITS else HEAD + plan)))
+
+
+def unasked(x):
+    """Of one of two DTensors that leave a graph nobody asks a gradient."""
+    one, other = x * 2, x * 3
+    torch._dynamo.graph_break()
+    return one.sum() + other.detach().sum()
+
+
+def turned(x):
+    """A view of a DTensor leaves a graph."""
+    view = x.view(2, 2, 4)
+    torch._dynamo.graph_break()
+    return view.sum() * 2
+
+
+@pytest.mark.parametrize("step, said", [(unasked, "Expected a DTensor tangent"), (turned, "as_strided not supported")])
+def test_dtensors_between_graphs_are_why_steps_of_keras_are_not_compiled(step, said):
+    """Keras' step is many graphs. Where torch passes this, tpplan.keras_torch.steps may compile it."""
+    with compare_transformers.fake_ranks(2):
+        mesh = init_device_mesh("cpu", (2,))
+        x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(1)]).requires_grad_()
+        torch._dynamo.reset()
+        torch.compile(step, backend="eager")(x).full_tensor().backward()
+        assert x.grad is not None
+        torch._dynamo.reset()
+        with pytest.raises(RuntimeError, match=said):
+            torch.compile(step, backend="aot_eager")(x).full_tensor().backward()

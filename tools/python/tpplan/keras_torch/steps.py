@@ -64,7 +64,11 @@ def losses(original, self):
 
 @functools.cache
 def _say_not_compiled():
-    logging.getLogger("tpplan").warning("jit_compile=True is left out: steps of a distributed model are not compiled")
+    logging.getLogger("tpplan").warning(
+        "jit_compile=True is left out, and steps of the distributed model run uncompiled: Keras' step is several graphs for "
+        "torch.compile, and DTensors that pass from one to the next fail there (torch: `Expected a DTensor tangent`)\n"
+        "  = help: compile with jit_compile=False, or take the JAX backend, whose steps are compiled"
+    )
 
 
 def make_function(name, original, self, *args, **kwargs):
