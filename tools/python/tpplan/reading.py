@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from .compiled import warn_user
 from .files import printable
 from .load_library import LoadWarning, Weights
-from .manifest import EXPORT_AGAIN, Manifest, ManifestError
+from .manifest import EXPORT_AGAIN, Manifest, ManifestError, load_manifest
 from .memory import target_of
 from .paths import join
+from .placed import check_placed, is_placed, placed_rank
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def load(
     `manifest`: a path, a dict, or what load_manifest gave. `weights`: a safetensors file, a folder of them, their index, or a
     folder that `tpplan-exec save` wrote, by whatever manifest and mesh. `into`: an nn.Module, of which every parameter is read,
     and every buffer that the weights have; or {path: torch tensor, DTensor, numpy array or bytearray}, some or all of the
-    manifest's. `rank`: the manifest's; without it the place on the DTensors' mesh, else in torch.distributed, else 0.
+    manifest's. DTensors must be cut as the manifest says, over meshes whose axes have its names (some of them, in any order) or
+    stand in its order. `rank`: the manifest's; without it the place on the DTensors' meshes, else in torch.distributed, else 0.
 
     `prefix`: the path of the module that `into` is of the manifest's model: one layer, one stage; paths are then that module's own.
     A stage of several: {module of `into`: its path in the manifest}, such as {"layers.0": "layers.16", "layers.1": "layers.17"}.
@@ -81,8 +83,18 @@ def load(
     of is then whole, and the rest may hold anything."""
     asked, buffers = _asked_of(into)
     weights = _given(weights, rename, fuse, dtype)
-    with _opened(manifest, weights, _rank_of(asked) if rank is None else rank) as opened:
-        targets = _targets_of(opened, asked, buffers, prefix)
+    prefixes = prefix if isinstance(prefix, dict) else {"": prefix}
+    full = {_full_path(path, prefixes): value for path, value in asked.items()}
+    placed = {path: value for path, value in full.items() if is_placed(value)}
+    if placed:
+        manifest = load_manifest(manifest)
+        placed = {path: v for path, v in placed.items() if path in manifest.parameters or path in manifest.buffers}
+    if rank is None:
+        rank = placed_rank(manifest, placed, full) if placed else _own_rank()
+    with _opened(manifest, weights, rank) as opened:
+        targets = _targets_of(opened, asked, buffers, prefixes)
+        for path, value in placed.items():
+            check_placed(manifest, rank, path, value)
         return _read(opened, targets, on_module, progress, threads, staging, checksums)
 
 
@@ -220,15 +232,8 @@ def _dtype_of(dtype):
     return getattr(getattr(dtype, "dtype", dtype), "name", None) or str(dtype).removeprefix("torch.")
 
 
-def _rank_of(asked):
-    """The place of this process on the mesh of the DTensors; where there are none, in torch.distributed."""
-    for value in asked.values():
-        mesh = getattr(value, "device_mesh", None)
-        if mesh is not None:
-            rank = 0
-            for size, index in zip(mesh.shape, mesh.get_coordinate() or ()):
-                rank = rank * size + index
-            return rank
+def _own_rank():
+    """The place of this process in torch.distributed; where there is none, 0."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
@@ -243,9 +248,8 @@ def _own_threads():
     return max(1, len(os.sched_getaffinity(0)) // int(here))
 
 
-def _targets_of(opened, asked, buffers, prefix=""):
-    """{path: (Tensor, Target)} of what is filled. Of a module this is all below `prefix`, but for buffers that are not kept."""
-    prefixes = prefix if isinstance(prefix, dict) else {"": prefix}
+def _targets_of(opened, asked, buffers, prefixes):
+    """{path: (Tensor, Target)} of what is filled. Of a module this is all below its prefixes, but for buffers that are not kept."""
     for path, tensor in opened.tensors.items():
         for own, full in prefixes.items() if buffers is not None and not tensor.is_buffer else ():
             below = _moved(path, full, own)
