@@ -146,3 +146,7 @@ def test_the_benchmark_of_loaders_prints_each_and_compares_what_they_bring():
     _, _, *rows = result.stdout.splitlines()
     assert len(rows) == 2 and all(re.fullmatch(r" +[\d.]+ +[\d.]+ +\d+", row[44:]) for row in rows), rows
     assert "bench_loaders.py" in (ROOT / "tools/python/README.md").read_text()
+    env = os.environ | {"TPPLAN": PROGRAM, "TPPLAN_LOAD": "/nowhere.so"}
+    result = subprocess.run(command[:-1], capture_output=True, text=True, timeout=200, env=env)
+    assert result.returncode == 1 and "nothing was measured" in result.stderr
+    assert "not here: " in result.stdout and "cannot be loaded: /nowhere.so" in result.stdout
