@@ -249,3 +249,32 @@ def test_parts_that_are_not_what_is_stored_are_refused(made, tmp_path):
     save_file({path: value[:-1].contiguous() for path, value in fused.items()}, tmp_path / "w.safetensors")
     with pytest.raises(tpplan.LoadError, match=r"the parts do not add up to \[31, 16\], which is stored"):
         check(manifests["apart"], tmp_path / "w.safetensors", apart, fuse=FUSE)
+
+
+def test_memory_that_is_no_plain_memory_is_refused_and_autograd_hears_of_what_is_written(made):
+    import numpy as np
+
+    folder, manifests, fused, apart = made
+    path = next(iter(apart))
+    rank_0 = cut(m.load_manifest(manifests["apart"]), path, apart[path], 0)
+
+    def load(value):
+        tpplan.load(manifests["apart"], folder / "apart.safetensors", into={path: value}, rank=0)
+        return value
+
+    swapped = np.zeros(tuple(rank_0.shape), ">f4")
+    for value, says in (
+        (swapped, "has its bytes in the other order"),
+        (torch._neg_view(torch.zeros_like(rank_0)), "is a view that negates"),
+        (torch.zeros_like(rank_0).to_sparse(), "is sparse_coo, not strided"),
+    ):
+        with pytest.raises(m.ManifestError, match=says):
+            load(value)
+    assert not swapped.any()
+    weight = torch.nn.Parameter(torch.zeros_like(rank_0))
+    loss = (weight * weight).sum()  # whose gradient is of the values that were there
+    assert torch.equal(load(weight), rank_0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with torch.inference_mode():
+        assert torch.equal(load(torch.zeros_like(rank_0)), rank_0)

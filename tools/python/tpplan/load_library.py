@@ -7,6 +7,7 @@ import shutil
 import sys
 import sysconfig
 
+from .files import printable
 from .manifest import ManifestError
 
 NAME, VERSION = "libtpplan_load.so", 2
@@ -180,6 +181,9 @@ class Weights:
         def renamed(_, stored):
             try:
                 name = None if raised else rename(stored.decode())
+                if name is not None and not isinstance(name, str):
+                    reason = f"makes {type(name).__name__} of `{printable(stored.decode())}`"
+                    raise ManifestError("`rename`", reason, "return a name, or None for what is left out")
                 kept[:] = [] if name is None else [ctypes.create_string_buffer(name.encode())]
             except BaseException as error:
                 raised.append(error)

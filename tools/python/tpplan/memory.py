@@ -10,10 +10,18 @@ MAKE_ONE = "give memory that is whole and can be written: contiguous, of the hos
 
 
 class Target:
-    """Where a tensor goes. `owner` keeps the memory; `finish`, where there is one, is called when it is filled, and copies it on."""
+    """Where a tensor goes. `owner` keeps the memory; `finish`, where there is one, is called when it is filled, and copies it on;
+    `local` is the tensor of torch whose values these are."""
 
-    def __init__(self, address, size, owner, finish=None):
-        self.address, self.size, self.owner, self.finish = address, size, owner, finish
+    def __init__(self, address, size, owner, finish=None, local=None):
+        self.address, self.size, self.owner, self.finish, self.local = address, size, owner, finish, local
+
+
+def mark_written(target):
+    """Tells autograd that a tensor of torch changes, as a change in place does: a graph that was made of it is then refused, and
+    has no gradients of values that it never saw."""
+    if target.local is not None and not target.local.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(target.local)
 
 
 def target_of(path, tensor, value, is_written=True):
@@ -32,6 +40,8 @@ def target_of(path, tensor, value, is_written=True):
     plain = isinstance(value, (bytes, bytearray, memoryview)) and view.format in "Bbc"
     if not plain:
         _check(where, tensor, tuple(value.shape), value.dtype.name)
+        if not value.dtype.isnative:
+            raise ManifestError(where, "has its bytes in the other order", "give an array in this machine's byte order")
     elif view.nbytes != tensor.bytes:
         raise ManifestError(where, f"has {view.nbytes} bytes, and this rank holds {tensor.bytes}", _give(tensor))
     if (view.readonly and is_written) or not view.c_contiguous:
@@ -46,6 +56,8 @@ def target_of(path, tensor, value, is_written=True):
 def _as_bytes(value, is_written):
     """A buffer of an array, whose type may be one that buffers have no word for."""
     if not hasattr(value, "__array_interface__") or not hasattr(value, "view"):
+        if hasattr(value, "aval"):
+            raise TypeError("arrays of JAX do not change: tpplan.jax.load makes them of the memory that is read into")
         if hasattr(value, "shape") and not isinstance(value, memoryview):
             raise TypeError("it is neither an array of numpy nor a tensor of torch")
         return value
@@ -58,6 +70,10 @@ def _of_torch(torch, where, tensor, value, is_written):
     with torch.no_grad():
         local = value.to_local() if hasattr(value, "to_local") else value.detach()
     _check(where, tensor, tuple(local.shape), str(local.dtype).removeprefix("torch."))
+    if local.layout != torch.strided:
+        raise ManifestError(where, f"is {str(local.layout).removeprefix('torch.')}, not strided", MAKE_ONE)
+    if local.is_neg() or local.is_conj():
+        raise ManifestError(where, "is a view that negates or conjugates its memory", "give what it is a view of")
     if not local.is_contiguous():
         raise ManifestError(where, "is not contiguous", MAKE_ONE)
     if local.device.type == "meta":
@@ -68,8 +84,8 @@ def _of_torch(torch, where, tensor, value, is_written):
             return Target(there.data_ptr(), there.nbytes, there)
         there = torch.empty(local.shape, dtype=local.dtype, pin_memory=local.device.type == "cuda")
         # Pinned memory is used again only when the copy from it is done, in the order of the current stream.
-        return Target(there.data_ptr(), there.nbytes, there, lambda: local.copy_(there, non_blocking=True))
-    return Target(local.data_ptr(), local.numel() * local.element_size(), local)
+        return Target(there.data_ptr(), there.nbytes, there, lambda: local.copy_(there, non_blocking=True), local)
+    return Target(local.data_ptr(), local.numel() * local.element_size(), local, local=local)
 
 
 def is_host_memory(tensor):

@@ -108,8 +108,6 @@ def _axes_of(manifest, path, mesh):
 
 def _text_of(placement):
     """A placement of torch as manifests write it."""
-    if placement.is_replicate():
-        return "Replicate"
     factor = getattr(placement, "split_factor", None)
     if not hasattr(placement, "dim"):
         return type(placement).__name__

@@ -11,7 +11,7 @@ from .compiled import warn_user
 from .files import printable
 from .load_library import LoadWarning, Weights
 from .manifest import EXPORT_AGAIN, Manifest, ManifestError, load_manifest
-from .memory import target_of
+from .memory import mark_written, target_of
 from .paths import join
 from .placed import check_placed, is_placed, placed_rank
 
@@ -29,12 +29,13 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights that are otherwise than the model, wherever weights are taken: with the `rename`, `fuse` and `dtype` of `load`."""
+    """Weights that are otherwise than the model, wherever weights are taken: with the `rename`, `fuse`, `dtype` and `share` of `load`."""
 
     weights: object
     rename: object = None
     fuse: object = None
     dtype: object = None
+    share: object = None
 
 
 def load(
@@ -47,6 +48,7 @@ def load(
     rename=None,
     fuse=None,
     dtype=None,
+    share=None,
     on_module=None,
     progress=None,
     threads=0,
@@ -72,6 +74,10 @@ def load(
     {"parts": [...], "groups": 2}. `dtype`: "manifest" casts what the weights have in another type of floating point to the manifest's;
     a type, such as torch.float32, is that of `into`, whatever the manifest says; a LoadWarning says where precision is lost.
 
+    `share=True`: every rank of the DTensors' mesh calls it, for the same tensors; what several of them hold is read by one, each by another
+    part, and sent to the others by the mesh's process groups, so that each byte is read once in the whole job. Where one of them
+    fails, all raise.
+
     on_module(path) is called, on this thread, once all that is read of a module has its values, while other threads read on:
     inner modules before those around them, "" at the end. progress(done_bytes, total_bytes) is called ten times a second.
     `threads` read (0: one for each processor, shared with the ranks that torchrun started here), `staging` is the memory that they
@@ -82,27 +88,43 @@ def load(
     anything is written. What fails later (a disk, a checksum, a callback) raises LoadError, or what the callback raised; what was told
     of is then whole, and the rest may hold anything."""
     asked, buffers = _asked_of(into)
-    weights = _given(weights, rename, fuse, dtype)
+    weights = _given(weights, rename, fuse, dtype, share)
+    for name, value in {"rank": rank or 0, "threads": threads, "staging": staging}.items():
+        if not hasattr(value, "__index__") or value < 0:
+            raise ManifestError(f"`{name}`", f"is {printable(repr(value))}", "give a number from 0 on, or leave it out")
     prefixes = prefix if isinstance(prefix, dict) else {"": prefix}
     full = {_full_path(path, prefixes): value for path, value in asked.items()}
     placed = {path: value for path, value in full.items() if is_placed(value)}
-    if placed:
-        manifest = load_manifest(manifest)
-        placed = {path: v for path, v in placed.items() if path in manifest.parameters or path in manifest.buffers}
-    if rank is None:
-        rank = placed_rank(manifest, placed, full) if placed else _own_rank()
-    with _opened(manifest, weights, rank) as opened:
+
+    def open_targets(stack):
+        of, known = manifest, {}
+        if placed:
+            of = load_manifest(manifest)
+            known = {path: v for path, v in placed.items() if path in of.parameters or path in of.buffers}
+        own = rank if rank is not None else placed_rank(of, known, full) if known else _own_rank()
+        opened = stack.enter_context(_opened(of, weights, own))
         targets = _targets_of(opened, asked, buffers, prefixes)
-        for path, value in placed.items():
-            check_placed(manifest, rank, path, value)
-        return _read(opened, targets, on_module, progress, threads, staging, checksums)
+        for path, value in known.items():
+            check_placed(of, own, path, value)
+        return opened, targets
+
+    with contextlib.ExitStack() as stack:
+        if not weights.share:
+            return _read(*open_targets(stack), on_module, progress, threads, staging, checksums)
+        from .torch.shared import Sharing, mesh_of, whole_dims
+
+        dims = {path: whole_dims(value) if is_placed(value) else () for path, value in asked.items()}
+        sharing = Sharing(mesh_of(placed), dims)
+        return _read_shared(sharing, lambda: open_targets(stack), on_module, progress, threads, staging, checksums)
 
 
-def read_new(manifest, weights, rank, make, threads=0, rename=None):
+def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None):
     """{path: make(shape, dtype)}, filled: all that `rank` holds, but for buffers that the weights lack. Names that are tied
-    share one."""
-    with _opened(manifest, _given(weights, rename), rank) as opened:
-        made, values, targets = {}, {}, {}
+    share one. With `sharing` (torch.shared.Sharing) every rank of its mesh calls it."""
+    made, values, targets = {}, {}, {}
+
+    def open_targets(stack):
+        opened = stack.enter_context(_opened(manifest, _given(weights, rename), rank))
         for path, tensor in opened.tensors.items():
             if not tensor.is_stored:
                 continue
@@ -110,31 +132,43 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None):
                 made[tensor.twin] = make(tensor.shape, tensor.dtype)
                 targets[path] = tensor, target_of(path, tensor, made[tensor.twin])
             values[path] = made[tensor.twin]
-        _read(opened, targets, threads=threads)
+        return opened, targets
+
+    with contextlib.ExitStack() as stack:
+        if sharing is None:
+            _read(*open_targets(stack), threads=threads)
+        else:
+            _read_shared(sharing, lambda: open_targets(stack), threads=threads)
         return values
 
 
 def save_own(manifest, rank, folder, values):
     """Writes what `rank` writes of {path: value}, all that the manifest has, into a folder that is there."""
-    with _opened(manifest, None, rank) as opened:
+    with _opened(manifest, None, rank, is_saved=True) as opened:
         targets = {path: target_of(path, tensor, values[path], False) for path, tensor in opened.tensors.items()}
         opened.save(folder, [(opened.tensors[path], t.address, t.size) for path, t in targets.items()])
 
 
-def _given(weights, rename=None, fuse=None, dtype=None):
+def _given(weights, rename=None, fuse=None, dtype=None, share=None):
     """Weights as a Checkpoint; what is said twice is an error."""
     if not isinstance(weights, Checkpoint):
-        return Checkpoint(weights, rename, fuse, dtype)
-    for name, value in (("rename", rename), ("fuse", fuse), ("dtype", dtype)):
+        return Checkpoint(weights, rename, fuse, dtype, share)
+    values = {"rename": rename, "fuse": fuse, "dtype": dtype, "share": share}
+    for name, value in values.items():
         if value is not None and getattr(weights, name) is not None:
             raise ManifestError(f"`{name}`", "is given twice", "give it in the Checkpoint alone")
-    values = {"rename": rename, "fuse": fuse, "dtype": dtype}
     return replace(weights, **{name: value for name, value in values.items() if value is not None})
 
 
 @contextlib.contextmanager
-def _opened(manifest, weights, rank):
+def _opened(manifest, weights, rank, is_saved=False):
     given = _given(weights)
+    if not isinstance(given.weights, (str, bytes, os.PathLike)) and not is_saved:
+        raise ManifestError(
+            "`weights`",
+            f"{type(given.weights).__name__} is no path",
+            "name a file, an index or a folder of safetensors",
+        )
     rules, dtype = _rules_of(given.fuse), _dtype_of(given.dtype)
     opened = Weights(*_text_of(manifest), given.weights, rank, _function_of(given.rename), rules, dtype)
     try:
@@ -158,6 +192,8 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
         if on_module is not None:
             done.fill(path)
 
+    for _, target in targets.values():
+        mark_written(target)
     is_told = on_module is not None or any(target.finish is not None for _, target in targets.values())
     read, needed = opened.read(
         [(tensor, target.address, target.size) for tensor, target in targets.values()],
@@ -169,6 +205,66 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
     )
     filled = {tensor.path for tensor, _ in targets.values()}
     return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
+
+
+def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
+    """_read by all ranks of a mesh, each of which reads a part of what they hold alike, and is sent the rest. open_targets() gives what
+    _read takes. Where one of them fails, nobody waits for it, and all raise."""
+    from .torch.shared import BATCH
+    from .torch.weights import fail_together
+
+    failure, read, needed, done_bytes = None, 0, 0, 0
+
+    def tried(work, *arguments):
+        nonlocal failure
+        try:
+            return work(*arguments) if failure is None else None
+        except BaseException as error:  # the others wait
+            failure = error
+
+    def together():
+        fail_together(sharing.mesh, _own_rank(), failure, "read its weights")
+
+    found = tried(open_targets)
+    together()
+    opened, targets = found
+    ordered = sorted(targets, key=lambda path: targets[path][0].number)
+    sharing.plan({path: (targets[path][0].twin, targets[path][1].size) for path in ordered})
+    done = _Modules(targets, on_module or (lambda module: None))
+    batches = []
+    for batch in _batches(ordered, targets, BATCH):
+        own = {path: targets[path] for path in batch if sharing.is_reader(path)}
+        batches.append((batch, own, sum({tensor.twin: target.size for tensor, target in own.values()}.values())))
+    own_bytes = sum(size for _, _, size in batches)
+
+    def shown(now, _):
+        progress(min(done_bytes + now, own_bytes), own_bytes)
+
+    for batch, own, size in batches:
+        loaded = tried(_read, opened, own, None, progress and shown, threads, staging, checksums)
+        together()
+        done_bytes += size
+        read, needed = read + loaded.read_bytes, needed + loaded.needed_bytes
+        for path in batch:
+            mark_written(targets[path][1])
+            sharing.send(path, targets[path][1].local)
+            tried(done.fill, path)
+    together()
+    filled = {tensor.path for tensor, _ in targets.values()}
+    return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
+
+
+def _batches(paths, targets, size):
+    """The paths, in lists of about so many bytes."""
+    batch, bytes_of_it = [], 0
+    for path in paths:
+        batch.append(path)
+        bytes_of_it += targets[path][1].size
+        if bytes_of_it >= size:
+            yield batch
+            batch, bytes_of_it = [], 0
+    if batch:
+        yield batch
 
 
 def _asked_of(into):
@@ -211,15 +307,21 @@ def _function_of(rename):
 
 def _rules_of(fuse):
     """`fuse` as (fused, parts, groups)."""
+    if not hasattr(fuse or {}, "items"):
+        raise ManifestError("`fuse`", f"{type(fuse).__name__} is no dict", 'give {"qkv": ["q", "k", "v"]}')
     rules = []
     for fused, parts in dict(fuse or {}).items():
         groups = 1
         if isinstance(parts, dict):
             groups, parts = parts.get("groups", 1), parts.get("parts", ())
         names = [fused, *parts] if isinstance(parts, (list, tuple)) else []
-        if len(names) < 3 or not all(isinstance(name, str) for name in names) or groups != int(groups) or groups < 1:
+        if not hasattr(groups, "__index__") or groups < 1:
             raise ManifestError(
-                "`fuse`", f"the rule for `{printable(fused)}` names no parts", 'give {"qkv": ["q", "k", "v"]}'
+                "`fuse`", f"`{printable(str(fused))}` has {printable(repr(groups))} groups", "give a number from 1 on"
+            )
+        if len(names) < 3 or not all(isinstance(name, str) for name in names):
+            raise ManifestError(
+                "`fuse`", f"the rule for `{printable(str(fused))}` names no parts", 'give {"qkv": ["q", "k", "v"]}'
             )
         rules.append((fused, parts, int(groups)))
     return rules
@@ -250,6 +352,10 @@ def _own_threads():
 
 def _targets_of(opened, asked, buffers, prefixes):
     """{path: (Tensor, Target)} of what is filled. Of a module this is all below its prefixes, but for buffers that are not kept."""
+    for full in prefixes.values():
+        if full and not any(_moved(path, full, "") is not None for path in opened.tensors):
+            reason = f"the manifest has nothing below `{printable(full)}`"
+            raise ManifestError("`prefix`", reason, "give the path of the module in the whole model")
     for path, tensor in opened.tensors.items():
         for own, full in prefixes.items() if buffers is not None and not tensor.is_buffer else ():
             below = _moved(path, full, own)

@@ -44,6 +44,7 @@ if DTensor is not None:
         """What a Pieces shows in place of a placement that torch has no word for; made for people, and unknown to torch."""
 
         def __init__(self, dim, path):
+            super().__init__()  # without which torch's own questions (is_replicate) end the process
             self.dim, self.path = dim, path
 
         def __repr__(self):

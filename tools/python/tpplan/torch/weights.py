@@ -6,6 +6,7 @@ import torch.distributed as dist
 from .. import slices
 from ..load_library import LoadError
 from ..reading import read_new
+from .shared import Sharing
 
 
 def read_pieces(state, weights):
@@ -17,6 +18,8 @@ def read_pieces(state, weights):
     def make(shape, dtype):
         return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu", pin_memory=is_pinned)
 
+    if getattr(weights, "share", None):
+        return read_new(state.manifest, weights, rank, make, sharing=_sharing_of(state))
     pieces, failure = None, None
     try:
         pieces = read_new(state.manifest, weights, rank, make)
@@ -24,6 +27,17 @@ def read_pieces(state, weights):
         failure = error
     fail_together(state.mesh, rank, failure, "read its weights")
     return pieces
+
+
+def _sharing_of(state):
+    """Over which dims of the mesh each tensor of the manifest is whole."""
+    whole = {}
+    for path, tensor in (state.manifest.parameters | state.manifest.buffers).items():
+        used = {axis for axes in tensor.spec for axis in axes}
+        whole[path] = tuple(
+            d for d, axis in enumerate(state.mesh.mesh_dim_names) if axis not in used and state.mesh.size(d) > 1
+        )
+    return Sharing(state.mesh, whole)
 
 
 def fail_together(mesh, rank, failure, what):
