@@ -2,6 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/text.h"
 
 namespace tpplan {
@@ -18,7 +21,8 @@ Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets
     const std::string path = escape_for_terminal(shard.path);
     if (!out.left_out[tensor]) throw Refusal{fmt::format("`{}` has two targets", path)};
     if (load.source.missing[tensor])
-      throw Refusal{fmt::format("buffer `{}` is not in the weights", path), TPPLAN_LOAD_WRONG};
+      throw Refusal{fmt::format("buffer `{}` is not in the weights: give no target for what is_stored is 0 of", path),
+                    TPPLAN_LOAD_WRONG};
     if (targets[i].bytes != shard.bytes)
       throw Refusal{fmt::format("`{}`: its target has {}, and rank {} holds {} of it", path,
                                 counted(targets[i].bytes, "byte"), load.store.rank, counted(shard.bytes, "byte")),
@@ -28,6 +32,24 @@ Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets
     out.of[first_of(load, tensor)].push_back(i);
   }
   return out;
+}
+
+void refuse_shared_memory(const tpplan_load& load, const tpplan_load_target* targets, size_t count) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < count; ++i) {
+    if (targets[i].bytes != 0) order.push_back(i);
+  }
+  const auto begin_of = [&](size_t i) { return reinterpret_cast<uintptr_t>(targets[i].data); };
+  std::ranges::sort(order, {}, begin_of);
+  for (size_t i = 1; i < order.size(); ++i) {
+    const tpplan_load_target &before = targets[order[i - 1]], &after = targets[order[i]];
+    if (begin_of(order[i]) - begin_of(order[i - 1]) >= before.bytes) continue;
+    if (first_of(load, before.tensor) == first_of(load, after.tensor) && before.data == after.data) continue;
+    throw Refusal{fmt::format("`{}` and `{}` share memory, and are not tied in the manifest",
+                              escape_for_terminal(load.store.shards[before.tensor].path),
+                              escape_for_terminal(load.store.shards[after.tensor].path)),
+                  TPPLAN_LOAD_WRONG};
+  }
 }
 
 }  // namespace tpplan

@@ -18,4 +18,7 @@ struct Targets {
 // A Refusal where one cannot be what it says.
 [[nodiscard]] Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets, size_t count);
 
+// A Refusal where two of them would be read into the same bytes, which names that are tied may.
+void refuse_shared_memory(const tpplan_load& load, const tpplan_load_target* targets, size_t count);
+
 }  // namespace tpplan

@@ -147,6 +147,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   const uint64_t staging = options.staging == 0 ? LoadOptions{}.staging : options.staging;
   if (staging < kMinStaging)
     throw Refusal{fmt::format("{} of staging: give at least {}", human_bytes(staging), human_bytes(kMinStaging))};
+  if (options.threads < 0) throw Refusal{fmt::format("{} threads: give 0, or how many shall read", options.threads)};
   const size_t tensors = load.store.shards.size();
   Reading reading{.load = load,
                   .targets = targets,
@@ -155,6 +156,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
                   .left = std::vector<std::atomic<uint64_t>>(tensors),
                   .begun = std::vector<std::once_flag>(tensors),
                   .stored = std::vector<std::unique_ptr<char[]>>(tensors)};
+  refuse_shared_memory(load, targets, count);
   for (size_t t = 0; t < tensors; ++t) {
     if (reading.asked.of[t].empty() || !is_cast(load, t)) continue;
     const std::string path = escape_for_terminal(load.store.shards[t].path);

@@ -7,9 +7,9 @@
  *   int status = tpplan_load_open(&source, &load);
  *   for (size_t i = 0; status == 0 && i < tpplan_load_count(load); ++i) {
  *     status = tpplan_load_describe(load, i, &tensor);
- *     targets[i] = (tpplan_load_target){i, malloc(tensor.bytes), tensor.bytes};
+ *     if (tensor.is_stored) targets[count++] = (tpplan_load_target){i, malloc(tensor.bytes), tensor.bytes};
  *   }
- *   if (status == 0) status = tpplan_load_read(load, targets, tpplan_load_count(load), NULL, NULL);
+ *   if (status == 0) status = tpplan_load_read(load, targets, count, NULL, NULL);
  *   if (status != 0) fputs(tpplan_load_error(load), stderr);
  *   tpplan_load_close(load);
  *

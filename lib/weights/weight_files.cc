@@ -230,7 +230,12 @@ bool add_weight_file(WeightFiles& files, const std::string& path, const std::str
     return fault(diagnostics, Code::TP1001, start,
                  "weights are not read from standard input: their size would be unknown", "name a file");
   const std::string reason = open_input(path, file);
-  if (!reason.empty()) return fault(diagnostics, Code::TP1001, start, fmt::format("cannot read the file: {}", reason));
+  if (!reason.empty())
+    return fault(
+        diagnostics, Code::TP1001, start, fmt::format("cannot read the file: {}", reason),
+        name.find("://") == std::string::npos
+            ? ""
+            : "nothing is read over a network: copy the files here first, or mount them (mountpoint-s3, rclone)");
   if (!weight_format_of(name).read_header(file, header, diagnostics, files.left)) return false;
   files.left -= header.source.text.size();
   if (after == AfterHeader::Close) file.fd.reset();

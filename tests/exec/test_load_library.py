@@ -168,6 +168,7 @@ def test_progress_ends_with_everything(checkpoint):
         ({"null": "a.rows"}, 2, "`a.rows`: its target is NULL"),
         ({"staging": 1000}, 2, "of staging: give at least 1.00 MiB"),
         ({"size": 8}, 2, "options are of another version"),
+        ({"threads": -1}, 2, "-1 threads: give 0, or how many shall read"),
         ({"checksums": "/nowhere"}, 2, "error[TP8044]"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",

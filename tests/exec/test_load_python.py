@@ -345,3 +345,52 @@ def test_parts_are_fused_and_types_are_cast(checkpoint, tmp_path):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, dtype="int32")
     with pytest.raises(tpplan.LoadError, match="TP8022.*`b.fused`"):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, dtype="manifest")
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"threads": -3}, "`threads`: is -3"),
+        ({"staging": -1}, "`staging`: is -1"),
+        ({"rank": "0"}, "`rank`: is '0'"),
+        ({"weights": None}, "`weights`: NoneType is no path"),
+        ({"weights": 5}, "`weights`: int is no path"),
+        ({"rename": lambda name: 3}, "`rename`: makes int of `"),
+        ({"fuse": ["q"]}, "`fuse`: list is no dict"),
+        ({"fuse": {"q": {"parts": ["a", "b"], "groups": "x"}}}, "`fuse`: `q` has 'x' groups"),
+        ({"prefix": "z"}, "`prefix`: the manifest has nothing below `z`"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_argument_that_makes_no_sense_is_named_with_what_to_give(checkpoint, options, says):
+    manifest, _, ranks = checkpoint
+    into = memory_for(ranks[0])
+    given = {"weights": manifest.parent / "weights", "rank": 0} | options
+    with pytest.raises(tpplan.ManifestError, match=says) as raised:
+        tpplan.load(manifest, into=into, **given)
+    assert "= help: " in str(raised.value)
+    assert all(set(content) <= {0xA5} for content in into.values())
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_tensors_that_share_memory_are_refused_where_they_are_not_tied(checkpoint):
+    """Which of them came last would be chance; what is tied is the same."""
+    manifest, _, ranks = checkpoint
+    into, memory = memory_for(ranks[0]), bytearray(b"\xa5" * 4096)
+    into["d.end"] = into["e.start"] = memoryview(memory)[2000 : 2000 + len(ranks[0]["d.end"])]
+    tpplan.load(manifest, manifest.parent / "weights", rank=0, into=into)
+    assert into["d.end"] == ranks[0]["d.end"]
+    memory[:] = b"\xa5" * 4096
+    into["a.rows"] = memoryview(memory)[: len(ranks[0]["a.rows"])]
+    into["a.columns"] = memoryview(memory)[50 : 50 + len(ranks[0]["a.columns"])]
+    with pytest.raises(tpplan.LoadError, match="`a.rows` and `a.columns` share memory, and are not tied"):
+        tpplan.load(manifest, manifest.parent / "weights", rank=0, into=into)
+    assert set(memory) == {0xA5}
+
+
+def test_weights_behind_an_address_are_refused_with_a_way_to_read_them(checkpoint):
+    manifest, _, ranks = checkpoint
+    for address in ("https://example.com/model.safetensors", "s3://bucket/model.safetensors"):
+        with pytest.raises(tpplan.LoadError, match="nothing is read over a network"):
+            tpplan.load(manifest, address, rank=0, into=memory_for(ranks[0]))
