@@ -1,5 +1,6 @@
 // The CPU's memory and arithmetic: the reference that other devices are held to.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +34,17 @@ void release(void* memory) {
   munmap(block, *static_cast<uint64_t*>(block));
 }
 
-// What the kernel says can be taken without swapping, and what the control groups allow.
+// What is left of the limit of this process's addresses (ulimit -v).
+uint64_t addresses_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const uint64_t used = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
+// What the kernel says can be taken without swapping, and what the control groups and the process's limit allow.
 uint64_t free_bytes() {
   uint64_t free = UINT64_MAX;
   std::ifstream meminfo("/proc/meminfo");
@@ -43,7 +54,7 @@ uint64_t free_bytes() {
     free *= 1024;
     break;
   }
-  return std::min(free, memory_left_by_cgroups());
+  return std::min({free, memory_left_by_cgroups(), addresses_left()});
 }
 
 void copy(void* to, const void* from, uint64_t bytes) {

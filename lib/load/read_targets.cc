@@ -18,6 +18,7 @@
 #include "shards/cast_elements.h"
 #include "shards/checksums.h"
 #include "shards/load_shards.h"
+#include "shards/piece_sums.h"
 #include "shards/plan_reads.h"
 #include "shards/read_cells.h"
 #include "shards/read_exactly.h"
@@ -42,6 +43,8 @@ struct Reading {
   std::vector<std::atomic<uint64_t>> left;      // items, by tensor
   std::vector<std::once_flag> begun;            // by tensor, of those that are cast:
   std::vector<std::unique_ptr<char[]>> stored;  // what is read of it, while it is
+  PieceSums kept;                               // what was read of pieces whose sums their files keep
+  std::atomic<uint64_t> checked{0};             // bytes of them
   std::mutex mutex;                             // guards filled
   std::vector<size_t> filled;                   // tensors, not told yet
 };
@@ -78,9 +81,11 @@ void finish_cast(Reading& reading, size_t tensor) {
   shard.data = target;
 }
 
-// Compares with the checksum, copies to the names that are tied to it, and notes that it can be told.
+// Compares with the checksums, copies to the names that are tied to it, and notes that it can be told.
 void finish_tensor(Reading& reading, size_t tensor) {
   const tpplan_load& load = reading.load;
+  if (const std::optional<Fault> fault = compare_whole_pieces(reading.kept, load.source, tensor, reading.checked))
+    throw Fault(*fault);
   if (is_cast(load, tensor)) finish_cast(reading, tensor);
   const Shard& shard = load.store.shards[tensor];
   const std::vector<size_t>& targets = reading.asked.of[tensor];
@@ -155,7 +160,8 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
                   .sums = {},
                   .left = std::vector<std::atomic<uint64_t>>(tensors),
                   .begun = std::vector<std::once_flag>(tensors),
-                  .stored = std::vector<std::unique_ptr<char[]>>(tensors)};
+                  .stored = std::vector<std::unique_ptr<char[]>>(tensors),
+                  .kept = make_sums(load.source)};
   refuse_shared_memory(load, targets, count);
   for (size_t t = 0; t < tensors; ++t) {
     if (reading.asked.of[t].empty() || !is_cast(load, t)) continue;
@@ -183,6 +189,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
       cells, {}, [&](const ReadCell* cell) { return is_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
   const CellList list = list_items(std::move(cells), pace.block);
   ReadTo to = stores_of(load);
+  to.sums = &reading.kept;
   to.begin = [&](uint32_t tensor) {
     if (is_cast(load, tensor)) begin_cast(reading, tensor);
   };
@@ -209,7 +216,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   join_work(queue);
   if (queue.fault) throw Fault(*queue.fault);
   check_unchanged(load.source);
-  return {.read_bytes = queue.done_bytes, .needed_bytes = plan.needed_bytes};
+  return {.read_bytes = queue.done_bytes, .needed_bytes = plan.needed_bytes, .checked_bytes = reading.checked};
 }
 
 }  // namespace tpplan

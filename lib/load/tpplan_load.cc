@@ -8,7 +8,7 @@
 #include "load/read_targets.h"
 #include "load/save_sources.h"
 
-int tpplan_load_version(void) { return 2; }
+int tpplan_load_version(void) { return 3; }
 
 int tpplan_load_open(const tpplan_load_source* source, tpplan_load** out) {
   if (source == nullptr || out == nullptr) return TPPLAN_LOAD_INPUT;

@@ -79,11 +79,13 @@ typedef struct {
 } tpplan_load_options;
 
 typedef struct {
-  uint64_t read_bytes;   /* from files, with gaps that are cheaper read than skipped */
-  uint64_t needed_bytes; /* of them, that targets wanted */
+  uint64_t read_bytes;    /* from files, with gaps that are cheaper read than skipped */
+  uint64_t needed_bytes;  /* of them, that targets wanted */
+  uint64_t checked_bytes; /* of these, that were held against checksums which the files keep (those of `tpplan-exec
+                           * save`): of tensors of a file that the rank reads whole, as on the mesh that wrote it */
 } tpplan_load_result;
 
-/* Grows when a struct or function changes its meaning, or comes: 2. */
+/* Grows when a struct or function changes its meaning, or comes: 3. */
 TPPLAN_LOAD_CHECKED int tpplan_load_version(void);
 
 /* `fused` of one of weights and manifest is `parts` of the other, one behind the other in one dim: of each all of it,

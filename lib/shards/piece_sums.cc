@@ -32,6 +32,13 @@ void for_each_summed(const PieceSums& sums, const WeightSource& source, Visit vi
   }
 }
 
+std::optional<Fault> piece_fault(const PieceSums& sums, const WeightSource& source, size_t tensor, size_t number,
+                                 uint32_t sum) {
+  const SourcePiece& piece = piece_of(source, sums, tensor, number);
+  return sum_fault(crc32c_of(sum, elements_in(piece.box)), *piece.sum, source.tensors[tensor].name,
+                   source.weights.files[piece.file].name);
+}
+
 // What a rank read of pieces that it did not read whole.
 struct PartOfPiece {
   uint64_t number = 0, bytes = 0;
@@ -115,14 +122,25 @@ void add_lines(PieceSums& sums, const WeightSource& source, const ReadCell& cell
   of.bytes += lines.lines * lines.bytes;
 }
 
+std::optional<Fault> compare_whole_pieces(const PieceSums& sums, const WeightSource& source, size_t tensor,
+                                          std::atomic<uint64_t>& checked) {
+  if (sums.of.empty()) return std::nullopt;
+  for (size_t p = 0; p < source.tensors[tensor].pieces.size(); ++p) {
+    const size_t number = sums.first[tensor] + p;
+    const uint64_t bytes = elements_in(source.tensors[tensor].pieces[p].box);
+    if (!source.tensors[tensor].pieces[p].sum || bytes == 0 || sums.of[number].bytes != bytes) continue;
+    checked += bytes;
+    if (std::optional<Fault> fault = piece_fault(sums, source, tensor, number, sums.of[number].sum)) return fault;
+  }
+  return std::nullopt;
+}
+
 SumsEnd compare_sums(Comm& comm, const Group& group, const PieceSums& sums, const WeightSource& source) {
   std::vector<PartsOfPieces> mine(group.ranks.size());
   std::map<uint64_t, PartOfPiece> together;  // of those that several read, and this rank answers for
   SumsEnd end;
   const auto compare = [&](size_t tensor, size_t number, uint32_t sum) {
-    const SourcePiece& piece = piece_of(source, sums, tensor, number);
-    const std::optional<Fault> fault = sum_fault(crc32c_of(sum, elements_in(piece.box)), *piece.sum,
-                                                 source.tensors[tensor].name, source.weights.files[piece.file].name);
+    const std::optional<Fault> fault = piece_fault(sums, source, tensor, number, sum);
     if (!end.fault && fault) end.fault = fault;
   };
   for_each_summed(sums, source, [&](size_t tensor, size_t number) {

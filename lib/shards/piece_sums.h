@@ -52,6 +52,10 @@ struct PieceLines {
 void add_lines(PieceSums& sums, const WeightSource& source, const ReadCell& cell, const PieceLines& lines,
                const char* from);
 
+// Compares of a tensor the pieces that were read whole, and adds their bytes to `checked`. The first that is wrong.
+[[nodiscard]] std::optional<Fault> compare_whole_pieces(const PieceSums& sums, const WeightSource& source,
+                                                        size_t tensor, std::atomic<uint64_t>& checked);
+
 // Compares what the ranks of `group`, who read no byte twice, have read together of each piece; all of them call it.
 // What several have read of one is told to the rank that answers for it.
 struct SumsEnd {

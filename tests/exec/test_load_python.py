@@ -394,3 +394,27 @@ def test_weights_behind_an_address_are_refused_with_a_way_to_read_them(checkpoin
     for address in ("https://example.com/model.safetensors", "s3://bucket/model.safetensors"):
         with pytest.raises(tpplan.LoadError, match="nothing is read over a network"):
             tpplan.load(manifest, address, rank=0, into=memory_for(ranks[0]))
+
+
+@pytest.mark.parametrize("mesh", [{"fsdp": 2, "tp": 2}, {"fsdp": 1, "tp": 1}])
+def test_a_changed_bit_of_a_saved_folder_is_found_by_who_reads_its_tensor(mesh, tmp_path):
+    """On the mesh that wrote it, and on one where a rank holds all of several files."""
+    from test_own_checksums import CUT, SHAPES, SIZE, change_a_bit, save
+
+    _, folder = save(tmp_path)
+    other = compile_manifest(tmp_path, SHAPES, CUT, mesh, "other.json")
+    cut = slices(other, math.prod(mesh.values()))
+    ranks = [{path: held((*SHAPES[path], bytes(SIZE)), runs) for path, runs in own.items()} for own in cut]
+
+    def load(rank, **more):
+        into = memory_for(ranks[rank])
+        return tpplan.load(other, folder, rank=rank, into=into, **more)
+
+    sizes = [load(rank) for rank in range(len(ranks))]
+    assert all(done.checked_bytes >= done.needed_bytes // 2 for done in sizes)
+    assert len(ranks) > 1 or sizes[0].checked_bytes == SIZE
+    change_a_bit(folder / "shard-00001-model-00001-of-00001.safetensors", "first")
+    told = []
+    with pytest.raises(tpplan.LoadError, match=r"error.TP8043.: `m.a` has CRC-32C") as raised:
+        load(0, on_module=told.append)
+    assert raised.value.status == 1 and "" not in told

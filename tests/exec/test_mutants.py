@@ -190,6 +190,15 @@ def other_dim(dim, manifest):
     dim["dim"] = 1 - dim["dim"]
 
 
+def cut_as_another(manifest):
+    """A weight along the other dim, in every member that says it: its rule's style alone contradicts."""
+    own = [one for one in manifest["parameters"] if one["shape"][0] == one["shape"][-1] and is_cut(one)]
+    colwise = next(one for one in own if one["style"] == "colwise")
+    rowwise = next(one for one in own if one["style"] == "rowwise" and one["shape"] == colwise["shape"])
+    for member in ("spec", "placements", "local_shape", "offsets"):
+        colwise[member] = copy.deepcopy(rowwise[member])
+
+
 def spec_swapped(manifest):
     for record in parameters(manifest, is_cut):
         record["spec"].reverse()
@@ -259,6 +268,7 @@ MUTANTS = {
     "larger piece first": (TP, offsets(larger_piece_first)),
     "another dim": (TP, offsets(other_dim)),
     "spec swapped": (TP, spec_swapped),
+    "a weight is cut along the other dim, all through": (TP, cut_as_another),
     "placements swapped": (TP, placements_swapped),
     "shapes swapped": (TP, shapes_swapped),
     "mesh swapped": ("two axes", mesh_swapped),

@@ -244,6 +244,29 @@ def test_a_model_that_memory_does_not_hold_is_refused_before_loading(tmp_path):
     assert "1.00 TiB" in said and "free" in said
 
 
+def test_a_limit_of_the_process_counts_as_what_is_free(tmp_path):
+    """`ulimit -v`: what is said to be free is less than what is needed."""
+    if os.environ.get("TPPLAN_SANITIZED"):
+        pytest.skip("a sanitizer needs more address space itself")
+    shapes = {"m.a": ("uint8", (1 << 30,))}
+    manifest = compile_manifest(tmp_path, shapes, {"m.a": ["tp"]}, {"tp": 2})
+    header = json.dumps({"m.a": {"dtype": "U8", "shape": [1 << 30], "data_offsets": [0, 1 << 30]}}).encode()
+    with open(tmp_path / "w.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (1 << 30))
+    limit = 900 << 20
+    result = execute(
+        "load",
+        manifest,
+        "--weights",
+        tmp_path / "w.safetensors",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    said = re.search(r"take ([\d.]+) (.iB), and ([\d.]+) MiB of memory are free", " ".join(result.stderr.split()))
+    assert result.returncode == 3 and said, result.stderr
+    assert said[2] == "GiB" and float(said[3]) < 900, result.stderr
+
+
 def test_usage_is_said(manifest, tmp_path):
     refused(2, "verify", manifest)
     refused(2, "verify", manifest, "--from", tmp_path)

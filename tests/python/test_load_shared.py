@@ -93,3 +93,10 @@ def test_who_fails_leaves_nobody_waiting(tmp_path, ranks):  # noqa: F811
     save_file(state, tmp_path / "w.safetensors")
     save_file({n: t for n, t in state.items() if n != "norm.weight"}, tmp_path / "lacking.safetensors")
     ranks.run(2, fails, str(path), str(tmp_path / "w.safetensors"), str(tmp_path / "lacking.safetensors"))
+
+
+def test_bridges_that_do_not_share_say_so(tmp_path):
+    from tpplan.reading import read_new
+
+    with pytest.raises(tpplan.ManifestError, match="`share`: is for meshes of torch"):
+        read_new("manifest.json", tpplan.Checkpoint("w.safetensors", share=True), 0, torch.empty)

@@ -10,7 +10,7 @@ import sysconfig
 from .files import printable
 from .manifest import ManifestError
 
-NAME, VERSION = "libtpplan_load.so", 2
+NAME, VERSION = "libtpplan_load.so", 3
 STOPPED = 4  # TPPLAN_LOAD_STOPPED
 
 
@@ -90,7 +90,7 @@ class _Options(ctypes.Structure):
 
 
 class _Result(ctypes.Structure):
-    _fields_ = (("read_bytes", ctypes.c_uint64), ("needed_bytes", ctypes.c_uint64))
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("read_bytes", "needed_bytes", "checked_bytes"))
 
 
 _RESULTS = {
@@ -212,7 +212,8 @@ class Weights:
 
     def read(self, targets, on_tensor=None, on_progress=None, threads=0, staging=0, checksums=None):
         """Fills `targets`: (Tensor, address, bytes). on_tensor(number) and on_progress(done, total) are called on this thread; what
-        they raise ends the reading, and is raised. Returns the bytes that were read, and of these those that were wanted."""
+        they raise ends the reading, and is raised. Returns the bytes that were read, of these those that were wanted, and those that
+        were checked."""
         raised = []
 
         def calls(function):
@@ -238,7 +239,7 @@ class Weights:
         if raised:
             raise raised[0]
         self._check(status)
-        return result.read_bytes, result.needed_bytes
+        return result.read_bytes, result.needed_bytes, result.checked_bytes
 
     def save(self, folder, sources):
         """Writes this rank's files of a folder that is there, from all tensors: (Tensor, address, bytes)."""

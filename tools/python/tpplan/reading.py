@@ -18,11 +18,13 @@ from .placed import check_placed, is_placed, placed_rank
 
 @dataclass(frozen=True)
 class Loaded:
-    """What `load` did: bytes that were read from files, and of these those that were wanted; `paths` were filled, and `left` are
-    tensors of the manifest that were not: nobody asked, or buffers that the weights lack."""
+    """What `load` did: bytes that were read from files, of these those that were wanted, and those that were held against checksums which
+    the files keep (of tensors of a file that this rank read whole); `paths` were filled, and `left` are tensors of the manifest that were
+    not: nobody asked, or buffers that the weights lack."""
 
     read_bytes: int
     needed_bytes: int
+    checked_bytes: int
     paths: tuple
     left: tuple
 
@@ -122,6 +124,8 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None
     """{path: make(shape, dtype)}, filled: all that `rank` holds, but for buffers that the weights lack. Names that are tied
     share one. With `sharing` (torch.shared.Sharing) every rank of its mesh calls it."""
     made, values, targets = {}, {}, {}
+    if _given(weights).share and sharing is None:
+        raise ManifestError("`share`", "is for meshes of torch", "leave it out of the Checkpoint")
 
     def open_targets(stack):
         opened = stack.enter_context(_opened(manifest, _given(weights, rename), rank))
@@ -195,7 +199,7 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
     for _, target in targets.values():
         mark_written(target)
     is_told = on_module is not None or any(target.finish is not None for _, target in targets.values())
-    read, needed = opened.read(
+    done_bytes = opened.read(
         [(tensor, target.address, target.size) for tensor, target in targets.values()],
         on_tensor if is_told else None,
         progress,
@@ -204,7 +208,7 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
         checksums,
     )
     filled = {tensor.path for tensor, _ in targets.values()}
-    return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
+    return Loaded(*done_bytes, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
 
 
 def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
@@ -213,7 +217,7 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
     from .torch.shared import BATCH
     from .torch.weights import fail_together
 
-    failure, read, needed, done_bytes = None, 0, 0, 0
+    failure, done_bytes, counted = None, 0, (0, 0, 0)
 
     def tried(work, *arguments):
         nonlocal failure
@@ -244,14 +248,14 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
         loaded = tried(_read, opened, own, None, progress and shown, threads, staging, checksums)
         together()
         done_bytes += size
-        read, needed = read + loaded.read_bytes, needed + loaded.needed_bytes
+        counted = [a + b for a, b in zip(counted, (loaded.read_bytes, loaded.needed_bytes, loaded.checked_bytes))]
         for path in batch:
             mark_written(targets[path][1])
             sharing.send(path, targets[path][1].local)
             tried(done.fill, path)
     together()
     filled = {tensor.path for tensor, _ in targets.values()}
-    return Loaded(read, needed, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
+    return Loaded(*counted, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
 
 
 def _batches(paths, targets, size):
