@@ -21,6 +21,12 @@ PLAN = {
     "tp": """mesh: {tp: 2}
 tp_plan: {"blocks.*.up": colwise, "blocks.*.down": rowwise, "blocks.*.norm": replicate}
 """,
+    "gathered": """dialect: torch
+mesh: {tp: 2}
+tp_plan:
+  blocks.*.up: {style: colwise, output_layouts: Replicate}
+  blocks.*.down: {style: rowwise, input_layouts: Replicate}
+""",
     "units": """mesh: {data: 2}
 tp_plan: {}
 data: {axes: [data]}
@@ -112,18 +118,27 @@ def note(place):
     return [f"in the backward pass of {place}, as tpplan.torch runs it"]
 
 
-@pytest.mark.parametrize("count, path", [(1, "blocks.2.up"), (2, "blocks.1.up")])
+@pytest.mark.parametrize("count, path", [(1, "blocks.2.down"), (2, "blocks.1.down")])
 def test_a_redistribution_of_torch_names_the_module(spread, monkeypatch, count, path):
     from torch.distributed import _functional_collectives
 
+    names = ("all_gather_single", "all_gather_tensor")  # of torch 2.13, and before
+    name = next(name for name in names if hasattr(_functional_collectives, name))
+    loss = forward(spread("gathered"))
+    with failing(monkeypatch, _functional_collectives, name, count):
+        assert notes_of(loss, ConnectionError) == note(f"module `{path}`")
+
+
+@pytest.mark.parametrize("count, path", [(1, "blocks.2.up"), (2, "blocks.1.up")])
+def test_a_sum_over_ranks_names_the_module_whose_input_it_is_of(spread, monkeypatch, count, path):
     loss = forward(spread("tp"))
-    with failing(monkeypatch, _functional_collectives, "all_reduce", count):
+    with failing(monkeypatch, communication, "all_reduce", count):
         assert notes_of(loss, ConnectionError) == note(f"module `{path}`")
 
 
 def test_a_sum_over_ranks_names_the_parameter(spread, monkeypatch):
     loss = forward(spread("data"))
-    with failing(monkeypatch, communication.torch.distributed, "all_reduce", 3):
+    with failing(monkeypatch, communication, "all_reduce", 3):
         (text,) = notes_of(loss, ConnectionError)
     assert text.startswith("in the backward pass of parameter `blocks.2."), text
 
@@ -146,7 +161,7 @@ def test_other_nodes_are_behind_the_last_that_has_a_name(spread, how, kind):
     setattr(model.blocks[1], how, True)
     (text,) = notes_of(forward(model), kind)
     assert text == (
-        "in a backward pass, behind that of parameter `blocks.1.down.weight`: the last place that tpplan.torch passed; "
+        "in a backward pass, behind that of module `blocks.1.down`: the last place that tpplan.torch passed; "
         "torch.autograd.set_detect_anomaly(True) shows the call of the forward pass"
     )
     whole = Stack()
@@ -159,4 +174,4 @@ def test_torch_autograd_grad_says_it_too(spread):
     model.blocks[0].refuses = True
     with pytest.raises(ArithmeticError) as error:
         torch.autograd.grad(forward(model), list(model.parameters()))
-    assert "behind that of parameter `blocks.0.down.weight`" in error.value.__notes__[0]
+    assert "behind that of module `blocks.0.down`" in error.value.__notes__[0]

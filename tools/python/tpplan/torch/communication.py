@@ -107,6 +107,12 @@ def _reduce_scatter(whole, step):
     return mine[: sum(step.pieces[step.index])].movedim(0, step.dim).contiguous()
 
 
+def all_reduce(value, group):
+    """The sum of every rank's value, in memory of its own."""
+    sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
+    return torch.ops._c10d_functional.wait_tensor(sent)
+
+
 def from_first_rank(whole, mesh):
     """The tensor as the first rank of the mesh holds it: axis by axis."""
     whole = whole.clone(memory_format=torch.contiguous_format)
@@ -194,8 +200,7 @@ class SumOpen(torch.autograd.Function):
     @staticmethod
     def forward(ctx, value, group, place="a value"):
         ctx.group, ctx.place = group, place
-        sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
-        return torch.ops._c10d_functional.wait_tensor(sent)
+        return all_reduce(value, group)
 
     @staticmethod
     def backward(ctx, gradient):
