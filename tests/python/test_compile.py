@@ -40,6 +40,17 @@ class Words(nn.Module):
         return self.down(torch.relu(self.up(self.embed(tokens))))
 
 
+class Recurrent(Words):
+    """torch.compile leaves an nn.LSTM to torch, and with it the forward that it stands in."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(12, 12, batch_first=True)
+
+    def forward(self, tokens):
+        return self.down(self.lstm(self.up(self.embed(tokens)))[0])
+
+
 class InPlace(Words):
     def forward(self, tokens):
         x = self.embed(tokens)
@@ -81,6 +92,7 @@ class Pieces(nn.Module):
 PIECES = (
     "tp_plan: {qkv: [null, null, tp, null], out: [tp, null, null], conv.weight: [tp, null, null], conv.bias: [tp]}\n"
 )
+RECURRENT = "tp_plan: {up: colwise_gather_output, down: colwise_gather_output}\n"
 WORDS = "uneven: torch\ntp_plan: {embed: embedding_rowwise, up: colwise, down: rowwise}\n"
 
 # Model, plan, backend, how many breaks.
@@ -90,6 +102,7 @@ CASES = {
     "segments, whose modules run by themselves": (lambda: models.Encoder(layers=1, fused=True), FUSED, "aot_eager", 1),
     "a break of the graph behind the look-up": (Broken, WORDS, "aot_eager", 4),
     "attention and convolutions by pieces": (Pieces, PIECES, "aot_eager", 0),
+    "an LSTM": (Recurrent, RECURRENT, "aot_eager", 1),
     "changes in place": (InPlace, WORDS, "aot_eager", 0),
     "units, whose parameters are gathered one by one": (lambda: models.Llama(layers=1), UNITS, "aot_eager", 0),
     "kernels": (Words, WORDS, "inductor", 0),

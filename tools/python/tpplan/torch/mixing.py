@@ -1,6 +1,7 @@
 """Plain tensors that meet DTensors in one operation: by themselves in the model, elsewhere under `mixed()`."""
 
 import contextlib
+import functools
 import threading
 
 import torch
@@ -117,8 +118,10 @@ def mixed_in(state):
         _running.now = False
 
 
+@functools.cache
 def skip_frames():
-    """Behind a break of its graph torch.compile meets these as frames of their own: it compiles what they are called for instead."""
+    """Behind a break of its graph (an nn.LSTM, code of the user's own) torch.compile meets these as frames of their own: it compiles
+    what they are called for instead."""
     from torch._dynamo.eval_frame import skip_code
 
     for function in (_Mixing.__torch_function__, _concerns, _Mixing.see):

@@ -7,6 +7,7 @@ from ..export.live_model import torch_text
 from ..manifest import ManifestError, check_buffers, check_mesh, check_parameters
 from .checks import check_loss, check_modules, check_shards, check_sources, facts
 from .communication import said_by_first_rank
+from .mixing import skip_frames
 from .modules import wrap_modules
 from .notes import note_backward_passes
 from .placements import DeviceMesh, need_dtensor
@@ -77,6 +78,7 @@ def parallelize(
     )  # "" is the model, which nobody named
     model._tpplan_state = state
     note_backward_passes()
+    skip_frames()
     return model
 
 

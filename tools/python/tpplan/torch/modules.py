@@ -13,7 +13,7 @@ from ..files import printable
 from ..manifest import ManifestError
 from .boundaries import has_open_sum, prepare_input, prepare_output, read_layouts
 from .dispatch import dealt_out
-from .mixing import has_dtensor, is_running, map_tensors, mixed_in, skip_frames
+from .mixing import has_dtensor, is_running, map_tensors, mixed_in
 from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
 from .plain_linear import bias_of, give, plain_linear, take
@@ -112,7 +112,6 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
         run = torch.compiler.disable(
             run, reason="dynamo takes a DTensor to have torch's placements, and a Pieces has others"
         )
-        skip_frames()
 
     # Who asks for the arguments of forward (transformers does) is told the model's own.
     module.forward = functools.wraps(module.forward)(rematerialised if remat else run)
