@@ -63,6 +63,8 @@ void check_embedding(const Neighbours& n, ModuleId id) {
 }
 
 void check_bias(const Neighbours& n, ModuleId id) {
+  // Elsewhere a bias is one array over all ranks, and right as it is.
+  if (n.graph.framework != Framework::Torch) return;
   const Module& module = n.graph.modules[id];
   ParamId weight = kNone, bias = kNone;
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {

@@ -148,3 +148,23 @@ def test_one_cause_is_one_finding_with_a_count(tmp_path, without_operations):
     result = run("check", without_operations, tmp_path / "plan.yaml", "--allow", "TP4006")
     assert sorted(codes(result)) == ["TP5150", "TP5150"]  # gate and up, each a rule
     assert result.stdout.decode().count("and 31 modules more") == 2
+
+
+@pytest.mark.parametrize(
+    ("framework", "kind", "name", "shape", "spec"),
+    [
+        ("torch", "Linear", "weight", [64, 32], "[tp, null]"),
+        ("jax", "Linear", "weight", [64, 32], "[tp, null]"),
+        ("keras", "Dense", "kernel", [32, 64], "[null, tp]"),
+    ],
+)
+def test_a_bias_that_is_one_array_over_all_ranks_may_be_whole(tmp_path, framework, kind, name, shape, spec):
+    tensors = {name: {"shape": shape, "dtype": "float32"}, "bias": {"shape": [64], "dtype": "float32"}}
+    modules = [{"path": "fc", "type": kind, "parameters": tensors}]
+    model = {"format": "tpplan.model/1", "name": "Net", "framework": framework, "modules": modules}
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    path = f"fc{'/' if framework == 'keras' else '.'}{name}"
+    rules = f'format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {{"{path}": {{spec: {spec}}}}}\n'
+    (tmp_path / "plan.yaml").write_text(rules)
+    found = run("check", tmp_path / "model.json", tmp_path / "plan.yaml")
+    assert ("TP5156" in codes(found)) == (framework == "torch")
