@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """Whether reading past the page cache would help: a file that is not in the cache, read as `tpplan-exec load` reads, in calls of 2 MiB by
-some threads, and the same with O_DIRECT; and one that is in it.
+some threads, and the same with O_DIRECT; and one that is in it. With --uring also by one thread that keeps as many calls under way
+(uring_read.cc, which it compiles), into memory that the kernel is given each time, or that was registered with it.
 
-    python3 tests/bench/bench_direct.py FILE [--rounds 3]
+    python3 tests/bench/bench_direct.py FILE [--rounds 3] [--threads 1 2 4 8] [--uring]
 
 GB/s, and seconds of processor a GB, at best. A file is put out of the cache by posix_fadvise, which asks and does
 not order.
 """
 
 import argparse
+import functools
 import mmap
 import os
+import pathlib
 import resource
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
@@ -45,6 +51,23 @@ def read_all(path, threads, direct):
     return seconds, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
 
 
+def read_by_uring(program, registered, path, count, direct):
+    """The same, of one thread with `count` calls under way."""
+    command = [program, path, str(count), "direct" if direct else "cached", registered]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return tuple(map(float, done.stdout.split()))
+
+
+def compiled(folder):
+    """uring_read.cc as a program."""
+    source, program = pathlib.Path(__file__).parent / "uring_read.cc", os.path.join(folder, "uring_read")
+    compiler = os.environ.get("CXX", "c++")
+    subprocess.run([compiler, "-O2", "-std=c++20", source, "-o", program], check=True)
+    return program
+
+
 def forget(path):
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
@@ -57,7 +80,18 @@ def main():
     parser.add_argument("file")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--uring", action="store_true")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        readers = {"": read_all}
+        if arguments.uring:
+            program = compiled(folder)
+            readers[", io_uring"] = functools.partial(read_by_uring, program, "plain")
+            readers[", io_uring, registered"] = functools.partial(read_by_uring, program, "registered")
+        measure(arguments, readers)
+
+
+def measure(arguments, readers):
     size = os.path.getsize(arguments.file) / 1e9
     ways = {
         "cold, through the cache": (True, False),
@@ -65,18 +99,20 @@ def main():
         "in the cache": (False, False),
         "in the cache, O_DIRECT": (False, True),
     }
-    print("| | " + " | ".join(f"{count} threads | s a GB" for count in arguments.threads) + " |")
+    print("| | " + " | ".join(f"{count} | s a GB" for count in arguments.threads) + " |")
     print("|" + "---|" * (1 + 2 * len(arguments.threads)))
     for name, (cold, direct) in ways.items():
-        cells = []
-        for threads in arguments.threads:
-            best = None
-            for _ in range(arguments.rounds):
-                forget(arguments.file) if cold else read_all(arguments.file, 4, False)
-                taken = read_all(arguments.file, threads, direct)
-                best = min(best or taken, taken)
-            cells.append(f"{size / best[0]:.2f} | {best[1] / size:.3f}")
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        best = {}  # the ways to read take turns
+        for _ in range(arguments.rounds):
+            for reader, read in readers.items():
+                for count in arguments.threads:
+                    forget(arguments.file) if cold else read_all(arguments.file, 4, False)
+                    taken = read(arguments.file, count, direct)
+                    best[reader, count] = min(best.get((reader, count), taken), taken)
+        for reader in readers:
+            times = [best[reader, count] for count in arguments.threads]
+            cells = [f"{size / seconds:.2f} | {processor / size:.3f}" for seconds, processor in times]
+            print(f"| {name}{reader} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

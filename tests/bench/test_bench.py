@@ -138,3 +138,32 @@ def test_one_rank_plans_for_any_number_of_ranks():
     assert head.count("|") == rule.count("|") == 8 and len(rows) == 2
     for row, ranks in zip(rows, (8, 64)):
         assert re.match(rf"\| {ranks}( \| [\d.]+ \| [\d.]+){{3}} \|$", row), row
+
+
+@sanitized
+def test_ways_to_read_past_the_cache_stand_beside_each_other(tmp_path):
+    file = tmp_path / "weights"
+    file.write_bytes(os.urandom((3 << 20) + 4096 + 1))  # ends within a block
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
+    except OSError as error:
+        pytest.skip(f"no O_DIRECT where temporary files are: {error}")
+    command = [
+        sys.executable,
+        BENCH.parent / "bench_direct.py",
+        file,
+        "--rounds",
+        "1",
+        "--threads",
+        "1",
+        "4",
+        "--uring",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if result.stderr.startswith("uring_read: io_uring_setup: "):
+        pytest.skip(f"io_uring is not let in here: {result.stderr}")
+    assert result.returncode == 0, result.stderr
+    head, rule, *rows = result.stdout.splitlines()
+    assert head.count("|") == 6 and rule.count("|") == 6 and len(rows) == 12
+    for row in rows:
+        assert re.match(r"\| (cold|in the cache)[^|]*( \| [\d.]+){4} \|$", row), row
