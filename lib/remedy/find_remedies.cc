@@ -253,6 +253,45 @@ bool try_edits(Search& search, const std::vector<Change>& edits, Diagnostic& fin
   return true;
 }
 
+// Other styles for a rule that cut the same dim.
+std::vector<Change> alike_styles(const Search& search, RuleId id) {
+  const StyleRow* own = search.plan.rules[id].style;
+  std::vector<Change> edits = other_styles(search, id);
+  std::erase_if(edits, [&](const Change& edit) {
+    const StyleRow* style = edit.plan.rules[id].style;
+    return style->cut_dim != own->cut_dim ||
+           (style->modules == StyleModules::EmbeddingOnly && own->modules != style->modules);
+  });
+  return edits;
+}
+
+// Another style for the rule, and one for the rule that fails then: code that holds sizes of the whole model wants what
+// a layer gives gathered, and what the next one takes cut again.
+bool try_two_styles(Search& search, RuleId rule, Diagnostic& finding) {
+  for (const Change& first : alike_styles(search, rule)) {
+    if (search.trials_left == 0) return false;
+    --search.trials_left;
+    Diagnostics trial;
+    std::ignore = judge(search.graph, first.plan, trial, Phase::Operations, search.walk);
+    const auto next = std::ranges::find_if(trial.list, [](const Diagnostic& other) { return !other.fails.empty(); });
+    const RuleId other = next == trial.list.end() ? kNoRule : rule_at(first.plan, next->span);
+    if (other == kNoRule || other == rule) continue;
+    Search behind{search.graph, first.plan, search.walk, search.file, search.sizes, search.trials_left, {}};
+    for (Change& second : alike_styles(behind, other)) {
+      const bool is_right = mends(behind, second);
+      search.trials_left = behind.trials_left;
+      if (!is_right) continue;
+      finding.help = fmt::format("{}, and {}: with these changes the plan is right", first.words, second.words);
+      const bool are_edits = !first.edits.empty() && !second.edits.empty();
+      second.edits.insert(second.edits.begin(), first.edits.begin(), first.edits.end());
+      if (!are_edits) second.edits.clear();
+      offer(search, std::move(second), finding);
+      return true;
+    }
+  }
+  return false;
+}
+
 // Lengths of the sequence with which the plan is right as it stands, on as many ranks.
 bool try_lengths(Search& search, Diagnostic& finding) {
   const RuleId id = rule_at(search.plan, finding.span);
@@ -291,7 +330,7 @@ void try_sizes(Search& search, Diagnostic& finding) {
 }
 
 // The first edit that mends is offered, so they go from the smallest change to the largest: an option less, a rule
-// less, another style, a rule more, another length of the sequence, another mesh.
+// less, another style, a rule more, two other styles, another length of the sequence, another mesh.
 void find_remedy(Search& search, Diagnostic& finding) {
   std::vector<RuleId> rules{rule_at(search.plan, finding.span)};
   for (const Note& note : finding.notes) rules.push_back(rule_at(search.plan, note.span));
@@ -306,6 +345,9 @@ void find_remedy(Search& search, Diagnostic& finding) {
   if (try_edits(search, with_rule(search, module), finding)) return;
   if (try_edits(search, with_rule_below(search, module), finding)) return;
   if (try_edits(search, with_sum_of_parameter(search, finding), finding)) return;
+  for (const RuleId rule : rules) {
+    if (rule != kNoRule && try_two_styles(search, rule, finding)) return;
+  }
   if (try_lengths(search, finding)) return;
   try_sizes(search, finding);
 }

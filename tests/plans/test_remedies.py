@@ -108,3 +108,17 @@ def test_a_learned_factor_between_cut_layers_gets_a_rule_that_sums_its_gradient(
         found = json.loads(result.stdout)["diagnostics"]
         helps = 'add `"scale": replicated_with_grad_allreduce`: with this change alone the plan is right'
         assert [d.get("help") for d in found if d.get("fails") == "gradient"] == [helps] * status
+
+
+@pytest.mark.parametrize("name", ["walk-view-to-sizes-of-the-whole", "glu-of-a-piece", "walk-computed-over-a-piece"])
+def test_two_styles_that_mend_a_plan_together_are_offered_and_written(name, tmp_path):
+    case, plan = ROOT / "tests" / "golden" / "diagnostics" / name, tmp_path / "plan.yaml"
+    plan.write_text((case / "plan.yaml").read_text())
+    help_line = (
+        b"write `colwise_gather_output` for `a`, and write `rowwise_rep` for `b`: with these changes the plan is right"
+    )
+    result = run("check", case / "model.json", plan, "--format", "json")
+    assert result.returncode == 1 and help_line in result.stdout
+    assert run("check", case / "model.json", plan, "--fix").returncode == 0
+    assert "colwise_gather_output" in plan.read_text() and "rowwise_rep" in plan.read_text()
+    assert run("check", case / "model.json", plan).returncode == 0
