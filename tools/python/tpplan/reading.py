@@ -214,7 +214,7 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
 def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
     """_read by all ranks of a mesh, each of which reads a part of what they hold alike, and is sent the rest. open_targets() gives what
     _read takes. Where one of them fails, nobody waits for it, and all raise."""
-    from .torch.shared import BATCH
+    from .torch.shared import BATCH, deal_out, is_reader, send
     from .torch.weights import fail_together
 
     failure, done_bytes, counted = None, 0, (0, 0, 0)
@@ -233,11 +233,11 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
     together()
     opened, targets = found
     ordered = sorted(targets, key=lambda path: targets[path][0].number)
-    sharing.plan({path: (targets[path][0].twin, targets[path][1].size) for path in ordered})
+    deal_out(sharing, {path: (targets[path][0].twin, targets[path][1].size) for path in ordered})
     done = _Modules(targets, on_module or (lambda module: None))
     batches = []
     for batch in _batches(ordered, targets, BATCH):
-        own = {path: targets[path] for path in batch if sharing.is_reader(path)}
+        own = {path: targets[path] for path in batch if is_reader(sharing, path)}
         batches.append((batch, own, sum({tensor.twin: target.size for tensor, target in own.values()}.values())))
     own_bytes = sum(size for _, _, size in batches)
 
@@ -251,7 +251,7 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
         counted = [a + b for a, b in zip(counted, (loaded.read_bytes, loaded.needed_bytes, loaded.checked_bytes))]
         for path in batch:
             mark_written(targets[path][1])
-            sharing.send(path, targets[path][1].local)
+            send(sharing, path, targets[path][1].local)
             tried(done.fill, path)
     together()
     filled = {tensor.path for tensor, _ in targets.values()}

@@ -23,8 +23,8 @@ PRODUCTS = DTensor and (
 @dataclass(frozen=True)
 class PlainLinear:
     """How a Linear runs on plain pieces. `gradient_sums` are the groups over which the gradient of its input is summed, `sums` those
-    over which its output is, and `takes` how long the last dim of its input is on this rank; None where a value moves otherwise. `terms` are
-    the sizes of the axes over which its output is such a sum."""
+    over which its output is, and `takes` how long the last dim of its input is on this rank; None where a value moves otherwise.
+    `terms` are the sizes of the axes over which its output is such a sum."""
 
     gradient_sums: tuple | None
     takes: int

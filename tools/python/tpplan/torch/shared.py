@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
@@ -29,58 +30,68 @@ def mesh_of(placed):
     return meshes[0]
 
 
+@dataclass
 class Sharing:
     """Who reads what, worked out alike by every rank of a mesh: `whole` has for each path the dims of the mesh over which
-    its ranks hold the same, () where it is for this rank alone."""
+    its ranks hold the same, () where it is for this rank alone; `readers` the place along these of who reads it."""
 
-    def __init__(self, mesh, whole):
-        self.mesh, self.whole, self.readers = mesh, whole, {}
+    mesh: object
+    whole: dict
+    readers: dict = field(default_factory=dict)
 
-    def plan(self, sizes):
-        """`sizes`: {path: (number that tied names share, bytes)} of all that is wanted, in an order that all ranks have. Of each
-        who has read the least so far reads the next."""
-        self._agree(sizes)
-        loads = {}
-        for path, (twin, size) in sizes.items():
-            dims = self.whole[path]
-            load = loads.setdefault(dims, [0] * math.prod(self.mesh.size(d) for d in dims))
-            reader = self.readers.get(("twin", twin, dims), min(range(len(load)), key=load.__getitem__))
-            load[reader] += size if ("twin", twin, dims) not in self.readers else 0
-            self.readers["twin", twin, dims] = reader
-            self.readers[path] = self._place(dims, reader)
 
-    def is_reader(self, path):
-        here = self.mesh.get_coordinate()
-        return all(here[d] == index for d, index in zip(self.whole[path], self.readers[path]))
+def deal_out(sharing, sizes):
+    """`sizes`: {path: (number that tied names share, bytes)} of all that is wanted, in an order that all ranks have. Of each
+    who has read the least so far reads the next."""
+    _agree(sharing, sizes)
+    loads, of_twins = {}, {}
+    for path, (twin, size) in sizes.items():
+        dims = sharing.whole[path]
+        load = loads.setdefault(dims, [0] * math.prod(sharing.mesh.size(d) for d in dims))
+        if (twin, dims) not in of_twins:
+            of_twins[twin, dims] = min(range(len(load)), key=load.__getitem__)
+            load[of_twins[twin, dims]] += size
+        sharing.readers[path] = _place(sharing.mesh, dims, of_twins[twin, dims])
 
-    def send(self, path, value):
-        """Gives the value of who has read it to all that hold it, one dim of the mesh after the other."""
-        dims, reader, here = self.whole[path], self.readers[path], self.mesh.get_coordinate()
-        if not dims or value.numel() == 0:
-            return
-        there = value if value.device.type == self.mesh.device_type else value.to(self.mesh.device_type)
-        for i, dim in enumerate(dims):
-            if all(here[d] == index for d, index in zip(dims[i + 1 :], reader[i + 1 :])):
-                group = self.mesh.get_group(dim)
-                dist.broadcast(raw(there), dist.get_global_rank(group, reader[i]), group=group)
-        if there is not value:
-            value.copy_(there)
 
-    def _place(self, dims, number):
-        place = []
-        for d in reversed(dims):
-            number, index = divmod(number, self.mesh.size(d))
-            place.append(index)
-        return tuple(reversed(place))
+def is_reader(sharing, path):
+    here = sharing.mesh.get_coordinate()
+    return all(here[d] == index for d, index in zip(sharing.whole[path], sharing.readers[path]))
 
-    def _agree(self, sizes):
-        """Who is asked for other tensors than the others would wait for them, and they for it."""
-        text = repr([(path, self.whole[path]) for path in sizes]).encode()
-        own = int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
-        told = torch.tensor([own, -own], dtype=torch.int64, device=self.mesh.device_type)
-        for dim in range(self.mesh.ndim):
-            dist.all_reduce(told, op=dist.ReduceOp.MAX, group=self.mesh.get_group(dim))
-        if told[0] != -told[1]:
-            raise LoadError(
-                "`share`: ranks are asked for other tensors than each other\n  = help: give all of them the same"
-            )
+
+def send(sharing, path, value):
+    """Gives the value of who has read it to all that hold it, one dim of the mesh after the other."""
+    mesh, dims, reader = sharing.mesh, sharing.whole[path], sharing.readers[path]
+    here = mesh.get_coordinate()
+    if not dims or value.numel() == 0:
+        return
+    there = value if value.device.type == mesh.device_type else value.to(mesh.device_type)
+    for i, dim in enumerate(dims):
+        if all(here[d] == index for d, index in zip(dims[i + 1 :], reader[i + 1 :])):
+            group = mesh.get_group(dim)
+            dist.broadcast(raw(there), dist.get_global_rank(group, reader[i]), group=group)
+    if there is not value:
+        value.copy_(there)
+
+
+def _place(mesh, dims, number):
+    """The place along these dims of a mesh of the rank with this number among them."""
+    place = []
+    for d in reversed(dims):
+        number, index = divmod(number, mesh.size(d))
+        place.append(index)
+    return tuple(reversed(place))
+
+
+def _agree(sharing, sizes):
+    """Who is asked for other tensors than the others would wait for them, and they for it."""
+    mesh = sharing.mesh
+    text = repr([(path, sharing.whole[path]) for path in sizes]).encode()
+    own = int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
+    told = torch.tensor([own, -own], dtype=torch.int64, device=mesh.device_type)
+    for dim in range(mesh.ndim):
+        dist.all_reduce(told, op=dist.ReduceOp.MAX, group=mesh.get_group(dim))
+    if told[0] != -told[1]:
+        raise LoadError(
+            "`share`: ranks are asked for other tensors than each other\n  = help: give all of them the same"
+        )
