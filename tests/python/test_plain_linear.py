@@ -129,3 +129,29 @@ def given_whole(rank, path):
 def test_a_whole_value_where_pieces_are_promised_is_refused_with_its_module(tmp_path, ranks):  # noqa: F811
     plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {first: colwise, second: rowwise}\n"
     ranks.run(2, given_whole, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(Net(True)), plan)))
+
+
+def beside_fsdp(rank, path):
+    manifest, original = m.load_manifest(path), modules.prepare_input
+    model = bridge_torch.parallelize(Net(True).double(), manifest, mesh_of(manifest))
+    called = []
+    modules.prepare_input = lambda *given: called.append(given[1]) or original(*given)
+    try:
+        model(torch.ones(2, 6).double())
+    finally:
+        modules.prepare_input = original
+    assert not called
+
+
+@pytest.mark.parametrize("policy", ["dim0", "largest_dim"])
+def test_what_fsdp_cuts_besides_runs_on_plain_pieces_too(tmp_path, ranks, policy):  # noqa: F811
+    plan = f"""format: tpplan.plan/1
+mesh: {{fsdp: 2, tp: 2}}
+uneven: torch
+tp_plan: {{first: colwise, second: rowwise}}
+data: {{axes: [fsdp]}}
+fsdp: {{axis: fsdp, min_weight_size: 0, policy: {policy}}}
+"""
+    ranks.run(
+        4, beside_fsdp, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(Net(True).double()), plan))
+    )

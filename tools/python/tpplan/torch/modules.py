@@ -55,6 +55,7 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
     runs_locally = bool(fused) or style in LOCAL_STYLES or plain_way is not None
     adds_open_bias = runs_locally and getattr(module, "bias", None) is not None and has_open_sum(outputs)
     adds_open_bias = adds_open_bias and isinstance(module, nn.Linear)
+    late_bias = adds_open_bias and plain_way is None
     own = [] if state.model_mesh is None or runs_locally else own_tensors(state, module)
     is_spread = any(is_cut(state, tensor) for tensor in own)
     if style == "ep_dispatch_experts":
@@ -87,7 +88,6 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
             if spread_here:
                 args, kwargs = map_tensors((args, kwargs), lambda t: ensure_dtensor(t, state.model_mesh))
             bias = view(state, module.bias, plain=True) if adds_open_bias else None
-            late_bias = adds_open_bias and plain_way is None
             with views(state, module, plain, {"bias": bias_of(plain_way, bias)} if adds_open_bias else {}):
                 result = original(*args, **kwargs)
             if style == "mla_kv_a_proj":

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from .. import slices
 from .communication import SumGradient, SumOpen
-from .placements import DTensor, Partial, Replicate, Shard, placement
+from .placements import DTensor, Partial, Replicate, Shard
 from .state import is_fused
 
 # Of one axis: how it cuts the input, the weight (out, in), the bias and the output.
@@ -48,7 +49,7 @@ def plain_linear(state, module, forward, boundary):
     if given.source is None or made.source is None:
         return None
     (source, taken), (product, target) = state.layouts[id(given)], state.layouts[id(made)]
-    weight, *bias = (_on_model_axes(state, one.tensor) for one in held)
+    weight, *bias = (one.way.placements for one in held)
     found = [
         any(
             (x, w, y) == (row[0], row[1], row[3]) and all(b[axis] == row[2] for b in bias)
@@ -56,29 +57,25 @@ def plain_linear(state, module, forward, boundary):
         )
         for axis, (x, w, y) in enumerate(zip(taken, weight, product))
     ]  # fmt: skip
-    stays = product == target
+    keeps_size = not any(p.is_shard() for p in product)  # on each rank that of the whole
     summed = all(p == q or (p.is_partial() and q.is_replicate()) for p, q in zip(product, target))
-    if not all(found) or all(w.is_replicate() for w in weight) or not (stays or all(map(_is_known_size, product))):
+    if not all(found) or all(w.is_replicate() for w in weight) or not (product == target or keeps_size):
         return None
     groups = [(state.mesh.get_group(axis), n) for axis, n in zip(state.model_axes, state.model_mesh.shape)]
     return PlainLinear(
         tuple(g for (g, n), w in zip(groups, weight) if n > 1 and w == Shard(0)) if source == taken else None,
-        held[0].value.to_local().shape[1],
+        _local_inputs(state, held[0].tensor),
         tuple(g for (g, n), p, q in zip(groups, product, target) if n > 1 and p != q) if summed else None,
         tuple(n for (_, n), p in zip(groups, product) if p.is_partial()),
         state.names[boundary.path],
     )
 
 
-def _on_model_axes(state, tensor):
-    """A tensor's placements on the model axes, where it is gathered over the others."""
-    names = [name for name, _ in state.manifest.mesh]
-    return [placement(tensor.placements[names.index(axis)]) for axis in state.model_axes]
-
-
-def _is_known_size(placement):
-    """Whether a value that an axis holds so has, on each rank, the size of the whole."""
-    return not placement.is_shard()
+def _local_inputs(state, weight):
+    """How many inputs this rank's piece of a weight has, where it is gathered over the data axes."""
+    axes = [axis for axis in weight.spec[1] if axis in state.model_axes]
+    begin, end = slices.cut((0, weight.shape[1]), axes, state.manifest.mesh, state.coordinate)
+    return end - begin
 
 
 def take(plain, args, kwargs):
