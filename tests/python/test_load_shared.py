@@ -88,11 +88,7 @@ def fails(rank, path, weights, lacking):
 
 
 def test_who_fails_leaves_nobody_waiting(tmp_path, ranks):  # noqa: F811
-    path = bridge.compile_manifest(tmp_path, graph_of(CASES["tp"]), CASES["tp"]["plan"])
-    state = make(CASES["tp"]).state_dict()
-    save_file(state, tmp_path / "w.safetensors")
-    save_file({n: t for n, t in state.items() if n != "norm.weight"}, tmp_path / "lacking.safetensors")
-    ranks.run(2, fails, str(path), str(tmp_path / "w.safetensors"), str(tmp_path / "lacking.safetensors"))
+    ranks.run(2, fails, *loads.whole_and_lacking(tmp_path))
 
 
 def test_bridges_that_do_not_share_say_so(tmp_path):

@@ -125,12 +125,17 @@ def refuses(rank, path, weights, lacking):
         tpplan.load(path, weights, into=model)
 
 
-def test_what_does_not_fit_is_refused_on_every_rank(tmp_path, ranks):  # noqa: F811
-    path = bridge.compile_manifest(tmp_path, graph_of(CASES["tp"]), CASES["tp"]["plan"])
+def whole_and_lacking(folder):
+    """A manifest, weights of its model, and weights that lack one tensor, as paths."""
+    path = bridge.compile_manifest(folder, graph_of(CASES["tp"]), CASES["tp"]["plan"])
     state = make(CASES["tp"]).state_dict()
-    save_file(state, tmp_path / "model.safetensors")
-    save_file({n: t for n, t in state.items() if n != "norm.weight"}, tmp_path / "lacking.safetensors")
-    ranks.run(2, refuses, str(path), str(tmp_path / "model.safetensors"), str(tmp_path / "lacking.safetensors"))
+    save_file(state, folder / "model.safetensors")
+    save_file({n: t for n, t in state.items() if n != "norm.weight"}, folder / "lacking.safetensors")
+    return str(path), str(folder / "model.safetensors"), str(folder / "lacking.safetensors")
+
+
+def test_what_does_not_fit_is_refused_on_every_rank(tmp_path, ranks):  # noqa: F811
+    ranks.run(2, refuses, *whole_and_lacking(tmp_path))
 
 
 def test_arrays_of_jax_are_made_of_the_memory_that_is_read_into(tmp_path):

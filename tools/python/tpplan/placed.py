@@ -47,7 +47,9 @@ def check_placed(manifest, rank, path, value):
             )
     cutting = getattr(value, "_cutting", None)
     if cutting is not None:  # a Pieces, which says itself what it holds
-        if (cutting.shape, cutting.spec, cutting.segments) != (tensor.shape, tensor.spec, tensor.segments):
+        from .torch.communication import alike
+
+        if not alike(cutting, tensor):
             raise ManifestError(where, "is cut otherwise than the manifest has it", AS_THE_MANIFEST)
         return
     axes = _axes_of(manifest, path, value.device_mesh)
